@@ -8,7 +8,8 @@
 //! its node is gone (`session.rs`). Rejected: sticky routing, because a dead node would lose its sessions, and consensus among
 //! nodes, because the database already is the one place that decides. See `docs/adr/0011`.
 //!
-//! Invariants: events of the cluster are hints, so losing one loses nothing. Who may have lost a lease does nothing more.
+//! Invariants: events of the cluster are hints, so losing one loses nothing. A node that may have lost a lease stops all
+//! work under it.
 //! A session at work knows of all this only through `SessionLease`, in `lease.rs` of the crate.
 //!
 //! This file has the port that a store's adapter implements; the files beside it use it.
@@ -44,8 +45,8 @@ pub trait Cluster: Send + Sync {
     /// Takes a session for this node, unless another that lives has it. A lease that this node had before ends.
     async fn acquire(&self, id: &SessionId) -> Result<AcquireOutcome, StoreError>;
 
-    /// Puts an input where the session's owner finds it; durable on return. The same queued input twice is one queued input.
-    async fn enqueue(&self, id: &SessionId, letter: &ForwardedInput) -> Result<(), StoreError>;
+    /// Puts an input where the session's owner finds it; durable on return. Enqueuing the same `id` twice has no further effect.
+    async fn enqueue(&self, id: &SessionId, input: &ForwardedInput) -> Result<(), StoreError>;
 
     /// Words about the session reach this node from now on, until `unwatch` was called as often as this.
     async fn watch(&self, id: &SessionId) -> Result<WatchSnapshot, StoreError>;

@@ -29,9 +29,11 @@ use crate::prompter::{PromptReply, Terminal};
 use crate::replay::replay;
 use crate::{DriverError, LOAD_EVENTS_MAX, Ports, Runtime};
 
-/// Shown where one of our own tasks panicked.
-pub(crate) const BUG: &str =
+/// Shown if the task that opens a session panics.
+pub(crate) const OPEN_BUG: &str =
     "sysop hit a bug while it opened this session; what was logged is kept, open it again";
+/// Shown if the task that creates a session panics.
+const CREATE_BUG: &str = "sysop hit a bug while it created this session; create another one";
 
 /// Runs sessions. Cheap to clone; clones share the sessions.
 #[derive(Clone)]
@@ -71,10 +73,11 @@ impl Driver {
     /// Starts with no session, on a store that other nodes share. Must be called within a tokio runtime.
     pub fn clustered(ports: Ports, cluster: Arc<dyn Cluster>) -> Self {
         let workers = TaskTracker::new();
-        let inner = Arc::new_cyclic(|inner| {
-            let membership = Membership::new(Weak::clone(inner), cluster, workers.clone());
-            DriverInner::new(ports, workers, Some(membership))
-        });
+        let membership = Membership::new(cluster, workers.clone());
+        let inner = Arc::new(DriverInner::new(ports, workers, Some(membership)));
+        if let Some(membership) = &inner.membership {
+            membership.receive_events(Arc::downgrade(&inner));
+        }
         Self { inner }
     }
 
@@ -104,7 +107,7 @@ impl Driver {
         let live = Arc::clone(&handle.live);
         // On a task of its own, so that it is finished even if the caller goes: a half-written session could do nothing.
         let flushed = tokio::spawn(async move { live.flush().await });
-        flushed.await.unwrap_or_else(|_| Err(DriverError::Closed(BUG.to_owned())))?;
+        flushed.await.unwrap_or_else(|_| Err(DriverError::Closed(CREATE_BUG.to_owned())))?;
         match &self.inner.membership {
             None => Ok(Arc::new(handle)),
             Some(membership) => {

@@ -17,7 +17,7 @@ pub const IDLE_SESSIONS_MAX: usize = 64;
 const EVICTION_CHECKS_MAX: usize = 8;
 
 impl Driver {
-    /// Evicts sessions that nobody uses and that were idle for so long; they are opened from their logs when they are next
+    /// Evicts sessions that nobody uses and that were idle for at least `idle`; they are opened from their logs when they are next
     /// needed. In a cluster they are released at once, because they belong where somebody uses them.
     pub fn evict_idle(&self, idle: Duration) {
         let now = self.inner.ports.clock.now();

@@ -26,7 +26,7 @@ use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
 use sysop_core::event::{Delta, Effect, Event, Input, Logged, ToolLocation};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp};
-use sysop_core::message::{FailureKind, ModelFailure, Reply, ToolCall};
+use sysop_core::message::{FailureKind, ModelFailure, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::question::QuestionId;
 use sysop_core::session::{Activity, Session};
@@ -282,12 +282,8 @@ impl LiveSession {
         while let Some((taken, inputs)) = self.take_inputs(worker) {
             worker = taken;
             let effects = self.handle_all(&mut worker, inputs);
-            let mut early = match &effects[..] {
-                [Effect::CallModel { .. }] if self.lease.is_valid() => {
-                    EarlyCall::start(&self.runtime.provider, &effects)
-                }
-                _ => None,
-            };
+            let end = self.end.child_token();
+            let mut early = EarlyCall::start(&self.runtime.provider, &self.lease, end, &effects);
             if let Err(error) = self.append_and_publish(&mut worker).await {
                 drop(worker); // cancels what runs
                 return self.fail(&error);
@@ -439,11 +435,8 @@ impl LiveSession {
     fn perform(self: &Arc<Self>, worker: &mut Worker, effect: Effect, early: &mut Option<EarlyCall>) {
         match effect {
             Effect::CallModel { step, request } => {
-                let events = match early.take_if(|early| early.step() == step) {
-                    Some(early) => early.into_stream(),
-                    None => self.runtime.provider.stream(request),
-                };
-                self.start_model_call(worker, step, events);
+                let early = early.take_if(|early| early.step() == step);
+                self.start_model_call(worker, step, request, early);
             }
             Effect::CancelModel { step } => {
                 if let Some((asked, cancel)) = worker.model.take_if(|(asked, _)| *asked == step) {
@@ -478,7 +471,8 @@ impl LiveSession {
         self: &Arc<Self>,
         worker: &mut Worker,
         step: StepId,
-        events: BoxStream<'static, ModelEvent>,
+        request: ModelRequest,
+        early: Option<EarlyCall>,
     ) {
         let cancel = self.end.child_token();
         worker.model = Some((step, cancel.clone()));
@@ -487,7 +481,14 @@ impl LiveSession {
             if !live.lease.is_valid() {
                 return live.lose_lease();
             }
-            let reading = AssertUnwindSafe(live.read_reply(step, events)).catch_unwind();
+            let reading = async {
+                let events = match early {
+                    Some(early) => early.into_stream(),
+                    None => live.runtime.provider.stream(request),
+                };
+                live.read_reply(step, events).await
+            };
+            let reading = AssertUnwindSafe(reading).catch_unwind();
             let result = tokio::select! {
                 biased;
                 () = cancel.cancelled() => return, // the session has gone on without it

@@ -16,7 +16,7 @@ pub const QUEUE_IS_FULL: &str = "this prompt was not taken: as many as can wait 
 pub(crate) fn check_queue_room<'a>(
     input: &Input,
     waiting: impl ExactSizeIterator<Item = &'a Input>,
-    worked_off: &'a [Input],
+    unflushed: &'a [Input],
     queued: usize,
 ) -> Result<(), DriverError> {
     if is_user_input(input) && waiting.len() >= INPUTS_MAX {
@@ -24,7 +24,7 @@ pub(crate) fn check_queue_room<'a>(
         return Err(DriverError::QueueFull(why));
     }
     let is_prompt = |input: &&Input| matches!(input, Input::Prompt { .. });
-    if is_prompt(&input) && queued + waiting.chain(worked_off).filter(is_prompt).count() >= QUEUED_PROMPTS_MAX
+    if is_prompt(&input) && queued + waiting.chain(unflushed).filter(is_prompt).count() >= QUEUED_PROMPTS_MAX
     {
         return Err(DriverError::QueueFull(QUEUE_IS_FULL.to_owned()));
     }

@@ -2,18 +2,21 @@
 //!
 //! Asking a model changes nothing, so it may start before the step is durable. [`EarlyCall`] wraps the provider's stream:
 //! it reads ahead into a bounded buffer and hands the stream over once the step's event is stored. Nothing that the model
-//! says is published or handled before that; if the append fails, the call is dropped. See `docs/adr/0008`.
+//! says is published or handled before that; if the append fails or the session ends, the call is dropped. See
+//! `docs/adr/0008`.
 
 use std::sync::Arc;
+use std::task::Poll;
 
-use futures::StreamExt;
 use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
 use sysop_core::event::Effect;
 use sysop_core::id::StepId;
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::port::{ModelEvent, Provider};
+use crate::lease::SessionLease;
+use crate::port::{CancellationToken, ModelEvent, Provider};
 
 /// Events of a model that are read ahead; it is asked for no more until the step is durable.
 const EVENTS_AHEAD_MAX: usize = 256;
@@ -29,20 +32,34 @@ impl EarlyCall {
     /// Starts the call that the effects ask for, if it is the only effect.
     ///
     /// The first step of a turn is left out: a prompt that cannot be stored is sent to nobody.
-    pub(crate) fn start(provider: &Arc<dyn Provider>, effects: &[Effect]) -> Option<Self> {
+    ///
+    /// `end` ends the call with the session: an append may wait for as long as its database is away, and the lease may be lost
+    /// meanwhile.
+    pub(crate) fn start(
+        provider: &Arc<dyn Provider>,
+        lease: &Arc<dyn SessionLease>,
+        end: CancellationToken,
+        effects: &[Effect],
+    ) -> Option<Self> {
         let [Effect::CallModel { step, request }] = effects else { return None };
         if step.step == 1 {
             return None;
         }
-        let (provider, request) = (Arc::clone(provider), request.clone());
+        let (provider, lease, request) = (Arc::clone(provider), Arc::clone(lease), request.clone());
         let (sender, events) = channel(EVENTS_AHEAD_MAX);
-        let reader = tokio::spawn(async move {
+        let reading = async move {
+            if !lease.is_valid() {
+                return;
+            }
             let mut stream = provider.stream(request);
             while let Some(event) = stream.next().await {
                 if sender.send(event).await.is_err() {
                     return;
                 }
             }
+        };
+        let reader = tokio::spawn(async move {
+            end.run_until_cancelled(reading).await;
         });
         Some(Self { step: *step, events, reader: AbortOnDropHandle::new(reader) })
     }
@@ -54,9 +71,20 @@ impl EarlyCall {
     /// The events of the call, from its start.
     pub(crate) fn into_stream(self) -> BoxStream<'static, ModelEvent> {
         let Self { mut events, reader, .. } = self;
+        let mut reader = Some(reader);
         futures::stream::poll_fn(move |context| {
-            let _ = &reader; // it reads for as long as the stream is there
-            events.poll_recv(context)
+            let next = events.poll_recv(context);
+            // A reader that panicked closes the channel, too: its panic is that of whoever reads the stream.
+            if let (Poll::Ready(None), Some(ended)) = (&next, &mut reader) {
+                match ended.poll_unpin(context) {
+                    Poll::Ready(Err(error)) if error.is_panic() => {
+                        std::panic::resume_unwind(error.into_panic());
+                    }
+                    Poll::Ready(_) => reader = None,
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+            next
         })
         .boxed()
     }

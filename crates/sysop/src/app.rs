@@ -239,7 +239,8 @@ fn failure(error: DriverError) -> CommandError {
 struct ProvidersByHost {
     settings: Arc<Settings>,
     machines: Machines,
-    /// By destination; an empty name for what is shared. What a provider learned of its servers is kept.
+    /// By the host's name as shown; the empty name is the provider that all other sessions share. What a provider learned of its
+    /// servers stays.
     by_host: Mutex<HashMap<String, Arc<HostProvider>>>,
 }
 

@@ -15,7 +15,7 @@ use super::lease::ClusterLease;
 use super::session::{ClusterHandle, ClusterSession, Location, RuntimeFactory, locate};
 use super::{AcquireOutcome, Cluster, ClusterContext, ClusterEvent};
 use crate::DriverError;
-use crate::driver::{BUG, DriverInner, lock};
+use crate::driver::{DriverInner, OPEN_BUG, lock};
 use crate::frontend::SessionHandle;
 
 /// Sessions that can be opened from their logs side by side.
@@ -32,33 +32,34 @@ pub(crate) struct Membership {
     open_locks: [tokio::sync::Mutex<()>; OPEN_LOCK_SHARDS],
     leaving: AtomicBool,
     /// Ends the task that receives the cluster's events.
+    end: CancellationToken,
     _receiver: DropGuard,
 }
 
 impl Membership {
-    /// Starts to receive the cluster's events. `background_tasks` are those that a leaving node waits for. Must be called
-    /// within a tokio runtime.
-    pub(crate) fn new(
-        driver: Weak<DriverInner>,
-        cluster: Arc<dyn Cluster>,
-        background_tasks: TaskTracker,
-    ) -> Self {
+    /// Joins with no session. `background_tasks` are those that a leaving node waits for.
+    pub(crate) fn new(cluster: Arc<dyn Cluster>, background_tasks: TaskTracker) -> Self {
         let end = CancellationToken::new();
         let receiver = end.clone().drop_guard();
-        let events = Arc::clone(&cluster);
-        tokio::spawn(async move {
-            while let Some(event) = end.run_until_cancelled(events.next_event()).await {
-                let Some(driver) = driver.upgrade() else { return };
-                on_event(&driver, event);
-            }
-        });
         Self {
             context: ClusterContext { cluster, background_tasks },
             open: Mutex::default(),
             open_locks: std::array::from_fn(|_| tokio::sync::Mutex::default()),
             leaving: AtomicBool::new(false),
+            end,
             _receiver: receiver,
         }
+    }
+
+    /// Starts the task that does what the cluster's events ask of the driver. Must be called within a tokio runtime.
+    pub(crate) fn receive_events(&self, driver: Weak<DriverInner>) {
+        let (end, cluster) = (self.end.clone(), Arc::clone(&self.context.cluster));
+        tokio::spawn(async move {
+            while let Some(event) = end.run_until_cancelled(cluster.next_event()).await {
+                let Some(driver) = driver.upgrade() else { return };
+                on_event(&driver, event);
+            }
+        });
     }
 
     /// The lease of a session that has no log yet.
@@ -109,7 +110,7 @@ impl Membership {
             let session = membership.insert(&driver, &id, runtime_factory, location);
             Ok(Arc::new(ClusterHandle(session)) as Arc<dyn SessionHandle>)
         });
-        opening.await.unwrap_or_else(|_| Err(DriverError::Closed(BUG.to_owned())))
+        opening.await.unwrap_or_else(|_| Err(DriverError::Closed(OPEN_BUG.to_owned())))
     }
 
     /// A session that a front end of this node has open.

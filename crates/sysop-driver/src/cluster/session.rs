@@ -193,7 +193,7 @@ impl ClusterSession {
         })
     }
 
-    /// Enqueues what was said here while the session was lost, before what was said since.
+    /// Enqueues inputs that this node had accepted but not stored when it lost the session, ahead of later ones.
     fn accept_pending(self: &Arc<Self>, inputs: Vec<Input>) {
         {
             let mut outbox = lock(&self.outbox);
@@ -217,7 +217,7 @@ impl ClusterSession {
         self.context.background_tasks.spawn_on(delivering, &self.executor);
     }
 
-    /// Posts the oldest; says whether there may be more.
+    /// Delivers the oldest input; returns true if there may be more.
     async fn deliver_next(self: &Arc<Self>) -> bool {
         let forwarded_input = {
             let mut outbox = lock(&self.outbox);

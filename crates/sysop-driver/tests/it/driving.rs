@@ -1,14 +1,15 @@
 //! What the driver promises a front end, each promise by itself.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::stream::BoxStream;
 use serde_json::{Map, json};
 use sysop_core::event::{ConfigChange, Decision, Delta, Event, Input, Logged, Origin, StopReason, Update};
-use sysop_core::id::{Seq, SessionId, TurnId};
-use sysop_core::message::{FailureKind, ModelFailure, ModelRequest};
+use sysop_core::id::{CallId, Seq, SessionId, TurnId};
+use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::Status;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::session::QUEUED_PROMPTS_MAX;
@@ -16,6 +17,7 @@ use sysop_core::spec::SessionSpec;
 use sysop_core::tool::ClientTools;
 use sysop_driver::port::{ModelEvent, Provider, StoreError};
 use sysop_driver::{Driver, DriverError, Handle, Runtime, Updates};
+use tokio::sync::Notify;
 
 use crate::world::{PANIC, World, spec};
 
@@ -566,4 +568,84 @@ impl Provider for Named {
         let failure = ModelFailure { kind: FailureKind::Auth, message: self.0.to_owned() };
         Box::pin(futures::stream::iter([ModelEvent::Failed(failure)]))
     }
+}
+
+/// A model that calls a tool first, and at its second call hangs or panics.
+struct FailsLater {
+    calls: AtomicUsize,
+    panics: bool,
+    asked: Arc<Notify>,
+    dropped: Arc<Notify>,
+}
+
+impl FailsLater {
+    fn new(panics: bool) -> Arc<Self> {
+        Arc::new(Self { calls: AtomicUsize::new(0), panics, asked: Arc::default(), dropped: Arc::default() })
+    }
+}
+
+struct NotifyOnDrop(Arc<Notify>);
+
+impl Drop for NotifyOnDrop {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
+}
+
+impl Provider for FailsLater {
+    fn stream(&self, _: ModelRequest) -> BoxStream<'static, ModelEvent> {
+        if self.calls.fetch_add(1, Ordering::SeqCst) == 0 {
+            let call = ToolCall {
+                id: CallId::new("1"),
+                wire_id: None,
+                name: "read_file".to_owned(),
+                arguments: Arguments::Object(Map::new()),
+            };
+            let reply = Reply { calls: vec![call], ..Reply::default() };
+            return Box::pin(futures::stream::iter([ModelEvent::Done(Box::new(reply))]));
+        }
+        self.asked.notify_one();
+        assert!(!self.panics, "the second call panics before it has a stream");
+        let guard = NotifyOnDrop(Arc::clone(&self.dropped));
+        Box::pin(futures::stream::poll_fn(move |_| {
+            let _ = &guard;
+            std::task::Poll::Pending
+        }))
+    }
+}
+
+#[tokio::test]
+async fn an_early_model_call_ends_with_its_session_while_the_disk_hangs() {
+    let world = World::new(5);
+    let driver = Driver::new(world.ports());
+    let model = FailsLater::new(false);
+    let runtime = Runtime { provider: Arc::clone(&model) as Arc<dyn Provider>, ..world.runtime() };
+    let handle = driver.create_lazy(SessionId::new("s"), spec(), runtime);
+    let mut updates = handle.subscribe(Seq(0));
+    let tool = world.tool_arm.lock().await;
+    handle.send(prompt("go")).expect("open");
+    until(&mut updates, |event| matches!(event, Event::ToolStarted { .. })).await;
+    let disk = world.disk_arm.lock().await;
+    drop(tool);
+    tokio::time::timeout(DEADLINE, model.asked.notified()).await.expect("the model is asked early");
+    driver.end(handle.id(), "it was deleted");
+    tokio::time::timeout(DEADLINE, model.dropped.notified()).await.expect("the early call is dropped");
+    drop(disk);
+}
+
+#[tokio::test]
+async fn a_model_that_panics_when_it_is_asked_early_fails_its_turn_only() {
+    let world = World::new(5);
+    let driver = Driver::new(world.ports());
+    let model = FailsLater::new(true);
+    let runtime = Runtime { provider: Arc::clone(&model) as Arc<dyn Provider>, ..world.runtime() };
+    let handle = driver.create_lazy(SessionId::new("s"), spec(), runtime);
+    let mut updates = handle.subscribe(Seq(0));
+    handle.send(prompt("go")).expect("open");
+    let told = until(&mut updates, ended).await;
+    assert!(
+        matches!(last_event(&told), Event::TurnEnded { reason: StopReason::Failed, error: Some(error), .. } if error.contains("bug")),
+        "{told:?}"
+    );
+    assert_eq!(handle.last_error(), None, "the session is open");
 }

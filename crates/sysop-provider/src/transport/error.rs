@@ -15,9 +15,9 @@ const CERTIFICATE_WORDS: [&str; 3] = ["certificate", "CertNotValid", "UnknownIss
 pub(super) struct RequestError {
     pub(super) kind: FailureKind,
     /// What happened, and where; no full stop.
-    what: String,
+    pub(super) what: String,
     /// What to do next.
-    next: String,
+    pub(super) next: String,
     /// Whether it may be gone the next time.
     pub(super) retry: bool,
     /// The wait that the server asked for.
@@ -35,39 +35,6 @@ impl RequestError {
 }
 
 impl ModelCall {
-    /// Makes the request again, or gives up.
-    pub(super) fn retry_or_fail(&mut self, trouble: RequestError) {
-        let settings = self.context.retry;
-        if !trouble.retry || self.retries >= settings.retries {
-            let tries = match self.retries {
-                0 => String::new(),
-                retries => format!(" (tried {} times)", retries + 1),
-            };
-            let message = format!("{}{tries}; {}", trouble.what, trouble.next);
-            return self.fail(ModelFailure { kind: trouble.kind, message });
-        }
-        let wait = trouble.wait.unwrap_or_else(|| settings.backoff(self.retries, rand::random()));
-        if wait > settings.server_wait_max {
-            let message = format!("{} and asks to wait {}; try again then", trouble.what, seconds(wait));
-            return self.fail(ModelFailure { kind: trouble.kind, message });
-        }
-        self.retries += 1;
-        let notice = format!(
-            "{}; trying again in {} ({} of {})",
-            trouble.what,
-            seconds(wait),
-            self.retries,
-            settings.retries
-        );
-        self.shown |=
-            self.ready.iter().any(|event| matches!(event, ModelEvent::Text(_) | ModelEvent::Reasoning(_)));
-        self.ready.push_back(ModelEvent::Notice(self.redactor.message(&notice)));
-        if std::mem::take(&mut self.shown) {
-            self.ready.push_back(ModelEvent::Restarted);
-        }
-        self.phase = CallPhase::Wait(wait);
-    }
-
     /// Ends the call without a reply.
     pub(super) fn fail(&mut self, failure: ModelFailure) {
         let message = self.redactor.message(&failure.message);

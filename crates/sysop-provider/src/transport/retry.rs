@@ -3,6 +3,11 @@
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::HeaderMap;
+use sysop_core::message::ModelFailure;
+use sysop_driver::port::ModelEvent;
+
+use super::error::{RequestError, seconds};
+use super::{CallPhase, ModelCall};
 
 /// How often, and how long apart, a request is made again.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -59,16 +64,16 @@ impl RetryAdvice {
             Some("false") => Some(false),
             Some(_) | None => None,
         };
-        let milliseconds = text("retry-after-ms").and_then(|value| seconds(value, 1000.0));
+        let milliseconds = text("retry-after-ms").and_then(|value| duration_in(value, 1000.0));
         let wait = milliseconds.or_else(|| {
             let value = text("retry-after")?;
-            seconds(value, 1.0).or_else(|| time_until(value, now))
+            duration_in(value, 1.0).or_else(|| time_until(value, now))
         });
         Self { retry, wait }
     }
 }
 
-fn seconds(number: &str, unit: f64) -> Option<Duration> {
+fn duration_in(number: &str, unit: f64) -> Option<Duration> {
     let number: f64 = number.parse().ok()?;
     Duration::try_from_secs_f64(number / unit).ok()
 }
@@ -77,6 +82,41 @@ fn seconds(number: &str, unit: f64) -> Option<Duration> {
 fn time_until(date: &str, now: SystemTime) -> Option<Duration> {
     let at = jiff::fmt::rfc2822::parse(date).ok()?.timestamp();
     Some(SystemTime::from(at).duration_since(now).unwrap_or_default())
+}
+
+impl ModelCall {
+    /// Waits and makes the request again, or fails for good.
+    pub(super) fn retry_or_fail(&mut self, error: RequestError) {
+        let settings = self.context.retry;
+        if !error.retry || self.retries >= settings.retries {
+            let tries = match self.retries {
+                0 => String::new(),
+                retries => format!(" (tried {} times)", retries + 1),
+            };
+            let message = format!("{}{tries}; {}", error.what, error.next);
+            return self.fail(ModelFailure { kind: error.kind, message });
+        }
+        let wait = error.wait.unwrap_or_else(|| settings.backoff(self.retries, rand::random()));
+        if wait > settings.server_wait_max {
+            let message = format!("{} and asks to wait {}; try again then", error.what, seconds(wait));
+            return self.fail(ModelFailure { kind: error.kind, message });
+        }
+        self.retries += 1;
+        let notice = format!(
+            "{}; trying again in {} ({} of {})",
+            error.what,
+            seconds(wait),
+            self.retries,
+            settings.retries
+        );
+        self.shown |=
+            self.ready.iter().any(|event| matches!(event, ModelEvent::Text(_) | ModelEvent::Reasoning(_)));
+        self.ready.push_back(ModelEvent::Notice(self.redactor.message(&notice)));
+        if std::mem::take(&mut self.shown) {
+            self.ready.push_back(ModelEvent::Restarted);
+        }
+        self.phase = CallPhase::Wait(wait);
+    }
 }
 
 #[cfg(test)]

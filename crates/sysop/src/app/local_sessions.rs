@@ -62,9 +62,9 @@ impl LocalSessions {
             }
             None => Driver::new(ports),
         };
-        let rooms = Self { services, store, node, driver, left: AtomicBool::new(false) };
-        rooms.driver.set_initial_inputs(rooms.opening_inputs());
-        rooms
+        let sessions = Self { services, store, node, driver, left: AtomicBool::new(false) };
+        sessions.driver.set_initial_inputs(sessions.opening_inputs());
+        sessions
     }
 
     /// What each earlier session is told first: it works as it did, with the rules of today's config added.
