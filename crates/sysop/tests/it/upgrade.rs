@@ -45,11 +45,22 @@ fn replace(bytes: &mut [u8], old: &[u8], new: &[u8]) {
     bytes[found[0]..found[0] + new.len()].copy_from_slice(new);
 }
 
+/// Lets the sessions have worked in a folder that every machine has; the true one was on another machine.
+fn use_existing_root(bytes: &mut [u8]) {
+    let (old, new) = (b"/tmp/fx/ws", b"/usr/share");
+    let found: Vec<_> = (0..=bytes.len() - old.len()).filter(|&at| bytes[at..].starts_with(old)).collect();
+    assert!(!found.is_empty());
+    for at in found {
+        bytes[at..at + new.len()].copy_from_slice(new);
+    }
+}
+
 #[test]
 fn a_log_of_a_newer_version_is_refused_in_one_sentence_and_the_others_open() {
     let (world, database) = old_home();
     let mut bytes = DATABASE.to_vec();
     replace(&mut bytes, br#""tool_started","call":{"id":"w1""#, br#""guard_armed2","call":{"id":"w1""#);
+    use_existing_root(&mut bytes);
     std::fs::write(&database, bytes).unwrap();
     for command in [
         &["sessions", "show", KILLED][..],
