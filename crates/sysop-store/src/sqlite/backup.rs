@@ -9,10 +9,13 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
+use sysop_core::id::SessionId;
 use sysop_driver::port::StoreError;
 
+use super::database_file::BUSY_TIMEOUT;
 use super::error::{OpenDatabaseError, is_busy_error};
+use super::schema;
 
 /// Tells apart the copies that one process writes at once.
 static COPIES: AtomicU64 = AtomicU64::new(0);
@@ -36,6 +39,36 @@ pub(super) fn ensure(connection: &Connection, path: &Path, version: i64) -> Resu
     publish(&copy.0, &backup).map_err(|error| failed(error.to_string()))?;
     tracing::info!(backup = %backup.display(), "backed up the database before its migration");
     Ok(())
+}
+
+/// The backups beside a database; there are some if it was migrated.
+pub(super) fn all(path: &Path) -> Vec<PathBuf> {
+    let backups = schema::backup_versions().map(|version| with_suffix(path, &format!(".v{version}.bak")));
+    backups.filter(|backup| backup.exists()).collect()
+}
+
+/// Removes a session from the backups beside a database.
+pub(super) fn erase(path: &Path, id: &SessionId) -> Result<(), StoreError> {
+    for backup in all(path) {
+        erase_from(&backup, id).map_err(|error| {
+            StoreError::Unavailable(format!(
+                "session {id} is deleted, but its text stays in the backup {} ({error}); remove that file",
+                backup.display()
+            ))
+        })?;
+    }
+    Ok(())
+}
+
+fn erase_from(backup: &Path, id: &SessionId) -> rusqlite::Result<()> {
+    let connection = Connection::open_with_flags(backup, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    // A journal on the disk would hold the text once more.
+    connection.execute_batch(
+        "PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON; PRAGMA journal_mode = MEMORY; BEGIN IMMEDIATE",
+    )?;
+    connection.execute("DELETE FROM sessions WHERE id = ?", [id.as_str()])?;
+    connection.execute_batch("COMMIT")
 }
 
 /// A copy under its temporary name, which is removed in the end.

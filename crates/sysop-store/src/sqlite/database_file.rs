@@ -59,7 +59,9 @@ impl DatabaseFile {
     /// A connection for its writer, which sets the journal mode once it knows that the file is ours.
     pub(super) fn connect_read_write(&self) -> rusqlite::Result<Connection> {
         let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON")?;
+        connection.execute_batch(
+            "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON",
+        )?;
         Ok(connection)
     }
 

@@ -59,6 +59,11 @@ const MIGRATIONS: &[&str] = &[
     "",
 ];
 
+/// The backups that may be beside a database, by the version that was backed up.
+pub(super) fn backup_versions() -> impl Iterator<Item = usize> {
+    1..MIGRATIONS.len()
+}
+
 /// Connects for writing and brings the tables up to date.
 pub(super) fn open(file: &DatabaseFile) -> Result<Connection, StoreError> {
     let deadline = Instant::now() + BUSY_TIMEOUT;

@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::database_file::DatabaseFile;
 use super::error::store_error;
-use super::{run_blocking, schema};
+use super::{backup, run_blocking, schema};
 use crate::batch::{BatchSummary, check_seq_order};
 use crate::row_codec::{EncodedBatch, EventRow, to_integer, to_seq};
 
@@ -95,9 +95,33 @@ impl SqliteWriter {
         self.submit(id, WriteOp::Append { after, last, rows }).await
     }
 
-    /// See `Store::delete`.
+    /// See `Store::delete`. When it is done, no file of the database holds the session's text.
     pub(super) async fn delete(self: &Arc<Self>, id: &SessionId) -> Result<(), StoreError> {
-        self.submit(id, WriteOp::Delete).await.map(|_| ())
+        self.submit(id, WriteOp::Delete).await?;
+        // Versions before 3 left the text of deleted sessions in free pages.
+        let migrated = !backup::all(self.file.path()).is_empty();
+        let emptied = self
+            .with_connection(move |connection| {
+                if migrated {
+                    connection.execute_batch("VACUUM")?;
+                }
+                // Its answer: whether another process was in the way, and two counts of pages.
+                connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
+            })
+            .await;
+        let path = self.file.path();
+        match emptied {
+            Ok(0) => {}
+            Ok(_) | Err(_) => {
+                return Err(StoreError::Unavailable(format!(
+                    "session {id} is deleted, but its text stays in {}-wal while another process reads the database; \
+                     it goes when all of them have ended",
+                    path.display()
+                )));
+            }
+        }
+        let (path, id) = (path.to_owned(), id.clone());
+        run_blocking(move || backup::erase(&path, &id)).await
     }
 
     /// Connects, and creates the tables where there are none. Blocks.

@@ -12,7 +12,7 @@ use sysop_core::transcript::Transcript;
 use sysop_driver::port::{Store, StoreError};
 use sysop_store::SqliteStore;
 
-use crate::events::{KINDS, any_event, id, of_kind};
+use crate::events::{KINDS, any_event, id, of_kind, queued};
 
 /// A database that sysop 0.1.0 wrote: an edit with colors and an artifact, a dangerous call that nobody answered, a call in
 /// the terminal that ends the task, and a session that was killed while a call ran.
@@ -247,4 +247,62 @@ fn unknown_fields_are_passed_over_in_an_event_of_each_kind() {
         let later = with_unknown_fields(&event).to_string();
         assert_eq!(serde_json::from_str::<Event>(&later).unwrap(), event, "{later}");
     }
+}
+
+/// The files of a folder that hold these bytes.
+fn holders(folder: &Path, text: &str) -> Vec<String> {
+    let holds = |name: &String| {
+        let bytes = std::fs::read(folder.join(name)).unwrap();
+        bytes.windows(text.len()).any(|window| window == text.as_bytes())
+    };
+    names(folder).into_iter().filter(holds).collect()
+}
+
+#[tokio::test]
+async fn a_deleted_session_leaves_no_text_in_the_database_and_its_backup() {
+    let (folder, path) = old_database();
+    let (name, title, _) = SESSIONS[3];
+    let store = SqliteStore::open(&path).unwrap();
+    store.list(1).await.unwrap();
+    store.append(&id("mine"), Seq(0), &queued(0, 50, "a word that only I know")).await.unwrap();
+    assert!(holders(folder.path(), title).contains(&"sysop.db.v2.bak".to_owned()));
+    assert_ne!(holders(folder.path(), "only I know"), [""; 0]);
+    store.delete(&id(name)).await.unwrap();
+    store.delete(&id("mine")).await.unwrap();
+    for text in [title, name, "only I know"] {
+        assert_eq!(holders(folder.path(), text), [""; 0], "{text}");
+    }
+    assert_eq!(store.list(10).await.unwrap().len(), SESSIONS.len() - 1);
+}
+
+#[tokio::test]
+async fn text_that_0_1_0_left_is_gone_with_the_next_delete() {
+    let (folder, path) = old_database();
+    let (name, title, _) = SESSIONS[3];
+    let sql = format!(
+        "PRAGMA foreign_keys = ON; PRAGMA secure_delete = OFF; DELETE FROM sessions WHERE id = '{name}'"
+    );
+    run_raw(&path, &sql);
+    assert_eq!(holders(folder.path(), title), ["sysop.db"], "0.1.0 leaves it there");
+    let store = SqliteStore::open(&path).unwrap();
+    store.delete(&id(SESSIONS[0].0)).await.unwrap();
+    assert_eq!(store.list(10).await.unwrap().len(), SESSIONS.len() - 2);
+    assert_eq!(holders(folder.path(), title), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_delete_says_where_text_stays_while_another_process_reads() {
+    let (folder, path) = old_database();
+    let store = SqliteStore::open(&path).unwrap();
+    store.append(&id("mine"), Seq(0), &queued(0, 5, "a word that only I know")).await.unwrap();
+    let reader = Connection::open(&path).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM sessions").unwrap();
+    let error = store.delete(&id("mine")).await.unwrap_err().to_string();
+    assert!(
+        error.contains("session mine is deleted, but its text stays in") && error.contains("sysop.db-wal"),
+        "{error}"
+    );
+    reader.close().unwrap();
+    store.close().await;
+    assert_eq!(holders(folder.path(), "only I know"), [""; 0]);
 }
