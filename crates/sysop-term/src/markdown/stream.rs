@@ -2,7 +2,7 @@
 
 use ratatui::style::Style;
 
-use super::{MarkdownDocument, MarkdownStyle, OpenBlock};
+use super::{MarkdownDocument, MarkdownStyle, OpenBlock, line};
 use crate::cells::TextRow;
 use crate::theme::Theme;
 
@@ -116,15 +116,16 @@ impl MarkdownStream {
     }
 }
 
-/// Whether the last line may yet begin another block, or its last mark become a longer one. A line of dashes makes a
-/// heading of what is before it, and a paragraph of what follows.
+/// Whether the last line may yet begin another block or none, or its last mark become a longer one. A line of dashes makes a
+/// heading of what is before it, and a paragraph of what follows. A fence of backticks is one until another backtick comes.
 fn may_begin_block(text: &str) -> bool {
     let last = text.rsplit('\n').next().unwrap_or_default();
     let underlines = |line: &str| {
         let line = line.trim();
         !line.is_empty() && line.bytes().all(|b| matches!(b, b'-' | b'='))
     };
-    !last.contains(char::is_alphabetic) || text.ends_with(['*', '_', '~']) || text.lines().any(underlines)
+    let fence = line::fence(last).is_some();
+    fence || !last.contains(char::is_alphabetic) || text.ends_with(['*', '_', '~']) || text.lines().any(underlines)
 }
 
 /// The first place of an open paragraph where something begins that more text may make shorter: a code span, a link, a

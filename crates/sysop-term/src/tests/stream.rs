@@ -89,6 +89,18 @@ fn hostile_markdown_comes_out_harmless() {
     }
 }
 
+#[test]
+fn a_fence_that_turns_out_to_be_a_code_span_gives_no_row_out_twice() {
+    let text = "aa ```\n```a `";
+    let mut pieces = MarkdownStream::new(8, TERMINAL);
+    let mut rows = Vec::new();
+    for at in 0..text.len() {
+        rows.extend(pieces.push(&text[at..=at]));
+    }
+    rows.extend(pieces.finish());
+    assert_eq!(shown(&rows), shown(&MarkdownStream::rows(text, 8, TERMINAL)));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
