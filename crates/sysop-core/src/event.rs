@@ -14,7 +14,7 @@ use crate::id::{CallId, JobId, Seq, StepId, Timestamp, TurnId};
 use crate::message::{ModelFailure, ModelRef, ModelRequest, Reply, ToolCall};
 use crate::mode::Mode;
 use crate::outcome::{Outcome, Reversibility, Status};
-use crate::policy::{ApprovalMode, Grant, Risk};
+use crate::policy::{ApprovalMode, Grant, Risk, Survey};
 use crate::question::{Question, QuestionId};
 use crate::spec::SessionSpec;
 use crate::tagged::{self, InternallyTagged};
@@ -69,6 +69,15 @@ pub enum Input {
         step: StepId,
         /// What came.
         result: Result<Reply, ModelFailure>,
+    },
+    /// The answer to `Effect::Survey`.
+    Surveyed {
+        /// The call.
+        call: CallId,
+        /// The number that the effect had.
+        attempt: u32,
+        /// What the host told.
+        survey: Survey,
     },
     /// The answer to `Effect::RunTool`.
     Outcome {
@@ -521,6 +530,15 @@ pub enum Effect {
     CancelModel {
         /// Which step.
         step: StepId,
+    },
+    /// Ask the host about the circumstances of a call; answer with `Input::Surveyed`.
+    Survey {
+        /// The call.
+        call: ToolCall,
+        /// Where it would run.
+        place: ToolLocation,
+        /// Tells the answers to two such effects apart.
+        attempt: u32,
     },
     /// Run a tool; answer with `Input::Outcome`.
     RunTool {

@@ -4,7 +4,10 @@ use regex::Regex;
 use serde::{Deserialize, Serialize};
 
 use sysop_shell::{self as shell, Analysis};
-pub use sysop_shell::{Finding, Grant, Risk, RiskClass};
+pub use sysop_shell::{
+    Access, CommandContext, Dialect, Finding, Grant, Resolution, ResolvedFile, ResolvedTarget, Risk,
+    RiskClass, Survey, Target, TerminalFocus,
+};
 
 use crate::tool::{ToolEffect, ToolSpec};
 
@@ -13,10 +16,12 @@ use crate::tool::{ToolEffect, ToolSpec};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalMode {
-    /// Every change is asked about.
+    /// Every command is asked about.
+    Each,
+    /// What is known to be read-only runs; everything else is asked about.
     #[default]
     Ask,
-    /// Runs by itself; what is dangerous or opaque still asks.
+    /// Runs by itself; what is opaque or dangerous is still asked about.
     Auto,
     /// Only what is known to be read-only runs.
     Never,
@@ -95,8 +100,8 @@ impl Policy {
     }
 
     /// What a command can do: its grammar and the dangerous patterns, whichever is worse.
-    pub fn risk(&self, command: &str) -> Risk {
-        self.judge(command, &shell::analyze(command))
+    pub fn risk(&self, command: &str, survey: &Survey) -> Risk {
+        self.judge(command, &shell::analyze(command, survey))
     }
 
     fn judge(&self, command: &str, analysis: &Analysis) -> Risk {
@@ -112,12 +117,19 @@ impl Policy {
     }
 
     /// Assesses a shell command.
-    pub fn command(&self, mode: ApprovalMode, grants: &[Grant], command: &str) -> Assessment {
-        let analysis = shell::analyze(command);
+    pub fn command(
+        &self,
+        mode: ApprovalMode,
+        grants: &[Grant],
+        survey: &Survey,
+        command: &str,
+    ) -> Assessment {
+        let analysis = shell::analyze(command, survey);
         let risk = self.judge(command, &analysis);
-        let covers = match risk.class {
-            RiskClass::ReadOnly | RiskClass::Changes => shell::grant_for(command, &analysis),
-            RiskClass::Opaque | RiskClass::Dangerous => Grant::Exact { command: command.to_owned() },
+        let covers = if risk.class <= RiskClass::Changes {
+            shell::grant_for(command, &analysis)
+        } else {
+            Grant::Exact { command: command.to_owned() }
         };
         if let Some(rule) = self.denying(command, &analysis) {
             let refusal = format!("refused by the rule `{rule}`; do not try to get around it");
@@ -133,16 +145,18 @@ impl Policy {
         let verdict = match mode {
             ApprovalMode::Never if risk.class == RiskClass::ReadOnly => Verdict::Allow,
             ApprovalMode::Never => Verdict::Deny,
-            ApprovalMode::Auto if granted || risk.class <= RiskClass::Changes => Verdict::Allow,
-            ApprovalMode::Ask if granted => Verdict::Allow,
-            ApprovalMode::Auto | ApprovalMode::Ask => Verdict::Ask,
+            _ if risk.class.always_asks() => Verdict::Ask,
+            ApprovalMode::Ask if risk.class == RiskClass::ReadOnly => Verdict::Allow,
+            ApprovalMode::Auto if risk.class <= RiskClass::Changes => Verdict::Allow,
+            ApprovalMode::Each | ApprovalMode::Ask | ApprovalMode::Auto if granted => Verdict::Allow,
+            ApprovalMode::Each | ApprovalMode::Ask | ApprovalMode::Auto => Verdict::Ask,
         };
         Assessment { verdict, risk, covers, refusal: read_only_refusal(verdict) }
     }
 
     /// Whether a rule forbids this command whatever anybody allows; the rule, if so.
-    pub fn denies(&self, command: &str) -> Option<&str> {
-        self.denying(command, &shell::analyze(command))
+    pub fn denies(&self, command: &str, survey: &Survey) -> Option<&str> {
+        self.denying(command, &shell::analyze(command, survey))
     }
 
     fn denying(&self, command: &str, analysis: &Analysis) -> Option<&str> {
@@ -151,9 +165,16 @@ impl Policy {
     }
 
     /// Assesses keys for a terminal by the text that they type: a shell there would run it as a command.
-    pub fn keys(&self, mode: ApprovalMode, grants: &[Grant], spec: &ToolSpec, keys: &str) -> Assessment {
+    pub fn keys(
+        &self,
+        mode: ApprovalMode,
+        grants: &[Grant],
+        survey: &Survey,
+        spec: &ToolSpec,
+        keys: &str,
+    ) -> Assessment {
         let typed = typed_text(keys);
-        let analysis = shell::analyze(&typed);
+        let analysis = shell::analyze(&typed, survey);
         let mut risk = self.judge(&typed, &analysis);
         risk.class = risk.class.max(RiskClass::Changes);
         for finding in &mut risk.findings {
@@ -169,14 +190,14 @@ impl Policy {
             ApprovalMode::Never => Verdict::Deny,
             ApprovalMode::Auto if plain => Verdict::Allow,
             ApprovalMode::Ask if plain && grants.contains(&covers) => Verdict::Allow,
-            ApprovalMode::Auto | ApprovalMode::Ask => Verdict::Ask,
+            ApprovalMode::Each | ApprovalMode::Ask | ApprovalMode::Auto => Verdict::Ask,
         };
         Assessment { verdict, risk, covers, refusal: read_only_refusal(verdict) }
     }
 
     /// Whether a rule forbids what these keys type; the rule, if so.
-    pub fn denies_keys(&self, keys: &str) -> Option<&str> {
-        self.denies(&typed_text(keys))
+    pub fn denies_keys(&self, keys: &str, survey: &Survey) -> Option<&str> {
+        self.denies(&typed_text(keys), survey)
     }
 
     /// Assesses a call of a tool that neither runs a command nor types keys.
@@ -188,8 +209,8 @@ impl Policy {
             _ if read_only => Verdict::Allow,
             ApprovalMode::Never => Verdict::Deny,
             ApprovalMode::Auto => Verdict::Allow,
-            ApprovalMode::Ask if grants.contains(&covers) => Verdict::Allow,
-            ApprovalMode::Ask => Verdict::Ask,
+            ApprovalMode::Each | ApprovalMode::Ask if grants.contains(&covers) => Verdict::Allow,
+            ApprovalMode::Each | ApprovalMode::Ask => Verdict::Ask,
         };
         let risk = Risk { class, findings: Vec::new() };
         Assessment { verdict, risk, covers, refusal: read_only_refusal(verdict) }

@@ -686,6 +686,7 @@ pub fn client_tools_sentence(client_tools: &ClientTools) -> String {
 /// The word of an approval mode, as in `--approve`.
 pub fn approval_label(mode: ApprovalMode) -> &'static str {
     match mode {
+        ApprovalMode::Each => "each",
         ApprovalMode::Ask => "ask",
         ApprovalMode::Auto => "auto",
         ApprovalMode::Never => "never",

@@ -276,9 +276,12 @@ pub fn decision_summary(plan: &Proposal, own: &str) -> Option<String> {
 pub fn class(class: RiskClass) -> &'static str {
     match class {
         RiskClass::ReadOnly => "read-only",
+        RiskClass::ReadsRemote => "reads over the network",
         RiskClass::Changes => "changes something",
         RiskClass::Opaque => "effect unknown",
+        RiskClass::ReadsSecret => "reads a secret",
         RiskClass::Dangerous => "dangerous",
+        RiskClass::Lockout => "may lock people out",
     }
 }
 

@@ -28,6 +28,7 @@ use sysop_core::event::{Delta, Effect, Event, Input, Logged, ToolLocation};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp};
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
+use sysop_core::policy::{CommandContext, Survey};
 use sysop_core::question::QuestionId;
 use sysop_core::session::{Activity, Session};
 use tokio_util::task::TaskTracker;
@@ -48,6 +49,9 @@ const SHELL_IDLE_MIN: Duration = Duration::from_secs(60 * 60);
 
 /// Model events that are ready at once and are published together.
 const READY_EVENTS_MAX: usize = 256;
+
+/// How long a host may take to tell the circumstances of a call.
+const SURVEY_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// One live session.
 pub(crate) struct LiveSession {
@@ -444,6 +448,7 @@ impl LiveSession {
                     cancel.cancel();
                 }
             }
+            Effect::Survey { call, place, attempt } => self.start_survey(call, place, attempt),
             Effect::RunTool { call, place } => self.start_tool_call(worker, call, place),
             Effect::CancelTool { call } => {
                 if let Some(cancel) = worker.tools.get(&call) {
@@ -515,6 +520,26 @@ impl LiveSession {
             kind: FailureKind::Protocol,
             message: "the model's stream ended without an end; try again".to_owned(),
         })
+    }
+
+    fn start_survey(self: &Arc<Self>, call: ToolCall, place: ToolLocation, attempt: u32) {
+        let live = Arc::clone(self);
+        tokio::spawn(async move {
+            let surveying = async {
+                match place {
+                    ToolLocation::Host => live.host().survey(&call).await,
+                    ToolLocation::Client => Survey::elsewhere(CommandContext::bash()),
+                }
+            };
+            let survey = tokio::select! {
+                biased;
+                () = live.end.cancelled() => return,
+                result = AssertUnwindSafe(surveying).catch_unwind() => result.ok(),
+                () = live.ports.clock.sleep(SURVEY_TIME_MAX) => None,
+            };
+            let survey = survey.unwrap_or_default(); // nothing is known, so that the call is opaque
+            live.deliver(Input::Surveyed { call: call.id, attempt, survey });
+        });
     }
 
     fn start_tool_call(self: &Arc<Self>, worker: &mut Worker, call: ToolCall, place: ToolLocation) {

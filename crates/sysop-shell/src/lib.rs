@@ -24,13 +24,14 @@
 //! parts of a command for display in colors.
 //!
 //! ```
-//! use sysop_shell::{RiskClass, analyze};
+//! use sysop_shell::{CommandContext, RiskClass, Survey, analyze};
 //!
-//! assert_eq!(analyze("df -h | sort -k 5").risk.class, RiskClass::ReadOnly);
-//! assert_eq!(analyze("sudo systemctl restart nginx").risk.class, RiskClass::Changes);
-//! assert_eq!(analyze("eval \"$x\"").risk.class, RiskClass::Opaque);
+//! let bash = Survey::elsewhere(CommandContext::bash());
+//! assert_eq!(analyze("df -h | sort -k 5", &bash).risk.class, RiskClass::ReadOnly);
+//! assert_eq!(analyze("sudo systemctl restart nginx", &bash).risk.class, RiskClass::Changes);
+//! assert_eq!(analyze("eval \"$x\"", &bash).risk.class, RiskClass::Opaque);
 //!
-//! let risk = analyze("cd /tmp && rm -rf /etc").risk;
+//! let risk = analyze("cd /tmp && rm -rf /etc", &bash).risk;
 //! assert_eq!(risk.class, RiskClass::Dangerous);
 //! assert!(risk.findings.iter().all(|finding| finding.end <= "cd /tmp && rm -rf /etc".len()));
 //! ```
@@ -54,6 +55,7 @@
 #![warn(missing_docs)]
 
 mod builtin;
+mod context;
 mod danger;
 mod expansion;
 mod grant;
@@ -78,6 +80,9 @@ mod tests;
 use program_call::{ScriptOrigin, Stdin};
 use state::State;
 
+pub use context::{
+    Access, CommandContext, Dialect, Resolution, ResolvedFile, ResolvedTarget, Survey, Target, TerminalFocus,
+};
 pub use grant::{Grant, covers, grant_for};
 pub use highlight::{HighlightKind, highlight};
 pub use risk::{Finding, Risk, RiskClass};
@@ -92,6 +97,8 @@ pub struct Analysis {
     pub risk: Risk,
     /// Each simple command in it, wrappers unwrapped (`sudo -u x ls` gives `sudo …` and `ls`).
     pub invocations: Vec<Invocation>,
+    /// Each path that it is known to use.
+    pub targets: Vec<Target>,
 }
 
 /// One simple command: its words after quote removal, where all are literal.
@@ -101,10 +108,13 @@ pub struct Invocation {
     pub words: Vec<Option<String>>,
 }
 
-/// Analyzes a command line of a POSIX shell or bash.
-pub fn analyze(command: &str) -> Analysis {
+/// Analyzes a command line in its circumstances.
+pub fn analyze(command: &str, survey: &Survey) -> Analysis {
     let mut state = State::default();
     let whole = (0, command.len());
+    if !survey.context.dialect.is_analyzed() {
+        state.note(whole, RiskClass::Opaque, "for a shell whose language is not analyzed");
+    }
     if command.len() > COMMAND_BYTES_MAX {
         state.note(whole, RiskClass::Dangerous, "too long to analyze");
     } else if let Some((at, hidden)) = command.char_indices().find(|(_, c)| is_hidden(*c)) {

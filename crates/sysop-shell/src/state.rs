@@ -144,6 +144,10 @@ impl State {
 
     pub(super) fn into_analysis(mut self) -> Analysis {
         self.findings.sort_by_key(|finding| (finding.start, finding.end, std::cmp::Reverse(finding.class)));
-        Analysis { risk: Risk { class: self.class, findings: self.findings }, invocations: self.invocations }
+        Analysis {
+            risk: Risk { class: self.class, findings: self.findings },
+            invocations: self.invocations,
+            targets: Vec::new(),
+        }
     }
 }

@@ -152,6 +152,7 @@ fn shell(command: &str, usage: &str) -> InputLine {
 fn approve(rest: &str) -> InputLine {
     match rest {
         "" => InputLine::Approve(None),
+        "each" => InputLine::Approve(Some(ApprovalMode::Each)),
         "ask" => InputLine::Approve(Some(ApprovalMode::Ask)),
         "auto" => InputLine::Approve(Some(ApprovalMode::Auto)),
         "never" => InputLine::Approve(Some(ApprovalMode::Never)),

@@ -10,7 +10,9 @@ use serde_json::{Map, Value};
 use sysop_core::event::{Decision, Origin};
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
-use sysop_core::policy::{ApprovalMode, Assessment, Grant, Policy, RiskClass, Verdict};
+use sysop_core::policy::{
+    ApprovalMode, Assessment, CommandContext, Grant, Policy, RiskClass, Survey, Verdict,
+};
 use sysop_core::tool::{ToolEffect, ToolSpec};
 
 /// How many proposals, permits and typed commands are remembered.
@@ -121,8 +123,12 @@ impl LocalPolicy {
         origin: Origin,
     ) -> LocalVerdict {
         let rule = match spec.effect {
-            ToolEffect::Command => call.text_argument("command").and_then(|command| policy.denies(command)),
-            ToolEffect::Keys => call.text_argument("keys").and_then(|keys| policy.denies_keys(keys)),
+            ToolEffect::Command => {
+                call.text_argument("command").and_then(|command| policy.denies(command, &as_written()))
+            }
+            ToolEffect::Keys => {
+                call.text_argument("keys").and_then(|keys| policy.denies_keys(keys, &as_written()))
+            }
             ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes => None,
         };
         if let Some(rule) = rule {
@@ -176,13 +182,21 @@ fn assess(
     spec: &ToolSpec,
     call: &ToolCall,
 ) -> Assessment {
+    let survey = as_written();
     match spec.effect {
         ToolEffect::Command => {
-            policy.command(mode, grants, call.text_argument("command").unwrap_or_default())
+            policy.command(mode, grants, &survey, call.text_argument("command").unwrap_or_default())
         }
-        ToolEffect::Keys => policy.keys(mode, grants, spec, call.text_argument("keys").unwrap_or_default()),
+        ToolEffect::Keys => {
+            policy.keys(mode, grants, &survey, spec, call.text_argument("keys").unwrap_or_default())
+        }
         ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes => policy.tool(mode, grants, spec),
     }
+}
+
+/// What is known of a call before its machine is asked.
+fn as_written() -> Survey {
+    Survey::elsewhere(CommandContext::bash())
 }
 
 /// A few things by call, the newest of them.

@@ -41,8 +41,8 @@ impl Session {
                 }
                 state.phase = Phase::BetweenSteps;
             }
-            Event::ApprovalAsked { call, covers, .. } => {
-                self.begin(CurrentCall::AwaitingApproval { call, covers });
+            Event::ApprovalAsked { call, risk, covers, .. } => {
+                self.begin(CurrentCall::AwaitingApproval { call, risk, covers });
             }
             Event::ApprovalGiven { call, by, .. } => state.add_approver(&call, by),
             Event::Decided { decision, .. } => self.apply_decided(decision),

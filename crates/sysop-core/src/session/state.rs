@@ -11,7 +11,7 @@ use crate::job::RunningJobs;
 use crate::message::{Arguments, ToolCall, ToolResult};
 use crate::mode::Mode;
 use crate::outcome::{FileChange, Outcome};
-use crate::policy::Grant;
+use crate::policy::{Grant, Risk};
 use crate::spec::SessionSpec;
 use crate::todo::{LIST_ITEMS_MAX, TodoItem};
 use crate::tool::ClientTools;
@@ -131,8 +131,8 @@ pub(super) enum Phase {
 pub(super) enum CurrentCall {
     /// None is current.
     Idle,
-    /// A person is asked; `covers` is what "for this session" would grant.
-    AwaitingApproval { call: ToolCall, covers: Grant },
+    /// A person is asked; `risk` is what they are shown, `covers` what "for this session" would grant.
+    AwaitingApproval { call: ToolCall, risk: Risk, covers: Grant },
     /// It runs; `edited` holds the command that a person put in place of the model's.
     Running { call: ToolCall, edited: Option<String> },
 }
@@ -197,10 +197,12 @@ impl State {
     }
 
     /// The call that a person is asked about, if it is this one.
-    pub(super) fn waiting_call(&self, id: &CallId) -> Option<(&ToolCall, Origin)> {
+    pub(super) fn waiting_call(&self, id: &CallId) -> Option<(&ToolCall, &Risk, Origin)> {
         match &self.phase {
-            Phase::Acting { work: CurrentCall::AwaitingApproval { call, .. }, .. } if call.id == *id => {
-                Some((call, self.origin))
+            Phase::Acting { work: CurrentCall::AwaitingApproval { call, risk, .. }, .. }
+                if call.id == *id =>
+            {
+                Some((call, risk, self.origin))
             }
             Phase::Acting { .. } | Phase::Idle | Phase::BetweenSteps | Phase::Thinking { .. } => None,
         }

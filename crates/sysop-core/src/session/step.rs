@@ -27,6 +27,9 @@ impl Session {
     /// Goes on until the session has to wait for the world.
     pub(super) fn advance(&mut self, out: &mut Output) {
         loop {
+            if self.survey.is_some() {
+                return;
+            }
             match &mut self.state.phase {
                 Phase::Thinking { .. } => return,
                 Phase::Idle => match self.state.queue.front().cloned() {

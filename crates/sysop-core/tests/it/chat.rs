@@ -139,7 +139,7 @@ fn what_an_agent_did_is_told_in_words() {
 
 #[test]
 fn a_change_counts_from_the_next_turn_on() {
-    let mut world = World::ask();
+    let mut world = World::each();
     world.prompt("go").reply(calls(vec![bash("1", "touch a")])).prompt("and then?").mode(Mode::Chat);
     assert_eq!((world.session.mode(), world.lines().as_str()), (Mode::Chat, "configured Mode(Chat)"));
     assert!(world.waiting().is_some(), "the turn that runs goes on as it began");
@@ -155,7 +155,7 @@ fn a_change_counts_from_the_next_turn_on() {
 
 #[test]
 fn a_person_may_run_commands_beside_a_chat() {
-    let mut world = World::ask();
+    let mut world = World::each();
     world.mode(Mode::Chat).direct("bash", "uptime", Origin::User);
     assert!(world.running.is_some());
     world.outcome(Outcome::ok("")).direct("bash", "touch a", Origin::Routine);
@@ -164,7 +164,7 @@ fn a_person_may_run_commands_beside_a_chat() {
 
 #[test]
 fn the_same_mode_once_more_changes_nothing() {
-    let mut world = World::ask();
+    let mut world = World::each();
     world.mode(Mode::Agent);
     assert!(world.last.events.is_empty());
     world.mode(Mode::Chat).mode(Mode::Chat);
@@ -173,7 +173,7 @@ fn the_same_mode_once_more_changes_nothing() {
 
 #[test]
 fn a_mode_is_in_the_log_and_a_log_without_one_is_an_agents() {
-    let mut world = World::ask();
+    let mut world = World::each();
     assert_eq!(Session::replay(&world.log).expect("a log").mode(), Mode::Agent);
     world.mode(Mode::Chat);
     let event = serde_json::to_value(world.log.last().expect("logged")).expect("plain data");

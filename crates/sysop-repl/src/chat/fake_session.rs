@@ -302,7 +302,11 @@ impl State {
             Input::Retry => self.prompt("hello again"),
             Input::Clear => self.publish(Event::HistoryCleared),
             Input::Configure { change } => self.publish(Event::Configured { change }),
-            Input::Reply { .. } | Input::Outcome { .. } | Input::Timer { .. } | Input::Recovered => {
+            Input::Reply { .. }
+            | Input::Surveyed { .. }
+            | Input::Outcome { .. }
+            | Input::Timer { .. }
+            | Input::Recovered => {
                 panic!("a face does not send {input:?}")
             }
         }

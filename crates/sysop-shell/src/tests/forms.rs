@@ -273,7 +273,7 @@ fn hidden_characters_are_dangerous() {
         '\u{fe0f}',
         '\u{3164}',
     ] {
-        let analysis = analyze(&format!("ls {hidden}x"));
+        let analysis = analyze(&format!("ls {hidden}x"), &super::bash());
         assert_eq!(analysis.risk.class, RiskClass::Dangerous, "{hidden:?}");
         let finding = analysis.risk.findings.first().expect("a finding");
         assert_eq!((finding.start, finding.end), (3, 3 + hidden.len_utf8()));
@@ -292,7 +292,7 @@ fn findings_point_at_what_they_mean() {
         ("echo \"é$(rm -rf x)\"", "rm -rf x", "recursive delete"),
         ("echo \"é`rm -rf x`\"", "`rm -rf x`", "recursive delete"),
     ] {
-        let analysis = analyze(command);
+        let analysis = analyze(command, &super::bash());
         let found = analysis.risk.findings.iter().find(|finding| finding.why == why).expect(command);
         assert_eq!(command.get(found.start..found.end), Some(part), "{command}");
     }
@@ -301,11 +301,11 @@ fn findings_point_at_what_they_mean() {
 #[test]
 fn what_changes_says_so() {
     for command in ["touch x", "frobnicate", "ls -Q9", "./ls"] {
-        let analysis = analyze(command);
+        let analysis = analyze(command, &super::bash());
         assert_eq!(analysis.risk.class, RiskClass::Changes, "{command}");
         assert!(!analysis.risk.findings.is_empty(), "{command}");
     }
-    assert!(analyze("ls -la | wc -l").risk.findings.is_empty());
+    assert!(analyze("ls -la | wc -l", &super::bash()).risk.findings.is_empty());
 }
 
 fn words(words: &[Option<&str>]) -> Invocation {
@@ -314,7 +314,7 @@ fn words(words: &[Option<&str>]) -> Invocation {
 
 #[test]
 fn invocations_are_unwrapped() {
-    let analysis = analyze("sudo -u x ls \"a b\" $y *.c; sh -c 'cat f'");
+    let analysis = analyze("sudo -u x ls \"a b\" $y *.c; sh -c 'cat f'", &super::bash());
     let expected = [
         words(&[Some("sudo"), Some("-u"), Some("x"), Some("ls"), Some("a b"), None, None]),
         words(&[Some("ls"), Some("a b"), None, None]),
@@ -327,7 +327,7 @@ fn invocations_are_unwrapped() {
 #[test]
 fn nothing_to_run_is_read_only() {
     for command in ["", " ", "\n\n", "# only a comment"] {
-        let analysis = analyze(command);
+        let analysis = analyze(command, &super::bash());
         assert_eq!(analysis.risk.class, RiskClass::ReadOnly, "{command:?}");
         assert!(analysis.invocations.is_empty());
     }

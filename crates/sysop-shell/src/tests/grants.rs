@@ -4,11 +4,11 @@ use crate::grant::Grant;
 use crate::{analyze, covers, grant_for};
 
 fn grant(command: &str) -> Grant {
-    grant_for(command, &analyze(command))
+    grant_for(command, &analyze(command, &super::bash()))
 }
 
 fn covered(grant: &Grant, command: &str) -> bool {
-    covers(grant, command, &analyze(command))
+    covers(grant, command, &analyze(command, &super::bash()))
 }
 
 fn program(program: &str, subcommand: Option<&str>) -> Grant {

@@ -128,30 +128,30 @@ proptest! {
 
     #[test]
     fn wrapping_keeps_danger(command in wrapped()) {
-        let analysis = analyze(&command);
+        let analysis = analyze(&command, &super::bash());
         prop_assert_eq!(analysis.risk.class, RiskClass::Dangerous, "{}", command);
     }
 
     #[test]
     fn quoting_keeps_danger(command in disguised()) {
-        let analysis = analyze(&command);
+        let analysis = analyze(&command, &super::bash());
         prop_assert_eq!(analysis.risk.class, RiskClass::Dangerous, "{}", command);
     }
 
     #[test]
     fn shell_soup_is_analyzed(command in soup()) {
-        prop_assert!(is_sound(&command, &analyze(&command)), "{:?}", command);
+        prop_assert!(is_sound(&command, &analyze(&command, &super::bash())), "{:?}", command);
     }
 
     #[test]
     fn any_text_is_analyzed(command in any::<String>()) {
-        prop_assert!(is_sound(&command, &analyze(&command)), "{:?}", command);
+        prop_assert!(is_sound(&command, &analyze(&command, &super::bash())), "{:?}", command);
     }
 
     #[test]
     fn an_added_command_never_lowers_the_class(command in soup(), added in prop_oneof![Just("touch x"), Just("ls")]) {
-        let alone = analyze(added).risk.class;
-        let both = analyze(&format!("{added}\n{command}")).risk.class;
+        let alone = analyze(added, &super::bash()).risk.class;
+        let both = analyze(&format!("{added}\n{command}"), &super::bash()).risk.class;
         prop_assert!(both >= alone, "{:?}", command);
     }
 }
@@ -161,7 +161,7 @@ fn arbitrary_bytes_are_analyzed() {
     arbtest::arbtest(|unstructured| {
         let bytes: Vec<u8> = unstructured.arbitrary()?;
         let command = String::from_utf8_lossy(&bytes);
-        assert!(is_sound(&command, &analyze(&command)), "{command:?}");
+        assert!(is_sound(&command, &analyze(&command, &super::bash())), "{command:?}");
         Ok(())
     })
     .budget_ms(500);
@@ -176,7 +176,7 @@ fn kept_inputs_are_analyzed() {
         let path = entry.expect("an entry").path();
         let bytes = std::fs::read(&path).expect("a readable file");
         let command = String::from_utf8_lossy(&bytes);
-        assert!(is_sound(&command, &analyze(&command)), "{}", path.display());
+        assert!(is_sound(&command, &analyze(&command, &super::bash())), "{}", path.display());
         seen += 1;
     }
     assert!(seen >= 10);

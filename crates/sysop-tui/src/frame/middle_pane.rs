@@ -222,9 +222,9 @@ fn proposal_rows(
 fn risk_rows(plan: &Proposal, risk: &Risk, theme: Theme, columns: usize) -> Vec<TextRow> {
     let (sign, ink) = match risk.class {
         RiskClass::ReadOnly => ("✓ ", StyleRole::Good),
-        RiskClass::Changes => ("• ", StyleRole::Text),
+        RiskClass::ReadsRemote | RiskClass::Changes => ("• ", StyleRole::Text),
         RiskClass::Opaque => ("! ", StyleRole::Warn),
-        RiskClass::Dangerous => ("⚠ ", StyleRole::Bad),
+        RiskClass::ReadsSecret | RiskClass::Dangerous | RiskClass::Lockout => ("⚠ ", StyleRole::Bad),
     };
     let mut text = ui_text::class(risk.class).to_owned();
     let mut seen: Vec<&Finding> = Vec::new();

@@ -13,7 +13,7 @@ use sysop_core::mode::Mode;
 use sysop_core::outcome::{
     ChangeKind, FileChange, HostOutcome, Outcome, Reversibility, Status, SystemChange,
 };
-use sysop_core::policy::ApprovalMode;
+use sysop_core::policy::{ApprovalMode, CommandContext, Survey};
 use sysop_core::question::{Question, QuestionId, QuestionKind};
 use sysop_core::session::Session;
 use sysop_core::spec::SessionSpec;
@@ -274,6 +274,10 @@ impl World {
                 Effect::CallModel { step, .. } => self.step = Some(step),
                 Effect::CancelModel { .. } => self.step = None,
                 Effect::RunTool { call, .. } => self.running = Some(call.id),
+                Effect::Survey { call, attempt, .. } => {
+                    let survey = Survey::elsewhere(CommandContext::bash());
+                    self.tell(Input::Surveyed { call: call.id, attempt, survey });
+                }
                 Effect::CancelTool { .. } | Effect::SetTimer { .. } => {}
             }
         }

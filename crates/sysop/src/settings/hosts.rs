@@ -381,8 +381,9 @@ fn layer(config: &Config, origin: &ConfigOrigin) -> u8 {
 fn mode(entry: &ConfigEntry) -> Option<ApprovalMode> {
     match entry_text(entry)?.as_str() {
         "auto" => Some(ApprovalMode::Auto),
+        "ask" => Some(ApprovalMode::Ask),
         "never" => Some(ApprovalMode::Never),
-        _ => Some(ApprovalMode::Ask),
+        _ => Some(ApprovalMode::Each),
     }
 }
 
@@ -407,7 +408,8 @@ fn stricter(one: ApprovalMode, other: ApprovalMode) -> ApprovalMode {
     let rank = |mode: &ApprovalMode| match mode {
         ApprovalMode::Auto => 0,
         ApprovalMode::Ask => 1,
-        ApprovalMode::Never => 2,
+        ApprovalMode::Each => 2,
+        ApprovalMode::Never => 3,
     };
     std::cmp::max_by_key(one, other, rank)
 }
