@@ -42,9 +42,10 @@ pub(super) fn write_target(state: &mut State, target: &str, span: Span) {
     }
 }
 
-/// A word as a path, relative to where the shell is.
+/// A word as a path: relative to the folder that the command began in, absolute once it has moved.
 fn resolved(state: &State, word: &Word) -> String {
-    path::resolve(state.folder.as_deref(), word.text())
+    let folder = if state.has_moved() { state.folder.as_deref() } else { Some("") };
+    path::resolve(folder, word.text())
 }
 
 /// Notes that a call is dangerous.

@@ -72,10 +72,13 @@ mod sed;
 mod simple_command;
 mod state;
 mod syntax_tree;
+mod targets;
 mod wrapper;
 
 #[cfg(test)]
 mod tests;
+
+use std::rc::Rc;
 
 use program_call::{ScriptOrigin, Stdin};
 use state::State;
@@ -110,7 +113,7 @@ pub struct Invocation {
 
 /// Analyzes a command line in its circumstances.
 pub fn analyze(command: &str, survey: &Survey) -> Analysis {
-    let mut state = State::default();
+    let mut state = State::new(Rc::new(survey.clone()));
     let whole = (0, command.len());
     if !survey.context.dialect.is_analyzed() {
         state.note(whole, RiskClass::Opaque, "for a shell whose language is not analyzed");

@@ -151,11 +151,11 @@ fn in_subshell(state: &mut State, inner: impl FnOnce(&mut State)) {
     state.folder = folder;
 }
 
-/// What may not run leaves it unknown where the shell is, unless it was where it started.
+/// What may not run leaves it unknown where the shell is.
 fn conditionally(state: &mut State, inner: impl FnOnce(&mut State)) {
     let before = state.folder.clone();
     inner(state);
-    if state.folder != before && before.as_deref() != Some("") {
+    if state.folder != before {
         state.folder = None;
     }
 }

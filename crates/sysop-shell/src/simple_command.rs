@@ -143,7 +143,7 @@ impl ProgramCall<'_> {
     fn judge_program(&self, state: &mut State, name: &str, plain: bool) {
         let found = state.class_of(|state| danger::check(state, self, name));
         self.judge_argument_source(state, name);
-        let moved = state.folder.as_deref() != Some("");
+        let moved = state.has_moved();
         let reads_only = plain && found == RiskClass::ReadOnly && is_system_program(self.words, name);
         let reads_only = reads_only && read_only::is_read_only(name, self.words, moved);
         if reads_only && self.argument_source.is_none() {

@@ -1,7 +1,10 @@
 //! What the analysis gathers as it goes, and the bounds it keeps to. Knows nothing of shell grammar.
 
+use std::rc::Rc;
+
 use super::lexer::Word;
 use super::{Analysis, Invocation};
+use crate::context::{Dialect, Survey, Target};
 use crate::risk::{Finding, Risk, RiskClass};
 
 /// Most findings kept; the class still counts those beyond.
@@ -14,6 +17,8 @@ const WORDS_MAX: usize = 65_536;
 const SCRIPT_BYTES_MAX: usize = 4 * super::COMMAND_BYTES_MAX;
 /// Deepest nesting of grammar nodes, wrappers and quoted scripts together.
 const DEPTH_MAX: usize = 160;
+/// Most paths recorded; a host that resolves them sees no more, and those beyond are judged as not resolved.
+const TARGETS_MAX: usize = 256;
 
 /// Bytes from and past, in the command as it was given.
 pub(super) type Span = (usize, usize);
@@ -29,12 +34,18 @@ pub(super) struct State {
     script_bytes: usize,
     exhausted: bool,
     depth: usize,
-    /// Where relative paths start: empty for the folder it begins in, none once unknown.
+    targets: Vec<Target>,
+    /// What the host told.
+    pub(super) survey: Rc<Survey>,
+    /// The language of the script that is read now.
+    pub(super) dialect: Dialect,
+    /// Where relative paths start, absolute; `None` where it is not known.
     pub(super) folder: Option<String>,
 }
 
-impl Default for State {
-    fn default() -> Self {
+impl State {
+    /// Nothing found yet, in the circumstances of a survey.
+    pub(super) fn new(survey: Rc<Survey>) -> Self {
         Self {
             class: RiskClass::ReadOnly,
             findings: Vec::new(),
@@ -44,12 +55,25 @@ impl Default for State {
             script_bytes: 0,
             exhausted: false,
             depth: 0,
-            folder: Some(String::new()),
+            targets: Vec::new(),
+            dialect: survey.context.dialect,
+            folder: survey.context.folder.clone(),
+            survey,
         }
     }
-}
 
-impl State {
+    /// Whether the shell may have left the folder that the command began in.
+    pub(super) fn has_moved(&self) -> bool {
+        self.folder != self.survey.context.folder
+    }
+
+    /// Records a path that the command uses.
+    pub(super) fn add_target(&mut self, target: Target) {
+        if self.targets.len() < TARGETS_MAX && !self.targets.contains(&target) {
+            self.targets.push(target);
+        }
+    }
+
     /// Records a finding and raises the class to it.
     pub(super) fn note(&mut self, span: Span, class: RiskClass, why: &str) {
         self.raise(class);
@@ -87,12 +111,14 @@ impl State {
             exhausted: self.exhausted,
             depth: self.depth,
             folder: self.folder.clone(),
-            ..Self::default()
+            dialect: self.dialect,
+            ..Self::new(Rc::clone(&self.survey))
         };
         inner(&mut aside);
-        let Self { steps, words, script_bytes, exhausted, findings, invocations, .. } = aside;
+        let Self { steps, words, script_bytes, exhausted, findings, invocations, targets, .. } = aside;
         (self.steps, self.words, self.script_bytes, self.exhausted) = (steps, words, script_bytes, exhausted);
         self.invocations.extend(invocations);
+        targets.into_iter().for_each(|target| self.add_target(target));
         for finding in
             findings.into_iter().filter(|found| found.class == RiskClass::Dangerous && counts(found))
         {
@@ -147,7 +173,7 @@ impl State {
         Analysis {
             risk: Risk { class: self.class, findings: self.findings },
             invocations: self.invocations,
-            targets: Vec::new(),
+            targets: self.targets,
         }
     }
 }
