@@ -1,5 +1,7 @@
 //! Who may run what: modes, verdicts, risks, grants. Deny beats allow; what is not understood asks.
 
+mod keys;
+
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
@@ -164,42 +166,6 @@ impl Policy {
         Some(&rule.text)
     }
 
-    /// Assesses keys for a terminal by the text that they type: a shell there would run it as a command.
-    pub fn keys(
-        &self,
-        mode: ApprovalMode,
-        grants: &[Grant],
-        survey: &Survey,
-        spec: &ToolSpec,
-        keys: &str,
-    ) -> Assessment {
-        let typed = typed_text(keys);
-        let analysis = shell::analyze(&typed, survey);
-        let mut risk = self.judge(&typed, &analysis);
-        risk.class = risk.class.max(RiskClass::Changes);
-        for finding in &mut risk.findings {
-            (finding.start, finding.end) = (0, 0); // places in the typed text; what is shown are the keys
-        }
-        let covers = Grant::Tool { name: spec.name.clone() };
-        if let Some(rule) = self.denying(&typed, &analysis) {
-            let refusal = format!("refused by the rule `{rule}`; do not try to get around it");
-            return Assessment { verdict: Verdict::Deny, risk, covers, refusal };
-        }
-        let plain = risk.class <= RiskClass::Changes;
-        let verdict = match mode {
-            ApprovalMode::Never => Verdict::Deny,
-            ApprovalMode::Auto if plain => Verdict::Allow,
-            ApprovalMode::Ask if plain && grants.contains(&covers) => Verdict::Allow,
-            ApprovalMode::Each | ApprovalMode::Ask | ApprovalMode::Auto => Verdict::Ask,
-        };
-        Assessment { verdict, risk, covers, refusal: read_only_refusal(verdict) }
-    }
-
-    /// Whether a rule forbids what these keys type; the rule, if so.
-    pub fn denies_keys(&self, keys: &str, survey: &Survey) -> Option<&str> {
-        self.denies(&typed_text(keys), survey)
-    }
-
     /// Assesses a call of a tool that neither runs a command nor types keys.
     pub fn tool(&self, mode: ApprovalMode, grants: &[Grant], spec: &ToolSpec) -> Assessment {
         let covers = Grant::Tool { name: spec.name.clone() };
@@ -215,29 +181,6 @@ impl Policy {
         let risk = Risk { class, findings: Vec::new() };
         Assessment { verdict, risk, covers, refusal: read_only_refusal(verdict) }
     }
-}
-
-/// The text that keys type: tokens are split on spaces, `"…"` holds one together, `Space`, `Tab` and `Enter` are
-/// what they say. Any other token stands for itself: at worst the name of a key is read as a word.
-fn typed_text(keys: &str) -> String {
-    let mut text = String::new();
-    let mut rest = keys.trim_start_matches(' ');
-    while !rest.is_empty() {
-        let quoted = rest.strip_prefix('"').and_then(|inside| inside.split_once('"'));
-        let (token, after) = quoted.or_else(|| rest.split_once(' ')).unwrap_or((rest, ""));
-        if quoted.is_some() {
-            text.push_str(token);
-        } else {
-            match token.to_ascii_lowercase().as_str() {
-                "space" => text.push(' '),
-                "tab" => text.push('\t'),
-                "enter" | "return" => text.push('\n'),
-                _ => text.push_str(token),
-            }
-        }
-        rest = after.trim_start_matches(' ');
-    }
-    text
 }
 
 fn read_only_refusal(verdict: Verdict) -> String {

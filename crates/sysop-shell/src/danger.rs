@@ -7,10 +7,11 @@ mod services;
 mod system;
 mod tools;
 
-use super::lexer::{UNKNOWN, Word};
+use super::lexer::Word;
 use super::path;
 use super::program_call::ProgramCall;
 use super::state::{Span, State};
+use super::targets;
 use crate::risk::RiskClass;
 
 /// Notes what is dangerous or opaque about a call of a program.
@@ -26,20 +27,7 @@ pub(super) fn check(state: &mut State, call: &ProgramCall<'_>, name: &str) {
 
 /// Judges a path that is written to.
 pub(super) fn write_target(state: &mut State, target: &str, span: Span) {
-    if path::is_network(target) {
-        state.note(span, RiskClass::Opaque, "opens a network connection");
-        return;
-    }
-    let resolved = path::resolve(state.folder.as_deref(), target);
-    if path::is_block_device(&resolved) {
-        state.note(span, RiskClass::Dangerous, "writes to a block device");
-    } else if let Some(what) = path::protected(&resolved) {
-        state.note(span, RiskClass::Dangerous, &format!("changes {what}"));
-    } else if resolved.starts_with(UNKNOWN) {
-        state.note(span, RiskClass::Opaque, "writes to a place that is not written out");
-    } else if !resolved.starts_with("/dev/") || path::is_shared_memory(&resolved) {
-        state.note(span, RiskClass::Changes, "writes to a file");
-    }
+    targets::write_text(state, span, target);
 }
 
 /// A word as a path: relative to the folder that the command began in, absolute once it has moved.

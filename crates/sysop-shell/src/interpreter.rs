@@ -1,8 +1,10 @@
 //! Shells and interpreters: where their program comes from, and what of it can be read.
 
+use super::dialect;
 use super::lexer::Word;
 use super::options;
 use super::program_call::{ProgramCall, ScriptOrigin, Stdin};
+use super::script_file::{self, Start};
 use super::state::State;
 use crate::risk::RiskClass;
 
@@ -85,7 +87,9 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
         return false;
     }
     if named(SHELLS, name) {
+        let outer = std::mem::replace(&mut state.dialect, dialect::of_program(name));
         shell(state, call);
+        state.dialect = outer;
         return true;
     }
     if let Some((names, short, long)) = INTERPRETERS.iter().find(|(names, _, _)| named(names, name)) {
@@ -146,7 +150,9 @@ fn shell(state: &mut State, call: &ProgramCall<'_>) {
             // A script that is named runs as a program does, like `./script`; what comes from a pipe does not.
             let named =
                 file.literal().is_some_and(|name| !name.starts_with("/dev/") && !name.starts_with("/proc/"));
-            if !named {
+            if named {
+                script_file::run(state, call, file, Start::Shell);
+            } else {
                 state.note(call.span_of(file), RiskClass::Opaque, "runs the commands of a file");
             }
         }

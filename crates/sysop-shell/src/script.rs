@@ -5,12 +5,14 @@
 
 use tree_sitter::Node;
 
+use super::dialect;
 use super::expansion;
 use super::lexer::{Extent, Lexer, Mismatch, RedirectOperator, Token, Word};
 use super::program_call::{Script, ScriptOrigin, Stdin};
 use super::simple_command::SimpleCommand;
 use super::state::State;
 use super::syntax_tree::{each_below, parse};
+use super::targets;
 use crate::risk::RiskClass;
 
 /// Most `|`, and most array openings, in one script: the grammar's recovery from errors is quadratic in them.
@@ -36,7 +38,10 @@ pub(super) fn run(state: &mut State, source: &str, origin: ScriptOrigin, input: 
         return;
     }
     match parse(source) {
-        Some(tree) if !tree.root_node().has_error() => visit(state, &script, tree.root_node(), input, None),
+        Some(tree) if !tree.root_node().has_error() => {
+            dialect::check(state, &script, tree.root_node());
+            visit(state, &script, tree.root_node(), input, None);
+        }
         Some(_) | None => state.note(whole, RiskClass::Dangerous, UNPARSED),
     }
 }
@@ -327,7 +332,14 @@ fn loop_or_case(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &
                 state.note(script.span_of(child), RiskClass::Opaque, why);
             }
             "comment" => comment(state, script, child),
-            _ if child.is_named() => expansion::pattern(state, script, child),
+            _ if child.is_named() => {
+                let text = script.text(child);
+                let word = Word { shape: text.to_owned(), ..Word::default() };
+                if targets::names_secret(state, &word, false) {
+                    state.secret_name.get_or_insert(script.span_of(child));
+                }
+                expansion::pattern(state, script, child);
+            }
             _ => {}
         }
     }
@@ -483,11 +495,11 @@ fn delimiter(text: &str) -> Option<(&str, bool)> {
 }
 
 /// The expansions in a region, outermost first and in order.
-fn extents(node: Node<'_>) -> Vec<Extent> {
+fn extents(script: &Script<'_>, node: Node<'_>) -> Vec<Extent> {
     let mut found = Vec::new();
     each_below(node, &mut |below| {
         if expansion::is_expansion(below.kind()) {
-            found.push(Extent { start: below.start_byte(), end: below.end_byte() });
+            found.push(Extent { start: expansion::start(script, below), end: below.end_byte() });
             return false;
         }
         true
@@ -531,7 +543,7 @@ fn judge_read(
 
 /// Words and redirections between two bytes; both must be borders for the lexer too.
 fn read(script: &Script<'_>, start: usize, end: usize, around: Node<'_>) -> Result<SimpleCommand, Mismatch> {
-    let extents = extents(around);
+    let extents = extents(script, around);
     let mut lexer = Lexer::new(script.source, start, &extents);
     let mut simple = SimpleCommand::default();
     loop {

@@ -35,6 +35,12 @@ pub(super) struct State {
     exhausted: bool,
     depth: usize,
     targets: Vec<Target>,
+    /// Where a secret is named by what does not read it.
+    pub(super) secret_name: Option<Span>,
+    /// A program reads files whose names are not in its arguments as written.
+    pub(super) reads_names: bool,
+    /// The root of the workspace, if nothing that is protected or secret lies around it.
+    pub(super) ordinary_root: Option<String>,
     /// What the host told.
     pub(super) survey: Rc<Survey>,
     /// The language of the script that is read now.
@@ -56,6 +62,9 @@ impl State {
             exhausted: false,
             depth: 0,
             targets: Vec::new(),
+            secret_name: None,
+            reads_names: false,
+            ordinary_root: None,
             dialect: survey.context.dialect,
             folder: survey.context.folder.clone(),
             survey,
@@ -67,11 +76,21 @@ impl State {
         self.folder != self.survey.context.folder
     }
 
-    /// Records a path that the command uses.
-    pub(super) fn add_target(&mut self, target: Target) {
-        if self.targets.len() < TARGETS_MAX && !self.targets.contains(&target) {
+    /// Records a path that the command uses; false when there are too many.
+    pub(super) fn add_target(&mut self, target: Target) -> bool {
+        if self.targets.contains(&target) {
+            return true;
+        }
+        let fits = self.targets.len() < TARGETS_MAX;
+        if fits {
             self.targets.push(target);
         }
+        fits
+    }
+
+    /// Paths recorded so far.
+    pub(super) fn targets(&self) -> &[Target] {
+        &self.targets
     }
 
     /// Records a finding and raises the class to it.
@@ -112,13 +131,16 @@ impl State {
             depth: self.depth,
             folder: self.folder.clone(),
             dialect: self.dialect,
+            ordinary_root: self.ordinary_root.clone(),
             ..Self::new(Rc::clone(&self.survey))
         };
         inner(&mut aside);
         let Self { steps, words, script_bytes, exhausted, findings, invocations, targets, .. } = aside;
         (self.steps, self.words, self.script_bytes, self.exhausted) = (steps, words, script_bytes, exhausted);
         self.invocations.extend(invocations);
-        targets.into_iter().for_each(|target| self.add_target(target));
+        for target in targets {
+            self.add_target(target);
+        }
         for finding in
             findings.into_iter().filter(|found| found.class == RiskClass::Dangerous && counts(found))
         {
@@ -169,6 +191,9 @@ impl State {
     }
 
     pub(super) fn into_analysis(mut self) -> Analysis {
+        if let Some(span) = self.secret_name.filter(|_| self.reads_names) {
+            self.note(span, RiskClass::ReadsSecret, "names a secret for a program that reads it");
+        }
         self.findings.sort_by_key(|finding| (finding.start, finding.end, std::cmp::Reverse(finding.class)));
         Analysis {
             risk: Risk { class: self.class, findings: self.findings },

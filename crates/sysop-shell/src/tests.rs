@@ -2,9 +2,11 @@
 
 mod bounds;
 mod corpora;
+mod dialects;
 mod forms;
 mod grants;
 mod properties;
+mod targets;
 
 use super::{CommandContext, Dialect, Survey, analyze};
 use crate::risk::RiskClass;

@@ -135,6 +135,6 @@ fn what_is_read_twice_counts_twice() {
 fn a_danger_behind_many_findings_is_kept() {
     let command = format!("{} rm -rf /", "sudo true; ".repeat(200));
     let analysis = analyze(&command, &super::bash());
-    assert_eq!(analysis.risk.class, RiskClass::Dangerous);
+    assert!(analysis.risk.class >= RiskClass::Dangerous);
     assert!(analysis.risk.findings.iter().any(|finding| finding.why == "recursive delete"));
 }

@@ -26,6 +26,11 @@ fn entries(table: &str) -> Vec<(RiskClass, String)> {
     lines(table).map(entry).collect()
 }
 
+/// The everyday commands and their classes.
+pub(super) fn everyday() -> Vec<(RiskClass, String)> {
+    entries(EVERYDAY)
+}
+
 fn assert_none(wrong: Vec<String>) {
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
@@ -59,7 +64,7 @@ fn destructive_commands_are_dangerous() {
     assert!(commands.len() > 200);
     let wrong = commands.into_iter().filter_map(|command| {
         let (found, why) = class_of(&command);
-        (found != RiskClass::Dangerous).then(|| format!("{found:?}: {command:?} ({why})"))
+        (found < RiskClass::Dangerous).then(|| format!("{found:?}: {command:?} ({why})"))
     });
     assert_none(wrong.collect());
 }
