@@ -255,20 +255,54 @@ fn comment(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     }
 }
 
+/// `a && b`, `a || b`. Behind a chain of `&&` it is not known how far it went; within it, all before has run.
 fn list(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: Option<usize>) {
+    let first = chain(state, script, node, input, end);
+    if state.folder != first {
+        state.folder = None;
+    }
+}
+
+/// Judges a list; returns the folder after the command that runs in any case.
+fn chain(
+    state: &mut State,
+    script: &Script<'_>,
+    node: Node<'_>,
+    input: &Stdin,
+    end: Option<usize>,
+) -> Option<String> {
     let mut cursor = node.walk();
     let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
     let statements: Vec<&Node<'_>> = children.iter().filter(|child| is_statement(child.kind())).collect();
     let operators = children.iter().filter(|child| matches!(child.kind(), "&&" | "||")).count();
-    let [left, right] = statements.as_slice() else { return note_unparsed(state, script, node) };
+    let [left, right] = statements.as_slice() else {
+        note_unparsed(state, script, node);
+        return None;
+    };
     if operators != 1 || !gaps_are_blank(script, node, &children) {
-        return note_unparsed(state, script, node);
+        note_unparsed(state, script, node);
+        return None;
     }
     if children.iter().any(|child| child.kind() == "comment") {
         state.raise(RiskClass::Changes);
     }
-    visit(state, script, **left, input, None);
-    conditionally(state, |state| visit(state, script, **right, input, end));
+    let is_and = |node: Node<'_>| {
+        let mut cursor = node.walk();
+        node.kind() == "list" && node.children(&mut cursor).any(|child| child.kind() == "&&")
+    };
+    let mut first = None;
+    if is_and(node) && is_and(**left) {
+        state.with_depth(script.span_of(**left), |state| first = chain(state, script, **left, input, None));
+    } else {
+        visit(state, script, **left, input, None);
+        first = state.folder.clone();
+    }
+    if is_and(node) {
+        visit(state, script, **right, input, end);
+    } else {
+        conditionally(state, |state| visit(state, script, **right, input, end));
+    }
+    first
 }
 
 fn pipeline(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: Option<usize>) {

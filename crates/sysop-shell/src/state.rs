@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::lexer::Word;
 use super::{Analysis, Invocation};
-use crate::context::{Dialect, Survey, Target};
+use crate::context::{Dialect, Resolution, Survey, Target};
 use crate::risk::{Finding, Risk, RiskClass};
 
 /// Most findings kept; the class still counts those beyond.
@@ -45,13 +45,18 @@ pub(super) struct State {
     pub(super) survey: Rc<Survey>,
     /// The language of the script that is read now.
     pub(super) dialect: Dialect,
-    /// Where relative paths start, absolute; `None` where it is not known.
+    /// Where the command begins.
+    start_folder: Option<String>,
+    /// Where relative paths start, absolute; `None` where it is not known. Empty for a start that only the machine
+    /// knows which judges the command again.
     pub(super) folder: Option<String>,
 }
 
 impl State {
     /// Nothing found yet, in the circumstances of a survey.
     pub(super) fn new(survey: Rc<Survey>) -> Self {
+        let unnamed = (survey.resolution == Resolution::Elsewhere).then(String::new);
+        let start_folder = survey.context.folder.clone().or(unnamed);
         Self {
             class: RiskClass::ReadOnly,
             findings: Vec::new(),
@@ -66,14 +71,15 @@ impl State {
             reads_names: false,
             ordinary_root: None,
             dialect: survey.context.dialect,
-            folder: survey.context.folder.clone(),
+            folder: start_folder.clone(),
+            start_folder,
             survey,
         }
     }
 
     /// Whether the shell may have left the folder that the command began in.
     pub(super) fn has_moved(&self) -> bool {
-        self.folder != self.survey.context.folder
+        self.folder != self.start_folder
     }
 
     /// Records a path that the command uses; false when there are too many.
@@ -102,8 +108,10 @@ impl State {
         }
         if self.findings.len() < FINDINGS_MAX {
             self.findings.push(finding);
-        } else if let Some(milder) = self.findings.iter_mut().find(|kept| kept.class < class) {
-            *milder = finding;
+        } else if let Some(mildest) = self.findings.iter_mut().min_by_key(|kept| kept.class)
+            && mildest.class < class
+        {
+            *mildest = finding;
         }
     }
 

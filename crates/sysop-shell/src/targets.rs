@@ -3,7 +3,7 @@
 //! Each function takes the word as it is written and the span to which its findings belong. [`use_path`] is for an
 //! operand that is read, written or run by itself. A program that writes names of its own choice into a folder calls
 //! [`fill_folder`], one that changes a folder with all in it [`change_tree`], one that copies a file under its own name
-//! [`copy_to`], one that makes a link [`link_to`], and one that reads all below a folder [`read_tree`].
+//! [`copy_to`], and one that makes a link [`link_to`].
 
 use super::lexer::{UNKNOWN, Word};
 use super::path;
@@ -67,12 +67,6 @@ pub(super) fn link_to(state: &mut State, span: Span, word: &Word) {
     if word.expands {
         state.note(span, RiskClass::Opaque, "links to a place that is not written out");
     }
-}
-
-/// Judges a folder whose files are all read.
-pub(super) fn read_tree(state: &mut State, span: Span, word: &Word) {
-    let found = look_up(state, word, Access::Read);
-    reads(state, span, &found, protected::tree_read);
 }
 
 /// Notes a word that names a secret, for a program that shows what it reads; with `below`, one that contains some too.

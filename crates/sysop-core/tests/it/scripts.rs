@@ -142,7 +142,7 @@ fn keys_are_judged_by_what_they_type() {
     for (id, keys) in [
         ("3", "\"rm -rf /\" Enter"),
         ("4", "rm Space -rf Space / Enter"),
-        ("5", "sudo Space rm Space -r Space x"),
+        ("5", "sudo Space rm Space -r Space x Enter"),
     ] {
         world.reply(press(id, keys));
         assert_eq!(world.waiting(), Some(CallId::new(id)), "{keys}");

@@ -12,7 +12,7 @@ use sysop_core::message::{
 };
 use sysop_core::mode::{CHAT_PROMPT, Mode};
 use sysop_core::outcome::{FileChange, Outcome};
-use sysop_core::policy::{ApprovalMode, CommandContext, Grant, Policy, Survey, Verdict};
+use sysop_core::policy::{ApprovalMode, CommandContext, Grant, Policy, Survey, TerminalFocus, Verdict};
 use sysop_core::session::{Activity, Session};
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
@@ -493,5 +493,6 @@ pub(crate) fn line(event: &Event) -> String {
 
 /// What every host of these tests tells.
 pub(crate) fn survey() -> Survey {
-    Survey::elsewhere(CommandContext::bash())
+    let terminal = TerminalFocus::Prompt { line: String::new(), at_end: true };
+    Survey { terminal, ..Survey::elsewhere(CommandContext::bash()) }
 }

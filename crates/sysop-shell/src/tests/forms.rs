@@ -358,6 +358,12 @@ fn folders_are_followed() {
         ("(cd /etc); echo x > passwd", RiskClass::Changes),
         ("cd /etc; (cd /tmp); echo x > passwd", RiskClass::Lockout),
         ("cd build && echo x > passwd", RiskClass::Changes),
+        ("mkdir b && cd b && echo x > f", RiskClass::Changes),
+        ("mkdir b && cd b && cd c && echo x > f && ls", RiskClass::Changes),
+        ("ls && cd /etc && echo x > passwd", RiskClass::Lockout),
+        ("ls && cd \"$x\" && echo x > f", RiskClass::Opaque),
+        ("ls && cd b; echo x > f", RiskClass::Opaque),
+        ("ls && cd b || ls; echo x > f", RiskClass::Opaque),
         ("cd /etc && ls passwd", RiskClass::ReadOnly),
     ] {
         assert_eq!(class_of(command).0, class, "{command}");

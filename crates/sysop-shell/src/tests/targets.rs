@@ -11,6 +11,7 @@ fn class_of(command: &str) -> RiskClass {
 fn in_folder(folder: Option<&str>) -> Survey {
     let mut survey = bash();
     survey.context.folder = folder.map(str::to_owned);
+    survey.resolution = Resolution::Host;
     survey
 }
 
@@ -265,6 +266,9 @@ fn a_folder_that_is_not_known_makes_relative_writes_opaque() {
     assert_eq!(analyze("echo x > /tmp/f", &unknown).risk.class, RiskClass::Changes);
     assert_eq!(analyze("cat f", &unknown).risk.class, RiskClass::ReadOnly);
     assert_eq!(analyze("cat id_rsa", &unknown).risk.class, RiskClass::ReadsSecret);
+    let elsewhere = Survey { resolution: Resolution::Elsewhere, ..unknown };
+    assert_eq!(analyze("echo x > f", &elsewhere).risk.class, RiskClass::Changes);
+    assert_eq!(analyze("cd \"$d\"; echo x > f", &elsewhere).risk.class, RiskClass::Opaque);
     let ssh = in_folder(Some("/home/ada/.ssh"));
     assert_eq!(analyze("echo k > rc", &ssh).risk.class, RiskClass::Lockout);
     assert_eq!(analyze("echo k > /tmp/rc", &ssh).risk.class, RiskClass::Changes);
