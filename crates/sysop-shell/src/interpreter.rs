@@ -74,13 +74,6 @@ fn named(names: &[&str], name: &str) -> bool {
     names.iter().any(|known| *known == name || *known == bare)
 }
 
-/// Whether a program is a shell or runs what it is given: never to be allowed by its name.
-pub(super) fn runs_programs(name: &str) -> bool {
-    named(SHELLS, name)
-        || INTERPRETERS.iter().any(|(names, _, _)| named(names, name))
-        || EDITORS.iter().any(|(names, _, _)| named(names, name))
-}
-
 /// Judges shells, interpreters and editors; false when the program is none of them.
 pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
     if matches!(call.arguments(), [word] if matches!(word.literal(), Some("--version" | "--help"))) {

@@ -16,10 +16,9 @@
 //! 2. `lexer` reads the words of each simple command a second time, by the rules of POSIX. Where the two readings
 //!    disagree on the end of a word, a command or an expansion, the command counts as one that cannot be parsed.
 //! 3. `simple_command` judges assignments, redirections and the program. `wrapper` takes off what only starts another
-//!    program (`sudo`, `env`, `xargs`), `interpreter` and `builtin` handle what runs text, `danger` is a deny-list for
-//!    warnings. Text that a shell would run (`sh -c '…'`) is analyzed as a script of its own.
-//! 4. `read_only` is an allow-list of programs, subcommands and options. Only a command whose every part is on it is
-//!    [`RiskClass::ReadOnly`].
+//!    program (`sudo`, `env`, `xargs`), `interpreter` and `builtin` handle what runs text. Text that a shell would run (`sh -c '…'`) is analyzed as a script of its own.
+//! 4. `programs` is a table of programs, subcommands, options and operands: text files that say of each what it does.
+//!    Only a command whose every part is on it as reading is [`RiskClass::ReadOnly`].
 //!
 //! 5. `dialect` names what every POSIX shell and zsh read as bash does. A script for such a shell that leaves this subset
 //!    is opaque; one for fish or csh always is. A shell that the command starts is judged in its own dialect.
@@ -51,7 +50,8 @@
 //! - Patterns over the text. Quoting, escapes and expansions give every command countless spellings; a pattern sees one.
 //! - One parser. The grammar recovers from errors and differs from bash in corners; a lexer alone does not know where a
 //!   substitution ends. What both read alike is what bash reads.
-//! - A deny-list as the decision. It is never complete, so that it may only add a warning.
+//! - A deny-list. It is never complete: what the table does not know is at least a change, and opaque for programs with
+//!   verbs.
 //! - A grammar for each shell. Three readings are three times the mistakes; the subset that is read alike is what people
 //!   and models type.
 //! - Running the command in a dry mode or a sandbox. Its effect would depend on the machine, and few programs have one.
@@ -69,7 +69,6 @@
 
 mod builtin;
 mod context;
-mod danger;
 mod dialect;
 mod expansion;
 mod grant;
@@ -81,12 +80,11 @@ mod options;
 mod path;
 mod path_match;
 mod program_call;
+mod programs;
 mod protected;
-mod read_only;
 mod risk;
 mod script;
 mod script_file;
-mod sed;
 mod simple_command;
 mod state;
 mod syntax_tree;

@@ -4,11 +4,10 @@ use super::lexer::{Redirect, RedirectOperator, Word};
 use super::operands;
 use super::options;
 use super::path;
-use super::program_call::{ArgumentSource, ProgramCall, Script, Stdin};
+use super::program_call::{ProgramCall, Script, Stdin};
 use super::script_file::{self, Start};
 use super::state::State;
-use super::targets;
-use super::{builtin, danger, dialect, interpreter, read_only, wrapper};
+use super::{builtin, dialect, interpreter, programs, targets, wrapper};
 use crate::context::{Access, Dialect};
 use crate::risk::RiskClass;
 
@@ -165,57 +164,16 @@ impl ProgramCall<'_> {
     }
 
     fn judge_program(&self, state: &mut State, name: &str, plain: bool) {
+        let trusted = plain && is_system_program(self.words, name);
         let found = state.class_of(|state| {
-            danger::check(state, self, name);
+            programs::judge(state, self, name, trusted);
             operands::check(state, self, name);
         });
-        self.judge_argument_source(state, name);
-        let moved = state.has_moved();
-        let reads_only = plain && found == RiskClass::ReadOnly && is_system_program(self.words, name);
-        let reads_only = reads_only && read_only::is_read_only(name, self.words, moved);
-        if reads_only && self.argument_source.is_none() {
-            if name == "cd" {
-                self.change_directory(state);
+        if matches!(name, "cd" | "pushd" | "popd" | "chdir") {
+            if found != RiskClass::ReadOnly || self.argument_source.is_some() {
+                state.raise(RiskClass::Changes);
             }
-        } else if matches!(name, "cd" | "pushd" | "popd" | "chdir") {
-            state.raise(RiskClass::Changes);
             self.change_directory(state);
-        } else if found <= RiskClass::Changes {
-            state.note(self.span, RiskClass::Changes, "not known to be read-only");
-        }
-    }
-
-    /// Arguments that come from elsewhere may be options, or name anything.
-    fn judge_argument_source(&self, state: &mut State, name: &str) {
-        const HARMLESS: &[&str] = &[
-            "cat",
-            "ls",
-            "wc",
-            "head",
-            "tail",
-            "stat",
-            "file",
-            "du",
-            "md5sum",
-            "sha1sum",
-            "sha256sum",
-            "grep",
-            "egrep",
-            "fgrep",
-            "basename",
-            "dirname",
-            "realpath",
-            "readlink",
-            "echo",
-        ];
-        let Some(argument_source) = self.argument_source else { return };
-        let reads_only = read_only::is_read_only(name, self.words, false);
-        let harmless = match argument_source {
-            ArgumentSource::Stdin => reads_only && HARMLESS.contains(&name),
-            ArgumentSource::FoundFiles => reads_only,
-        };
-        if !harmless {
-            state.note(self.span, RiskClass::Opaque, "runs with arguments that are not written here");
         }
     }
 

@@ -150,7 +150,7 @@ impl State {
             self.add_target(target);
         }
         for finding in
-            findings.into_iter().filter(|found| found.class == RiskClass::Dangerous && counts(found))
+            findings.into_iter().filter(|found| found.class >= RiskClass::Dangerous && counts(found))
         {
             self.note((finding.start, finding.end), finding.class, &finding.why);
         }

@@ -117,16 +117,6 @@ pub(super) fn ordinary_root(context: &CommandContext) -> Option<String> {
     (ordinary && root.len() > 1).then(|| root.to_owned())
 }
 
-/// Judges a path that is written, where only its text is at hand.
-pub(super) fn write_text(state: &mut State, span: Span, text: &str) {
-    let special = text.contains(['*', '?', '[']);
-    let word =
-        Word { shape: text.to_owned(), expands: text.contains(UNKNOWN), glob: special, ..Word::default() };
-    let brace = text.contains('{') && text.contains('}') && text.contains([',', '.']);
-    let word = Word { brace, ..word };
-    use_path(state, span, &word, Access::Write);
-}
-
 /// The files that a host found for a script to run: `None` where it was not looked up.
 pub(super) fn script_files(state: &mut State, word: &Word) -> Option<Vec<ResolvedFile>> {
     look_up(state, word, Access::Run).files

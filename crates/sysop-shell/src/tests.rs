@@ -12,7 +12,7 @@ use super::{CommandContext, Dialect, Survey, analyze};
 use crate::risk::RiskClass;
 
 /// The class of a command, and a text that says why.
-fn class_of(command: &str) -> (RiskClass, String) {
+pub(crate) fn class_of(command: &str) -> (RiskClass, String) {
     let analysis = analyze(command, &bash());
     let why =
         analysis.risk.findings.iter().map(|finding| finding.why.as_str()).collect::<Vec<_>>().join("; ");

@@ -4,8 +4,7 @@ use super::lexer::Word;
 use super::options::{self, StopPoint};
 use super::program_call::{ArgumentSource, ProgramCall, Stdin};
 use super::state::State;
-use super::targets;
-use super::{builtin, danger};
+use super::{builtin, targets};
 use crate::context::{Access, Dialect};
 use crate::risk::RiskClass;
 
@@ -197,11 +196,6 @@ const WRAPPERS: &[Wrapper] = &[
 /// Wrappers that take their command as text for a shell.
 const TEXT: &[&str] = &["su", "runuser", "script", "sg", "watch", "parallel", "sem"];
 
-pub(super) fn is_wrapper(name: &str) -> bool {
-    WRAPPERS.iter().any(|wrapper| wrapper.names.contains(&name))
-        || matches!(name, "ssh" | "find" | "fd" | "fdfind")
-}
-
 /// Judges a wrapper and what it runs; false when the program is none.
 pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
     if let "command" | "env" = name
@@ -342,7 +336,8 @@ fn own_options(state: &mut State, call: &ProgramCall<'_>, name: &str, parsed: &o
         }
         "time" | "strace" | "ltrace" => {
             if let Some(target) = parsed.value(&["o", "output"]) {
-                danger::write_target(state, target, span);
+                let word = Word { shape: target.to_owned(), ..Word::default() };
+                targets::use_path(state, span, &word, Access::Write);
             }
         }
         "systemd-run" if parsed.has("p") || parsed.has("property") => {

@@ -125,7 +125,10 @@ fn may_begin_block(text: &str) -> bool {
         !line.is_empty() && line.bytes().all(|b| matches!(b, b'-' | b'='))
     };
     let fence = line::fence(last).is_some();
-    fence || !last.contains(char::is_alphabetic) || text.ends_with(['*', '_', '~']) || text.lines().any(underlines)
+    fence
+        || !last.contains(char::is_alphabetic)
+        || text.ends_with(['*', '_', '~'])
+        || text.lines().any(underlines)
 }
 
 /// The first place of an open paragraph where something begins that more text may make shorter: a code span, a link, a
