@@ -71,6 +71,8 @@ pub(super) enum Kind {
     Setting,
     /// A unit of systemd or a service.
     Unit,
+    /// A package that is installed, or with a dash behind it removed.
+    Package,
     /// A package that is removed.
     Removed,
     /// A process by its name.
@@ -135,8 +137,10 @@ impl Entry {
     fn inherit(&mut self) {
         let everywhere: Vec<_> = if self.everywhere { self.options.clone() } else { Vec::new() };
         for sub in &mut self.subs {
+            let own = sub.options.len();
             for rule in &everywhere {
-                if !sub.options.iter().any(|own| own.name == rule.name && own.is_long == rule.is_long) {
+                let same = |known: &OptionRule<'_>| known.name == rule.name && known.is_long == rule.is_long;
+                if !sub.options.iter().take(own).any(same) {
                     sub.options.push(*rule);
                 }
             }
@@ -275,6 +279,19 @@ impl Reader {
         let (list, why) = split_why(rest);
         let lists = &self.lists;
         let program = self.table.programs.last_mut().ok_or("no program above")?;
+        let effect = match word {
+            "verbs" | "everywhere" | "single" | "stops" | "harmless" | "grant" | "check" | "bare" => None,
+            "options" => Some((list, Effect::Known)),
+            "lowers" => {
+                let (name, list) = rest.split_once(' ').ok_or("lowers CLASS OPTIONS")?;
+                Some((list, Effect::Lowers(class(name)?)))
+            }
+            _ => Some((list, Effect::Raises(class(word)?, why))),
+        };
+        let rules = match effect {
+            Some((list, effect)) => listed(lists, list, program.style, effect)?,
+            None => Vec::new(),
+        };
         for path in &self.current {
             let mut entry = &mut *program;
             for word in path {
@@ -296,15 +313,7 @@ impl Reader {
                     });
                 }
                 "check" => entry.check = Some(Check::from_name(rest).ok_or("no such check")?),
-                "options" => add(entry, lists, list, Effect::Known)?,
-                "lowers" => {
-                    let (name, list) = rest.split_once(' ').ok_or("lowers CLASS OPTIONS")?;
-                    add(entry, lists, list, Effect::Lowers(class(name)?))?;
-                }
-                _ => {
-                    let class = class(word)?;
-                    add(entry, lists, list, Effect::Raises(class, why))?;
-                }
+                _ => add(entry, &rules)?,
             }
         }
         Ok(())
@@ -318,28 +327,35 @@ impl Reader {
     }
 }
 
-/// Adds options to an entry.
-fn add(
-    entry: &mut Entry,
+/// The options of a line, those of the lists that it names among them.
+fn listed(
     lists: &HashMap<&'static str, &'static str>,
-    list: &'static str,
+    line: &'static str,
+    style: Style,
     effect: Effect<'static>,
-) -> Result<(), String> {
-    for text in plain_words(list) {
+) -> Result<Vec<OptionRule<'static>>, String> {
+    let mut found = Vec::new();
+    for text in plain_words(line) {
         let text = match text.strip_prefix('@') {
             Some(name) => *lists.get(name).ok_or_else(|| format!("no list {name}"))?,
             None => text,
         };
         for part in plain_words(text) {
-            for rule in rules(part, entry.style, effect).ok_or_else(|| format!("{part} is no option"))? {
-                if entry.options.iter().any(|known| known.name == rule.name && known.is_long == rule.is_long)
-                {
-                    return Err(format!("the option {} is listed twice", rule.name));
-                }
-                kind(rule.kind)?;
-                entry.options.push(rule);
-            }
+            found.extend(rules(part, style, effect).ok_or_else(|| format!("{part} is no option"))?);
         }
+    }
+    found.iter().try_for_each(|rule| kind(rule.kind).map(|_| ()))?;
+    Ok(found)
+}
+
+/// Adds options to an entry. Tests alone look for one that is listed twice, because that takes long.
+fn add(entry: &mut Entry, rules: &[OptionRule<'static>]) -> Result<(), String> {
+    for rule in rules {
+        let same = |known: &OptionRule<'_>| known.name == rule.name && known.is_long == rule.is_long;
+        if cfg!(test) && entry.options.iter().any(same) {
+            return Err(format!("the option {} is listed twice", rule.name));
+        }
+        entry.options.push(*rule);
     }
     Ok(())
 }
@@ -412,6 +428,7 @@ pub(super) fn kind(name: &str) -> Result<Kind, String> {
         "data" => Kind::Data,
         "setting" => Kind::Setting,
         "unit" => Kind::Unit,
+        "package" => Kind::Package,
         "removed" => Kind::Removed,
         "process" => Kind::Process,
         "command" => Kind::Command,

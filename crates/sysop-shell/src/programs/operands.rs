@@ -13,7 +13,10 @@ use crate::{path, targets};
 const VITAL_UNITS: &str = "ssh sshd dropbear network networking networkmanager systemd-networkd systemd-resolved \
     wpa_supplicant firewalld ufw nftables iptables ip6tables netfilter-persistent dbus dbus-broker systemd-logind \
     systemd-journald systemd-udevd getty@tty1 polkit fail2ban sssd nslcd nscd multi-user.target graphical.target \
-    default.target wg-quick@wg0 openvpn tailscaled netplan docker-firewall systemd-user-sessions user";
+    default.target reboot.target poweroff.target halt.target \
+    kexec.target shutdown.target rescue.target emergency.target suspend.target hibernate.target sleep.target exit.target \
+    ctrl-alt-del.target soft-reboot.target hybrid-sleep.target runlevel0.target runlevel1.target runlevel6.target \
+    systemd-reboot systemd-poweroff systemd-halt systemd-kexec systemd-suspend wg-quick@wg0 openvpn tailscaled netplan docker-firewall systemd-user-sessions user";
 /// Packages without which nobody gets in, or nothing starts.
 const VITAL_PACKAGES: &str = "openssh-server openssh openssh-client sudo systemd systemd-sysv linux-image linux-generic \
     kernel libc6 glibc libpam0g libpam-modules libpam-runtime pam openssl bash dash coreutils dpkg apt rpm dnf \
@@ -131,6 +134,13 @@ fn use_word(state: &mut State, call: &ProgramCall<'_>, entry: &Entry, kind: Kind
         Kind::Unit if entry.class < RiskClass::Changes => {}
         Kind::Unit => {
             note_vital(state, call, word, VITAL_UNITS, "touches a service that keeps people logged in")
+        }
+        Kind::Package => {
+            // `apt install name-` removes.
+            if let Some(name) = word.text().strip_suffix('-') {
+                let removed = Word { shape: name.to_owned(), ..word.clone() };
+                return use_word(state, call, entry, Kind::Removed, &removed);
+            }
         }
         Kind::Removed => {
             note_vital(state, call, word, VITAL_PACKAGES, "removes a package that the machine needs")
