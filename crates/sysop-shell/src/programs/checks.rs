@@ -41,6 +41,7 @@ pub(super) enum Check {
     Ssh,
     LastText,
     Make,
+    Removes,
     Mounts,
     Getent,
     Ifconfig,
@@ -73,6 +74,7 @@ const NAMES: &[(&str, Check)] = &[
     ("ssh", Check::Ssh),
     ("last_text", Check::LastText),
     ("make", Check::Make),
+    ("removes", Check::Removes),
     ("mounts", Check::Mounts),
     ("getent", Check::Getent),
     ("ifconfig", Check::Ifconfig),
@@ -150,6 +152,12 @@ impl Check {
             Self::LastText => {
                 if let Some(text) = arguments.iter().rev().find(|word| word.text().contains(' ')) {
                     call.run_joined(state, std::slice::from_ref(text), Stdin::Inherited);
+                }
+            }
+            Self::Removes => {
+                let given = |name: &&str| reading.has(name);
+                if ["e", "erase", "R", "remove", "r", "P", "purge"].iter().any(given) && !reading.has("q") {
+                    super::operands::note_removed(state, call, &reading.operands);
                 }
             }
             Self::Mounts => mounts(state, call, reading),

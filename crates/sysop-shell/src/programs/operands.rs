@@ -183,6 +183,13 @@ fn is_vital(vital: &str, text: &str) -> bool {
     special.is_some_and(|at| names.any(|name| name.starts_with(bare.get(..at).unwrap_or(""))))
 }
 
+/// Judges the packages that a call removes.
+pub(super) fn note_removed(state: &mut State, call: &ProgramCall<'_>, packages: &[&Word]) {
+    for word in packages {
+        note_vital(state, call, word, VITAL_PACKAGES, "removes a package that the machine needs");
+    }
+}
+
 pub(super) fn is_vital_unit(text: &str) -> bool {
     is_vital(VITAL_UNITS, text)
 }
