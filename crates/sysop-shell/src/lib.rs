@@ -42,7 +42,7 @@
 //! assert_eq!(analyze("eval \"$x\"", &bash).risk.class, RiskClass::Opaque);
 //!
 //! let risk = analyze("cd /tmp && rm -rf /etc", &bash).risk;
-//! assert_eq!(risk.class, RiskClass::Dangerous);
+//! assert_eq!(risk.class, RiskClass::Lockout);
 //! assert!(risk.findings.iter().all(|finding| finding.end <= "cd /tmp && rm -rf /etc".len()));
 //! ```
 //!
