@@ -14,6 +14,13 @@ pub(super) fn check(state: &mut State, call: &ProgramCall<'_>) {
         Stdin::Inherited => {}
     }
     for text in texts {
+        if matches!(
+            text.to_lowercase().as_str(),
+            "eval" | "evalsha" | "fcall" | "script" | "module" | "config"
+        ) || text.starts_with("--eval")
+        {
+            state.note(call.span, RiskClass::Opaque, "a database client that runs a program in the server");
+        }
         let lower = text.to_lowercase();
         let lower: Vec<&str> =
             lower.split(|c: char| c.is_whitespace() || c == '(').filter(|word| !word.is_empty()).collect();
