@@ -14,7 +14,7 @@ use crate::id::{CallId, JobId, Seq, StepId, Timestamp, TurnId};
 use crate::message::{ModelFailure, ModelRef, ModelRequest, Reply, ToolCall};
 use crate::mode::Mode;
 use crate::outcome::{Outcome, Reversibility, Status};
-use crate::policy::{ApprovalMode, Grant, Risk, Survey};
+use crate::policy::{self, ApprovalMode, Grant, GrantScope, PolicyOptions, Risk, Rule, Survey};
 use crate::question::{Question, QuestionId};
 use crate::spec::SessionSpec;
 use crate::tagged::{self, InternallyTagged};
@@ -133,7 +133,7 @@ pub enum ConfigChange {
     /// The model of the next step.
     Model(ModelRef),
     /// The approval mode.
-    Approve(ApprovalMode),
+    Approve(#[serde(with = "policy::logged_mode")] ApprovalMode),
     /// With tools or without, from the next turn on: the turn that runs ends as it began.
     Mode(Mode),
     /// More rules; those that were there stay.
@@ -142,6 +142,12 @@ pub enum ConfigChange {
         dangerous: Vec<String>,
         /// Regular expressions of commands that never run.
         deny: Vec<String>,
+        /// The rest of the policy, in place of what it was; `None` leaves it as it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        options: Option<PolicyOptions>,
+        /// More rules of the user.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        rules: Vec<Rule>,
     },
     /// The tools that run on a client, in place of those that were lent before; none takes them back.
     #[serde(rename = "lent")]
@@ -256,6 +262,9 @@ pub enum Event {
         /// Set if the call would run under a guard.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         guarded: Option<GuardTimeout>,
+        /// Where "for this session" would hold; `None`: nowhere, as in logs of 0.1.0.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        scope: Option<GrantScope>,
     },
     /// One of several people whose consent is needed allowed a call.
     ApprovalGiven {

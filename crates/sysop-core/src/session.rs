@@ -27,7 +27,7 @@ use crate::job::RunningJobs;
 use crate::message::{Arguments, FailureKind, ModelFailure, Reply, ToolCall};
 use crate::mode::Mode;
 use crate::outcome::{Outcome, Status};
-use crate::policy::{CommandContext, Policy, Risk, Survey, Verdict};
+use crate::policy::{CommandContext, GrantScope, Policy, Risk, Survey, Verdict};
 use crate::spec::SessionSpec;
 use crate::todo::TodoItem;
 use crate::tool::{ClientTools, ToolEffect};
@@ -67,8 +67,16 @@ struct PendingSurvey {
     origin: Origin,
     attempt: u32,
     place: ToolLocation,
-    /// The risk that a person saw and allowed; `None` if nobody was asked yet.
-    allowed: Option<Risk>,
+    /// What a user saw and allowed; `None` if nobody was asked yet.
+    allowed: Option<Consent>,
+}
+
+/// What a user saw of a call that they allowed.
+#[derive(Debug, Clone)]
+struct Consent {
+    risk: Risk,
+    /// Where it would run.
+    scope: Option<GrantScope>,
 }
 
 impl PartialEq for Session {
@@ -245,7 +253,9 @@ impl Session {
 
     fn policy(&self) -> &Policy {
         let spec = &self.state.spec;
-        self.policy.get_or_init(|| Policy::new(&spec.dangerous_patterns, &spec.deny))
+        self.policy.get_or_init(|| {
+            Policy::new(&spec.dangerous_patterns, &spec.deny).with_options(spec.policy.clone())
+        })
     }
 
     fn on_prompt(&mut self, out: &mut Output, text: String) {
@@ -321,8 +331,8 @@ impl Session {
         if self.survey.is_some() {
             return; // it was answered already
         }
-        let Some((call, risk, origin)) = self.state.waiting_call(&id) else { return };
-        let (call, risk) = (call.clone(), risk.clone());
+        let Some((call, asked, origin)) = self.state.waiting_call(&id) else { return };
+        let (call, risk, scope) = (call.clone(), asked.risk.clone(), asked.scope.clone());
         let edited = match &decision {
             Decision::Allow { command } | Decision::AllowSession { command } => command.clone(),
             Decision::Reject { .. } => None,
@@ -331,6 +341,14 @@ impl Session {
             self.offered_tools().named(&call.name).is_some_and(|spec| spec.effect == ToolEffect::Command);
         if edited.is_some() && !is_command {
             return; // only commands can be edited; running the call as it was is not what the person saw
+        }
+        // An edited command was not judged yet; what the person wrote, they saw.
+        let risk = match &edited {
+            Some(command) => self.risk_as_written(command),
+            None => risk,
+        };
+        if matches!(&decision, Decision::AllowSession { .. }) && risk.class.always_asks() {
+            return; // nothing covers such a call for longer than once: it still waits
         }
         let stops =
             matches!(&decision, Decision::Reject { reason } if reason.trim().eq_ignore_ascii_case("stop"));
@@ -351,14 +369,11 @@ impl Session {
             }
             return;
         }
-        let edited_command = edited.is_some();
         let call = match edited {
             Some(command) => decide::with_command(call, command),
             None => call,
         };
-        // An edited command was not judged yet; what the person wrote, they saw.
-        let risk = if edited_command { self.risk_as_written(&call) } else { risk };
-        self.start_survey(out, call, origin, Some(risk));
+        self.start_survey(out, call, origin, Some(Consent { risk, scope }));
     }
 
     fn on_pause(&mut self, out: &mut Output) {
@@ -401,8 +416,10 @@ impl Session {
             ConfigChange::Approve(mode) => *mode == spec.approve,
             ConfigChange::Mode(mode) => *mode == self.state.mode,
             ConfigChange::ClientTools(client_tools) => *client_tools == self.state.client_tools,
-            ConfigChange::Rules { dangerous, deny } => {
-                dangerous.iter().all(|rule| spec.dangerous_patterns.contains(rule))
+            ConfigChange::Rules { dangerous, deny, options, rules } => {
+                options.as_ref().is_none_or(|options| *options == spec.policy)
+                    && rules.iter().all(|rule| spec.policy.rules.contains(rule))
+                    && dangerous.iter().all(|rule| spec.dangerous_patterns.contains(rule))
                     && deny.iter().all(|rule| spec.deny.contains(rule))
             }
         };
@@ -630,6 +647,10 @@ impl Session {
         let tools = Arc::clone(self.offered_tools());
         match tools.check(&call) {
             Ok(spec) if spec.effect == ToolEffect::Completes => {
+                if let Some(unseen) = self.unseen_results(&call) {
+                    let why = format!("you have not seen {unseen}; call it again when you have");
+                    return self.finish(out, call.id, Outcome::new(Status::Rejected, why));
+                }
                 let summary = call.text_argument("summary").unwrap_or_default().to_owned();
                 self.finish(out, call.id, Outcome::ok(summary));
             }
@@ -639,7 +660,7 @@ impl Session {
         }
     }
 
-    fn start_survey(&mut self, out: &mut Output, call: ToolCall, origin: Origin, allowed: Option<Risk>) {
+    fn start_survey(&mut self, out: &mut Output, call: ToolCall, origin: Origin, allowed: Option<Consent>) {
         self.surveys = self.surveys.wrapping_add(1);
         let (attempt, place) = (self.surveys, self.location(&call));
         out.effects.push(Effect::Survey { call: call.clone(), place, attempt });
@@ -670,7 +691,9 @@ impl Session {
             Err(error) => return self.finish(out, id, Outcome::failed(error)),
         };
         let decide::CallReview { assessment, command, reason } = review;
-        let allowed = allowed.is_some_and(|seen| decide::is_no_worse(&assessment.risk, &seen));
+        let scope = tools.named(&call.name).and_then(|spec| GrantScope::of(spec, survey));
+        let allowed = allowed
+            .is_some_and(|seen| seen.scope == scope && decide::is_no_worse(&assessment.risk, &seen.risk));
         match assessment.verdict {
             Verdict::Allow => self.run(out, call, origin),
             Verdict::Ask if allowed => self.run(out, call, origin),
@@ -679,7 +702,7 @@ impl Session {
                 let (preview, guarded) = (Vec::new(), None);
                 self.emit(
                     out,
-                    Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded },
+                    Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded, scope },
                 );
             }
             Verdict::Deny => {
@@ -690,8 +713,7 @@ impl Session {
     }
 
     /// What can be said of a command without its host.
-    fn risk_as_written(&self, call: &ToolCall) -> Risk {
-        let command = call.text_argument("command").unwrap_or_default();
+    fn risk_as_written(&self, command: &str) -> Risk {
         self.policy().risk(command, &Survey::elsewhere(CommandContext::bash()))
     }
 }

@@ -22,6 +22,7 @@ use crate::ui_text;
 mod backfill;
 mod item;
 mod notice;
+mod proposed_steps;
 mod session_info;
 #[cfg(test)]
 mod tests;
@@ -288,7 +289,7 @@ impl Transcript {
     }
 
     fn approval_asked(&mut self, event: &Event) {
-        let Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded } = event else {
+        let Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded, .. } = event else {
             return;
         };
         let plan = Proposal {

@@ -237,6 +237,7 @@ fn everything(face: &mut Frontend) {
         covers: Grant::Exact { command: command.to_owned() },
         preview: Vec::new(),
         guarded: None,
+        scope: None,
     });
     let decision = Decision::Allow { command: None };
     face.log(Event::Decided { call: CallId::new("a"), decision, by: "tui".to_owned() });

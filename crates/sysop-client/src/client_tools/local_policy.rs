@@ -190,7 +190,9 @@ fn assess(
         ToolEffect::Keys => {
             policy.keys(mode, grants, &survey, spec, call.text_argument("keys").unwrap_or_default())
         }
-        ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes => policy.tool(mode, grants, spec),
+        ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes => {
+            policy.tool(mode, grants, &survey, spec, call)
+        }
     }
 }
 

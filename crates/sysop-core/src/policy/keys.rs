@@ -6,7 +6,9 @@
 
 use sysop_shell::{self as shell, Survey, TerminalFocus};
 
-use super::{ApprovalMode, Assessment, Finding, Grant, Policy, Risk, RiskClass, Verdict, read_only_refusal};
+use super::{
+    ApprovalMode, Assessment, Finding, Grant, Policy, Risk, RiskClass, RuleAction, Verdict, read_only_refusal,
+};
 use crate::key_stroke::{KeyStroke, Modifiers, SpecialKey, parse};
 use crate::tool::ToolSpec;
 
@@ -64,17 +66,19 @@ impl Policy {
         let risk = self.risk_of_typing(&typed, survey);
         let covers = Grant::Tool { name: spec.name.clone() };
         if let Some(rule) = self.denies_keys(keys, survey) {
-            let refusal = format!("refused by the rule `{rule}`; do not try to get around it");
-            return Assessment { verdict: Verdict::Deny, risk, covers, refusal };
+            return Assessment::denied_by(rule, risk, covers);
         }
-        let plain = risk.class <= RiskClass::Changes;
+        let granted = risk.class <= RiskClass::Changes && grants.contains(&covers);
+        let asking = typed
+            .lines
+            .iter()
+            .any(|line| self.restricting(RuleAction::Ask, survey, &shell::analyze(line, survey)).is_some());
         let verdict = match mode {
             ApprovalMode::Never => Verdict::Deny,
-            ApprovalMode::Auto if plain => Verdict::Allow,
-            ApprovalMode::Ask if plain && grants.contains(&covers) => Verdict::Allow,
-            ApprovalMode::Each | ApprovalMode::Ask | ApprovalMode::Auto => Verdict::Ask,
+            _ if asking => Verdict::Ask,
+            _ => self.verdict(mode, risk.class, granted),
         };
-        Assessment { verdict, risk, covers, refusal: read_only_refusal(verdict) }
+        Assessment { verdict, risk, covers, refusal: read_only_refusal(verdict), rule: None }
     }
 
     /// Whether a rule forbids what these keys type; the rule, if so.

@@ -3,9 +3,13 @@
 use serde_json::Value;
 
 use super::Session;
+use super::state::Phase;
 use crate::message::{Arguments, ToolCall};
 use crate::outcome::{HostOutcome, Outcome, Status};
-use crate::policy::{ApprovalMode, Assessment, Finding, Grant, Policy, Risk, RiskClass, Survey, Verdict};
+use crate::policy::{
+    ApprovalMode, Assessment, Finding, Grant, Policy, READ_ONLY_REFUSAL, Risk, RiskClass, Survey, Verdict,
+    grants_for,
+};
 use crate::tool::{ToolEffect, ToolSpec};
 
 /// How many hosts a sentence names.
@@ -24,7 +28,8 @@ impl CallReview {
     pub(super) fn new(session: &Session, spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> Self {
         let (policy, state) = (session.policy(), &session.state);
         let mode = state.spec.approve;
-        let assessment = assess(policy, mode, &state.grants, survey, spec, call);
+        let grants = grants_for(&state.grants, spec, survey);
+        let assessment = assess(policy, mode, &grants, survey, spec, call);
         let reason = call
             .text_argument("reason")
             .or_else(|| call.text_argument("reasoning"))
@@ -50,11 +55,28 @@ fn assess(
     match argument {
         Some(keys) if spec.effect == ToolEffect::Keys => policy.keys(mode, grants, survey, spec, keys),
         Some(command) => policy.command(mode, grants, survey, command),
-        None => policy.tool(mode, grants, spec),
+        None => policy.tool(mode, grants, survey, spec, call),
     }
 }
 
 impl Session {
+    /// The results that the model has not seen when it makes this call: those of other calls in the same reply.
+    pub(super) fn unseen_results(&self, call: &ToolCall) -> Option<String> {
+        let Phase::Acting { pending, results, .. } = &self.state.phase else { return None };
+        let tools = self.offered_tools();
+        let done = results.iter().map(|result| result.name.as_str());
+        let names: Vec<_> = done
+            .chain(pending.iter().filter(|other| other.id != call.id).map(|other| other.name.as_str()))
+            .filter(|name| !tools.completes(name))
+            .map(|name| format!("`{name}`"))
+            .collect();
+        match names.as_slice() {
+            [] => None,
+            [name] => Some(format!("the result of {name}")),
+            names => Some(format!("the results of {}", names.join(", "))),
+        }
+    }
+
     /// Why a call does not run whatever a person says of it: a rule forbids it, or the session only looks.
     pub(super) fn denial_reason(&self, call: &ToolCall, survey: &Survey) -> Option<String> {
         let policy = self.policy();
@@ -72,9 +94,9 @@ impl Session {
         }
         let read_only = self.offered_tools().named(&call.name).is_some_and(|spec| {
             let assessment = assess(policy, never, &[], survey, spec, call);
-            assessment.verdict == Verdict::Allow
+            assessment.verdict != Verdict::Deny
         });
-        (!read_only).then(|| "refused: this session is read-only (approve = never); nothing ran".to_owned())
+        (!read_only).then(|| READ_ONLY_REFUSAL.to_owned())
     }
 }
 

@@ -11,6 +11,7 @@ use crate::message::{
     Arguments, FinishReason, HistoryMessage, Message, ModelRequest, Reply, ToolCall, ToolProtocol,
 };
 use crate::mode::SamplingDefaults;
+use crate::policy::ApprovalMode;
 use crate::spec::SessionSpec;
 use crate::tool::{ClientTools, ToolEffect, ToolSpec};
 
@@ -20,6 +21,12 @@ const REPEATS_MAX: u32 = 3;
 const EMPTY_REPLIES_MAX: u32 = 2;
 /// How many problems with a call's arguments are told.
 const ARGUMENT_ERRORS_MAX: usize = 5;
+
+/// What a model is told of a session that is read-only.
+const READ_ONLY_PROMPT: &str = "\
+This session is read-only: commands that change anything do not run. Look around as far as is needed, then end with a \
+plan: the commands that you would run, each with its purpose. To propose a step, call its tool as if it ran: the call \
+is refused and noted, and the person can run the noted steps later.";
 
 const EMPTY_NUDGE: &str = "Your last reply was empty. Continue, or say that you are done.";
 
@@ -96,6 +103,9 @@ impl Session {
             tools = Arc::from([]); // a small model that has no tool to call answers
         }
         let mut system = Arc::clone(&self.offered_tools().system);
+        if state.spec.approve == ApprovalMode::Never {
+            system = Arc::from(format!("{system}\n\n{READ_ONLY_PROMPT}").trim_start());
+        }
         if self.is_chat() {
             messages = chat::as_plain_text(messages, |name| self.offered_tools().completes(name));
             (tools, known_tools, system) = (Arc::from([]), Arc::from([]), chat::system(&state.spec));

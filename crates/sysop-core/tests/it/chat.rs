@@ -121,17 +121,20 @@ fn what_an_agent_did_is_told_in_words() {
     world
         .prompt("Free some room.")
         .reply(Reply { text: "I look.".to_owned(), ..calls(vec![bash("1", "df -h")]) });
-    world.outcome(Outcome::ok("/ 90%\n")).reply(calls(vec![
-        call("2", "read_file", json!({"path": "a"})),
-        call("3", "task_complete", json!({"summary": "The disk is 90% full."})),
-    ]));
-    world.outcome(Outcome::ok("")).mode(Mode::Chat).prompt("Is that bad?");
+    world
+        .outcome(Outcome::ok("/ 90%\n"))
+        .reply(calls(vec![call("2", "read_file", json!({"path": "a"}))]))
+        .outcome(Outcome::ok(""))
+        .reply(calls(vec![call("3", "task_complete", json!({"summary": "The disk is 90% full."}))]));
+    world.mode(Mode::Chat).prompt("Is that bad?");
     expect![[r#"
         user "Free some room."
         model "I look.\n\n(I called bash with: df -h)"
         user "(what came of bash)\n/ 90%"
-        model "(I called read_file with {\"path\":\"a\"})\n\nThe disk is 90% full."
-        user "(what came of read_file)\n(nothing was printed)\n\nIs that bad?""#]]
+        model "(I called read_file with {\"path\":\"a\"})"
+        user "(what came of read_file)\n(nothing was printed)"
+        model "The disk is 90% full."
+        user "Is that bad?""#]]
     .assert_eq(&told(&world));
     world.reply(says("Yes.")).mode(Mode::Agent).prompt("Then go on.");
     assert!(told(&world).contains("results"), "an agent gets its calls back as they were: {}", told(&world));

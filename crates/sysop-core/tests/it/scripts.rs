@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 use serde_json::json;
-use sysop_core::event::{ConfigChange, Decision, Input, Origin};
+use sysop_core::event::{ConfigChange, Decision, Event, Input, Origin};
 use sysop_core::id::CallId;
 use sysop_core::message::{
     Arguments, FailureKind, FinishReason, Message, ModelRef, RawReply, Reply, ToolCall, ToolProtocol,
@@ -206,6 +206,34 @@ fn never_runs_nothing_that_changes_anything() {
         call("3", "read_file", json!({"path": "a"})),
     ]));
     assert_eq!(world.ran.iter().map(|call| call.name.as_str()).collect::<Vec<_>>(), ["read_file"]);
+}
+
+#[test]
+fn a_task_is_complete_only_when_its_results_were_seen() {
+    let done = |id| call(id, "task_complete", json!({"summary": "Done."}));
+    for both in [vec![bash("1", "touch a"), done("2")], vec![done("2"), bash("1", "touch a")]] {
+        let mut world = World::auto();
+        world.prompt("go").reply(calls(both)).outcome(Outcome::ok(""));
+        assert_eq!(world.session.activity(), Activity::Thinking, "{}", world.lines());
+        let unseen = "you have not seen the result of `bash`; call it again when you have";
+        let refused =
+            |event: &Event| matches!(event, Event::ToolFinished { outcome, .. } if outcome.output == unseen);
+        assert_eq!(world.log.iter().filter(|event| refused(event)).count(), 1);
+        world.reply(calls(vec![done("3")]));
+        assert_eq!(world.session.activity(), Activity::Idle);
+    }
+}
+
+#[test]
+fn what_always_asks_is_not_allowed_for_a_session() {
+    let mut world = World::auto();
+    world.prompt("go").reply(calls(vec![bash("1", "rm -rf /etc")]));
+    world.decide(Decision::AllowSession { command: None });
+    assert_eq!(world.waiting(), Some(CallId::new("1")), "it still waits");
+    world.decide(Decision::AllowSession { command: Some("rm -rf /usr".to_owned()) });
+    assert_eq!(world.waiting(), Some(CallId::new("1")));
+    world.allow();
+    assert_eq!(world.ran.len(), 1);
 }
 
 #[test]
@@ -687,8 +715,12 @@ fn a_direct_call_gives_up_a_paused_turn_too() {
 #[test]
 fn rules_can_be_added_and_none_is_lost() {
     let mut world = World::auto();
-    let rules =
-        || ConfigChange::Rules { dangerous: vec!["deploy".to_owned()], deny: vec!["halt".to_owned()] };
+    let rules = || ConfigChange::Rules {
+        dangerous: vec!["deploy".to_owned()],
+        deny: vec!["halt".to_owned()],
+        options: None,
+        rules: Vec::new(),
+    };
     world.tell(Input::Configure { change: rules() });
     world.tell(Input::Configure { change: rules() });
     assert!(world.last.events.is_empty(), "nothing new");

@@ -55,6 +55,7 @@ pub(crate) fn spec(approve: ApprovalMode) -> SessionSpec {
         approve,
         dangerous_patterns: vec![r"rm\s+-rf\s+/".to_owned(), "mkfs".to_owned()],
         deny: vec!["forbidden".to_owned()],
+        policy: Default::default(),
         max_iterations: 20,
         max_history_messages: 20,
         max_output_tokens: None,
@@ -331,7 +332,7 @@ impl World {
                         None => {
                             let own = spec.tools.iter().find(|tool| tool.name == call.name);
                             let tool = client_tools.named(&call.name).or(own).expect("offered");
-                            policy.tool(mode, &grants, tool).verdict
+                            policy.tool(mode, &grants, &survey(), tool, call).verdict
                         }
                     };
                     assert_eq!(verdict, Verdict::Allow, "invariant 2: {call:?} was not allowed");
@@ -395,8 +396,8 @@ fn check_request(request: &ModelRequest, session: &Session) {
     assert!(request.system.starts_with(&spec.system), "invariant 5: no system prompt");
     assert_eq!(
         request.system.len() > spec.system.len(),
-        !client_tools.tools.is_empty(),
-        "where tools run is said"
+        !client_tools.tools.is_empty() || spec.approve == ApprovalMode::Never,
+        "where tools run is said, and that nothing changes"
     );
     let nudge = 1;
     assert!(request.messages.len() <= spec.max_history_messages.max(3) + nudge, "invariant 5: not bounded");

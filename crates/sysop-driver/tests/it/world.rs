@@ -150,6 +150,7 @@ pub(crate) fn spec() -> SessionSpec {
         approve: ApprovalMode::Ask,
         dangerous_patterns: Vec::new(),
         deny: Vec::new(),
+        policy: Default::default(),
         max_iterations: 6,
         max_history_messages: 20,
         max_output_tokens: None,

@@ -229,6 +229,7 @@ impl World {
             approve,
             dangerous_patterns: Vec::new(),
             deny: Vec::new(),
+            policy: Default::default(),
             max_iterations: 5,
             max_history_messages: 20,
             max_output_tokens: None,

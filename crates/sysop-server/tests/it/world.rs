@@ -273,6 +273,7 @@ fn spec() -> SessionSpec {
         approve: ApprovalMode::Auto,
         dangerous_patterns: Vec::new(),
         deny: Vec::new(),
+        policy: Default::default(),
         max_iterations: 8,
         max_history_messages: 50,
         max_output_tokens: None,

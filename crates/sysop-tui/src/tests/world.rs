@@ -66,6 +66,7 @@ pub(crate) fn spec() -> SessionSpec {
         approve: ApprovalMode::Ask,
         dangerous_patterns: vec![r"rm\s+-rf\s+/".to_owned(), "mkfs".to_owned()],
         deny: Vec::new(),
+        policy: Default::default(),
         max_iterations: 20,
         max_history_messages: 20,
         max_output_tokens: None,

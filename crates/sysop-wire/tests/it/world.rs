@@ -154,10 +154,13 @@ fn later_event(u: &mut Unstructured<'_>) -> Result<Event> {
 fn change(u: &mut Unstructured<'_>) -> Result<ConfigChange> {
     Ok(match u.int_in_range(0..=6)? {
         0 => ConfigChange::Model(ModelRef::new("demo", *u.choose(&["one", "two"])?)),
-        1 => {
-            ConfigChange::Approve(*u.choose(&[ApprovalMode::Ask, ApprovalMode::Auto, ApprovalMode::Never])?)
-        }
-        2 => ConfigChange::Rules { dangerous: vec![text(u)?], deny: Vec::new() },
+        1 => ConfigChange::Approve(*u.choose(&ApprovalMode::ALL)?),
+        2 => ConfigChange::Rules {
+            dangerous: vec![text(u)?],
+            deny: Vec::new(),
+            options: None,
+            rules: Vec::new(),
+        },
         3 => ConfigChange::ClientTools(ClientTools::default()),
         5 => ConfigChange::Mode(*u.choose(&Mode::ALL)?),
         4 => ConfigChange::ClientTools(ClientTools {
@@ -205,6 +208,7 @@ impl World {
             approve: ApprovalMode::Ask,
             dangerous_patterns: Vec::new(),
             deny: Vec::new(),
+            policy: Default::default(),
             max_iterations: 4,
             max_history_messages: 6,
             max_output_tokens: None,

@@ -70,7 +70,7 @@ impl LocalSessions {
     /// What each earlier session is told first: it works as it did, with the rules of today's config added.
     fn opening_inputs(&self) -> Vec<Input> {
         let reads_only = self.is_read_only().then_some(ConfigChange::Approve(ApprovalMode::Never));
-        [self.services.rules()]
+        [self.services.rules(&self.services.settings.host)]
             .into_iter()
             .chain(reads_only)
             .map(|change| Input::Configure { change })

@@ -387,6 +387,13 @@ fn mode(entry: &ConfigEntry) -> Option<ApprovalMode> {
     }
 }
 
+/// Whether `each` and `never` both hold on these hosts: changes are denied then, and what only reads asks.
+pub(super) fn asks_and_denies(config: &Config, host: &HostChoice) -> bool {
+    let general = config.entry("approve").and_then(mode).unwrap_or_default();
+    let modes: Vec<_> = host.targets().iter().filter_map(|target| target.approve).chain([general]).collect();
+    modes.contains(&ApprovalMode::Each) && modes.contains(&ApprovalMode::Never)
+}
+
 /// How much runs without a person on these hosts: the strictest of what holds for each.
 ///
 /// For a host that has an `approve` of its own, that is the stricter of the two; only where `ask` comes from the

@@ -96,6 +96,7 @@ pub(super) fn session(file: &Path) -> AttachedSession {
         approve: ApprovalMode::Ask,
         dangerous_patterns: Vec::new(),
         deny: Vec::new(),
+        policy: Default::default(),
         max_iterations: 20,
         max_history_messages: 20,
         max_output_tokens: None,

@@ -44,6 +44,7 @@ fn typical() -> Story {
         covers: Grant::Exact { command: "x".into() },
         preview: Vec::new(),
         guarded: None,
+        scope: None,
     });
     let decision = Decision::Allow { command: None };
     story.log(Event::Decided { call: CallId::new("a"), decision, by: "tui".into() });
