@@ -607,7 +607,7 @@ impl Transcript {
             origin,
             command: command.map_or_else(|| call_summary(call), str::to_owned),
             edited_from: None,
-            reason: call.text_argument("reasoning").unwrap_or_default().to_owned(),
+            reason: call.reason().to_owned(),
             risk: Risk::default(),
             covers: None,
             preview: Vec::new(),

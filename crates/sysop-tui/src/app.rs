@@ -25,7 +25,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use sysop_core::event::{ConfigChange, Delta, Event, Input, Logged, StopReason, Update};
 use sysop_core::id::{CallId, Seq, SessionId};
-use sysop_core::policy::{CommandContext, Policy, Risk, RiskClass, Survey};
+use sysop_core::policy::{CommandContext, Policy, Risk, Survey};
 use sysop_core::question::{Question, QuestionId};
 use sysop_core::spec::SessionSpec;
 use sysop_core::transcript::{

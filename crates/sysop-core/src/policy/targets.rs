@@ -58,7 +58,7 @@ fn of_arguments(call: &ToolCall, survey: &Survey, access: Access) -> Vec<Target>
     let words = values.flat_map(|value| match value {
         Value::String(word) => vec![word.as_str()],
         Value::Array(words) => words.iter().filter_map(Value::as_str).collect(),
-        _ => Vec::new(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
     });
     words.filter(|word| !word.is_empty()).map(|word| path_target(word, survey, access)).collect()
 }

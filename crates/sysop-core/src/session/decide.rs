@@ -30,11 +30,7 @@ impl CallReview {
         let mode = state.spec.approve;
         let grants = grants_for(&state.grants, spec, survey);
         let assessment = assess(policy, mode, &grants, survey, spec, call);
-        let reason = call
-            .text_argument("reason")
-            .or_else(|| call.text_argument("reasoning"))
-            .unwrap_or_default()
-            .to_owned();
+        let reason = call.reason().to_owned();
         Self { assessment, command: display_command(spec, call), reason }
     }
 }

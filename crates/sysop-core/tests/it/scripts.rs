@@ -706,8 +706,8 @@ fn a_direct_call_gives_up_a_paused_turn_too() {
         expect![[r#"
             turn 1 ended paused
             turn 2 User: 
-            started direct_2 {"command":"uptime"}
-            queued later"#]],
+            queued later
+            started direct_2 {"command":"uptime"}"#]],
     );
     assert!(world.outcome(Outcome::ok("")).lines().ends_with("turn 3 Model: later\nstep 3.1"));
 }

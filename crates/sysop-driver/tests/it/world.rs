@@ -20,7 +20,7 @@ use sysop_core::message::{
     Arguments, FailureKind, Message, ModelFailure, ModelRef, ModelRequest, Reply, ToolCall,
 };
 use sysop_core::outcome::{Outcome, Status};
-use sysop_core::policy::ApprovalMode;
+use sysop_core::policy::{ApprovalMode, CommandContext, Survey};
 use sysop_core::question::QuestionKind;
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
@@ -295,6 +295,10 @@ impl Host for LyingHost {
 
     fn set_prompter(&self, people: Arc<dyn Prompter>) {
         assert!(self.people.set(people).is_ok(), "a host is attended once");
+    }
+
+    async fn survey(&self, _: &ToolCall) -> Survey {
+        Survey::elsewhere(CommandContext::bash())
     }
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {

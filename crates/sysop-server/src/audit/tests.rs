@@ -10,7 +10,7 @@ use sysop_core::event::{Decision, Event, Input, Update};
 use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_core::message::{Arguments, ModelRef, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::Outcome;
-use sysop_core::policy::ApprovalMode;
+use sysop_core::policy::{ApprovalMode, CommandContext, Survey};
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host, ModelEvent, Provider, Store};
@@ -181,6 +181,10 @@ struct Machine {
 impl Host for Machine {
     fn tools(&self) -> &[ToolSpec] {
         &self.tools
+    }
+
+    async fn survey(&self, _: &ToolCall) -> Survey {
+        Survey::elsewhere(CommandContext::bash())
     }
 
     async fn run(&self, _: ToolCall, _: DeltaSink, _: CancellationToken) -> Outcome {

@@ -13,7 +13,7 @@ use sysop_core::event::{ConfigChange, Event, Input};
 use sysop_core::id::{Seq, SessionId, TurnId};
 use sysop_core::message::{ModelRef, ModelRequest, ToolCall};
 use sysop_core::outcome::Outcome;
-use sysop_core::policy::ApprovalMode;
+use sysop_core::policy::{ApprovalMode, Survey};
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::ToolSpec;
 use sysop_driver::cluster::Cluster as _;
@@ -422,6 +422,10 @@ impl Host for ToollessHost {
         &[]
     }
 
+    async fn survey(&self, _: &ToolCall) -> Survey {
+        Survey::default()
+    }
+
     async fn run(&self, call: ToolCall, _: DeltaSink, _: CancellationToken) -> Outcome {
         Outcome::failed(format!("this session has no machine of its own that could run {}", call.name))
     }
@@ -434,6 +438,10 @@ struct UnreachableHost(String);
 impl Host for UnreachableHost {
     fn tools(&self) -> &[ToolSpec] {
         &[]
+    }
+
+    async fn survey(&self, _: &ToolCall) -> Survey {
+        Survey::default()
     }
 
     async fn run(&self, _: ToolCall, _: DeltaSink, _: CancellationToken) -> Outcome {
