@@ -86,7 +86,6 @@ pub mod logged_mode {
     ///
     /// # Errors
     /// Those of the serializer.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
     pub fn serialize<S: Serializer>(mode: &ApprovalMode, serializer: S) -> Result<S::Ok, S::Error> {
         let logged = match mode {
             ApprovalMode::Each => LoggedMode::Each,

@@ -217,7 +217,7 @@ fn is_portable_word(script: &Script<'_>, node: Node<'_>, dialect: Dialect) -> bo
     let mut first = true;
     while let Some(c) = chars.next() {
         let plain = match c {
-            '\\' => chars.next().is_some_and(|next| !next.is_alphanumeric() && next != '\n' || next == '\n'),
+            '\\' => chars.next().is_some_and(|next| !next.is_alphanumeric()),
             '*' | '?' => true,
             '[' => {
                 bracket = true;

@@ -31,9 +31,8 @@ impl<'p> PathParts<'p> {
         let tilde = path.starts_with('~').then_some(1);
         let known = ["/root", "/home/*", "/users/*"];
         let folders = known.into_iter().chain(home).filter(|_| absolute);
-        let homes = folders.clone().filter_map(|home| {
-            starts_with(&parts, home, component_matches).then(|| components(home).count())
-        });
+        let within = folders.clone().filter(|home| starts_with(&parts, home, component_matches));
+        let homes = within.map(|home| components(home).count());
         let homes: Vec<usize> = homes.chain(tilde).collect();
         let above_home = folders.into_iter().any(|home| is_above(&parts, home));
         Self { parts, absolute, homes, above_home }

@@ -201,7 +201,7 @@ fn assess(
             policy.keys(mode, grants, survey, spec, call.text_argument("keys").unwrap_or_default())
         }
         ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes => {
-            policy.tool(mode, grants, &survey, spec, call)
+            policy.tool(mode, grants, survey, spec, call)
         }
     }
 }

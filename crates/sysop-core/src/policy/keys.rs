@@ -73,10 +73,10 @@ impl Policy {
             .lines
             .iter()
             .any(|line| self.restricting(RuleAction::Ask, survey, &shell::analyze(line, survey)).is_some());
-        let verdict = match mode {
-            ApprovalMode::Never => Verdict::Deny,
-            _ if asking => Verdict::Ask,
-            _ => self.verdict(mode, risk.class, granted),
+        let verdict = if asking && mode != ApprovalMode::Never {
+            Verdict::Ask
+        } else {
+            self.verdict(mode, risk.class, granted)
         };
         Assessment { verdict, risk, covers, refusal: read_only_refusal(verdict), rule: None }
     }

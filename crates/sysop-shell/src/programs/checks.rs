@@ -123,14 +123,7 @@ impl Check {
             Self::Rights => files::rights(state, call, reading),
             Self::Moves => files::moves(state, call, reading),
             Self::Tar => return files::tar(state, call),
-            Self::Ps => {
-                let shows = reading.operands.first().is_some_and(|word| {
-                    word.text().contains('e') && word.text().bytes().all(|b| b.is_ascii_alphabetic())
-                });
-                if shows {
-                    state.note(call.span, RiskClass::ReadsSecret, "shows the environment of processes");
-                }
-            }
+            Self::Ps => ps(state, call, reading),
             Self::Kill => return kill(state, call),
             Self::Sysctl => sysctl(state, call, reading),
             Self::Service => return service(state, call),
@@ -139,7 +132,7 @@ impl Check {
             Self::Push => {
                 remote::address(state, call, arguments);
                 let rewrites = |word: &&Word| word.text().starts_with(['+', ':']) || word.literal().is_none();
-                if reading.operands.iter().skip(1).any(|word| rewrites(&word)) {
+                if reading.operands.iter().skip(1).any(rewrites) {
                     state.note(call.span, RiskClass::Dangerous, "overwrites or deletes on the server");
                 }
             }
@@ -161,16 +154,9 @@ impl Check {
                 }
             }
             Self::Mounts => mounts(state, call, reading),
-            Self::Getent => match reading.operands.first().map(|word| word.text()) {
-                Some("shadow" | "gshadow") => {
-                    state.note(call.span, RiskClass::ReadsSecret, "reads password hashes");
-                }
-                Some("passwd" | "group" | "services" | "protocols" | "ethers" | "rpc" | "aliases") => {}
-                Some(_) | None => state.note(call.span, RiskClass::ReadsRemote, "resolves names"),
-            },
-            Self::Ifconfig if reading.operands.len() == 1 => {}
+            Self::Getent => getent(state, call, reading),
             Self::Ifconfig => {
-                if !arguments.is_empty() && !(reading.operands.is_empty() && reading.unknown.is_empty()) {
+                if reading.operands.len() > 1 || !reading.unknown.is_empty() {
                     state.note(call.span, RiskClass::Lockout, "changes addresses or links");
                 }
             }
@@ -188,6 +174,24 @@ impl Check {
             }
         }
         true
+    }
+}
+
+/// `ps e` in the style of BSD.
+fn ps(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
+    let shows = reading.operands.first().is_some_and(|word| {
+        word.text().contains('e') && word.text().bytes().all(|b| b.is_ascii_alphabetic())
+    });
+    if shows {
+        state.note(call.span, RiskClass::ReadsSecret, "shows the environment of processes");
+    }
+}
+
+fn getent(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
+    match reading.operands.first().map(|word| word.text()) {
+        Some("shadow" | "gshadow") => state.note(call.span, RiskClass::ReadsSecret, "reads password hashes"),
+        Some("passwd" | "group" | "services" | "protocols" | "ethers" | "rpc" | "aliases") => {}
+        Some(_) | None => state.note(call.span, RiskClass::ReadsRemote, "resolves names"),
     }
 }
 

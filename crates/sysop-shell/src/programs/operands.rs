@@ -83,13 +83,11 @@ pub(super) fn judge_option(
         return true;
     }
     let word = Word { shape: value.to_owned(), ..option.word.clone() };
-    match kind {
-        Kind::Command | Kind::Script => {
-            call.run_joined(state, &[word], Stdin::Unknown);
-            true
-        }
-        _ => use_word(state, call, entry, kind, &word),
+    if matches!(kind, Kind::Command | Kind::Script) {
+        call.run_joined(state, &[word], Stdin::Unknown);
+        return true;
     }
+    use_word(state, call, entry, kind, &word)
 }
 
 /// Judges one word; tells whether it is of the kind.

@@ -52,13 +52,14 @@ fn call(path: &str, entry: &Entry) -> String {
 
 /// A harmless value of a kind.
 fn example(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Format => "+%F",
-        Kind::Host => "http://x.example/",
-        Kind::Command | Kind::Script => "ls",
-        Kind::Setting => "Acquire::Retries=3",
-        _ => "7",
-    }
+    let examples = [
+        (Kind::Format, "+%F"),
+        (Kind::Host, "http://x.example/"),
+        (Kind::Command, "ls"),
+        (Kind::Script, "ls"),
+        (Kind::Setting, "Acquire::Retries=3"),
+    ];
+    examples.iter().find(|(known, _)| *known == kind).map_or("7", |(_, example)| example)
 }
 
 /// Each way to write an option.

@@ -72,29 +72,11 @@ impl App {
             InputLine::Resume(Some(id)) => vec![Action::OpenSession(SessionSelector::Existing(id))],
             InputLine::Model(None) => self.fetch_list(ListKind::Models),
             InputLine::Model(Some(name)) => self.model_named(&name, now),
-            InputLine::Approve(Some(mode)) => {
-                let actions = self.configure(ConfigChange::Approve(mode), now);
-                let steps = ui_text::proposed_steps(&self.transcript.proposed_steps());
-                if let Some(steps) = steps.filter(|_| mode != ApprovalMode::Never) {
-                    self.show_flash(steps, now);
-                }
-                actions
-            }
+            InputLine::Approve(mode) => self.approve(mode, now),
             InputLine::Mode(Some(mode)) => self.configure(ConfigChange::Mode(mode), now),
             InputLine::Mode(None) => {
                 let mode = self.transcript.session_info().map(|facts| facts.mode).unwrap_or_default();
                 self.show_flash(ui_text::mode_help(mode).to_owned(), now);
-                Vec::new()
-            }
-            InputLine::Approve(None) => {
-                let mode = self.transcript.session_info().map_or(ApprovalMode::Ask, |facts| facts.approve);
-                self.show_flash(
-                    format!(
-                        "approval is {}; /approve each, ask, auto or never changes it",
-                        approval_label(mode)
-                    ),
-                    now,
-                );
                 Vec::new()
             }
             InputLine::Host(None) => {
@@ -119,6 +101,23 @@ impl App {
             InputLine::Plan => self.run_proposed_step(now),
             InputLine::Wrong(text) => self.remark(text, now),
         }
+    }
+
+    /// Changes the approval mode, or tells it. A mode that runs things offers the steps that were only proposed.
+    fn approve(&mut self, mode: Option<ApprovalMode>, now: Duration) -> Vec<Action> {
+        let Some(mode) = mode else {
+            let mode = self.transcript.session_info().map_or(ApprovalMode::Ask, |facts| facts.approve);
+            let text =
+                format!("approval is {}; /approve each, ask, auto or never changes it", approval_label(mode));
+            self.show_flash(text, now);
+            return Vec::new();
+        };
+        let actions = self.configure(ConfigChange::Approve(mode), now);
+        let steps = ui_text::proposed_steps(&self.transcript.proposed_steps());
+        if let Some(steps) = steps.filter(|_| mode != ApprovalMode::Never) {
+            self.show_flash(steps, now);
+        }
+        actions
     }
 
     /// The commands that only a full screen has.
