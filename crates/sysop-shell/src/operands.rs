@@ -34,8 +34,7 @@ const RECURSIVE: &[(&str, &str, &[&str])] = &[
 ];
 
 /// Programs that always do.
-const ALWAYS_RECURSIVE: &str =
-    "tar bsdtar gtar 7z 7za 7zr restic borg duplicity rclone ugrep dar zpaq docker podman";
+const ALWAYS_RECURSIVE: &str = "tar bsdtar gtar 7z 7za 7zr restic borg duplicity rclone ugrep dar zpaq";
 
 /// Judges the paths in the arguments of a call.
 pub(super) fn check(state: &mut State, call: &ProgramCall<'_>, name: &str) {
@@ -75,15 +74,33 @@ fn parts(word: &Word) -> Vec<Word> {
     found.into_iter().filter(|text| !text.is_empty()).map(part).collect()
 }
 
+/// Whether a program uses names of files, but shows nothing of what is in them.
+pub(super) fn reads_names_only(call: &ProgramCall<'_>, name: &str) -> bool {
+    let verb = || operands_of(call.arguments()).next().map_or("", Word::text);
+    let shows_public_parts =
+        name == "openssl" && matches!(verb(), "x509" | "crl" | "verify" | "s_client" | "version");
+    shows_public_parts || NAMES_ONLY.split_whitespace().any(|known| known == name)
+}
+
+fn always_reads_below(call: &ProgramCall<'_>, name: &str) -> bool {
+    let verb = || operands_of(call.arguments()).next().map_or("", Word::text);
+    match name {
+        "docker" | "podman" => {
+            matches!(verb(), "cp" | "run" | "create" | "build" | "buildx" | "container" | "image")
+        }
+        _ => ALWAYS_RECURSIVE.split(' ').any(|known| known == name),
+    }
+}
+
 fn secrets(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     let arguments = call.arguments();
     let below = matches!(name, "find" | "fd" | "fdfind" | "ls" | "tree" | "locate");
-    let only_names = NAMES_ONLY.split_whitespace().any(|known| known == name);
+    let only_names = reads_names_only(call, name);
     let listed = |(program, short, long): &(&str, &str, &[&str])| {
         *program == name && has_option(arguments, short, long)
     };
     let searches = RECURSIVE.iter().any(listed);
-    let recursive = searches || ALWAYS_RECURSIVE.split(' ').any(|known| known == name);
+    let recursive = searches || always_reads_below(call, name);
     let program =
         matches!(name, "grep" | "egrep" | "fgrep" | "rg" | "sed" | "awk" | "gawk" | "mawk" | "jq" | "yq");
     let pattern = operands_of(arguments).next().filter(|_| program && operands_of(arguments).count() > 1);
@@ -102,6 +119,10 @@ fn secrets(state: &mut State, call: &ProgramCall<'_>, name: &str) {
             continue;
         }
         if word.text().starts_with('-') && !word.text().contains(['=', '/', '~', '.']) {
+            continue;
+        }
+        // A template of Go, as `docker ps --format` takes it.
+        if word.literal().is_some_and(|text| text.starts_with("{{")) {
             continue;
         }
         for part in parts(word) {

@@ -53,7 +53,7 @@ fn a_mode_decides_by_class() {
         ls -l                    ReadOnly   ask allow allow allow
         touch a                  Changes    ask ask allow deny
         eval "$x"                Opaque     ask ask ask deny
-        rm -rf /etc              Dangerous  ask ask ask deny
+        rm -rf /etc              Lockout    ask ask ask deny
         mkfs /dev/sda            Dangerous  ask ask ask deny
     "#]]
     .assert_eq(&matrix(&policy, &[], COMMANDS));
@@ -67,7 +67,7 @@ fn never_may_ask_before_it_reads() {
         ls -l                    ReadOnly   ask allow allow ask
         touch a                  Changes    ask ask allow deny
         eval "$x"                Opaque     ask ask ask deny
-        rm -rf /etc              Dangerous  ask ask ask deny
+        rm -rf /etc              Lockout    ask ask ask deny
         mkfs /dev/sda            Dangerous  ask ask ask deny
     "#]]
     .assert_eq(&matrix(&policy, &[], COMMANDS));
@@ -82,7 +82,7 @@ fn grants_cover_what_does_not_always_ask() {
         ls -l                    ReadOnly   allow allow allow allow
         touch a                  Changes    allow allow allow deny
         eval "$x"                Opaque     allow allow allow deny
-        rm -rf /etc              Dangerous  ask ask ask deny
+        rm -rf /etc              Lockout    ask ask ask deny
         mkfs /dev/sda            Dangerous  ask ask ask deny
     "#]]
     .assert_eq(&matrix(&policy, &grants, COMMANDS));
@@ -112,8 +112,8 @@ fn rules_go_deny_ask_allow_and_then_the_mode() {
         du -s                    ReadOnly   ask ask ask ask
         mv a b                   Changes    deny deny deny deny
         touch a; mv a b          Changes    deny deny deny deny
-        halt                     Dangerous  deny deny deny deny
-        rm -rf /etc              Dangerous  ask ask ask deny
+        halt                     Lockout    deny deny deny deny
+        rm -rf /etc              Lockout    ask ask ask deny
     "#]]
     .assert_eq(&matrix(&policy, &[], &commands));
     let Assessment { rule, .. } = policy.command(ApprovalMode::Ask, &[], &survey(), "touch a");

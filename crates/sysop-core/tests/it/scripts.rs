@@ -43,7 +43,7 @@ fn a_command_is_asked_about_run_and_told_to_the_model() {
         world.reply(calls(vec![bash("b", "touch a")])),
         expect![[r#"
             replied "" [b=bash]
-            asked b: touch a covers Exact { command: "touch a" }"#]],
+            asked b: touch a covers Program { program: "touch", subcommand: None }"#]],
     );
     shows(
         world.allow(),
@@ -604,7 +604,7 @@ fn a_routine_is_asked_about() {
         world.direct("bash", "touch a", Origin::Routine),
         expect![[r#"
             turn 1 Routine: 
-            asked direct_1: touch a covers Exact { command: "touch a" }"#]],
+            asked direct_1: touch a covers Program { program: "touch", subcommand: None }"#]],
     );
     shows(
         world.allow().outcome(Outcome::ok("")),

@@ -3,6 +3,7 @@
 use super::grammar::{Count, Entry, Kind, kind};
 use crate::context::Access;
 use crate::lexer::Word;
+use crate::operands::reads_names_only;
 use crate::options::{Effect, GivenOption, Reading, is_listed, is_one_word};
 use crate::program_call::{ProgramCall, Stdin};
 use crate::risk::RiskClass;
@@ -98,6 +99,7 @@ fn use_word(state: &mut State, call: &ProgramCall<'_>, entry: &Entry, kind: Kind
         Kind::Word => return is_simple(word),
         Kind::Key => return is_simple(word) && !word.text().contains('='),
         Kind::Format => return word.text().starts_with('+'),
+        Kind::Read if reads_names_only(call, &program_name(call)) => {}
         Kind::Read => targets::use_path(state, span, word, Access::Read),
         Kind::Write => targets::use_path(state, span, word, Access::Write),
         Kind::Run => targets::use_path(state, span, word, Access::Run),
@@ -208,4 +210,10 @@ fn is_remote(text: &str) -> bool {
 fn names_file(text: &str) -> bool {
     let name = text.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
     name.starts_with('@') || ["=@", "=<", "%output"].iter().any(|sign| text.contains(sign))
+}
+
+/// The name of the program without its folder.
+fn program_name(call: &ProgramCall<'_>) -> String {
+    let text = call.words.first().map_or("", Word::text);
+    text.rsplit('/').next().unwrap_or(text).to_lowercase()
 }

@@ -10,7 +10,8 @@ use crate::{path, targets};
 
 /// A word as a path, relative to where the shell is.
 fn resolved(state: &State, word: &Word) -> String {
-    path::resolve(state.folder.as_deref(), word.text())
+    let folder = if state.has_moved() { state.folder.as_deref() } else { Some("") };
+    path::resolve(folder, word.text())
 }
 
 pub(super) fn remove(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
