@@ -674,6 +674,9 @@ impl Session {
             return; // a stale answer: that call was given up, or is surveyed again
         };
         let PendingSurvey { call, origin, place, allowed, .. } = pending;
+        if let Some(why) = &survey.unreachable {
+            return self.finish(out, id, Outcome::failed(why.clone()));
+        }
         if place != self.location(&call) {
             return self.start_survey(out, call, origin, allowed); // its tool moved meanwhile
         }

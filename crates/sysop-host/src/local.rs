@@ -249,8 +249,8 @@ impl Machine for LocalMachine {
         self.with_root_until(cancel, &folder, move |root, _| find::find(root, &search, &stop)).await
     }
 
-    async fn context(&self) -> Option<CommandContext> {
-        Some(self.context.get_or_init(|| self.look_around()).clone())
+    async fn context(&self) -> Result<CommandContext, MachineError> {
+        Ok(self.context.get_or_init(|| self.look_around()).clone())
     }
 
     fn name(&self) -> Option<String> {

@@ -72,8 +72,8 @@ pub(crate) trait Machine: Send + Sync {
         cancel: &CancellationToken,
     ) -> Result<FileSearchResult, MachineError>;
 
-    /// Where commands run and as whom, in the root; none where the machine cannot be reached. Found out once.
-    async fn context(&self) -> Option<CommandContext>;
+    /// Where commands run and as whom, in the root. Found out once; fails where the machine cannot be reached.
+    async fn context(&self) -> Result<CommandContext, MachineError>;
 
     /// How the user names it; none for this one.
     fn name(&self) -> Option<String>;

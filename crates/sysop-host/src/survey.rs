@@ -4,7 +4,7 @@
 
 use sysop_core::message::ToolCall;
 use sysop_core::policy::{
-    CommandContext, Dialect, Resolution, ResolvedTarget, Survey, Target, TerminalFocus, targets_of,
+    CommandContext, Resolution, ResolvedTarget, Survey, Target, TerminalFocus, targets_of,
 };
 use sysop_core::tool::{ToolEffect, ToolSpec};
 
@@ -16,7 +16,10 @@ impl Toolbox {
         let Some(spec) = self.specs.iter().find(|spec| spec.name == call.name) else {
             return Survey::default();
         };
-        let Some(context) = self.machine.context().await else { return self.unreachable_survey(spec) };
+        let context = match self.machine.context().await {
+            Ok(context) => context,
+            Err(error) => return Survey { unreachable: Some(error.to_string()), ..Survey::default() },
+        };
         let mut survey = Survey { context, resolution: Resolution::Host, ..Survey::default() };
         if spec.effect == ToolEffect::Keys {
             survey.terminal = self.enter_terminal(&mut survey, TerminalUse::Keys).await;
@@ -29,17 +32,9 @@ impl Toolbox {
         survey
     }
 
-    /// The survey of a call on a machine that cannot be reached. `bash` runs its command in bash or in `sh`; a command
-    /// that needs no more than that may run, and be told what is wrong.
-    fn unreachable_survey(&self, spec: &ToolSpec) -> Survey {
-        let dialect = if spec.name == "bash" { Dialect::Sh } else { Dialect::Unknown };
-        let context = CommandContext { dialect, host: self.machine.name(), ..CommandContext::default() };
-        Survey { context, ..Survey::default() }
-    }
-
     /// What targets lead to.
     pub(crate) async fn resolve(&self, targets: Vec<Target>) -> Option<Vec<ResolvedTarget>> {
-        let home = self.machine.context().await?.home;
+        let home = self.machine.context().await.ok()?.home;
         self.machine.resolve(targets, home.as_deref()).await
     }
 

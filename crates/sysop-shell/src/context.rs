@@ -166,6 +166,9 @@ pub struct Survey {
     pub resolution: Resolution,
     /// The targets that the host has resolved.
     pub targets: Vec<ResolvedTarget>,
+    /// Why the host cannot be reached, in one sentence; the call then fails with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreachable: Option<String>,
     /// What the session's terminal does; of calls that type keys only.
     pub terminal: TerminalFocus,
 }

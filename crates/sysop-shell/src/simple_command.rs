@@ -11,6 +11,9 @@ use super::{builtin, dialect, interpreter, programs, targets, wrapper};
 use crate::context::{Access, Dialect};
 use crate::risk::RiskClass;
 
+/// Programs that change what is known of a file, but not what is in it.
+const KEEPS_CONTENT: &[&str] = &["chmod", "chown", "chgrp", "touch", "setfacl", "chattr", "mkdir"];
+
 /// A simple command as it stands in the script.
 #[derive(Debug, Default)]
 pub(super) struct SimpleCommand {
@@ -165,10 +168,12 @@ impl ProgramCall<'_> {
 
     fn judge_program(&self, state: &mut State, name: &str, plain: bool) {
         let trusted = plain && is_system_program(self.words, name);
+        let before = std::mem::replace(&mut state.keeps_content, KEEPS_CONTENT.contains(&name));
         let found = state.class_of(|state| {
             programs::judge(state, self, name, trusted);
             operands::check(state, self, name);
         });
+        state.keeps_content = before;
         if matches!(name, "cd" | "pushd" | "popd" | "chdir") {
             if found != RiskClass::ReadOnly || self.argument_source.is_some() {
                 state.raise(RiskClass::Changes);

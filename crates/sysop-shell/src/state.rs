@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::lexer::Word;
 use super::{Analysis, Invocation};
-use crate::context::{Dialect, Resolution, Survey, Target};
+use crate::context::{Access, Dialect, Resolution, Survey, Target};
 use crate::risk::{Finding, Risk, RiskClass};
 
 /// Most findings kept; the class still counts those beyond.
@@ -35,6 +35,10 @@ pub(super) struct State {
     exhausted: bool,
     depth: usize,
     targets: Vec<Target>,
+    /// Those of them whose content the command changes.
+    written: Vec<Target>,
+    /// Set while a program is judged that changes no content, as `chmod` does not.
+    pub(super) keeps_content: bool,
     /// Where a secret is named by what does not read it.
     pub(super) secret_name: Option<Span>,
     /// A program reads files whose names are not in its arguments as written.
@@ -67,6 +71,8 @@ impl State {
             exhausted: false,
             depth: 0,
             targets: Vec::new(),
+            written: Vec::new(),
+            keeps_content: false,
             secret_name: None,
             reads_names: false,
             ordinary_root: None,
@@ -84,6 +90,9 @@ impl State {
 
     /// Records a path that the command uses; false when there are too many.
     pub(super) fn add_target(&mut self, target: Target) -> bool {
+        if target.access == Access::Write && !self.keeps_content && self.written.len() < TARGETS_MAX {
+            self.written.push(target.clone());
+        }
         if self.targets.contains(&target) {
             return true;
         }
@@ -92,6 +101,11 @@ impl State {
             self.targets.push(target);
         }
         fits
+    }
+
+    /// Paths whose content the command changes, so far.
+    pub(super) fn written(&self) -> &[Target] {
+        &self.written
     }
 
     /// Paths recorded so far.

@@ -243,9 +243,9 @@ pub(super) fn note_written_scripts(state: &mut State, span: Span) {
         let folder = target.folder.as_deref().or(state.folder.as_deref());
         path::resolve(folder, &target.word)
     };
-    let of = |access: Access| state.targets().iter().filter(move |target| target.access == access);
-    let written: Vec<String> = of(Access::Write).map(placed).collect();
-    if of(Access::Run).any(|target| written.contains(&placed(target))) {
+    let written: Vec<String> = state.written().iter().map(placed).collect();
+    let mut run = state.targets().iter().filter(|target| target.access == Access::Run);
+    if run.any(|target| written.contains(&placed(target))) {
         state.note(span, RiskClass::Opaque, "runs a file that it writes");
     }
 }

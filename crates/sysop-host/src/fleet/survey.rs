@@ -4,8 +4,14 @@ use sysop_core::policy::{CommandContext, Dialect, Resolution, ResolvedTarget, Su
 
 /// One survey for all hosts. `names` is how the hosts together are named.
 pub(super) fn merged(names: &str, surveys: Vec<Survey>) -> Survey {
-    let mut left = surveys.into_iter();
-    let Some(mut all) = left.next() else { return Survey::default() };
+    // Nothing runs on a host that cannot be reached.
+    let (reached, unreachable): (Vec<_>, Vec<_>) =
+        surveys.into_iter().partition(|survey| survey.unreachable.is_none());
+    let mut left = reached.into_iter();
+    let Some(mut all) = left.next() else {
+        let reasons: Vec<String> = unreachable.into_iter().filter_map(|survey| survey.unreachable).collect();
+        return Survey { unreachable: Some(reasons.join("; ")), ..Survey::default() };
+    };
     for survey in left {
         let context = common_context(&all.context, &survey.context);
         let targets = common_targets(&context, &all, &survey);

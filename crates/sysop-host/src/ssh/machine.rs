@@ -96,14 +96,20 @@ impl SshMachine {
     }
 
     /// Where commands of `bash` run and as whom; looked up once.
-    async fn surroundings(&self) -> Option<&Surroundings> {
+    async fn surroundings(&self) -> Result<&Surroundings, MachineError> {
         if let Some(surroundings) = self.surroundings.get() {
-            return Some(surroundings);
+            return Ok(surroundings);
         }
         let script = RemoteScript::new(CONTEXT, &[&self.given]);
-        let ran = run_script(&self.inner, script, 16 * 1024, SCRIPT_MAX).await.ok();
-        let ran = ran.filter(|ran| ran.status == 0)?;
-        let said = String::from_utf8(ran.output).ok()?;
+        let ran = run_script(&self.inner, script, 16 * 1024, SCRIPT_MAX).await;
+        let ran = ran.map_err(|RunError { error, .. }| MachineError::Unreachable(error))?;
+        let said = String::from_utf8(ran.output).ok().filter(|_| ran.status == 0);
+        let read = said.and_then(|said| self.read_surroundings(&said));
+        read.ok_or_else(|| MachineError::Unreachable(SshError::root(self.inner.name(), &self.given)))
+    }
+
+    /// Reads what the script says of where it ran.
+    fn read_surroundings(&self, said: &str) -> Option<&Surroundings> {
         let mut lines = said.splitn(4, '\n');
         let uid: u32 = lines.next()?.parse().ok()?;
         let user = lines.next()?.to_owned();
@@ -215,7 +221,7 @@ impl Machine for SshMachine {
         choosing.await.map_err(|error| MachineError::Refused(error.to_string()))
     }
 
-    async fn context(&self) -> Option<CommandContext> {
+    async fn context(&self) -> Result<CommandContext, MachineError> {
         self.surroundings().await.map(|surroundings| surroundings.context.clone())
     }
 
@@ -224,7 +230,7 @@ impl Machine for SshMachine {
     }
 
     async fn resolve(&self, targets: Vec<Target>, home: Option<&str>) -> Option<Vec<ResolvedTarget>> {
-        let session_start_s = self.surroundings().await?.session_start_s;
+        let session_start_s = self.surroundings().await.ok()?.session_start_s;
         resolve(&self.inner, targets, home, session_start_s).await
     }
 

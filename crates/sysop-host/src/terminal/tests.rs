@@ -86,7 +86,7 @@ impl Machine for RemoteMachine {
         self.machine.find(search, cancel).await
     }
 
-    async fn context(&self) -> Option<CommandContext> {
+    async fn context(&self) -> Result<CommandContext, MachineError> {
         self.machine.context().await
     }
 

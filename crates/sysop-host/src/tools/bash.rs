@@ -34,7 +34,7 @@ impl Toolbox {
         }
         let mut capture = self.capture(call.sink.clone());
         let limit = Duration::from_secs(seconds);
-        let dialect = self.machine.context().await.unwrap_or_default().dialect;
+        let dialect = self.machine.context().await?.dialect;
         let guarded = reads_with_git(&arguments.command, dialect);
         let variables: &[_] = if guarded { &GIT_GUARD } else { &[] };
         let program = Program::Shell { command: arguments.command, variables };

@@ -254,7 +254,7 @@ fn at_a_terminal_a_proposal_is_allowed_and_a_turn_is_stopped() {
     let name = format!("sleep 8{}", std::process::id());
     let mock = Mock::start(&[
         ("please make", vec![bash("touch made"), say("It is made.")]),
-        ("take long", vec![bash(&format!("echo begun; {name}")), say("never said")]),
+        ("take long", vec![bash(&format!("touch a; echo begun; {name}")), say("never said")]),
     ]);
     let world = World::with_openai(&mock.url());
     let (code, seen) = at_a_terminal(async {
