@@ -77,7 +77,7 @@ pub enum Input {
         /// The number that the effect had.
         attempt: u32,
         /// What the host told.
-        survey: Survey,
+        survey: Box<Survey>,
     },
     /// The answer to `Effect::RunTool`.
     Outcome {

@@ -546,7 +546,7 @@ impl LiveSession {
                 () = live.survey_overdue() => None,
             };
             let survey = survey.unwrap_or_default(); // nothing is known, so that the call is opaque
-            live.deliver(Input::Surveyed { call: call.id, attempt, survey });
+            live.deliver(Input::Surveyed { call: call.id, attempt, survey: Box::new(survey) });
         });
     }
 

@@ -253,10 +253,6 @@ impl Machine for LocalMachine {
         Ok(self.context.get_or_init(|| self.look_around()).clone())
     }
 
-    fn name(&self) -> Option<String> {
-        None
-    }
-
     async fn resolve(&self, targets: Vec<Target>, home: Option<&str>) -> Option<Vec<ResolvedTarget>> {
         let (home, opened) = (home.map(str::to_owned), self.opened);
         let resolving =

@@ -75,9 +75,6 @@ pub(crate) trait Machine: Send + Sync {
     /// Where commands run and as whom, in the root. Found out once; fails where the machine cannot be reached.
     async fn context(&self) -> Result<CommandContext, MachineError>;
 
-    /// How the user names it; none for this one.
-    fn name(&self) -> Option<String>;
-
     /// What targets lead to, in at most one round trip; none where nobody can tell. A target that is left out
     /// could not be resolved. `home` is what `~` stands for.
     async fn resolve(&self, targets: Vec<Target>, home: Option<&str>) -> Option<Vec<ResolvedTarget>>;

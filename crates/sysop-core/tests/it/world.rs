@@ -156,7 +156,7 @@ impl World {
         for effect in &before.effects {
             if let Effect::Survey { call, attempt, .. } = effect {
                 let (call, attempt) = (call.id.clone(), *attempt);
-                self.tell(Input::Surveyed { call, attempt, survey: survey() });
+                self.tell(Input::Surveyed { call, attempt, survey: Box::new(survey()) });
                 let after = std::mem::replace(&mut self.last, before.clone());
                 self.last.events.extend(after.events);
                 self.last.effects.extend(after.effects);

@@ -225,10 +225,6 @@ impl Machine for SshMachine {
         self.surroundings().await.map(|surroundings| surroundings.context.clone())
     }
 
-    fn name(&self) -> Option<String> {
-        Some(self.inner.name().to_owned())
-    }
-
     async fn resolve(&self, targets: Vec<Target>, home: Option<&str>) -> Option<Vec<ResolvedTarget>> {
         let session_start_s = self.surroundings().await.ok()?.session_start_s;
         resolve(&self.inner, targets, home, session_start_s).await

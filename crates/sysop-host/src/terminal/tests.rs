@@ -90,10 +90,6 @@ impl Machine for RemoteMachine {
         self.machine.context().await
     }
 
-    fn name(&self) -> Option<String> {
-        self.machine.name()
-    }
-
     async fn resolve(&self, targets: Vec<Target>, home: Option<&str>) -> Option<Vec<ResolvedTarget>> {
         self.machine.resolve(targets, home).await
     }

@@ -154,7 +154,7 @@ impl World {
         for effect in out.effects {
             if let Effect::Survey { call, attempt, .. } = effect {
                 let survey = Survey::elsewhere(CommandContext::bash());
-                self.tell(Input::Surveyed { call: call.id, attempt, survey });
+                self.tell(Input::Surveyed { call: call.id, attempt, survey: Box::new(survey) });
             }
         }
         self

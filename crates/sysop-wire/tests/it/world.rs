@@ -280,7 +280,7 @@ impl World {
                 Effect::RunTool { call, .. } => self.running = Some(call.id),
                 Effect::Survey { call, attempt, .. } => {
                     let survey = Survey::elsewhere(CommandContext::bash());
-                    self.tell(Input::Surveyed { call: call.id, attempt, survey });
+                    self.tell(Input::Surveyed { call: call.id, attempt, survey: Box::new(survey) });
                 }
                 Effect::CancelTool { .. } | Effect::SetTimer { .. } => {}
             }
