@@ -8,7 +8,7 @@ use sysop_core::policy::reads_with_git;
 
 use super::{CallContext, ToolError, ToolOutcome, Toolbox, ended};
 use crate::environment::GIT_GUARD;
-use crate::machine::Program;
+use crate::machine::{MachineError, Program};
 
 /// The longest command in bytes: what Linux takes as one argument of a program.
 const COMMAND_BYTES_MAX: usize = 128 * 1024 - 1;
@@ -34,7 +34,12 @@ impl Toolbox {
         }
         let mut capture = self.capture(call.sink.clone());
         let limit = Duration::from_secs(seconds);
-        let dialect = self.machine.context().await?.dialect;
+        let dialect = tokio::select! {
+            biased;
+            () = call.cancel.cancelled() => Err(MachineError::Cancelled),
+            context = self.machine.context() => context,
+        }?
+        .dialect;
         let guarded = reads_with_git(&arguments.command, dialect);
         let variables: &[_] = if guarded { &GIT_GUARD } else { &[] };
         let program = Program::Shell { command: arguments.command, variables };
