@@ -21,7 +21,6 @@ mod pipe;
 mod settings;
 mod spawn;
 mod ssh;
-mod survey;
 mod terminal;
 mod tools;
 mod watchdog;
@@ -32,7 +31,6 @@ use async_trait::async_trait;
 use sysop_core::catalog::{self, Profile};
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::Outcome;
-use sysop_core::policy::{ResolvedTarget, Survey, Target};
 use sysop_core::tool::ToolSpec;
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 use sysop_driver::prompter::{Prompter, Terminal};
@@ -75,11 +73,6 @@ impl LocalHost {
         let toolbox = toolbox(machine, specs, settings.limits, artifacts, secrets);
         Ok(Self { toolbox })
     }
-
-    /// What targets lead to here, as its surveys tell it.
-    pub async fn resolve(&self, targets: Vec<Target>) -> Option<Vec<ResolvedTarget>> {
-        self.toolbox.resolve(targets).await
-    }
 }
 
 /// Another machine's tools, over ssh.
@@ -97,11 +90,6 @@ impl SshHost {
         let specs = specs(settings.profile, settings.allow_delete);
         let toolbox = toolbox(machine, specs, settings.limits, artifacts, secrets);
         Ok(Self { toolbox, connection: settings.connection })
-    }
-
-    /// What targets lead to there, as its surveys tell it; none where the machine cannot be reached.
-    pub async fn resolve(&self, targets: Vec<Target>) -> Option<Vec<ResolvedTarget>> {
-        self.toolbox.resolve(targets).await
     }
 
     /// The connection that its tools use.
@@ -142,10 +130,6 @@ impl Host for LocalHost {
         &self.toolbox.specs
     }
 
-    async fn survey(&self, call: &ToolCall) -> Survey {
-        self.toolbox.survey(call).await
-    }
-
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
         self.toolbox.run(call, sink, &cancel).await
     }
@@ -163,10 +147,6 @@ impl Host for LocalHost {
 impl Host for SshHost {
     fn tools(&self) -> &[ToolSpec] {
         &self.toolbox.specs
-    }
-
-    async fn survey(&self, call: &ToolCall) -> Survey {
-        self.toolbox.survey(call).await
     }
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {

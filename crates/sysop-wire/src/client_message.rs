@@ -432,7 +432,6 @@ impl ClientMessage {
             }
             Input::Configure { change: ConfigChange::Rules { .. } | ConfigChange::ClientTools(_) }
             | Input::Reply { .. }
-            | Input::Surveyed { .. }
             | Input::Outcome { .. }
             | Input::Timer { .. }
             | Input::TerminalInput { .. }

@@ -10,9 +10,7 @@ use serde_json::{Map, Value};
 use sysop_core::event::{Decision, Origin};
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
-use sysop_core::policy::{
-    ApprovalMode, Assessment, CommandContext, Grant, Policy, RiskClass, Survey, Verdict,
-};
+use sysop_core::policy::{ApprovalMode, Assessment, Grant, Policy, RiskClass, Verdict};
 use sysop_core::tool::{ToolEffect, ToolSpec};
 
 /// How many proposals, permits and typed commands are remembered.
@@ -47,13 +45,8 @@ pub(crate) enum LocalVerdict {
     Run,
     /// It does not; for the model.
     Refuse(String),
-    /// The person here is asked.
-    Ask {
-        /// What they are shown.
-        prompt: String,
-        /// What it was judged to be; what turns out to be worse is asked about again.
-        class: RiskClass,
-    },
+    /// The person here is asked; what they are shown.
+    Ask(String),
 }
 
 impl LocalPolicy {
@@ -110,7 +103,7 @@ impl LocalPolicy {
             arguments.insert("command".to_owned(), edited.clone().unwrap_or(shown).into());
         }
         if session {
-            let covers = assess(policy, self.mode, &[], &as_written(), spec, &call).covers;
+            let covers = assess(policy, self.mode, &[], spec, &call).covers;
             if self.grants.len() == GRANTS_MAX {
                 self.grants.pop_front();
             }
@@ -119,20 +112,17 @@ impl LocalPolicy {
         self.allowed.put(id.clone(), call);
     }
 
-    /// What becomes of a call in the circumstances that this machine reports.
+    /// What becomes of a call.
     pub(crate) fn evaluate(
         &mut self,
         policy: &Policy,
-        survey: &Survey,
         spec: &ToolSpec,
         call: &ToolCall,
         origin: Origin,
     ) -> LocalVerdict {
         let rule = match spec.effect {
-            ToolEffect::Command => {
-                call.text_argument("command").and_then(|command| policy.denies(command, survey))
-            }
-            ToolEffect::Keys => call.text_argument("keys").and_then(|keys| policy.denies_keys(keys, survey)),
+            ToolEffect::Command => call.text_argument("command").and_then(|command| policy.denies(command)),
+            ToolEffect::Keys => call.text_argument("keys").and_then(|keys| policy.denies_keys(keys)),
             ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes => None,
         };
         if let Some(rule) = rule {
@@ -141,18 +131,13 @@ impl LocalPolicy {
             ));
         }
         let grants: Vec<Grant> = self.grants.iter().cloned().collect();
-        let Assessment { verdict, risk, .. } = assess(policy, self.mode, &grants, survey, spec, call);
+        let Assessment { verdict, risk, .. } = assess(policy, self.mode, &grants, spec, call);
         if self.mode == ApprovalMode::Never && verdict != Verdict::Allow {
             let why = "refused: the client's machine only looks (--approve never); nothing ran";
             return LocalVerdict::Refuse(why.to_owned());
         }
-        // What the person saw was judged as it is written; what is worse here they have not seen.
-        let seen = assess(policy, self.mode, &[], &as_written(), spec, call).risk.class;
         let allowed = self.allowed.take(&call.id).is_some_and(|allowed| same(&allowed, call));
-        if (allowed && risk.class <= seen)
-            || (origin == Origin::User && self.take_typed_call(call))
-            || verdict == Verdict::Allow
-        {
+        if allowed || (origin == Origin::User && self.take_typed_call(call)) || verdict == Verdict::Allow {
             return LocalVerdict::Run;
         }
         let what = match spec.effect {
@@ -161,12 +146,11 @@ impl LocalPolicy {
                 format!("{} {}", call.name, call.arguments.to_value())
             }
         };
-        let danger = if risk.class >= RiskClass::Dangerous { " It is dangerous." } else { "" };
-        let prompt = format!(
+        let danger = if risk.class == RiskClass::Dangerous { " It is dangerous." } else { "" };
+        LocalVerdict::Ask(format!(
             "The server wants this to run on your machine, and nobody allowed it here.{danger}\n{what}\nType yes to run \
              it once; anything else refuses it."
-        );
-        LocalVerdict::Ask { prompt, class: risk.class }
+        ))
     }
 
     fn take_typed_call(&mut self, call: &ToolCall) -> bool {
@@ -182,33 +166,23 @@ fn same(one: &ToolCall, other: &ToolCall) -> bool {
 
 /// Whether a call can change something, as far as this machine can tell.
 pub(crate) fn changes(policy: &Policy, spec: &ToolSpec, call: &ToolCall) -> bool {
-    assess(policy, ApprovalMode::Never, &[], &as_written(), spec, call).verdict != Verdict::Allow
+    assess(policy, ApprovalMode::Never, &[], spec, call).verdict != Verdict::Allow
 }
 
 fn assess(
     policy: &Policy,
     mode: ApprovalMode,
     grants: &[Grant],
-    survey: &Survey,
     spec: &ToolSpec,
     call: &ToolCall,
 ) -> Assessment {
     match spec.effect {
         ToolEffect::Command => {
-            policy.command(mode, grants, survey, call.text_argument("command").unwrap_or_default())
+            policy.command(mode, grants, call.text_argument("command").unwrap_or_default())
         }
-        ToolEffect::Keys => {
-            policy.keys(mode, grants, survey, spec, call.text_argument("keys").unwrap_or_default())
-        }
-        ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes => {
-            policy.tool(mode, grants, survey, spec, call)
-        }
+        ToolEffect::Keys => policy.keys(mode, grants, spec, call.text_argument("keys").unwrap_or_default()),
+        ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes => policy.tool(mode, grants, spec),
     }
-}
-
-/// What is known of a call before its machine is asked.
-fn as_written() -> Survey {
-    Survey::elsewhere(CommandContext::bash())
 }
 
 /// A few things by call, the newest of them.
@@ -263,11 +237,11 @@ mod tests {
 
         fn evaluate(&mut self, call: &ToolCall, origin: Origin) -> LocalVerdict {
             let spec = self.tools.iter().find(|spec| spec.name == call.name).unwrap();
-            self.local_policy.evaluate(&self.policy, &as_written(), spec, call, origin)
+            self.local_policy.evaluate(&self.policy, spec, call, origin)
         }
 
         fn asked(&mut self, call: &ToolCall) -> bool {
-            matches!(self.evaluate(call, Origin::Model), LocalVerdict::Ask { .. })
+            matches!(self.evaluate(call, Origin::Model), LocalVerdict::Ask(_))
         }
 
         fn propose(&mut self, call: &ToolCall, shown: &str) {
@@ -303,14 +277,18 @@ mod tests {
             call("1", "ls", json!({})),
             call("2", "git_log", json!({})),
             call("3", "cat", json!({"path": "a"})),
-            bash("6", "df -h"),
         ] {
             assert_eq!(machine.evaluate(&looks, Origin::Model), LocalVerdict::Run, "{looks:?}");
         }
-        for changes in [bash("4", "touch a"), call("5", "write_file", json!({"path": "a", "content": "b"}))] {
+        // A command that only looks can look at what is none of the session's business.
+        for changes in [
+            bash("4", "touch a"),
+            bash("6", "cat /etc/passwd"),
+            call("5", "write_file", json!({"path": "a", "content": "b"})),
+        ] {
             for origin in [Origin::Model, Origin::Routine, Origin::User] {
                 assert!(
-                    matches!(machine.evaluate(&changes, origin), LocalVerdict::Ask { .. }),
+                    matches!(machine.evaluate(&changes, origin), LocalVerdict::Ask(_)),
                     "{changes:?} {origin:?}"
                 );
             }
@@ -349,19 +327,6 @@ mod tests {
     }
 
     #[test]
-    fn an_approval_does_not_hold_for_what_this_machine_finds_worse() {
-        let mut machine = Machine::new(ApprovalMode::Ask);
-        let touch = bash("1", "touch a");
-        machine.propose(&touch, "touch a");
-        machine.decide(&touch, &ALLOW);
-        let spec = machine.tools.iter().find(|spec| spec.name == "bash").unwrap();
-        let nothing_known = Survey::default();
-        let verdict =
-            machine.local_policy.evaluate(&machine.policy, &nothing_known, spec, &touch, Origin::Model);
-        assert!(matches!(verdict, LocalVerdict::Ask { class: RiskClass::Opaque, .. }), "{verdict:?}");
-    }
-
-    #[test]
     fn a_grant_for_the_session_covers_what_this_machine_says_it_covers() {
         let mut machine = Machine::new(ApprovalMode::Ask);
         let first = bash("1", "git commit -m a");
@@ -379,7 +344,7 @@ mod tests {
         machine.local_policy.record_typed("bash", arguments);
         assert!(machine.asked(&typed), "a model's call is not what was typed");
         assert_eq!(machine.evaluate(&typed, Origin::User), LocalVerdict::Run);
-        assert!(matches!(machine.evaluate(&typed, Origin::User), LocalVerdict::Ask { .. }));
+        assert!(matches!(machine.evaluate(&typed, Origin::User), LocalVerdict::Ask(_)));
     }
 
     #[test]

@@ -4,7 +4,6 @@
 mod chat;
 mod client_tools;
 mod invariants;
-mod policy;
 mod properties;
 mod replayed_state;
 mod scripts;

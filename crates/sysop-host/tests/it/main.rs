@@ -14,7 +14,6 @@ mod properties;
 mod proxy;
 mod ssh;
 mod sshd;
-mod survey;
 mod terminal;
 mod undo;
 mod workspace;

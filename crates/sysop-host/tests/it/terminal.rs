@@ -7,4 +7,3 @@ mod quirks;
 mod rig;
 mod screens;
 mod secrets;
-mod survey;

@@ -81,6 +81,9 @@ fn a_plan_fits_every_width() {
             risk: dangerous
             ! rm -rf —
               recursive delete
+            for this session
+              would cover: any
+              plain `rm …`
         "#]],
     );
     check_plan(
@@ -95,6 +98,8 @@ fn a_plan_fits_every_width() {
             │                                     │
             │ risk: dangerous                     │
             │ ! rm -rf — recursive delete         │
+            │ for this session would cover: any   │
+            │   plain `rm …`                      │
             ╰─────────────────────────────────────╯
         "#]],
     );
@@ -109,6 +114,7 @@ fn a_plan_fits_every_width() {
             │                                                                             │
             │ risk: dangerous                                                             │
             │ ! rm -rf — recursive delete                                                 │
+            │ for this session would cover: any plain `rm …`                              │
             ╰─────────────────────────────────────────────────────────────────────────────╯
         "#]],
     );
@@ -137,7 +143,6 @@ fn a_plan_of_a_file_tool_shows_all_that_it_writes() {
         │                                                         │
         │ risk: changes something                                 │
         │ for this session would cover: any call of edit_file     │
-        │   here, except on protected files                       │
         ╰─────────────────────────────────────────────────────────╯
     "#]]
     .assert_eq(&shown(&boxed(&plan, 60)));

@@ -13,9 +13,9 @@ use sysop_term::StyleRole;
 pub(crate) fn class(class: RiskClass) -> (&'static str, StyleRole) {
     let role = match class {
         RiskClass::ReadOnly => StyleRole::Good,
-        RiskClass::ReadsRemote | RiskClass::Changes => StyleRole::Text,
+        RiskClass::Changes => StyleRole::Text,
         RiskClass::Opaque => StyleRole::Warn,
-        RiskClass::ReadsSecret | RiskClass::Dangerous | RiskClass::Lockout => StyleRole::Bad,
+        RiskClass::Dangerous => StyleRole::Bad,
     };
     (class_word(class), role)
 }
