@@ -13,7 +13,7 @@ const BUILD: &[(&str, &str)] = &[("cc", "gcc libc6-dev"), ("bash", "bash")];
 /// Programs that only the tests need: shells, servers, and tools that the tests drive.
 const TESTS: &[(&str, &str)] = &[
     ("git", "git"),
-    ("setsid", "util-linux"),
+    ("unshare", "util-linux"),
     ("ssh", "openssh-client"),
     ("sshd", "openssh-server"),
     ("dash", "dash"),

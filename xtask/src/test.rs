@@ -9,6 +9,8 @@ use crate::{dist, setup, web, wire};
 const LONG_RUNS: usize = 10;
 /// Time for each `arbtest` property in such a run, in milliseconds.
 const LONG_BUDGET_MS: &str = "3000";
+/// Commands that the fuzz of the shell analysis really runs in such a run: 100,000 in all.
+const LONG_FUZZ_COMMANDS: &str = "10000";
 /// Crates whose random tests gain from more runs: those that decide, and those that parse what models and programs write.
 const LONG_CRATES: [&str; 8] = [
     "sysop-shell",
@@ -66,7 +68,7 @@ fn long() -> Result<()> {
         for name in LONG_CRATES {
             tests.args(["--package", name]);
         }
-        tests.env("ARBTEST_BUDGET_MS", LONG_BUDGET_MS);
+        tests.env("ARBTEST_BUDGET_MS", LONG_BUDGET_MS).env("SYSOP_FUZZ_COMMANDS", LONG_FUZZ_COMMANDS);
         step(&format!("random tests, run {run} of {LONG_RUNS}"), &mut tests)?;
     }
     dist::run(&["--try".to_owned()])

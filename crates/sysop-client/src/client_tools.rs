@@ -15,7 +15,7 @@ use sysop_core::event::{ConfigChange, Input, Origin};
 use sysop_core::id::{CallId, SessionId};
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::{Outcome, Status};
-use sysop_core::policy::{ApprovalMode, Policy};
+use sysop_core::policy::{ApprovalMode, Policy, Survey};
 use sysop_core::question::{QuestionId, QuestionKind};
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
@@ -36,6 +36,8 @@ pub(crate) use self::local_prompts::LOCAL_QUESTION_IDS_FROM;
 const RUNNING_MAX: usize = 16;
 /// How often a running call says that it runs.
 const RUNS_STILL: Duration = Duration::from_secs(20);
+/// How long this machine may take to tell the circumstances of a call.
+const SURVEY_TIME_MAX: Duration = Duration::from_secs(10);
 /// How many written files a line names.
 const FILES_NAMED_MAX: usize = 4;
 /// How many characters of a call a line shows.
@@ -288,11 +290,40 @@ impl LocalToolExecutor {
         origin: Origin,
         cancel: &CancellationToken,
     ) -> Result<(), Outcome> {
-        let prompt = match self.local_policy().evaluate(&self.local_tools.policy, spec, call, origin) {
-            LocalVerdict::Run => return Ok(()),
-            LocalVerdict::Refuse(why) => return Err(rejected(why)),
-            LocalVerdict::Ask(prompt) => prompt,
-        };
+        let mut agreed = None;
+        loop {
+            let survey = self.survey(call, cancel).await;
+            let verdict = self.local_policy().evaluate(&self.local_tools.policy, &survey, spec, call, origin);
+            match verdict {
+                LocalVerdict::Run => return Ok(()),
+                LocalVerdict::Refuse(why) => return Err(rejected(why)),
+                // The circumstances may have changed while the person read the question.
+                LocalVerdict::Ask { class, .. } if agreed.is_some_and(|agreed| class <= agreed) => {
+                    return Ok(());
+                }
+                LocalVerdict::Ask { prompt, class } => {
+                    self.ask_person(call, prompt, cancel).await?;
+                    agreed = Some(class);
+                }
+            }
+        }
+    }
+
+    /// What this machine tells of a call; nothing where it does not answer in time.
+    async fn survey(&self, call: &ToolCall, cancel: &CancellationToken) -> Survey {
+        tokio::select! {
+            survey = self.local_tools.host.survey(call) => survey,
+            () = tokio::time::sleep(SURVEY_TIME_MAX) => Survey::default(),
+            () = cancel.cancelled() => Survey::default(),
+        }
+    }
+
+    async fn ask_person(
+        &self,
+        call: &ToolCall,
+        prompt: String,
+        cancel: &CancellationToken,
+    ) -> Result<(), Outcome> {
         let asked = PromptRequest {
             kind: QuestionKind::Text,
             from: "sysop on this machine".to_owned(),

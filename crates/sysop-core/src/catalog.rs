@@ -11,6 +11,8 @@ use serde_json::{Map, Value, json};
 
 use crate::tool::{ToolEffect, ToolSpec};
 
+/// The names under which every tool takes the model's reason for a call; it offers at most one of them.
+pub const REASONS: [&str; 2] = ["reason", "reasoning"];
 /// The seconds that a `bash` call may take where it does not say.
 pub const BASH_TIMEOUT_S_DEFAULT: u64 = 30;
 /// The most seconds that a `bash` call may ask for.

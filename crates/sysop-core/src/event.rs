@@ -14,7 +14,7 @@ use crate::id::{CallId, JobId, Seq, StepId, Timestamp, TurnId};
 use crate::message::{ModelFailure, ModelRef, ModelRequest, Reply, ToolCall};
 use crate::mode::Mode;
 use crate::outcome::{Outcome, Reversibility, Status};
-use crate::policy::{ApprovalMode, Grant, Risk};
+use crate::policy::{self, ApprovalMode, Grant, GrantScope, PolicyOptions, Risk, Rule, Survey};
 use crate::question::{Question, QuestionId};
 use crate::spec::SessionSpec;
 use crate::tagged::{self, InternallyTagged};
@@ -70,6 +70,15 @@ pub enum Input {
         /// What came.
         result: Result<Reply, ModelFailure>,
     },
+    /// The answer to `Effect::Survey`.
+    Surveyed {
+        /// The call.
+        call: CallId,
+        /// The number that the effect had.
+        attempt: u32,
+        /// What the host told.
+        survey: Box<Survey>,
+    },
     /// The answer to `Effect::RunTool`.
     Outcome {
         /// The call that ran.
@@ -124,7 +133,7 @@ pub enum ConfigChange {
     /// The model of the next step.
     Model(ModelRef),
     /// The approval mode.
-    Approve(ApprovalMode),
+    Approve(#[serde(with = "policy::logged_mode")] ApprovalMode),
     /// With tools or without, from the next turn on: the turn that runs ends as it began.
     Mode(Mode),
     /// More rules; those that were there stay.
@@ -133,6 +142,12 @@ pub enum ConfigChange {
         dangerous: Vec<String>,
         /// Regular expressions of commands that never run.
         deny: Vec<String>,
+        /// The rest of the policy, in place of what it was; `None` leaves it as it is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        options: Option<PolicyOptions>,
+        /// More rules of the user.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        rules: Vec<Rule>,
     },
     /// The tools that run on a client, in place of those that were lent before; none takes them back.
     #[serde(rename = "lent")]
@@ -247,6 +262,9 @@ pub enum Event {
         /// Set if the call would run under a guard.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         guarded: Option<GuardTimeout>,
+        /// Where "for this session" would hold; `None`: nowhere, as in logs of 0.1.0.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        scope: Option<GrantScope>,
     },
     /// One of several people whose consent is needed allowed a call.
     ApprovalGiven {
@@ -521,6 +539,15 @@ pub enum Effect {
     CancelModel {
         /// Which step.
         step: StepId,
+    },
+    /// Ask the host about the circumstances of a call; answer with `Input::Surveyed`.
+    Survey {
+        /// The call.
+        call: ToolCall,
+        /// Where it would run.
+        place: ToolLocation,
+        /// Tells the answers to two such effects apart.
+        attempt: u32,
     },
     /// Run a tool; answer with `Input::Outcome`.
     RunTool {

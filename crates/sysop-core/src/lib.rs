@@ -11,6 +11,7 @@ pub mod guard;
 pub mod history;
 pub mod id;
 pub mod job;
+pub mod key_stroke;
 pub mod message;
 pub mod mode;
 pub mod outcome;

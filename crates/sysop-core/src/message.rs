@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::catalog::REASONS;
 use crate::id::CallId;
 use crate::mode::{Mode, SamplingDefaults};
 
@@ -236,6 +237,11 @@ impl ToolCall {
             Arguments::Object(map) => map.get(name).and_then(Value::as_str),
             Arguments::Invalid(_) => None,
         }
+    }
+
+    /// The model's reason, under either of its names; may be empty.
+    pub fn reason(&self) -> &str {
+        REASONS.iter().find_map(|name| self.text_argument(name)).unwrap_or_default()
     }
 }
 

@@ -1,25 +1,187 @@
 //! Who may run what: modes, verdicts, risks, grants. Deny beats allow; what is not understood asks.
 
+mod keys;
+mod rules;
+mod targets;
+
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
 use sysop_shell::{self as shell, Analysis};
-pub use sysop_shell::{Finding, Grant, Risk, RiskClass};
+pub use sysop_shell::{
+    Access, CommandContext, Dialect, Finding, Grant, Resolution, ResolvedFile, ResolvedTarget, Risk,
+    RiskClass, Survey, Target, TerminalFocus,
+};
 
+pub use self::rules::{CommandPattern, Rule, RuleAction};
+pub use self::targets::{TARGETS_MAX, command_targets, reads_with_git, targets_of};
+use crate::message::ToolCall;
 use crate::tool::{ToolEffect, ToolSpec};
 
-/// How much runs without a person (`--approve`).
+/// How much runs without a user's consent (`--approve`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalMode {
-    /// Every change is asked about.
+    /// Every command asks.
+    Each,
+    /// Read-only commands run; everything else asks.
     #[default]
     Ask,
-    /// Runs by itself; what is dangerous or opaque still asks.
+    /// Changes run; opaque and dangerous commands ask.
     Auto,
-    /// Only what is known to be read-only runs.
+    /// Read-only commands run; nothing else does.
     Never,
+}
+
+impl ApprovalMode {
+    /// All of them, in the order in which they are listed for users.
+    pub const ALL: [Self; 4] = [Self::Each, Self::Ask, Self::Auto, Self::Never];
+
+    /// The word for it in flags, messages and commands.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Each => "each",
+            Self::Ask => "ask",
+            Self::Auto => "auto",
+            Self::Never => "never",
+        }
+    }
+
+    /// The mode of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.as_str() == name)
+    }
+
+    /// One line on it.
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::Each => "every command asks",
+            Self::Ask => "read-only commands run, everything else asks",
+            Self::Auto => "changes run, opaque and dangerous commands ask",
+            Self::Never => "read-only commands run, nothing else does",
+        }
+    }
+}
+
+/// The form of an approval mode in logs. In logs of 0.1.0 `ask` meant that every command asks, so that it is read as
+/// [`ApprovalMode::Each`], and today's `ask` has another word.
+pub mod logged_mode {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::ApprovalMode;
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum LoggedMode {
+        Each,
+        /// Of 0.1.0.
+        Ask,
+        AskUnlessReadOnly,
+        Auto,
+        Never,
+    }
+
+    /// Writes the word.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(mode: &ApprovalMode, serializer: S) -> Result<S::Ok, S::Error> {
+        let logged = match mode {
+            ApprovalMode::Each => LoggedMode::Each,
+            ApprovalMode::Ask => LoggedMode::AskUnlessReadOnly,
+            ApprovalMode::Auto => LoggedMode::Auto,
+            ApprovalMode::Never => LoggedMode::Never,
+        };
+        logged.serialize(serializer)
+    }
+
+    /// Reads the word.
+    ///
+    /// # Errors
+    /// It is no such word.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ApprovalMode, D::Error> {
+        Ok(match LoggedMode::deserialize(deserializer)? {
+            LoggedMode::Each | LoggedMode::Ask => ApprovalMode::Each,
+            LoggedMode::AskUnlessReadOnly => ApprovalMode::Ask,
+            LoggedMode::Auto => ApprovalMode::Auto,
+            LoggedMode::Never => ApprovalMode::Never,
+        })
+    }
+}
+
+/// What a policy follows beside its mode and patterns.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PolicyOptions {
+    /// Whether commands that only read may connect in [`ApprovalMode::Never`].
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub never_network: bool,
+    /// Whether commands that only read ask in [`ApprovalMode::Never`]: it holds together with [`ApprovalMode::Each`].
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub never_asks: bool,
+    /// The rules of the user, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<Rule>,
+}
+
+impl PolicyOptions {
+    /// Whether nothing is set.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Where a grant holds: the same tool in the same folder of the same host, as the same user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GrantScope {
+    /// The name of the tool.
+    pub tool: String,
+    /// The working folder of a command, or the root of a file tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
+    /// The host as the user names it; `None` is this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// The login name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+}
+
+impl GrantScope {
+    /// The scope of a call, or `None` if its folder is not known: a grant holds nowhere then.
+    pub fn of(spec: &ToolSpec, survey: &Survey) -> Option<Self> {
+        let context = &survey.context;
+        let folder = match spec.effect {
+            ToolEffect::Command | ToolEffect::Keys => &context.folder,
+            ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes => &context.root,
+        };
+        // The machine that judges the call again has grants of its own.
+        if folder.is_none() && survey.resolution != Resolution::Elsewhere {
+            return None;
+        }
+        Some(Self {
+            tool: spec.name.clone(),
+            folder: folder.clone(),
+            host: context.host.clone(),
+            user: context.user.clone(),
+        })
+    }
+}
+
+/// A grant and where it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScopedGrant {
+    /// The calls that it covers.
+    pub grant: Grant,
+    /// Where it holds.
+    pub scope: GrantScope,
+}
+
+/// The grants that hold for a call.
+pub fn grants_for(grants: &[ScopedGrant], spec: &ToolSpec, survey: &Survey) -> Vec<Grant> {
+    let Some(scope) = GrantScope::of(spec, survey) else { return Vec::new() };
+    grants.iter().filter(|granted| granted.scope == scope).map(|granted| granted.grant.clone()).collect()
 }
 
 /// What the policy says of one call.
@@ -45,6 +207,8 @@ pub struct Assessment {
     pub covers: Grant,
     /// Why it is denied, for the model; empty otherwise.
     pub refusal: String,
+    /// The rule that decided, if one did: where it stands, or the pattern.
+    pub rule: Option<String>,
 }
 
 /// Decides which calls run, which are asked about and which do not run.
@@ -52,13 +216,13 @@ pub struct Assessment {
 pub struct Policy {
     dangerous: Vec<Pattern>,
     deny: Vec<Pattern>,
+    options: PolicyOptions,
 }
 
 #[derive(Debug)]
 struct Pattern {
     text: String,
-    /// None where the text is no regular expression: it then matches everything, so that a slip in a
-    /// config file cannot weaken the policy.
+    /// `None` if the text is no regular expression: the pattern then matches everything.
     regex: Option<Regex>,
 }
 
@@ -88,15 +252,26 @@ impl Pattern {
 }
 
 impl Policy {
-    /// Compiles the patterns. One that does not compile matches every command.
+    /// Compiles the patterns. A dangerous pattern that does not compile is left out; a `deny` pattern that does not
+    /// compile denies every command, so that a slip in it cannot let anything run.
     pub fn new(dangerous: &[String], deny: &[String]) -> Self {
-        let compile = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect();
-        Self { dangerous: compile(dangerous), deny: compile(deny) }
+        let dangerous = dangerous.iter().map(|text| Pattern::new(text));
+        Self {
+            dangerous: dangerous.filter(|pattern| pattern.regex.is_some()).collect(),
+            deny: deny.iter().map(|text| Pattern::new(text)).collect(),
+            options: PolicyOptions::default(),
+        }
+    }
+
+    /// The same with these options.
+    #[must_use]
+    pub fn with_options(self, options: PolicyOptions) -> Self {
+        Self { options, ..self }
     }
 
     /// What a command can do: its grammar and the dangerous patterns, whichever is worse.
-    pub fn risk(&self, command: &str) -> Risk {
-        self.judge(command, &shell::analyze(command))
+    pub fn risk(&self, command: &str, survey: &Survey) -> Risk {
+        self.judge(command, &shell::analyze(command, survey))
     }
 
     fn judge(&self, command: &str, analysis: &Analysis) -> Risk {
@@ -111,119 +286,113 @@ impl Policy {
         risk
     }
 
-    /// Assesses a shell command.
-    pub fn command(&self, mode: ApprovalMode, grants: &[Grant], command: &str) -> Assessment {
-        let analysis = shell::analyze(command);
+    /// Assesses a shell command. `grants` are those that hold where it would run.
+    pub fn command(
+        &self,
+        mode: ApprovalMode,
+        grants: &[Grant],
+        survey: &Survey,
+        command: &str,
+    ) -> Assessment {
+        let analysis = shell::analyze(command, survey);
         let risk = self.judge(command, &analysis);
-        let covers = match risk.class {
-            RiskClass::ReadOnly | RiskClass::Changes => shell::grant_for(command, &analysis),
-            RiskClass::Opaque | RiskClass::Dangerous => Grant::Exact { command: command.to_owned() },
-        };
-        if let Some(rule) = self.denying(command, &analysis) {
-            let refusal = format!("refused by the rule `{rule}`; do not try to get around it");
-            return Assessment { verdict: Verdict::Deny, risk, covers, refusal };
-        }
-        let granted = grants.iter().any(|grant| match grant {
-            Grant::Exact { command: exact } => exact == command,
-            Grant::Program { .. } => {
-                risk.class <= RiskClass::Changes && shell::covers(grant, command, &analysis)
-            }
-            Grant::Tool { .. } => false,
-        });
-        let verdict = match mode {
-            ApprovalMode::Never if risk.class == RiskClass::ReadOnly => Verdict::Allow,
-            ApprovalMode::Never => Verdict::Deny,
-            ApprovalMode::Auto if granted || risk.class <= RiskClass::Changes => Verdict::Allow,
-            ApprovalMode::Ask if granted => Verdict::Allow,
-            ApprovalMode::Auto | ApprovalMode::Ask => Verdict::Ask,
-        };
-        Assessment { verdict, risk, covers, refusal: read_only_refusal(verdict) }
-    }
-
-    /// Whether a rule forbids this command whatever anybody allows; the rule, if so.
-    pub fn denies(&self, command: &str) -> Option<&str> {
-        self.denying(command, &shell::analyze(command))
-    }
-
-    fn denying(&self, command: &str, analysis: &Analysis) -> Option<&str> {
-        let rule = self.deny.iter().find(|pattern| pattern.find_in(command, analysis).is_some())?;
-        Some(&rule.text)
-    }
-
-    /// Assesses keys for a terminal by the text that they type: a shell there would run it as a command.
-    pub fn keys(&self, mode: ApprovalMode, grants: &[Grant], spec: &ToolSpec, keys: &str) -> Assessment {
-        let typed = typed_text(keys);
-        let analysis = shell::analyze(&typed);
-        let mut risk = self.judge(&typed, &analysis);
-        risk.class = risk.class.max(RiskClass::Changes);
-        for finding in &mut risk.findings {
-            (finding.start, finding.end) = (0, 0); // places in the typed text; what is shown are the keys
-        }
-        let covers = Grant::Tool { name: spec.name.clone() };
-        if let Some(rule) = self.denying(&typed, &analysis) {
-            let refusal = format!("refused by the rule `{rule}`; do not try to get around it");
-            return Assessment { verdict: Verdict::Deny, risk, covers, refusal };
-        }
-        let plain = risk.class <= RiskClass::Changes;
-        let verdict = match mode {
-            ApprovalMode::Never => Verdict::Deny,
-            ApprovalMode::Auto if plain => Verdict::Allow,
-            ApprovalMode::Ask if plain && grants.contains(&covers) => Verdict::Allow,
-            ApprovalMode::Auto | ApprovalMode::Ask => Verdict::Ask,
-        };
-        Assessment { verdict, risk, covers, refusal: read_only_refusal(verdict) }
-    }
-
-    /// Whether a rule forbids what these keys type; the rule, if so.
-    pub fn denies_keys(&self, keys: &str) -> Option<&str> {
-        self.denies(&typed_text(keys))
-    }
-
-    /// Assesses a call of a tool that neither runs a command nor types keys.
-    pub fn tool(&self, mode: ApprovalMode, grants: &[Grant], spec: &ToolSpec) -> Assessment {
-        let covers = Grant::Tool { name: spec.name.clone() };
-        let read_only = matches!(spec.effect, ToolEffect::Reads | ToolEffect::Completes);
-        let class = if read_only { RiskClass::ReadOnly } else { RiskClass::Changes };
-        let verdict = match mode {
-            _ if read_only => Verdict::Allow,
-            ApprovalMode::Never => Verdict::Deny,
-            ApprovalMode::Auto => Verdict::Allow,
-            ApprovalMode::Ask if grants.contains(&covers) => Verdict::Allow,
-            ApprovalMode::Ask => Verdict::Ask,
-        };
-        let risk = Risk { class, findings: Vec::new() };
-        Assessment { verdict, risk, covers, refusal: read_only_refusal(verdict) }
-    }
-}
-
-/// The text that keys type: tokens are split on spaces, `"…"` holds one together, `Space`, `Tab` and `Enter` are
-/// what they say. Any other token stands for itself: at worst the name of a key is read as a word.
-fn typed_text(keys: &str) -> String {
-    let mut text = String::new();
-    let mut rest = keys.trim_start_matches(' ');
-    while !rest.is_empty() {
-        let quoted = rest.strip_prefix('"').and_then(|inside| inside.split_once('"'));
-        let (token, after) = quoted.or_else(|| rest.split_once(' ')).unwrap_or((rest, ""));
-        if quoted.is_some() {
-            text.push_str(token);
+        let covers = if risk.class <= RiskClass::Changes {
+            shell::grant_for(command, &analysis)
         } else {
-            match token.to_ascii_lowercase().as_str() {
-                "space" => text.push(' '),
-                "tab" => text.push('\t'),
-                "enter" | "return" => text.push('\n'),
-                _ => text.push_str(token),
-            }
+            Grant::Exact { command: command.to_owned() }
+        };
+        if let Some(rule) = self.denying(command, survey, &analysis) {
+            return Assessment::denied_by(rule, risk, covers);
         }
-        rest = after.trim_start_matches(' ');
+        let granted = !risk.class.always_asks()
+            && grants.iter().any(|grant| match grant {
+                Grant::Exact { command: exact } => exact == command,
+                Grant::Program { .. } => {
+                    risk.class <= RiskClass::Changes && shell::covers(grant, command, &analysis)
+                }
+                Grant::Tool { .. } => false,
+            });
+        let by_mode = self.verdict(mode, risk.class, granted);
+        let asking = self.restricting(RuleAction::Ask, survey, &analysis);
+        let allowing = rules::allowing(&self.options.rules, command, survey, &analysis)
+            .filter(|_| mode != ApprovalMode::Never && !risk.class.always_asks());
+        let (verdict, rule) = match (by_mode, asking, allowing) {
+            (Verdict::Deny, _, _) => (Verdict::Deny, None),
+            (_, Some(rule), _) if !granted => (Verdict::Ask, Some(rule)),
+            (Verdict::Ask, None, Some(rule)) => (Verdict::Allow, Some(rule)),
+            (by_mode, _, _) => (by_mode, None),
+        };
+        let rule = rule.map(|rule| rule.origin.clone());
+        Assessment { verdict, risk, covers, refusal: read_only_refusal(verdict), rule }
     }
-    text
+
+    /// What a mode says of a call of this class.
+    fn verdict(&self, mode: ApprovalMode, class: RiskClass, granted: bool) -> Verdict {
+        let reads =
+            class == RiskClass::ReadOnly || (class == RiskClass::ReadsRemote && self.options.never_network);
+        match mode {
+            ApprovalMode::Never if !reads => Verdict::Deny,
+            ApprovalMode::Never if self.options.never_asks && !granted => Verdict::Ask,
+            ApprovalMode::Never => Verdict::Allow,
+            _ if class.always_asks() => Verdict::Ask,
+            ApprovalMode::Ask if class == RiskClass::ReadOnly => Verdict::Allow,
+            ApprovalMode::Auto if class <= RiskClass::Changes => Verdict::Allow,
+            ApprovalMode::Each | ApprovalMode::Ask | ApprovalMode::Auto if granted => Verdict::Allow,
+            ApprovalMode::Each | ApprovalMode::Ask | ApprovalMode::Auto => Verdict::Ask,
+        }
+    }
+
+    fn restricting(&self, action: RuleAction, survey: &Survey, analysis: &Analysis) -> Option<&Rule> {
+        let mut rules = self.options.rules.iter().filter(|rule| rule.action == action);
+        rules.find(|rule| rule.restricts(survey, analysis))
+    }
+
+    /// The rule that forbids this command whatever anybody allows, if one does.
+    pub fn denies(&self, command: &str, survey: &Survey) -> Option<&str> {
+        self.denying(command, survey, &shell::analyze(command, survey))
+    }
+
+    fn denying(&self, command: &str, survey: &Survey, analysis: &Analysis) -> Option<&str> {
+        let pattern = self.deny.iter().find(|pattern| pattern.find_in(command, analysis).is_some());
+        let rule = || self.restricting(RuleAction::Deny, survey, analysis).map(|rule| rule.origin.as_str());
+        pattern.map(|pattern| pattern.text.as_str()).or_else(rule)
+    }
+
+    /// Assesses a call of a tool that neither runs a command nor types keys, by its effect and its paths.
+    pub fn tool(
+        &self,
+        mode: ApprovalMode,
+        grants: &[Grant],
+        survey: &Survey,
+        spec: &ToolSpec,
+        call: &ToolCall,
+    ) -> Assessment {
+        let covers = Grant::Tool { name: spec.name.clone() };
+        let risk = targets::tool_risk(spec, call, survey);
+        let granted = risk.class <= RiskClass::Changes && grants.contains(&covers);
+        let verdict = if risk.class == RiskClass::ReadOnly {
+            Verdict::Allow
+        } else {
+            self.verdict(mode, risk.class, granted)
+        };
+        Assessment { verdict, risk, covers, refusal: read_only_refusal(verdict), rule: None }
+    }
 }
+
+impl Assessment {
+    fn denied_by(rule: &str, risk: Risk, covers: Grant) -> Self {
+        let refusal = format!("refused by the rule `{rule}`; do not try to get around it");
+        Self { verdict: Verdict::Deny, risk, covers, refusal, rule: Some(rule.to_owned()) }
+    }
+}
+
+/// What a model is told of a call that [`ApprovalMode::Never`] denies.
+pub const READ_ONLY_REFUSAL: &str = "refused: this session is read-only (approve = never); nothing ran. The call is \
+    noted as a step of your plan: go on looking, and end with the steps that you propose";
 
 fn read_only_refusal(verdict: Verdict) -> String {
     match verdict {
-        Verdict::Deny => {
-            "refused: this session is read-only (approve = never); nothing that changes anything runs"
-        }
+        Verdict::Deny => READ_ONLY_REFUSAL,
         Verdict::Allow | Verdict::Ask => "",
     }
     .to_owned()

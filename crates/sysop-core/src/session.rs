@@ -27,7 +27,7 @@ use crate::job::RunningJobs;
 use crate::message::{Arguments, FailureKind, ModelFailure, Reply, ToolCall};
 use crate::mode::Mode;
 use crate::outcome::{Outcome, Status};
-use crate::policy::{Policy, Verdict};
+use crate::policy::{CommandContext, GrantScope, Policy, Risk, Survey, Verdict};
 use crate::spec::SessionSpec;
 use crate::todo::TodoItem;
 use crate::tool::{ClientTools, ToolEffect};
@@ -54,6 +54,29 @@ pub struct Session {
     policy: Arc<OnceLock<Policy>>,
     /// As the policy: many a session rests for long, and its tools are not needed for that.
     tools: OnceLock<Arc<step::OfferedTools>>,
+    /// The call whose circumstances the host is asked about. Not part of the state: after a replay it is asked again.
+    survey: Option<PendingSurvey>,
+    /// How many surveys there were.
+    surveys: u32,
+}
+
+/// A call that waits for what its host tells of it.
+#[derive(Debug, Clone)]
+struct PendingSurvey {
+    call: ToolCall,
+    origin: Origin,
+    attempt: u32,
+    place: ToolLocation,
+    /// What a user saw and allowed; `None` if nobody was asked yet.
+    allowed: Option<Consent>,
+}
+
+/// What a user saw of a call that they allowed.
+#[derive(Debug, Clone)]
+struct Consent {
+    risk: Risk,
+    /// Where it would run.
+    scope: Option<GrantScope>,
 }
 
 impl PartialEq for Session {
@@ -109,7 +132,13 @@ impl Session {
     }
 
     fn blank(spec: SessionSpec) -> Self {
-        Self { state: State::new(spec), policy: Arc::default(), tools: OnceLock::new() }
+        Self {
+            state: State::new(spec),
+            policy: Arc::default(),
+            tools: OnceLock::new(),
+            survey: None,
+            surveys: 0,
+        }
     }
 
     /// How the session works now.
@@ -129,6 +158,9 @@ impl Session {
 
     /// What it is doing.
     pub fn activity(&self) -> Activity {
+        if self.survey.is_some() {
+            return Activity::Running;
+        }
         match &self.state.phase {
             Phase::Idle => Activity::Idle,
             Phase::BetweenSteps => Activity::Paused,
@@ -193,6 +225,7 @@ impl Session {
             Input::Clear => self.on_clear(&mut out),
             Input::Configure { change } => self.on_configure(&mut out, change),
             Input::Reply { step, result } => self.on_reply(&mut out, step, result),
+            Input::Surveyed { call, attempt, survey } => self.on_surveyed(&mut out, call, attempt, &survey),
             Input::Outcome { call, outcome } => self.on_outcome(&mut out, call, outcome),
             Input::Timer { call } => self.on_timer(&mut out, call),
             Input::TerminalInput { by, typed } => self.emit(&mut out, Event::TerminalInput { by, typed }),
@@ -220,7 +253,9 @@ impl Session {
 
     fn policy(&self) -> &Policy {
         let spec = &self.state.spec;
-        self.policy.get_or_init(|| Policy::new(&spec.dangerous_patterns, &spec.deny))
+        self.policy.get_or_init(|| {
+            Policy::new(&spec.dangerous_patterns, &spec.deny).with_options(spec.policy.clone())
+        })
     }
 
     fn on_prompt(&mut self, out: &mut Output, text: String) {
@@ -289,18 +324,15 @@ impl Session {
         };
         let id = self.state.unique_id(&format!("direct_{}", self.state.turn));
         let call = ToolCall { id, wire_id: None, name: tool, arguments: Arguments::Object(arguments) };
-        match origin {
-            Origin::User => match self.denial_reason(&call) {
-                Some(why) => self.finish(out, call.id, Outcome::new(Status::Rejected, why)),
-                None => self.run(out, call, origin),
-            },
-            Origin::Routine | Origin::Model => self.review_call(out, call, origin),
-        }
+        self.review_call(out, call, origin);
     }
 
     fn on_decision(&mut self, out: &mut Output, id: CallId, decision: Decision, by: String) {
-        let Some((call, origin)) = self.state.waiting_call(&id) else { return };
-        let (call, origin) = (call.clone(), origin);
+        if self.survey.is_some() {
+            return; // it was answered already
+        }
+        let Some((call, asked, origin)) = self.state.waiting_call(&id) else { return };
+        let (call, risk, scope) = (call.clone(), asked.risk.clone(), asked.scope.clone());
         let edited = match &decision {
             Decision::Allow { command } | Decision::AllowSession { command } => command.clone(),
             Decision::Reject { .. } => None,
@@ -309,6 +341,14 @@ impl Session {
             self.offered_tools().named(&call.name).is_some_and(|spec| spec.effect == ToolEffect::Command);
         if edited.is_some() && !is_command {
             return; // only commands can be edited; running the call as it was is not what the person saw
+        }
+        // An edited command was not judged yet; what the person wrote, they saw.
+        let risk = match &edited {
+            Some(command) => self.risk_as_written(command),
+            None => risk,
+        };
+        if matches!(&decision, Decision::AllowSession { .. }) && risk.class.always_asks() {
+            return; // nothing covers such a call for longer than once: it still waits
         }
         let stops =
             matches!(&decision, Decision::Reject { reason } if reason.trim().eq_ignore_ascii_case("stop"));
@@ -333,10 +373,7 @@ impl Session {
             Some(command) => decide::with_command(call, command),
             None => call,
         };
-        if let Some(why) = self.denial_reason(&call) {
-            return self.finish(out, id, Outcome::new(Status::Rejected, why));
-        }
-        self.run(out, call, origin);
+        self.start_survey(out, call, origin, Some(Consent { risk, scope }));
     }
 
     fn on_pause(&mut self, out: &mut Output) {
@@ -379,8 +416,10 @@ impl Session {
             ConfigChange::Approve(mode) => *mode == spec.approve,
             ConfigChange::Mode(mode) => *mode == self.state.mode,
             ConfigChange::ClientTools(client_tools) => *client_tools == self.state.client_tools,
-            ConfigChange::Rules { dangerous, deny } => {
-                dangerous.iter().all(|rule| spec.dangerous_patterns.contains(rule))
+            ConfigChange::Rules { dangerous, deny, options, rules } => {
+                options.as_ref().is_none_or(|options| *options == spec.policy)
+                    && rules.iter().all(|rule| spec.policy.rules.contains(rule))
+                    && dangerous.iter().all(|rule| spec.dangerous_patterns.contains(rule))
                     && deny.iter().all(|rule| spec.deny.contains(rule))
             }
         };
@@ -412,6 +451,7 @@ impl Session {
 
     /// Takes back what a person is asked about: what they saw is not what would happen.
     fn withdraw_approval(&mut self, out: &mut Output, call: CallId) {
+        self.survey = None;
         let why = "this tool runs elsewhere now";
         let decision = Decision::Reject { reason: why.to_owned() };
         self.emit(out, Event::Decided { call: call.clone(), decision, by: BY_SYSOP.to_owned() });
@@ -555,6 +595,7 @@ impl Session {
 
     /// Ends a turn in which nothing runs: each open call gets its end first.
     fn stop_with_reason(&mut self, out: &mut Output, reason: StopReason, then: CancelFollowUp) {
+        self.survey = None;
         for (call, asked) in self.state.open_calls() {
             if asked {
                 let decision = Decision::Reject { reason: "the turn was stopped".to_owned() };
@@ -587,44 +628,95 @@ impl Session {
     /// Starts a call that may run.
     fn run(&mut self, out: &mut Output, call: ToolCall, origin: Origin) {
         self.emit(out, Event::ToolStarted { call: call.clone(), origin });
-        let place = match self.state.client_tools.named(&call.name) {
-            Some(_) => ToolLocation::Client,
-            None => ToolLocation::Host,
-        };
+        let place = self.location(&call);
         out.effects.push(Effect::RunTool { call, place });
     }
 
-    /// Lets the policy decide on a call: it runs, is asked about, or gets its end at once.
+    fn location(&self, call: &ToolCall) -> ToolLocation {
+        match self.state.client_tools.named(&call.name) {
+            Some(_) => ToolLocation::Client,
+            None => ToolLocation::Host,
+        }
+    }
+
+    /// Begins the review of a call: it gets its end at once, or its host is asked about its circumstances.
     fn review_call(&mut self, out: &mut Output, call: ToolCall, origin: Origin) {
         if self.is_chat() && !self.state.direct {
             return self.finish(out, call.id, Outcome::failed(chat::NO_TOOLS));
         }
         let tools = Arc::clone(self.offered_tools());
-        let review = match tools.check(&call) {
-            Ok(spec) => decide::CallReview::new(self, spec, &call),
-            Err(error) => {
-                let outcome = Outcome::failed(error);
-                return self.finish(out, call.id, outcome);
+        match tools.check(&call) {
+            Ok(spec) if spec.effect == ToolEffect::Completes => {
+                if let Some(unseen) = self.unseen_results(&call) {
+                    let why = format!("you have not seen {unseen}; call it again when you have");
+                    return self.finish(out, call.id, Outcome::new(Status::Rejected, why));
+                }
+                let summary = call.text_argument("summary").unwrap_or_default().to_owned();
+                self.finish(out, call.id, Outcome::ok(summary));
             }
-        };
-        if let Some(summary) = review.completes {
-            return self.finish(out, call.id, Outcome::ok(summary));
+            Ok(_) => self.start_survey(out, call, origin, None),
+            Err(_) if origin == Origin::User => self.start_survey(out, call, origin, None),
+            Err(error) => self.finish(out, call.id, Outcome::failed(error)),
         }
-        let decide::CallReview { assessment, command, reason, .. } = review;
+    }
+
+    fn start_survey(&mut self, out: &mut Output, call: ToolCall, origin: Origin, allowed: Option<Consent>) {
+        self.surveys = self.surveys.wrapping_add(1);
+        let (attempt, place) = (self.surveys, self.location(&call));
+        out.effects.push(Effect::Survey { call: call.clone(), place, attempt });
+        self.survey = Some(PendingSurvey { call, origin, attempt, place, allowed });
+    }
+
+    fn on_surveyed(&mut self, out: &mut Output, id: CallId, attempt: u32, survey: &Survey) {
+        let Some(pending) =
+            self.survey.take_if(|pending| pending.attempt == attempt && pending.call.id == id)
+        else {
+            return; // a stale answer: that call was given up, or is surveyed again
+        };
+        let PendingSurvey { call, origin, place, allowed, .. } = pending;
+        if let Some(why) = &survey.unreachable {
+            return self.finish(out, id, Outcome::failed(why.clone()));
+        }
+        if place != self.location(&call) {
+            return self.start_survey(out, call, origin, allowed); // its tool moved meanwhile
+        }
+        if let Some(why) =
+            self.denial_reason(&call, survey).filter(|_| origin == Origin::User || allowed.is_some())
+        {
+            return self.finish(out, id, Outcome::new(Status::Rejected, why));
+        }
+        if origin == Origin::User {
+            return self.run(out, call, origin);
+        }
+        let tools = Arc::clone(self.offered_tools());
+        let review = match tools.check(&call) {
+            Ok(spec) => decide::CallReview::new(self, spec, &call, survey),
+            Err(error) => return self.finish(out, id, Outcome::failed(error)),
+        };
+        let decide::CallReview { assessment, command, reason } = review;
+        let scope = tools.named(&call.name).and_then(|spec| GrantScope::of(spec, survey));
+        let allowed = allowed
+            .is_some_and(|seen| seen.scope == scope && decide::is_no_worse(&assessment.risk, &seen.risk));
         match assessment.verdict {
             Verdict::Allow => self.run(out, call, origin),
+            Verdict::Ask if allowed => self.run(out, call, origin),
             Verdict::Ask => {
                 let (risk, covers) = (assessment.risk, assessment.covers);
                 let (preview, guarded) = (Vec::new(), None);
                 self.emit(
                     out,
-                    Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded },
+                    Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded, scope },
                 );
             }
             Verdict::Deny => {
                 let outcome = Outcome::new(Status::Rejected, assessment.refusal);
-                self.finish(out, call.id, outcome);
+                self.finish(out, id, outcome);
             }
         }
+    }
+
+    /// What can be said of a command without its host.
+    fn risk_as_written(&self, command: &str) -> Risk {
+        self.policy().risk(command, &Survey::elsewhere(CommandContext::bash()))
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::message::ModelRef;
-use crate::policy::ApprovalMode;
+use crate::policy::{self, ApprovalMode, PolicyOptions};
 use crate::tool::ToolSpec;
 
 /// How a session works; logged as its first event, so that a replay needs nothing else.
@@ -16,12 +16,16 @@ pub struct SessionSpec {
     /// The tools on offer.
     pub tools: Vec<ToolSpec>,
     /// How much runs without a person.
+    #[serde(with = "policy::logged_mode")]
     pub approve: ApprovalMode,
     /// Regular expressions of dangerous commands.
     pub dangerous_patterns: Vec<String>,
     /// Regular expressions of commands that never run.
     #[serde(default)]
     pub deny: Vec<String>,
+    /// The rest of the policy.
+    #[serde(default, skip_serializing_if = "PolicyOptions::is_default")]
+    pub policy: PolicyOptions,
     /// The most model calls in one turn.
     pub max_iterations: u32,
     /// How many of the newest messages are sent.

@@ -22,6 +22,7 @@ use crate::ui_text;
 mod backfill;
 mod item;
 mod notice;
+mod proposed_steps;
 mod session_info;
 #[cfg(test)]
 mod tests;
@@ -288,7 +289,7 @@ impl Transcript {
     }
 
     fn approval_asked(&mut self, event: &Event) {
-        let Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded } = event else {
+        let Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded, .. } = event else {
             return;
         };
         let plan = Proposal {
@@ -606,7 +607,7 @@ impl Transcript {
             origin,
             command: command.map_or_else(|| call_summary(call), str::to_owned),
             edited_from: None,
-            reason: call.text_argument("reasoning").unwrap_or_default().to_owned(),
+            reason: call.reason().to_owned(),
             risk: Risk::default(),
             covers: None,
             preview: Vec::new(),
@@ -686,6 +687,7 @@ pub fn client_tools_sentence(client_tools: &ClientTools) -> String {
 /// The word of an approval mode, as in `--approve`.
 pub fn approval_label(mode: ApprovalMode) -> &'static str {
     match mode {
+        ApprovalMode::Each => "each",
         ApprovalMode::Ask => "ask",
         ApprovalMode::Auto => "auto",
         ApprovalMode::Never => "never",

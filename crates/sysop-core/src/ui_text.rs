@@ -236,16 +236,32 @@ pub fn waiting_for(phase: &SessionPhase, model: &str, what: &str) -> Option<Stri
     }
 }
 
-/// What a grant covers, in words.
+/// What a grant covers, in words. It holds for the same host and user only.
 pub fn covers(grant: &Grant) -> String {
     match grant {
-        Grant::Exact { .. } => "exactly this command".to_owned(),
+        Grant::Exact { .. } => "exactly this command, in this folder".to_owned(),
         Grant::Program { program, subcommand: Some(subcommand) } => {
-            safe(&format!("any plain `{program} {subcommand} …`"))
+            safe(&format!("any plain `{program} {subcommand} …`, in this folder"))
         }
-        Grant::Program { program, subcommand: None } => safe(&format!("any plain `{program} …`")),
-        Grant::Tool { name } => safe(&format!("any call of {name}")),
+        Grant::Program { program, subcommand: None } => {
+            safe(&format!("any plain `{program} …`, in this folder"))
+        }
+        Grant::Tool { name } => safe(&format!("any call of {name} here, except on protected files")),
     }
+}
+
+/// Most proposed steps that are named in one sentence.
+const STEPS_NAMED_MAX: usize = 8;
+
+/// The steps that a model proposed in a read-only session; `None` if there are none.
+pub fn proposed_steps(steps: &[&Proposal]) -> Option<String> {
+    let noun = if steps.len() == 1 { "step" } else { "steps" };
+    let named: Vec<_> =
+        steps.iter().take(STEPS_NAMED_MAX).map(|step| format!("`{}`", safe(&step.command))).collect();
+    let more = if steps.len() > STEPS_NAMED_MAX { ", …" } else { "" };
+    let list = named.join(", ");
+    (!steps.is_empty())
+        .then(|| format!("{} proposed {noun}: {list}{more}; /plan runs the next one", steps.len()))
 }
 
 /// What a person decided; by whom, unless that was this front end, which answers as `own`.
@@ -276,9 +292,12 @@ pub fn decision_summary(plan: &Proposal, own: &str) -> Option<String> {
 pub fn class(class: RiskClass) -> &'static str {
     match class {
         RiskClass::ReadOnly => "read-only",
+        RiskClass::ReadsRemote => "reads over the network",
         RiskClass::Changes => "changes something",
         RiskClass::Opaque => "effect unknown",
+        RiskClass::ReadsSecret => "reads a secret",
         RiskClass::Dangerous => "dangerous",
+        RiskClass::Lockout => "may lock people out",
     }
 }
 

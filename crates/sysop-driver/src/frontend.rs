@@ -8,6 +8,7 @@ use futures::stream::BoxStream;
 use sysop_core::event::{Input, Update};
 use sysop_core::id::{Seq, SessionId, TurnId};
 use sysop_core::message::ModelRef;
+use sysop_core::policy::Rule;
 use sysop_core::question::QuestionId;
 use sysop_core::spec::SessionSpec;
 
@@ -112,6 +113,13 @@ pub trait SessionService: Send + Sync {
 
     /// The hosts that are known by a name.
     fn hosts(&self) -> Vec<NamedItem>;
+
+    /// Writes a rule into the user's own file, and gives its place there, as `FILE:LINE`.
+    fn save_rule(&self, rule: &Rule) -> Result<String, String> {
+        let _ = rule;
+        Err("no rule was written: the rules of this session are on its server; the command runs once"
+            .to_owned())
+    }
 
     /// The routines that can be run.
     fn routines(&self) -> Vec<Routine>;

@@ -28,8 +28,10 @@ use sysop_core::event::{Delta, Effect, Event, Input, Logged, ToolLocation};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp};
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
+use sysop_core::policy::{CommandContext, Survey};
 use sysop_core::question::QuestionId;
 use sysop_core::session::{Activity, Session};
+use sysop_core::tool::ClientTools;
 use tokio_util::task::TaskTracker;
 
 use crate::cluster::QueuePosition;
@@ -48,6 +50,9 @@ const SHELL_IDLE_MIN: Duration = Duration::from_secs(60 * 60);
 
 /// Model events that are ready at once and are published together.
 const READY_EVENTS_MAX: usize = 256;
+
+/// How long a host may take to tell the circumstances of a call.
+const SURVEY_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// One live session.
 pub(crate) struct LiveSession {
@@ -444,6 +449,13 @@ impl LiveSession {
                     cancel.cancel();
                 }
             }
+            Effect::Survey { call, place, attempt } => {
+                let on_client = match place {
+                    ToolLocation::Host => None,
+                    ToolLocation::Client => Some(survey_of_client(worker.session.client_tools())),
+                };
+                self.start_survey(call, on_client, attempt);
+            }
             Effect::RunTool { call, place } => self.start_tool_call(worker, call, place),
             Effect::CancelTool { call } => {
                 if let Some(cancel) = worker.tools.get(&call) {
@@ -517,6 +529,38 @@ impl LiveSession {
         })
     }
 
+    /// Asks the host about a call, unless what can be said of it is known.
+    fn start_survey(self: &Arc<Self>, call: ToolCall, known: Option<Survey>, attempt: u32) {
+        let live = Arc::clone(self);
+        tokio::spawn(async move {
+            let surveying = async {
+                match known {
+                    Some(survey) => survey,
+                    None => live.host().survey(&call).await,
+                }
+            };
+            let survey = tokio::select! {
+                biased;
+                () = live.end.cancelled() => return,
+                result = AssertUnwindSafe(surveying).catch_unwind() => result.ok(),
+                () = live.survey_overdue() => None,
+            };
+            let survey = survey.unwrap_or_default(); // nothing is known, so that the call is opaque
+            live.deliver(Input::Surveyed { call: call.id, attempt, survey: Box::new(survey) });
+        });
+    }
+
+    /// Returns when a host has had its time for a survey; it does not pass while people are asked something, such as the
+    /// passphrase of a key.
+    async fn survey_overdue(&self) {
+        loop {
+            self.ports.clock.sleep(SURVEY_TIME_MAX).await;
+            if !self.questions.has_open() {
+                return;
+            }
+        }
+    }
+
     fn start_tool_call(self: &Arc<Self>, worker: &mut Worker, call: ToolCall, place: ToolLocation) {
         let sink = self.output_sink(&call.id);
         let cancel = self.end.child_token();
@@ -574,6 +618,12 @@ impl Worker {
             self.model.take_if(|(asked, _)| asked == step);
         }
     }
+}
+
+/// The survey of a call that runs on a client, which judges it by a survey of its own.
+fn survey_of_client(client_tools: &ClientTools) -> Survey {
+    let root = Some(client_tools.root.clone()).filter(|root| root.starts_with('/'));
+    Survey::elsewhere(CommandContext { folder: root.clone(), root, ..CommandContext::bash() })
 }
 
 /// A session that ends for good, by an error or a panic, leaves nothing running.

@@ -11,6 +11,7 @@ use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_core::message::{ModelFailure, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::Outcome;
+use sysop_core::policy::Survey;
 use sysop_core::tool::ToolSpec;
 pub use tokio_util::sync::CancellationToken;
 
@@ -45,6 +46,10 @@ pub enum ModelEvent {
 pub trait Host: Send + Sync {
     /// The tools that it offers.
     fn tools(&self) -> &[ToolSpec];
+
+    /// Tells the circumstances of a call right before it is judged, and what its targets lead to. Asked again after a
+    /// person allowed the call. What cannot be found out is left out; it is never an error.
+    async fn survey(&self, call: &ToolCall) -> Survey;
 
     /// Runs one call to its end. Failures are outcomes. After `cancel` it stops what runs, with all its
     /// children, and returns what was captured.

@@ -45,6 +45,11 @@ impl Questions {
         self.state().open.remove(&id)
     }
 
+    /// Whether somebody is asked something now.
+    pub(crate) fn has_open(&self) -> bool {
+        !self.state().open.is_empty()
+    }
+
     /// Takes all away: the session ended.
     pub(crate) fn clear(&self) {
         self.state().open.clear();

@@ -44,6 +44,7 @@ pub(crate) fn is_user_input(input: &Input) -> bool {
         | Input::Clear
         | Input::Configure { .. } => true,
         Input::Reply { .. }
+        | Input::Surveyed { .. }
         | Input::Outcome { .. }
         | Input::Timer { .. }
         | Input::TerminalInput { .. }

@@ -38,6 +38,23 @@ pub(crate) const GIT_VARIABLES_ALLOWED: [&str; 9] = [
     "GIT_CONFIG_NOSYSTEM",
 ];
 
+/// What a command that only looks tells git: nothing that the config of a repository names is run, and nothing is
+/// fetched. Each value is one plain word. Text conversion, external diffs and filters have no switch here: they need
+/// options of their own.
+pub(crate) const GIT_GUARD: [(&str, &str); 11] = [
+    ("GIT_CONFIG_COUNT", "3"),
+    ("GIT_CONFIG_KEY_0", "core.fsmonitor"),
+    ("GIT_CONFIG_VALUE_0", "false"),
+    ("GIT_CONFIG_KEY_1", "core.hooksPath"),
+    ("GIT_CONFIG_VALUE_1", "/dev/null"),
+    ("GIT_CONFIG_KEY_2", "safe.bareRepository"),
+    ("GIT_CONFIG_VALUE_2", "explicit"),
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_NO_LAZY_FETCH", "1"),
+    ("GIT_ALLOW_PROTOCOL", "none"),
+    ("GIT_PAGER", "cat"),
+];
+
 /// What git is told, on every machine. Paths as they are, no prompts, no editor, no network: a partial clone would fetch what it lacks by a
 /// program that its config names.
 pub(crate) const GIT_VARIABLES: [(&str, &str); 7] = [

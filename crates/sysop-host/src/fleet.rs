@@ -14,6 +14,7 @@ mod line_prefixer;
 mod member;
 mod prompter;
 mod report;
+mod survey;
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{FileChange, Outcome, Status};
+use sysop_core::policy::Survey;
 use sysop_core::text::neutralize_line;
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
@@ -248,6 +250,12 @@ impl Fleet {
 impl Host for Fleet {
     fn tools(&self) -> &[ToolSpec] {
         &self.specs
+    }
+
+    async fn survey(&self, call: &ToolCall) -> Survey {
+        let names: Vec<&str> = self.members.iter().map(|member| &*member.name).collect();
+        let surveys = self.members.iter().map(|member| member.survey(call));
+        survey::merged(&names.join(","), futures::future::join_all(surveys).await)
     }
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {

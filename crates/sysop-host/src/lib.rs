@@ -21,6 +21,7 @@ mod pipe;
 mod settings;
 mod spawn;
 mod ssh;
+mod survey;
 mod terminal;
 mod tools;
 mod watchdog;
@@ -31,6 +32,7 @@ use async_trait::async_trait;
 use sysop_core::catalog::{self, Profile};
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::Outcome;
+use sysop_core::policy::{ResolvedTarget, Survey, Target};
 use sysop_core::tool::ToolSpec;
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 use sysop_driver::prompter::{Prompter, Terminal};
@@ -73,6 +75,11 @@ impl LocalHost {
         let toolbox = toolbox(machine, specs, settings.limits, artifacts, secrets);
         Ok(Self { toolbox })
     }
+
+    /// What targets lead to here, as its surveys tell it.
+    pub async fn resolve(&self, targets: Vec<Target>) -> Option<Vec<ResolvedTarget>> {
+        self.toolbox.resolve(targets).await
+    }
 }
 
 /// Another machine's tools, over ssh.
@@ -90,6 +97,11 @@ impl SshHost {
         let specs = specs(settings.profile, settings.allow_delete);
         let toolbox = toolbox(machine, specs, settings.limits, artifacts, secrets);
         Ok(Self { toolbox, connection: settings.connection })
+    }
+
+    /// What targets lead to there, as its surveys tell it; none where the machine cannot be reached.
+    pub async fn resolve(&self, targets: Vec<Target>) -> Option<Vec<ResolvedTarget>> {
+        self.toolbox.resolve(targets).await
     }
 
     /// The connection that its tools use.
@@ -130,6 +142,10 @@ impl Host for LocalHost {
         &self.toolbox.specs
     }
 
+    async fn survey(&self, call: &ToolCall) -> Survey {
+        self.toolbox.survey(call).await
+    }
+
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
         self.toolbox.run(call, sink, &cancel).await
     }
@@ -147,6 +163,10 @@ impl Host for LocalHost {
 impl Host for SshHost {
     fn tools(&self) -> &[ToolSpec] {
         &self.toolbox.specs
+    }
+
+    async fn survey(&self, call: &ToolCall) -> Survey {
+        self.toolbox.survey(call).await
     }
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {

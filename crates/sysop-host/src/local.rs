@@ -4,28 +4,34 @@ mod files;
 mod find;
 mod process;
 mod process_tree;
+mod resolve;
 mod root;
 
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use cap_std::fs::Dir;
+use sysop_core::policy::{CommandContext, Dialect, ResolvedTarget, Target};
 use sysop_driver::port::CancellationToken;
 
 use self::process::ProcessRunner;
 use crate::environment::{Environment, GIT_VARIABLES};
 use crate::machine::{
-    Echo, ExecResult, FILE_BYTES_MAX, FileSearch, FileSearchResult, FileStat, Listing, Machine, MachineError,
-    Precondition, Program, TerminalStart,
+    Echo, ExecResult, FILE_BYTES_MAX, FileSearch, FileSearchResult, FileStat, Foreground, Listing, Machine,
+    MachineError, Precondition, Program, TerminalStart,
 };
 use crate::output::capture::Capture;
 use crate::output::redact::Secrets;
 use crate::path::RootPath;
 use crate::settings::HostError;
+use crate::terminal::shells::ShellKind;
+
+/// How deep scripts that run scripts are followed.
+const RESOLUTIONS_MAX: usize = 3;
 
 /// Files beneath one folder of this machine, and its shell.
 pub(crate) struct LocalMachine {
@@ -42,6 +48,9 @@ pub(crate) struct LocalMachine {
     terminal_shell: Option<PathBuf>,
     /// The most bytes of a file that file tools write.
     file_bytes_max: u64,
+    /// When the root was opened, which is when the session began.
+    opened: SystemTime,
+    context: OnceLock<CommandContext>,
 }
 
 /// A program as the system takes it.
@@ -73,6 +82,8 @@ impl LocalMachine {
             shell,
             terminal_shell: None,
             file_bytes_max: FILE_BYTES_MAX,
+            opened: SystemTime::now(),
+            context: OnceLock::new(),
         })
     }
 
@@ -84,6 +95,19 @@ impl LocalMachine {
     /// The same with another bound for files that are written.
     pub(crate) fn with_file_bytes_max(self, most: u64) -> Self {
         Self { file_bytes_max: most, ..self }
+    }
+
+    /// Where commands of `bash` run and as whom.
+    fn look_around(&self) -> CommandContext {
+        let root = self.root_path.to_str().map(str::to_owned);
+        let uid = rustix::process::getuid().as_raw();
+        let home = self.environment.value("HOME").and_then(OsStr::to_str).map(str::to_owned);
+        let user = resolve::user_name(uid);
+        let dialect = match ShellKind::of_program(&self.shell.to_string_lossy()) {
+            Some(kind) => kind.dialect(),
+            None => Dialect::Unknown,
+        };
+        CommandContext { dialect, folder: root.clone(), root, home, user, uid: Some(uid), host: None }
     }
 
     /// The shell that people use here.
@@ -123,12 +147,19 @@ impl LocalMachine {
 
     fn command(&self, program: Program) -> Result<ProgramInvocation, MachineError> {
         let (executable, arguments, environment) = match program {
-            Program::Shell(command) => {
+            Program::Shell { command, variables } => {
                 let name = self.shell.to_bytes().rsplit(|byte| *byte == b'/').next();
                 let name = String::from_utf8_lossy(name.unwrap_or_default()).into_owned();
                 // After `--` a command may begin with `-` or `+`.
                 let arguments = vec![name, "-c".to_owned(), "--".to_owned(), command];
-                (self.shell.clone(), arguments, Arc::clone(&self.variables))
+                let environment = if variables.is_empty() {
+                    Arc::clone(&self.variables)
+                } else {
+                    let mut environment = self.environment.clone();
+                    variables.iter().for_each(|(name, value)| environment.set(*name, *value));
+                    environment.entries().into()
+                };
+                (self.shell.clone(), arguments, environment)
             }
             Program::Git { arguments, settings } => {
                 let missing = || MachineError::Refused("git is not installed".to_owned());
@@ -218,6 +249,26 @@ impl Machine for LocalMachine {
         self.with_root_until(cancel, &folder, move |root, _| find::find(root, &search, &stop)).await
     }
 
+    async fn context(&self) -> Result<CommandContext, MachineError> {
+        Ok(self.context.get_or_init(|| self.look_around()).clone())
+    }
+
+    async fn resolve(&self, targets: Vec<Target>, home: Option<&str>) -> Option<Vec<ResolvedTarget>> {
+        let (home, opened) = (home.map(str::to_owned), self.opened);
+        let resolving =
+            tokio::task::spawn_blocking(move || resolve::resolve(targets, home.as_deref(), opened));
+        resolving.await.ok()
+    }
+
+    fn resolutions_max(&self) -> usize {
+        RESOLUTIONS_MAX
+    }
+
+    /// Only for terminals of another machine; those of this one are seen at their other end.
+    async fn foreground(&self, _: &str, _: u32) -> Option<Foreground> {
+        None
+    }
+
     async fn terminal(&self) -> Result<TerminalStart, MachineError> {
         let program = self.user_shell();
         let mut environment = self.environment.for_terminal();
@@ -229,6 +280,7 @@ impl Machine for LocalMachine {
             folder: self.root_path.clone(),
             remote_host: None,
             shell: None,
+            runner: self.shell.to_string_lossy().into_owned(),
         })
     }
 

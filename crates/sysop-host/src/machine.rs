@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use globset::GlobMatcher;
+use sysop_core::policy::{CommandContext, ResolvedTarget, Target};
 use sysop_driver::port::CancellationToken;
 
 use crate::output::capture::Capture;
@@ -22,6 +23,11 @@ pub const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 pub const LIST_ENTRIES_MAX: usize = 10_000;
 /// The most files that one search finds.
 pub const FIND_FILES_MAX: usize = 1_000;
+
+/// The most files that one target with a glob may lead to.
+pub(crate) const RESOLVED_FILES_MAX: usize = 1_000;
+/// The longest text of a script that is judged when it is run.
+pub(crate) const SCRIPT_TEXT_BYTES_MAX: usize = 64 * 1024;
 
 /// A place with files beneath a root, and a shell.
 #[async_trait]
@@ -66,6 +72,21 @@ pub(crate) trait Machine: Send + Sync {
         cancel: &CancellationToken,
     ) -> Result<FileSearchResult, MachineError>;
 
+    /// Where commands run and as whom, in the root. Found out once; fails where the machine cannot be reached.
+    async fn context(&self) -> Result<CommandContext, MachineError>;
+
+    /// What targets lead to, in at most one round trip; none where nobody can tell. A target that is left out
+    /// could not be resolved. `home` is what `~` stands for.
+    async fn resolve(&self, targets: Vec<Target>, home: Option<&str>) -> Option<Vec<ResolvedTarget>>;
+
+    /// How many times targets may be resolved for one call: those of the call itself, then those of the scripts that
+    /// it runs.
+    fn resolutions_max(&self) -> usize;
+
+    /// What is in the foreground of a terminal of the machine (`/dev/pts/3`) in which this shell runs, asked beside the
+    /// terminal's own connection; none where nobody can tell.
+    async fn foreground(&self, tty: &str, shell: u32) -> Option<Foreground>;
+
     /// How to start a shell for people and model on it, in a terminal of this machine.
     async fn terminal(&self) -> Result<TerminalStart, MachineError>;
 
@@ -89,6 +110,8 @@ pub(crate) struct TerminalStart {
     pub(crate) remote_host: Option<String>,
     /// Which shell it is, where that is known; else the shell is asked.
     pub(crate) shell: Option<ShellKind>,
+    /// The program that runs the model's commands where the shell is of another language: bash, else `sh`.
+    pub(crate) runner: String,
 }
 
 /// What a terminal does with what is typed.
@@ -100,11 +123,22 @@ pub(crate) enum Echo {
     Off,
 }
 
+/// What is in the foreground of a terminal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Foreground {
+    /// Whether it is the shell itself.
+    pub(crate) is_shell: bool,
+    /// Whether keys are taken one by one, as line editors do.
+    pub(crate) is_raw: bool,
+    /// The name of the program; empty where it is not known.
+    pub(crate) program: String,
+}
+
 /// What to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Program {
-    /// A command for the machine's shell.
-    Shell(String),
+    /// A command for the machine's shell, and variables for it beside those that all commands get.
+    Shell { command: String, variables: &'static [(&'static str, &'static str)] },
     /// Git, away from all that configures it from outside.
     Git {
         /// After `git`.

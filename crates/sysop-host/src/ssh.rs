@@ -17,6 +17,7 @@ mod master;
 mod mux;
 mod piped_command;
 mod process_tree;
+mod resolve;
 mod running_script;
 mod script;
 mod session;

@@ -22,6 +22,7 @@ mod sequences;
 mod shell_setup;
 pub(crate) mod shells;
 mod state;
+mod survey;
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use sysop_core::catalog::REASONS;
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
@@ -159,7 +160,10 @@ fn read<T: DeserializeOwned>(arguments: &Arguments) -> Result<T, ToolError> {
     let Arguments::Object(map) = arguments else {
         return Err(ToolError::Arguments("the arguments are not a JSON object; send them again".to_owned()));
     };
-    serde_path_to_error::deserialize(Value::Object(map.clone())).map_err(|error| {
+    let mut map = map.clone();
+    // For the person; every tool takes it, and says nothing of it to the machine.
+    REASONS.iter().for_each(|name| drop(map.remove(*name)));
+    serde_path_to_error::deserialize(Value::Object(map)).map_err(|error| {
         let field = error.path().to_string();
         let place = if field == "." { String::new() } else { format!(" `{field}`") };
         ToolError::Arguments(format!("wrong argument{place}: {}", error.inner()))

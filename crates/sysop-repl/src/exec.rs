@@ -394,6 +394,7 @@ impl ExecRun {
     fn handle_approval(&mut self, call: CallId, answer: io::Result<ApprovalOutcome>) -> Option<Exit> {
         let decision = match answer {
             Ok(ApprovalOutcome::Allow(command)) => Decision::Allow { command },
+            Ok(ApprovalOutcome::Always(_)) => Decision::Allow { command: None }, // not offered here
             Ok(ApprovalOutcome::AllowSession(command)) => Decision::AllowSession { command },
             Ok(ApprovalOutcome::Reject(reason)) => Decision::Reject { reason },
             Ok(ApprovalOutcome::StopTurn) => Decision::Reject { reason: "stop".to_owned() },
@@ -455,7 +456,8 @@ fn question_of(
     ApprovalPrompt {
         rows: panel.around("PLAN", plan::rows(plan, place, panel.inner())),
         command: plan.call.text_argument("command").map(|_| plan.command.clone()),
-        covers: plan.covers.as_ref().map(words::covers).unwrap_or_default(),
+        covers: plan.session_grant().map(words::covers).unwrap_or_default(),
+        rule: None,
     }
 }
 

@@ -6,7 +6,7 @@ use sysop_core::event::Input;
 use sysop_core::session::QUEUED_PROMPTS_MAX;
 use sysop_driver::QUEUE_IS_FULL;
 use sysop_driver::prompter::{PromptReply, Terminal, TerminalSize, TerminalView};
-use sysop_wire::{ClientMessage, ErrorCode, QuestionReply};
+use sysop_wire::{ClientMessage, DecisionKind, ErrorCode, QuestionReply};
 
 use crate::ServerInner;
 use crate::authenticator::{Caller, Scope};
@@ -68,7 +68,7 @@ pub(crate) async fn handle_message(
             terminal(session_ref)?.release(by);
             return Ok(MessageOutcome::Accepted);
         }
-        ClientMessage::ApprovalDecision { tool_call_id, .. } => {
+        ClientMessage::ApprovalDecision { tool_call_id, decision, .. } => {
             let now = inner.registry.open(&session_ref.state.id).await;
             let now = now.map_err(|error| rejection(ErrorCode::Closed, error.to_string()))?;
             let known = Follower::caught_up(&now).await;
@@ -79,6 +79,10 @@ pub(crate) async fn handle_message(
                 let why =
                     format!("no approval of call {tool_call_id} is open; it may have been answered before");
                 return Err(rejection(ErrorCode::Stale, why));
+            }
+            if *decision == DecisionKind::AllowSession && known.allows_once_only() {
+                let why = "this kind of command can be allowed only once; nothing was decided";
+                return Err(rejection(ErrorCode::BadMessage, why));
             }
         }
         ClientMessage::UserMessage { content, .. } if content.trim().is_empty() => {

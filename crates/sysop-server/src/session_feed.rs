@@ -73,6 +73,11 @@ impl Follower {
     }
 
     /// The call that a person is asked about.
+    /// Whether the call that waits can be allowed only once.
+    pub(crate) fn allows_once_only(&self) -> bool {
+        matches!(&self.asked, Some(ServerMessage::ApprovalRequest { risk, .. }) if risk.always_asks())
+    }
+
     pub(crate) fn asked_about(&self) -> Option<&CallId> {
         match &self.asked {
             Some(ServerMessage::ApprovalRequest { tool_call_id, .. }) => Some(tool_call_id),

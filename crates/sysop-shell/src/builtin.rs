@@ -3,6 +3,7 @@
 use super::lexer::{Word, is_name};
 use super::options;
 use super::program_call::{ProgramCall, Script, ScriptOrigin, Stdin};
+use super::script_file::{self, Start};
 use super::state::State;
 use crate::risk::RiskClass;
 
@@ -81,7 +82,12 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
             state.note(span, RiskClass::Opaque, "evaluates text as a command");
             call.run_joined(state, arguments, Stdin::Inherited);
         }
-        "source" | "." => state.note(span, RiskClass::Opaque, "runs the commands of a file in this shell"),
+        "source" | "." => {
+            state.note(span, RiskClass::Opaque, "runs the commands of a file in this shell");
+            if let Some(file) = arguments.first() {
+                script_file::run(state, call, file, Start::Shell);
+            }
+        }
         "trap" => trap(state, call),
         "alias" => alias(state, call),
         "let" => state.note(span, RiskClass::Opaque, "arithmetic that the shell evaluates"),

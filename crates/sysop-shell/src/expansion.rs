@@ -10,6 +10,8 @@ use super::state::State;
 use super::syntax_tree::each_below;
 use crate::risk::RiskClass;
 
+const BLANKS: [char; 3] = [' ', '\t', '\n'];
+
 /// Kinds of nodes that the shell replaces by something.
 pub(super) fn is_expansion(kind: &str) -> bool {
     matches!(
@@ -20,6 +22,16 @@ pub(super) fn is_expansion(kind: &str) -> bool {
             | "process_substitution"
             | "arithmetic_expansion"
     )
+}
+
+/// The expansion's text. In double quotes the grammar counts blanks before it as part of it.
+pub(super) fn text<'s>(script: &Script<'s>, node: Node<'_>) -> &'s str {
+    script.source.get(node.byte_range()).unwrap_or("").trim_start_matches(BLANKS)
+}
+
+/// Where the expansion itself begins.
+pub(super) fn start(script: &Script<'_>, node: Node<'_>) -> usize {
+    node.end_byte() - text(script, node).len()
 }
 
 /// Judges every expansion in a node, outermost ones; they judge what is in them.
@@ -56,7 +68,7 @@ fn judge(state: &mut State, script: &Script<'_>, node: Node<'_>) {
 
 /// `$name`: nothing may stand between the two, as the grammar allows.
 fn simple_expansion(state: &mut State, script: &Script<'_>, node: Node<'_>) {
-    let text = script.source.get(node.byte_range()).unwrap_or("");
+    let text = text(script, node);
     let name = text.strip_prefix('$').unwrap_or("");
     let special = matches!(name, "@" | "*" | "#" | "?" | "$" | "!" | "-");
     if name.is_empty() || !(special || name.chars().all(|c| c.is_alphanumeric() || c == '_' || !c.is_ascii()))
@@ -66,7 +78,7 @@ fn simple_expansion(state: &mut State, script: &Script<'_>, node: Node<'_>) {
 }
 
 fn substitution(state: &mut State, script: &Script<'_>, node: Node<'_>) {
-    let text = script.source.get(node.byte_range()).unwrap_or("");
+    let text = text(script, node);
     let span = script.span_of(node);
     if let Some(inner) = text.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')) {
         let inner = inner.replace("\\`", "`").replace("\\$", "$").replace("\\\\", "\\");
@@ -81,7 +93,7 @@ fn substitution(state: &mut State, script: &Script<'_>, node: Node<'_>) {
 }
 
 fn process(state: &mut State, script: &Script<'_>, node: Node<'_>) {
-    let text = script.source.get(node.byte_range()).unwrap_or("");
+    let text = text(script, node);
     let inner = state.class_of(|state| script::visit_substitution(state, script, node));
     if inner > RiskClass::ReadOnly || !text.starts_with('<') {
         state.note(script.span_of(node), RiskClass::Opaque, "a command in the place of a file");
@@ -91,7 +103,7 @@ fn process(state: &mut State, script: &Script<'_>, node: Node<'_>) {
 /// Arithmetic evaluates the values of variables, and those may hold commands; constants do not. True for those.
 pub(super) fn arithmetic(state: &mut State, script: &Script<'_>, node: Node<'_>) -> bool {
     state.raise(RiskClass::Changes);
-    let text = script.source.get(node.byte_range()).unwrap_or("");
+    let text = text(script, node);
     let plain = text.replace("$#", "0").replace("$?", "0").replace("$$", "0");
     let constant = plain
         .strip_prefix('$')
@@ -116,7 +128,7 @@ fn inside(state: &mut State, script: &Script<'_>, node: Node<'_>) {
 
 /// `${…}`: the forms that only read a variable, and all others.
 fn parameter(state: &mut State, script: &Script<'_>, node: Node<'_>) {
-    let text = script.source.get(node.byte_range()).unwrap_or("");
+    let text = text(script, node);
     let inner = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')).unwrap_or("!");
     if let Some(why) = surprising(inner) {
         state.note(script.span_of(node), RiskClass::Opaque, why);

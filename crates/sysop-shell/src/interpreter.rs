@@ -1,8 +1,10 @@
 //! Shells and interpreters: where their program comes from, and what of it can be read.
 
+use super::dialect;
 use super::lexer::Word;
 use super::options;
 use super::program_call::{ProgramCall, ScriptOrigin, Stdin};
+use super::script_file::{self, Start};
 use super::state::State;
 use crate::risk::RiskClass;
 
@@ -72,20 +74,15 @@ fn named(names: &[&str], name: &str) -> bool {
     names.iter().any(|known| *known == name || *known == bare)
 }
 
-/// Whether a program is a shell or runs what it is given: never to be allowed by its name.
-pub(super) fn runs_programs(name: &str) -> bool {
-    named(SHELLS, name)
-        || INTERPRETERS.iter().any(|(names, _, _)| named(names, name))
-        || EDITORS.iter().any(|(names, _, _)| named(names, name))
-}
-
 /// Judges shells, interpreters and editors; false when the program is none of them.
 pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
     if matches!(call.arguments(), [word] if matches!(word.literal(), Some("--version" | "--help"))) {
         return false;
     }
     if named(SHELLS, name) {
+        let outer = std::mem::replace(&mut state.dialect, dialect::of_program(name));
         shell(state, call);
+        state.dialect = outer;
         return true;
     }
     if let Some((names, short, long)) = INTERPRETERS.iter().find(|(names, _, _)| named(names, name)) {
@@ -146,7 +143,9 @@ fn shell(state: &mut State, call: &ProgramCall<'_>) {
             // A script that is named runs as a program does, like `./script`; what comes from a pipe does not.
             let named =
                 file.literal().is_some_and(|name| !name.starts_with("/dev/") && !name.starts_with("/proc/"));
-            if !named {
+            if named {
+                script_file::run(state, call, file, Start::Shell);
+            } else {
                 state.note(call.span_of(file), RiskClass::Opaque, "runs the commands of a file");
             }
         }

@@ -3,132 +3,7 @@
 //! Resolves nothing: symbolic links, mounts and what a glob matches are unknown here.
 
 use super::lexer::UNKNOWN;
-
-/// Folders whose every file the machine needs to start, to be reached, or to stay what it is.
-const PROTECTED: &[(&str, &str)] = &[
-    ("/dev", "a device"),
-    ("/boot", "the boot files"),
-    ("/proc", "the kernel"),
-    ("/sys", "the kernel"),
-    ("/bin", "system programs"),
-    ("/sbin", "system programs"),
-    ("/lib", "system libraries"),
-    ("/lib32", "system libraries"),
-    ("/lib64", "system libraries"),
-    ("/usr/bin", "system programs"),
-    ("/usr/sbin", "system programs"),
-    ("/usr/lib", "system libraries"),
-    ("/usr/lib64", "system libraries"),
-    ("/usr/libexec", "system programs"),
-    ("/etc/passwd", "the account files"),
-    ("/etc/passwd-", "the account files"),
-    ("/etc/shadow", "the account files"),
-    ("/etc/shadow-", "the account files"),
-    ("/etc/group", "the account files"),
-    ("/etc/gshadow", "the account files"),
-    ("/etc/subuid", "the account files"),
-    ("/etc/subgid", "the account files"),
-    ("/etc/login.defs", "the login settings"),
-    ("/etc/shells", "the login settings"),
-    ("/etc/securetty", "the login settings"),
-    ("/etc/nologin", "the login settings"),
-    ("/etc/sudoers", "the sudo rules"),
-    ("/etc/sudoers.d", "the sudo rules"),
-    ("/etc/sudo.conf", "the sudo rules"),
-    ("/etc/doas.conf", "the sudo rules"),
-    ("/etc/polkit-1", "the privilege rules"),
-    ("/etc/ssh", "the ssh server's settings"),
-    ("/etc/pam.d", "the login settings"),
-    ("/etc/pam.conf", "the login settings"),
-    ("/etc/security", "the login settings"),
-    ("/etc/nsswitch.conf", "the login settings"),
-    ("/etc/fstab", "the mount table"),
-    ("/etc/crypttab", "the mount table"),
-    ("/etc/mdadm", "the mount table"),
-    ("/etc/lvm", "the mount table"),
-    ("/etc/crontab", "scheduled commands"),
-    ("/etc/cron.d", "scheduled commands"),
-    ("/etc/cron.hourly", "scheduled commands"),
-    ("/etc/cron.daily", "scheduled commands"),
-    ("/etc/cron.weekly", "scheduled commands"),
-    ("/etc/cron.monthly", "scheduled commands"),
-    ("/etc/anacrontab", "scheduled commands"),
-    ("/var/spool/cron", "scheduled commands"),
-    ("/etc/hosts.allow", "who may connect"),
-    ("/etc/hosts.deny", "who may connect"),
-    ("/etc/resolv.conf", "the network settings"),
-    ("/etc/network", "the network settings"),
-    ("/etc/netplan", "the network settings"),
-    ("/etc/networkmanager", "the network settings"),
-    ("/etc/systemd", "the services' settings"),
-    ("/etc/init.d", "the services' settings"),
-    ("/etc/inittab", "the services' settings"),
-    ("/etc/rc.local", "the services' settings"),
-    ("/etc/sysconfig", "the services' settings"),
-    ("/etc/iptables", "the firewall"),
-    ("/etc/nftables.conf", "the firewall"),
-    ("/etc/nftables", "the firewall"),
-    ("/etc/ufw", "the firewall"),
-    ("/etc/firewalld", "the firewall"),
-    ("/etc/fail2ban", "the firewall"),
-    ("/etc/profile", "a shell start-up file"),
-    ("/etc/profile.d", "a shell start-up file"),
-    ("/etc/bash.bashrc", "a shell start-up file"),
-    ("/etc/bashrc", "a shell start-up file"),
-    ("/etc/zsh", "a shell start-up file"),
-    ("/etc/environment", "a shell start-up file"),
-    ("/etc/ld.so.preload", "the program loader"),
-    ("/etc/ld.so.conf", "the program loader"),
-    ("/etc/ld.so.conf.d", "the program loader"),
-    ("/etc/default/grub", "the boot files"),
-    ("/etc/default/ssh", "the ssh server's settings"),
-    ("/etc/grub.d", "the boot files"),
-    ("/etc/initramfs-tools", "the boot files"),
-    ("/etc/modprobe.d", "the kernel's settings"),
-    ("/etc/modules", "the kernel's settings"),
-    ("/etc/modules-load.d", "the kernel's settings"),
-    ("/etc/sysctl.conf", "the kernel's settings"),
-    ("/etc/sysctl.d", "the kernel's settings"),
-    ("/etc/udev", "the kernel's settings"),
-    ("/etc/selinux", "the kernel's settings"),
-    ("/etc/apparmor.d", "the kernel's settings"),
-];
-
-/// Devices that anything may be written to.
-const HARMLESS_DEVICES: &[&str] =
-    &["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/zero", "/dev/full"];
-
-/// Names that are run or obeyed later, wherever they lie.
-const AUTORUN: &[(&str, &str)] = &[
-    (".ssh", "ssh keys and settings"),
-    ("authorized_keys", "ssh keys and settings"),
-    (".bashrc", "a shell start-up file"),
-    (".bash_profile", "a shell start-up file"),
-    (".bash_login", "a shell start-up file"),
-    (".bash_logout", "a shell start-up file"),
-    (".bash_aliases", "a shell start-up file"),
-    (".profile", "a shell start-up file"),
-    (".zshrc", "a shell start-up file"),
-    (".zshenv", "a shell start-up file"),
-    (".zprofile", "a shell start-up file"),
-    (".zlogin", "a shell start-up file"),
-    (".kshrc", "a shell start-up file"),
-    (".cshrc", "a shell start-up file"),
-    (".tcshrc", "a shell start-up file"),
-    (".inputrc", "a shell start-up file"),
-    (".pam_environment", "the login settings"),
-    (".gitconfig", "programs that git runs"),
-    (".git/config", "programs that git runs"),
-    (".git/hooks", "programs that git runs"),
-    (".config/git", "programs that git runs"),
-    (".config/systemd", "services that start by themselves"),
-    (".config/autostart", "programs that start by themselves"),
-    (".config/sysop", "the rules this agent works under"),
-    (".local/share/sysop", "the rules this agent works under"),
-    (".sysop.toml", "the rules this agent works under"),
-    (".jexida", "the rules this agent works under"),
-    (".config/agent-rs", "the rules this agent works under"),
-];
+use super::protected;
 
 const SPECIAL: [char; 5] = ['*', '?', '[', '{', UNKNOWN];
 
@@ -166,48 +41,14 @@ pub(super) fn resolve(folder: Option<&str>, shape: &str) -> String {
     }
 }
 
-/// What a resolved path belongs to, if it is part of the system or is obeyed later; in small letters, because
-/// some file systems do not tell capitals apart.
+/// What a resolved path belongs to, if it is part of the system or is obeyed later.
 pub(super) fn protected(resolved: &str) -> Option<&'static str> {
-    let mut path = resolved.to_lowercase();
-    if path.starts_with("..") {
-        path = format!("/{}", path.trim_start_matches("../").trim_start_matches(".."));
-    }
-    if HARMLESS_DEVICES.contains(&path.as_str()) || path.starts_with("/dev/fd/") || is_shared_memory(&path) {
-        return None;
-    }
-    let obeyed = AUTORUN.iter().find(|(name, _)| contains_component(&path, name));
-    if let Some((_, what)) = obeyed {
-        return Some(what);
-    }
-    if !path.starts_with('/') {
-        return None;
-    }
-    let literal = path.split(SPECIAL).next().unwrap_or("");
-    let cut = literal.len() < path.len();
-    let hit = PROTECTED.iter().find(|(tree, _)| {
-        within(&path, tree) || (cut && (tree.starts_with(literal) || within(literal, tree)))
-    });
-    hit.map(|(_, what)| *what)
+    protected::written(resolved, None).map(|(_, what)| what)
 }
 
 /// Whether it is a file among the devices that is one like others.
 pub(super) fn is_shared_memory(resolved: &str) -> bool {
     resolved.to_lowercase().starts_with("/dev/shm/")
-}
-
-/// Whether `path` is `tree` or below it.
-fn within(path: &str, tree: &str) -> bool {
-    path.strip_prefix(tree).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-/// Whether `name` (one or more components) is in `path` on component borders.
-fn contains_component(path: &str, name: &str) -> bool {
-    path.match_indices(name).any(|(at, _)| {
-        let before = path.get(..at).unwrap_or("");
-        let after = path.get(at + name.len()..).unwrap_or("");
-        (before.is_empty() || before.ends_with('/')) && (after.is_empty() || after.starts_with('/'))
-    })
 }
 
 /// Whether a recursive change of this resolved path could take a whole system, home or project with it.

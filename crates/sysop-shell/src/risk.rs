@@ -9,13 +9,19 @@ use serde::{Deserialize, Serialize};
 pub enum RiskClass {
     /// Known to look only.
     ReadOnly,
+    /// Looks only, but connects to another machine or resolves a name.
+    ReadsRemote,
     /// Changes something, in a way that can be read off it.
     #[default]
     Changes,
     /// Does what cannot be read off it: `eval`, a sourced file, a program given to an interpreter.
     Opaque,
+    /// Reads a secret: a private key, a password file, a token.
+    ReadsSecret,
     /// Matches a dangerous pattern, or destroys, or cannot be parsed.
     Dangerous,
+    /// May lock people out of the host: its logins, its network, its accounts.
+    Lockout,
 }
 
 /// What is known of a call's risk, to be shown with it.
@@ -40,4 +46,11 @@ pub struct Finding {
     pub class: RiskClass,
     /// Why, in a few words: `recursive delete`, `writes to a block device`.
     pub why: String,
+}
+
+impl RiskClass {
+    /// Whether no grant, rule, bound or hook covers it: a user is asked each time.
+    pub fn always_asks(self) -> bool {
+        self >= Self::ReadsSecret
+    }
 }

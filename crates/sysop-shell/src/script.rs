@@ -5,12 +5,14 @@
 
 use tree_sitter::Node;
 
+use super::dialect;
 use super::expansion;
 use super::lexer::{Extent, Lexer, Mismatch, RedirectOperator, Token, Word};
 use super::program_call::{Script, ScriptOrigin, Stdin};
 use super::simple_command::SimpleCommand;
 use super::state::State;
 use super::syntax_tree::{each_below, parse};
+use super::targets;
 use crate::risk::RiskClass;
 
 /// Most `|`, and most array openings, in one script: the grammar's recovery from errors is quadratic in them.
@@ -36,7 +38,10 @@ pub(super) fn run(state: &mut State, source: &str, origin: ScriptOrigin, input: 
         return;
     }
     match parse(source) {
-        Some(tree) if !tree.root_node().has_error() => visit(state, &script, tree.root_node(), input, None),
+        Some(tree) if !tree.root_node().has_error() => {
+            dialect::check(state, &script, tree.root_node());
+            visit(state, &script, tree.root_node(), input, None);
+        }
         Some(_) | None => state.note(whole, RiskClass::Dangerous, UNPARSED),
     }
 }
@@ -151,11 +156,11 @@ fn in_subshell(state: &mut State, inner: impl FnOnce(&mut State)) {
     state.folder = folder;
 }
 
-/// What may not run leaves it unknown where the shell is, unless it was where it started.
+/// What may not run leaves it unknown where the shell is.
 fn conditionally(state: &mut State, inner: impl FnOnce(&mut State)) {
     let before = state.folder.clone();
     inner(state);
-    if state.folder != before && before.as_deref() != Some("") {
+    if state.folder != before {
         state.folder = None;
     }
 }
@@ -250,20 +255,54 @@ fn comment(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     }
 }
 
+/// `a && b`, `a || b`. Behind a chain of `&&` it is not known how far it went; within it, all before has run.
 fn list(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: Option<usize>) {
+    let first = chain(state, script, node, input, end);
+    if state.folder != first {
+        state.folder = None;
+    }
+}
+
+/// Judges a list; returns the folder after the command that runs in any case.
+fn chain(
+    state: &mut State,
+    script: &Script<'_>,
+    node: Node<'_>,
+    input: &Stdin,
+    end: Option<usize>,
+) -> Option<String> {
     let mut cursor = node.walk();
     let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
     let statements: Vec<&Node<'_>> = children.iter().filter(|child| is_statement(child.kind())).collect();
     let operators = children.iter().filter(|child| matches!(child.kind(), "&&" | "||")).count();
-    let [left, right] = statements.as_slice() else { return note_unparsed(state, script, node) };
+    let [left, right] = statements.as_slice() else {
+        note_unparsed(state, script, node);
+        return None;
+    };
     if operators != 1 || !gaps_are_blank(script, node, &children) {
-        return note_unparsed(state, script, node);
+        note_unparsed(state, script, node);
+        return None;
     }
     if children.iter().any(|child| child.kind() == "comment") {
         state.raise(RiskClass::Changes);
     }
-    visit(state, script, **left, input, None);
-    conditionally(state, |state| visit(state, script, **right, input, end));
+    let is_and = |node: Node<'_>| {
+        let mut cursor = node.walk();
+        node.kind() == "list" && node.children(&mut cursor).any(|child| child.kind() == "&&")
+    };
+    let mut first = None;
+    if is_and(node) && is_and(**left) {
+        state.with_depth(script.span_of(**left), |state| first = chain(state, script, **left, input, None));
+    } else {
+        visit(state, script, **left, input, None);
+        first = state.folder.clone();
+    }
+    if is_and(node) {
+        visit(state, script, **right, input, end);
+    } else {
+        conditionally(state, |state| visit(state, script, **right, input, end));
+    }
+    first
 }
 
 fn pipeline(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: Option<usize>) {
@@ -327,7 +366,14 @@ fn loop_or_case(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &
                 state.note(script.span_of(child), RiskClass::Opaque, why);
             }
             "comment" => comment(state, script, child),
-            _ if child.is_named() => expansion::pattern(state, script, child),
+            _ if child.is_named() => {
+                let text = script.text(child);
+                let word = Word { shape: text.to_owned(), ..Word::default() };
+                if targets::names_secret(state, &word, false) {
+                    state.secret_name.get_or_insert(script.span_of(child));
+                }
+                expansion::pattern(state, script, child);
+            }
             _ => {}
         }
     }
@@ -483,11 +529,11 @@ fn delimiter(text: &str) -> Option<(&str, bool)> {
 }
 
 /// The expansions in a region, outermost first and in order.
-fn extents(node: Node<'_>) -> Vec<Extent> {
+fn extents(script: &Script<'_>, node: Node<'_>) -> Vec<Extent> {
     let mut found = Vec::new();
     each_below(node, &mut |below| {
         if expansion::is_expansion(below.kind()) {
-            found.push(Extent { start: below.start_byte(), end: below.end_byte() });
+            found.push(Extent { start: expansion::start(script, below), end: below.end_byte() });
             return false;
         }
         true
@@ -531,7 +577,7 @@ fn judge_read(
 
 /// Words and redirections between two bytes; both must be borders for the lexer too.
 fn read(script: &Script<'_>, start: usize, end: usize, around: Node<'_>) -> Result<SimpleCommand, Mismatch> {
-    let extents = extents(around);
+    let extents = extents(script, around);
     let mut lexer = Lexer::new(script.source, start, &extents);
     let mut simple = SimpleCommand::default();
     loop {

@@ -1,12 +1,18 @@
 //! One simple command: its assignments, its redirections, and the program with its arguments.
 
 use super::lexer::{Redirect, RedirectOperator, Word};
+use super::operands;
 use super::options;
 use super::path;
-use super::program_call::{ArgumentSource, ProgramCall, Script, Stdin};
+use super::program_call::{ProgramCall, Script, Stdin};
+use super::script_file::{self, Start};
 use super::state::State;
-use super::{builtin, danger, interpreter, read_only, wrapper};
+use super::{builtin, dialect, interpreter, programs, targets, wrapper};
+use crate::context::{Access, Dialect};
 use crate::risk::RiskClass;
+
+/// Programs that change what is known of a file, but not what is in it.
+const KEEPS_CONTENT: &[&str] = &["chmod", "chown", "chgrp", "touch", "setfacl", "chattr", "mkdir"];
 
 /// A simple command as it stands in the script.
 #[derive(Debug, Default)]
@@ -26,6 +32,11 @@ impl SimpleCommand {
         let assignments = self.words.iter().take_while(|word| word.value_at.is_some()).count();
         for word in self.words.iter().take(assignments) {
             builtin::assignment(state, script, word);
+            let value = word.text().split_once('=').map_or("", |(_, value)| value);
+            let value = Word { shape: value.to_owned(), ..word.clone() };
+            if targets::names_secret(state, &value, false) {
+                state.secret_name.get_or_insert(script.span(word.start, word.end));
+            }
         }
         let mut stdin = self.document.clone().unwrap_or_else(|| input.clone());
         for (redirect, target) in &self.redirects {
@@ -72,14 +83,17 @@ fn redirected(state: &mut State, script: &Script<'_>, redirect: &Redirect, targe
         RedirectOperator::Read => {
             if path::is_network(target.text()) {
                 state.note(span, RiskClass::Opaque, "opens a network connection");
-            } else if target.literal().is_none() || target.ansi {
-                state.raise(RiskClass::Changes);
+            } else {
+                targets::use_path(state, span, target, Access::Read);
+                if target.literal().is_none() || target.ansi {
+                    state.raise(RiskClass::Changes);
+                }
             }
             Some(Stdin::Unknown)
         }
         RedirectOperator::Duplicate if is_descriptor(target) => None,
         RedirectOperator::Write | RedirectOperator::ReadWrite | RedirectOperator::Duplicate => {
-            danger::write_target(state, target.text(), span);
+            targets::use_path(state, span, target, Access::Write);
             None
         }
         RedirectOperator::Document { .. } => {
@@ -112,6 +126,9 @@ impl ProgramCall<'_> {
             state.note(span, RiskClass::Opaque, "the program is not written out");
             return;
         };
+        if let Some(why) = dialect::evaluates(state.dialect, self.words) {
+            state.note(self.span, RiskClass::Opaque, why);
+        }
         let raw = self.script.source.get(program.start..program.end).unwrap_or(text);
         if raw == text && builtin::RESERVED.contains(&text) {
             state.note(span, RiskClass::Dangerous, "cannot be parsed");
@@ -132,63 +149,36 @@ impl ProgramCall<'_> {
             return;
         }
         if interpreter::judge(state, self, &name) || builtin::judge(state, self, &name) {
+            if dialect::of_program(&name) == Dialect::Unknown {
+                operands::check(state, self, &name);
+            }
             if self.argument_source.is_some() {
                 state.note(self.span, RiskClass::Opaque, "runs with arguments that are not written here");
             }
             return;
         }
         self.judge_program(state, &name, raw == text);
-    }
-
-    fn judge_program(&self, state: &mut State, name: &str, plain: bool) {
-        let found = state.class_of(|state| danger::check(state, self, name));
-        self.judge_argument_source(state, name);
-        let moved = state.folder.as_deref() != Some("");
-        let reads_only = plain && found == RiskClass::ReadOnly && is_system_program(self.words, name);
-        let reads_only = reads_only && read_only::is_read_only(name, self.words, moved);
-        if reads_only && self.argument_source.is_none() {
-            if name == "cd" {
-                self.change_directory(state);
-            }
-        } else if matches!(name, "cd" | "pushd" | "popd" | "chdir") {
-            state.raise(RiskClass::Changes);
-            self.change_directory(state);
-        } else if found <= RiskClass::Changes {
-            state.note(self.span, RiskClass::Changes, "not known to be read-only");
+        if text.contains('/') && !is_system_program(self.words, &name) {
+            script_file::run(state, self, program, Start::FirstLine);
+        }
+        if state.dialect == Dialect::Zsh && (text.contains('/') || text == "..") {
+            state.folder = None; // the name of a folder alone goes there
         }
     }
 
-    /// Arguments that come from elsewhere may be options, or name anything.
-    fn judge_argument_source(&self, state: &mut State, name: &str) {
-        const HARMLESS: &[&str] = &[
-            "cat",
-            "ls",
-            "wc",
-            "head",
-            "tail",
-            "stat",
-            "file",
-            "du",
-            "md5sum",
-            "sha1sum",
-            "sha256sum",
-            "grep",
-            "egrep",
-            "fgrep",
-            "basename",
-            "dirname",
-            "realpath",
-            "readlink",
-            "echo",
-        ];
-        let Some(argument_source) = self.argument_source else { return };
-        let reads_only = read_only::is_read_only(name, self.words, false);
-        let harmless = match argument_source {
-            ArgumentSource::Stdin => reads_only && HARMLESS.contains(&name),
-            ArgumentSource::FoundFiles => reads_only,
-        };
-        if !harmless {
-            state.note(self.span, RiskClass::Opaque, "runs with arguments that are not written here");
+    fn judge_program(&self, state: &mut State, name: &str, plain: bool) {
+        let trusted = plain && is_system_program(self.words, name);
+        let before = std::mem::replace(&mut state.keeps_content, KEEPS_CONTENT.contains(&name));
+        let found = state.class_of(|state| {
+            programs::judge(state, self, name, trusted);
+            operands::check(state, self, name);
+        });
+        state.keeps_content = before;
+        if matches!(name, "cd" | "pushd" | "popd" | "chdir") {
+            if found != RiskClass::ReadOnly || self.argument_source.is_some() {
+                state.raise(RiskClass::Changes);
+            }
+            self.change_directory(state);
         }
     }
 
@@ -196,11 +186,13 @@ impl ProgramCall<'_> {
         let arguments = self.arguments();
         state.folder = match options::operands_of(arguments).next() {
             None => (arguments.is_empty() && self.words.first().is_some_and(|word| word.text() == "cd"))
-                .then(|| "~".to_owned()),
+                .then(|| targets::place(state, "~")),
             Some(target) if target.glob || target.text() == "-" || target.text().starts_with('+') => None,
-            Some(target) => Some(path::resolve(state.folder.as_deref(), target.text()))
-                .filter(|folder| !folder.starts_with(super::lexer::UNKNOWN)),
-        };
+            Some(target) => Some(targets::place(state, target.text())),
+        }
+        .filter(|folder| {
+            !folder.starts_with(super::lexer::UNKNOWN) && (options::operands_of(arguments).count() <= 1)
+        });
     }
 }
 

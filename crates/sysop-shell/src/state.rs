@@ -1,7 +1,10 @@
 //! What the analysis gathers as it goes, and the bounds it keeps to. Knows nothing of shell grammar.
 
+use std::rc::Rc;
+
 use super::lexer::Word;
 use super::{Analysis, Invocation};
+use crate::context::{Access, Dialect, Resolution, Survey, Target};
 use crate::risk::{Finding, Risk, RiskClass};
 
 /// Most findings kept; the class still counts those beyond.
@@ -14,6 +17,8 @@ const WORDS_MAX: usize = 65_536;
 const SCRIPT_BYTES_MAX: usize = 4 * super::COMMAND_BYTES_MAX;
 /// Deepest nesting of grammar nodes, wrappers and quoted scripts together.
 const DEPTH_MAX: usize = 160;
+/// Most paths recorded; a host that resolves them sees no more, and those beyond are judged as not resolved.
+const TARGETS_MAX: usize = 256;
 
 /// Bytes from and past, in the command as it was given.
 pub(super) type Span = (usize, usize);
@@ -29,12 +34,33 @@ pub(super) struct State {
     script_bytes: usize,
     exhausted: bool,
     depth: usize,
-    /// Where relative paths start: empty for the folder it begins in, none once unknown.
+    targets: Vec<Target>,
+    /// Those of them whose content the command changes.
+    written: Vec<Target>,
+    /// Set while a program is judged that changes no content, as `chmod` does not.
+    pub(super) keeps_content: bool,
+    /// Where a secret is named by what does not read it.
+    pub(super) secret_name: Option<Span>,
+    /// A program reads files whose names are not in its arguments as written.
+    pub(super) reads_names: bool,
+    /// The root of the workspace, if nothing that is protected or secret lies around it.
+    pub(super) ordinary_root: Option<String>,
+    /// What the host told.
+    pub(super) survey: Rc<Survey>,
+    /// The language of the script that is read now.
+    pub(super) dialect: Dialect,
+    /// Where the command begins.
+    start_folder: Option<String>,
+    /// Where relative paths start, absolute; `None` where it is not known. Empty for a start that only the machine
+    /// knows which judges the command again.
     pub(super) folder: Option<String>,
 }
 
-impl Default for State {
-    fn default() -> Self {
+impl State {
+    /// Nothing found yet, in the circumstances of a survey.
+    pub(super) fn new(survey: Rc<Survey>) -> Self {
+        let unnamed = (survey.resolution == Resolution::Elsewhere).then(String::new);
+        let start_folder = survey.context.folder.clone().or(unnamed);
         Self {
             class: RiskClass::ReadOnly,
             findings: Vec::new(),
@@ -44,12 +70,49 @@ impl Default for State {
             script_bytes: 0,
             exhausted: false,
             depth: 0,
-            folder: Some(String::new()),
+            targets: Vec::new(),
+            written: Vec::new(),
+            keeps_content: false,
+            secret_name: None,
+            reads_names: false,
+            ordinary_root: None,
+            dialect: survey.context.dialect,
+            folder: start_folder.clone(),
+            start_folder,
+            survey,
         }
     }
-}
 
-impl State {
+    /// Whether the shell may have left the folder that the command began in.
+    pub(super) fn has_moved(&self) -> bool {
+        self.folder != self.start_folder
+    }
+
+    /// Records a path that the command uses; false when there are too many.
+    pub(super) fn add_target(&mut self, target: Target) -> bool {
+        if target.access == Access::Write && !self.keeps_content && self.written.len() < TARGETS_MAX {
+            self.written.push(target.clone());
+        }
+        if self.targets.contains(&target) {
+            return true;
+        }
+        let fits = self.targets.len() < TARGETS_MAX;
+        if fits {
+            self.targets.push(target);
+        }
+        fits
+    }
+
+    /// Paths whose content the command changes, so far.
+    pub(super) fn written(&self) -> &[Target] {
+        &self.written
+    }
+
+    /// Paths recorded so far.
+    pub(super) fn targets(&self) -> &[Target] {
+        &self.targets
+    }
+
     /// Records a finding and raises the class to it.
     pub(super) fn note(&mut self, span: Span, class: RiskClass, why: &str) {
         self.raise(class);
@@ -59,8 +122,10 @@ impl State {
         }
         if self.findings.len() < FINDINGS_MAX {
             self.findings.push(finding);
-        } else if let Some(milder) = self.findings.iter_mut().find(|kept| kept.class < class) {
-            *milder = finding;
+        } else if let Some(mildest) = self.findings.iter_mut().min_by_key(|kept| kept.class)
+            && mildest.class < class
+        {
+            *mildest = finding;
         }
     }
 
@@ -87,14 +152,19 @@ impl State {
             exhausted: self.exhausted,
             depth: self.depth,
             folder: self.folder.clone(),
-            ..Self::default()
+            dialect: self.dialect,
+            ordinary_root: self.ordinary_root.clone(),
+            ..Self::new(Rc::clone(&self.survey))
         };
         inner(&mut aside);
-        let Self { steps, words, script_bytes, exhausted, findings, invocations, .. } = aside;
+        let Self { steps, words, script_bytes, exhausted, findings, invocations, targets, .. } = aside;
         (self.steps, self.words, self.script_bytes, self.exhausted) = (steps, words, script_bytes, exhausted);
         self.invocations.extend(invocations);
+        for target in targets {
+            self.add_target(target);
+        }
         for finding in
-            findings.into_iter().filter(|found| found.class == RiskClass::Dangerous && counts(found))
+            findings.into_iter().filter(|found| found.class >= RiskClass::Dangerous && counts(found))
         {
             self.note((finding.start, finding.end), finding.class, &finding.why);
         }
@@ -143,7 +213,14 @@ impl State {
     }
 
     pub(super) fn into_analysis(mut self) -> Analysis {
+        if let Some(span) = self.secret_name.filter(|_| self.reads_names) {
+            self.note(span, RiskClass::ReadsSecret, "names a secret for a program that reads it");
+        }
         self.findings.sort_by_key(|finding| (finding.start, finding.end, std::cmp::Reverse(finding.class)));
-        Analysis { risk: Risk { class: self.class, findings: self.findings }, invocations: self.invocations }
+        Analysis {
+            risk: Risk { class: self.class, findings: self.findings },
+            invocations: self.invocations,
+            targets: self.targets,
+        }
     }
 }

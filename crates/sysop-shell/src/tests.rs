@@ -2,17 +2,32 @@
 
 mod bounds;
 mod corpora;
+mod dialects;
 mod forms;
 mod grants;
 mod properties;
+mod targets;
 
-use super::analyze;
+use super::{CommandContext, Dialect, Survey, analyze};
 use crate::risk::RiskClass;
 
 /// The class of a command, and a text that says why.
-fn class_of(command: &str) -> (RiskClass, String) {
-    let analysis = analyze(command);
+pub(crate) fn class_of(command: &str) -> (RiskClass, String) {
+    let analysis = analyze(command, &bash());
     let why =
         analysis.risk.findings.iter().map(|finding| finding.why.as_str()).collect::<Vec<_>>().join("; ");
     (analysis.risk.class, why)
+}
+
+/// A survey of bash on this machine, in a workspace of an ordinary user.
+fn bash() -> Survey {
+    Survey::elsewhere(CommandContext {
+        dialect: Dialect::Bash,
+        folder: Some("/home/ada/work".to_owned()),
+        root: Some("/home/ada/work".to_owned()),
+        home: Some("/home/ada".to_owned()),
+        user: Some("ada".to_owned()),
+        uid: Some(1000),
+        host: None,
+    })
 }

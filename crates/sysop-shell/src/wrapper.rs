@@ -2,10 +2,10 @@
 
 use super::lexer::Word;
 use super::options::{self, StopPoint};
-use super::path;
 use super::program_call::{ArgumentSource, ProgramCall, Stdin};
 use super::state::State;
-use super::{builtin, danger};
+use super::{builtin, targets};
+use crate::context::{Access, Dialect};
 use crate::risk::RiskClass;
 
 /// Most places at which the inner command is looked for, when a wrapper's options are not understood.
@@ -196,11 +196,6 @@ const WRAPPERS: &[Wrapper] = &[
 /// Wrappers that take their command as text for a shell.
 const TEXT: &[&str] = &["su", "runuser", "script", "sg", "watch", "parallel", "sem"];
 
-pub(super) fn is_wrapper(name: &str) -> bool {
-    WRAPPERS.iter().any(|wrapper| wrapper.names.contains(&name))
-        || matches!(name, "ssh" | "find" | "fd" | "fdfind")
-}
-
 /// Judges a wrapper and what it runs; false when the program is none.
 pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
     if let "command" | "env" = name
@@ -215,7 +210,7 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
     } else {
         state.note(call.span_of_program(), floor, why)
     }
-    if TEXT.contains(&name) && text_command(state, call, name) {
+    if TEXT.contains(&name) && in_other_shell(state, |state| text_command(state, call, name)) {
         return true;
     }
     let arguments = call.arguments();
@@ -229,6 +224,14 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
         Some(_) | None => guess(state, call),
     }
     true
+}
+
+/// A shell that is not named here: `sh`, or the user's own. Only what every shell reads alike is not opaque.
+fn in_other_shell<T>(state: &mut State, inner: impl FnOnce(&mut State) -> T) -> T {
+    let outer = std::mem::replace(&mut state.dialect, Dialect::Sh);
+    let result = inner(state);
+    state.dialect = outer;
+    result
 }
 
 /// `command -v ls` and a bare `env` start nothing.
@@ -276,7 +279,8 @@ fn inner(
         && wrapper.names.contains(&"flock")
         && is_command_option(option.text())
     {
-        return call.run_joined(state, std::slice::from_ref(text), Stdin::Inherited);
+        let text = std::slice::from_ref(text);
+        return in_other_shell(state, |state| call.run_joined(state, text, Stdin::Inherited));
     }
     call.judge_inner(state, rest, argument_source);
 }
@@ -317,10 +321,7 @@ fn own_options(state: &mut State, call: &ProgramCall<'_>, name: &str, parsed: &o
             }
             if ["e", "edit"].iter().any(|option| parsed.has(option)) {
                 for word in &parsed.operands {
-                    let target = path::resolve(state.folder.as_deref(), word.text());
-                    if let Some(what) = path::protected(&target) {
-                        state.note(call.span_of(word), RiskClass::Dangerous, &format!("edits {what}"));
-                    }
+                    targets::use_path(state, call.span_of(word), word, Access::Write);
                 }
             }
         }
@@ -335,7 +336,8 @@ fn own_options(state: &mut State, call: &ProgramCall<'_>, name: &str, parsed: &o
         }
         "time" | "strace" | "ltrace" => {
             if let Some(target) = parsed.value(&["o", "output"]) {
-                danger::write_target(state, target, span);
+                let word = Word { shape: target.to_owned(), ..Word::default() };
+                targets::use_path(state, span, &word, Access::Write);
             }
         }
         "systemd-run" if parsed.has("p") || parsed.has("property") => {

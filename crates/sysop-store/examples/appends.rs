@@ -80,6 +80,7 @@ fn spec() -> SessionSpec {
         approve: ApprovalMode::Auto,
         dangerous_patterns: Vec::new(),
         deny: Vec::new(),
+        policy: Default::default(),
         max_iterations: 50,
         max_history_messages: 100,
         max_output_tokens: None,

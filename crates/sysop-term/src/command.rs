@@ -20,7 +20,8 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("/new", "", "begins another session"),
     ("/resume", "[ID]", "goes on after a pause; or opens an earlier session, or lists them"),
     ("/model", "[PROVIDER/NAME]", "shows or changes the model"),
-    ("/approve", "[ask|auto|never]", "shows or changes what runs without asking"),
+    ("/approve", "[each|ask|auto|never]", "shows or changes what runs without asking"),
+    ("/plan", "", "runs the next step that was proposed while nothing could change"),
     ("/mode", "[agent|chat]", "shows or changes whether the model has tools"),
     ("/host", "[DEST]", "shows where commands run; or begins a session on another host"),
     ("/routines", "", "lists the routines of the config file"),
@@ -64,6 +65,8 @@ pub enum InputLine {
     Model(Option<String>),
     /// `/approve`.
     Approve(Option<ApprovalMode>),
+    /// `/plan`.
+    Plan,
     /// `/mode`.
     Mode(Option<Mode>),
     /// `/host`.
@@ -121,6 +124,7 @@ fn command(word: &str, rest: &str) -> InputLine {
         "/resume" | "/continue" => InputLine::Resume(argument),
         "/model" => InputLine::Model(argument),
         "/approve" => approve(rest),
+        "/plan" => InputLine::Plan,
         "/mode" => mode(rest),
         "/host" => InputLine::Host(argument),
         "/routines" => InputLine::Routines,
@@ -150,12 +154,12 @@ fn shell(command: &str, usage: &str) -> InputLine {
 }
 
 fn approve(rest: &str) -> InputLine {
-    match rest {
-        "" => InputLine::Approve(None),
-        "ask" => InputLine::Approve(Some(ApprovalMode::Ask)),
-        "auto" => InputLine::Approve(Some(ApprovalMode::Auto)),
-        "never" => InputLine::Approve(Some(ApprovalMode::Never)),
-        other => InputLine::Wrong(format!("`{other}` is no approval mode; there are ask, auto and never")),
+    match (rest, ApprovalMode::from_name(rest)) {
+        ("", _) => InputLine::Approve(None),
+        (_, Some(mode)) => InputLine::Approve(Some(mode)),
+        (other, None) => {
+            InputLine::Wrong(format!("`{other}` is no approval mode; there are each, ask, auto and never"))
+        }
     }
 }
 
@@ -245,12 +249,8 @@ pub fn completions(line: &str, known: &CompletionNames) -> Vec<(String, String)>
             from(known.to_vec(), begun)
         }
         ["/approve", begun] => {
-            let modes = [
-                ("ask", "every change is asked about"),
-                ("auto", "what is dangerous asks"),
-                ("never", "nothing is changed"),
-            ];
-            let known = modes.map(|(name, what)| (name.to_owned(), what.to_owned()));
+            let known =
+                ApprovalMode::ALL.map(|mode| (mode.as_str().to_owned(), mode.description().to_owned()));
             from(known.to_vec(), begun)
         }
         _ => Vec::new(),
@@ -312,7 +312,7 @@ mod tests {
             "/resume 42" -> Resume(Some("42"))
             "/model ollama/phi3" -> Model(Some("ollama/phi3"))
             "/approve auto" -> Approve(Some(Auto))
-            "/approve maybe" -> Wrong("`maybe` is no approval mode; there are ask, auto and never")
+            "/approve maybe" -> Wrong("`maybe` is no approval mode; there are each, ask, auto and never")
             "/mode chat" -> Mode(Some(Chat))
             "/mode" -> Mode(None)
             "/mode silent" -> Wrong("`silent` is no mode; there are agent and chat")
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(names("/r"), ["/resume", "/routines", "/run", "/retry"]);
         assert_eq!(names("/run u"), ["update"]);
         assert_eq!(names("/host w"), ["web1", "web2"]);
-        assert_eq!(names("/approve "), ["ask", "auto", "never"]);
+        assert_eq!(names("/approve "), ["each", "ask", "auto", "never"]);
         assert_eq!(names("/mode c"), ["chat"]);
         assert_eq!(names("say /r"), Vec::<String>::new());
         assert_eq!(names("/help x"), Vec::<String>::new());

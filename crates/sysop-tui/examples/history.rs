@@ -17,7 +17,7 @@ use sysop_core::event::{Decision, Delta, Event, Logged, Origin, StopReason, Upda
 use sysop_core::id::{CallId, Seq, StepId, Timestamp, TurnId};
 use sysop_core::message::{Arguments, Reply, ToolCall, Usage};
 use sysop_core::outcome::{HostOutcome, Outcome, Status};
-use sysop_core::policy::{Grant, Policy};
+use sysop_core::policy::{CommandContext, Grant, Policy, Survey};
 use sysop_core::transcript::Transcript;
 use sysop_term::{Theme, ThemeName};
 use sysop_tui::view::{HistoryView, Scroll};
@@ -233,10 +233,11 @@ fn everything(face: &mut Frontend) {
         call: asked.clone(),
         command: command.to_owned(),
         reason: "Find the ports".to_owned(),
-        risk: Policy::new(&[], &[]).risk(command),
+        risk: Policy::new(&[], &[]).risk(command, &Survey::elsewhere(CommandContext::bash())),
         covers: Grant::Exact { command: command.to_owned() },
         preview: Vec::new(),
         guarded: None,
+        scope: None,
     });
     let decision = Decision::Allow { command: None };
     face.log(Event::Decided { call: CallId::new("a"), decision, by: "tui".to_owned() });

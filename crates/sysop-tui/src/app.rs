@@ -25,7 +25,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use sysop_core::event::{ConfigChange, Delta, Event, Input, Logged, StopReason, Update};
 use sysop_core::id::{CallId, Seq, SessionId};
-use sysop_core::policy::{Policy, Risk, RiskClass};
+use sysop_core::policy::{CommandContext, Policy, Risk, Survey};
 use sysop_core::question::{Question, QuestionId};
 use sysop_core::spec::SessionSpec;
 use sysop_core::transcript::{
@@ -433,14 +433,14 @@ impl App {
         let review = self.review.as_ref()?;
         if review.is_edited() {
             let policy = self.policy.get_or_init(|| Policy::new(&self.rules.0, &self.rules.1));
-            return Some(policy.risk(&review.command()));
+            return Some(policy.risk(&review.command(), &Survey::elsewhere(CommandContext::bash())));
         }
         Some(self.transcript.plan(review.call())?.risk.clone())
     }
 
     /// Whether the command in review is dangerous as it would run now.
     pub fn is_dangerous(&self) -> bool {
-        self.risk().is_some_and(|risk| risk.class == RiskClass::Dangerous)
+        self.risk().is_some_and(|risk| risk.class.always_asks())
     }
 
     /// Takes in what happened.
@@ -471,7 +471,7 @@ impl App {
                 self.rules = (spec.dangerous_patterns.clone(), spec.deny.clone());
                 self.policy = OnceCell::new();
             }
-            Event::Configured { change: ConfigChange::Rules { dangerous, deny } } => {
+            Event::Configured { change: ConfigChange::Rules { dangerous, deny, .. } } => {
                 self.rules.0.extend(dangerous.iter().cloned());
                 self.rules.1.extend(deny.iter().cloned());
                 self.policy = OnceCell::new();

@@ -264,7 +264,7 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
         return vec!["Enter unfolds", "o whole", "Esc back", "↑↓ others"];
     }
     if let Some(review) = app.review() {
-        return match review.mode() {
+        let mut hints = match review.mode() {
             ReviewMode::Deciding if !review.is_read() => vec!["Enter more", "r reject", "Esc cancel"],
             ReviewMode::Deciding if review.is_editable() => {
                 vec!["Enter run", "r reject", "i edit", "a session", "Esc cancel", "e editor"]
@@ -276,6 +276,8 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
             ReviewMode::Editing => vec!["Enter run", "Esc done", "Alt+Enter new line", "Alt+u undo"],
             ReviewMode::Rejecting => vec!["Enter reject", "Esc back"],
         };
+        hints.retain(|hint| *hint != "a session" || review.has_session_grant());
+        return hints;
     }
     if !app.history.follows() {
         return vec!["End follows"];

@@ -432,6 +432,7 @@ impl ClientMessage {
             }
             Input::Configure { change: ConfigChange::Rules { .. } | ConfigChange::ClientTools(_) }
             | Input::Reply { .. }
+            | Input::Surveyed { .. }
             | Input::Outcome { .. }
             | Input::Timer { .. }
             | Input::TerminalInput { .. }

@@ -18,7 +18,7 @@ use sysop_core::event::{CancelFollowUp, ConfigChange, Delta, Event, Logged, Orig
 use sysop_core::id::{Seq, StepId, Timestamp};
 use sysop_core::message::{ModelFailure, Reply, ToolCall};
 use sysop_core::outcome::Outcome;
-use sysop_core::policy::Risk;
+use sysop_core::policy::{PolicyOptions, Risk};
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ClientTools, ToolSpec};
 
@@ -191,6 +191,7 @@ fn session_opened(created: ServerMessage) -> Option<Event> {
         approve,
         dangerous_patterns: Vec::new(),
         deny: Vec::new(),
+        policy: PolicyOptions::default(),
         max_iterations,
         max_history_messages: 0,
         max_output_tokens: None,
@@ -204,7 +205,12 @@ fn session_opened(created: ServerMessage) -> Option<Event> {
 
 fn change(configured: ServerMessage) -> Option<ConfigChange> {
     let ServerMessage::Configured { model, approve, mode, lent, rules, .. } = configured else { return None };
-    let rules = rules.then(|| ConfigChange::Rules { dangerous: Vec::new(), deny: Vec::new() });
+    let rules = rules.then(|| ConfigChange::Rules {
+        dangerous: Vec::new(),
+        deny: Vec::new(),
+        options: None,
+        rules: Vec::new(),
+    });
     let lent = lent.map(|ClientToolSet { tools, root }| {
         ConfigChange::ClientTools(ClientTools { tools: tools.into_iter().map(tool).collect(), root })
     });
@@ -241,7 +247,7 @@ fn call_event(message: ServerMessage) -> Option<Event> {
         } => {
             let call = call_of(tool_call_id, name, arguments);
             let risk = Risk { class: risk, findings };
-            Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded }
+            Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded, scope: None }
         }
         ServerMessage::ApprovalClosed { tool_call_id, decision, by, command, reason, .. } => {
             Event::Decided { call: tool_call_id, decision: decision.into_decision(command, reason), by }

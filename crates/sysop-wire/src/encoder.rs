@@ -385,7 +385,7 @@ fn pause_reason(stop: StopReason, before: &State) -> Option<PauseReason> {
 }
 
 fn approval_request(session_id: SessionId, position: LogPosition, event: &Event) -> Option<ServerMessage> {
-    let Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded } = event else {
+    let Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded, .. } = event else {
         return None;
     };
     Some(ServerMessage::ApprovalRequest {

@@ -128,6 +128,7 @@ impl Services {
             approve: settings.approve(&place.host),
             dangerous_patterns: settings.dangerous_patterns.clone(),
             deny: settings.deny.clone(),
+            policy: settings.policy_options(&place.host),
             max_iterations: settings.limits.iterations,
             max_history_messages: settings.limits.history_messages,
             max_output_tokens: settings.limits.output_tokens,
@@ -182,17 +183,19 @@ impl Services {
                 .send(Input::Configure { change: ConfigChange::Model(self.model.clone()) })
                 .map_err(failure)?;
         }
-        for change in [ConfigChange::Approve(self.settings.approve(&place.host)), self.rules()] {
+        for change in [ConfigChange::Approve(self.settings.approve(&place.host)), self.rules(&place.host)] {
             handle.send(Input::Configure { change }).map_err(failure)?;
         }
         Ok(opened(handle, last, spec))
     }
 
     /// The rules of today's config.
-    fn rules(&self) -> ConfigChange {
+    fn rules(&self, host: &HostChoice) -> ConfigChange {
         ConfigChange::Rules {
             dangerous: self.settings.dangerous_patterns.clone(),
             deny: self.settings.deny.clone(),
+            options: Some(self.settings.policy_options(host)),
+            rules: Vec::new(),
         }
     }
 

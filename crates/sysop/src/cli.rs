@@ -9,9 +9,10 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use secrecy::SecretString;
+use sysop_core::policy::Dialect;
 
 use crate::config::nearest_word;
-use crate::global_flags::GlobalFlags;
+use crate::global_flags::{Approve, GlobalFlags};
 use crate::serve_options::ServeOptions;
 use crate::sessions::ExportFormat;
 
@@ -65,7 +66,7 @@ Exit codes:
   0    done; the model was told of each command that failed, or of which nobody knows how it ended
   1    the task failed: a model error, the iteration limit, a routine's command
   2    bad usage or config
-  3    an approval was needed and nobody could give it; nothing ran
+  3    an approval was needed and nobody could give it; nothing that needed one ran
   4    stopped by someone else
   130  Ctrl-C
 
@@ -101,7 +102,7 @@ pub(crate) enum Command {
         after_help = "Examples:\n  sysop exec \"what is my current directory?\"\n  sysop exec --approve auto \
                             --json \"run the tests\"\n  git diff | sysop exec -\n\nWithout --approve, the first thing \
                             that needs an approval is asked about on a terminal; elsewhere it ends sysop with 3, and \
-                            nothing has run."
+                            it has not run."
     )]
     Exec(ExecArguments),
     /// Run a routine of the config file
@@ -164,6 +165,13 @@ pub(crate) enum Command {
                             with 1."
     )]
     Doctor,
+    /// See what would become of a command, without running it
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  sysop policy check 'git push --force'\n  sysop policy check \
+                            --mode auto --json 'make test'\n  sysop policy check --host web1 'systemctl restart nginx'"
+    )]
+    Policy(PolicyCommand),
     /// Show the config
     #[command(subcommand, after_help = "Examples:\n  sysop config show\n  $EDITOR \"$(sysop config path)\"")]
     Config(ConfigCommand),
@@ -434,6 +442,68 @@ pub(crate) enum ConfigCommand {
     Show,
 }
 
+/// `sysop policy`.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Judge a command: does it run, ask or is it denied, and why
+    #[command(
+        after_help = "Examples:\n  sysop policy check 'rm -rf build'\n  sysop policy check --mode never 'df -h'\n  \
+                            sysop policy check --dialect fish 'echo hi'\n  sysop policy check --host web1 --json \
+                            'journalctl -u nginx'\n\nNothing runs. The settings of the folder count: config, rules and \
+                            dangerous patterns. With --host, paths are judged as they are written: the host is asked when \
+                            the command runs. Grants of a session do not count. Ends with 0 whatever the verdict."
+    )]
+    Check(PolicyCheckArguments),
+}
+
+/// `sysop policy check`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PolicyCheckArguments {
+    /// The command line, as one word
+    #[arg(value_name = "COMMAND", allow_hyphen_values = true)]
+    pub(crate) command: String,
+    /// Judge it in this approval mode [default: that of the config]
+    #[arg(long, value_name = "HOW")]
+    pub(crate) mode: Option<Approve>,
+    /// The shell that would read it [default: bash]
+    #[arg(long, value_name = "SHELL")]
+    pub(crate) dialect: Option<ShellDialect>,
+    /// The folder that it would run in [default: the root]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cwd: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `sysop policy check --dialect`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ShellDialect {
+    /// bash
+    #[default]
+    Bash,
+    /// A POSIX shell: dash, busybox, ksh
+    Sh,
+    /// zsh
+    Zsh,
+    /// fish
+    Fish,
+    /// csh or tcsh
+    Csh,
+}
+
+impl From<ShellDialect> for Dialect {
+    fn from(dialect: ShellDialect) -> Self {
+        match dialect {
+            ShellDialect::Bash => Self::Bash,
+            ShellDialect::Sh => Self::Sh,
+            ShellDialect::Zsh => Self::Zsh,
+            ShellDialect::Fish => Self::Fish,
+            ShellDialect::Csh => Self::Csh,
+        }
+    }
+}
+
 /// Reads a command line, the program's name first.
 ///
 /// # Errors
@@ -468,6 +538,7 @@ const COMMANDS: &[&str] = &[
     "audit",
     "mock-llm",
     "doctor",
+    "policy",
     "config",
     "completions",
     "man",

@@ -82,6 +82,9 @@ async fn headless(settings: Settings, model: ModelRef, task: ExecTask, json: boo
     let asks = io::stdin().is_terminal() && io::stderr().is_terminal();
     let draws = !json && io::stdout().is_terminal();
     let stops = exec::signals().context("cannot listen for signals")?;
+    if settings.resume.is_none() {
+        crate::known_host::check(&settings).await?; // a session that goes on has a host of its own
+    }
     let services = Services::new(settings, model)?;
     let opened = services.open().await?;
     let form = if json { ExecFormat::Json } else { ExecFormat::Human };

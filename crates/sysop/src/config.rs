@@ -8,6 +8,7 @@ mod file;
 mod keys;
 mod private_files;
 mod routine;
+mod rules;
 mod show;
 mod trust;
 mod ui_state;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use file::Flavor;
+use sysop_core::policy::{Rule, RuleAction};
 
 pub(crate) use environment::{Environment, secret_variables};
 pub(crate) use keys::{APPROVE, DEMO, KeyPath, PROVIDERS, nearest_word, unknown_provider};
@@ -30,6 +32,33 @@ pub(crate) use value::{ConfigValue, without_credentials};
 
 /// The name of a workspace's config file, at its root.
 pub(crate) const WORKSPACE_FILE: &str = ".sysop.toml";
+
+/// The file of the rules that were written by answering `always`, beside the user's config file.
+pub(crate) fn rules_file(own: &Path) -> PathBuf {
+    own.with_file_name("rules.toml")
+}
+
+/// Adds a rule to that file and gives its place, as `FILE:LINE`.
+///
+/// # Errors
+/// One sentence if the file cannot be written.
+pub(crate) fn append_rule(own: &Path, rule: &Rule) -> Result<String, String> {
+    let path = rules_file(own);
+    let failed = |error: &dyn fmt::Display| {
+        format!("no rule was written: {}: {error}; the command runs once", display_path(&path))
+    };
+    let mut text = file::read(&path).map_err(|error| failed(&error))?.unwrap_or_default();
+    if !text.is_empty() {
+        text.push_str(if text.ends_with('\n') { "\n" } else { "\n\n" });
+    }
+    let line = text.lines().count() + 1;
+    text.push_str(&rule.to_toml());
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
+    }
+    private_files::replace_private_file(&path, text.as_bytes()).map_err(|error| failed(&error))?;
+    Ok(format!("{}:{line}", display_path(&path)))
+}
 
 const DEFAULTS: &str = include_str!("config/default.toml");
 
@@ -122,6 +151,8 @@ pub(crate) struct ConfigLayer {
     pub(crate) entries: Vec<(KeyPath, ConfigEntry)>,
     /// What does not.
     pub(crate) warnings: Vec<ConfigWarning>,
+    /// The rules on commands.
+    pub(crate) rules: Vec<Rule>,
 }
 
 impl ConfigLayer {
@@ -133,6 +164,15 @@ impl ConfigLayer {
                     .push(ConfigWarning { origin, message: "there is more that does not fit".to_owned() });
             }
             _ => {}
+        }
+    }
+
+    /// A file of a program that asked about every command means that.
+    fn ask_about_each(&mut self, path: &Path) {
+        let approve = KeyPath::dotted("approve");
+        if !self.entries.iter().any(|(key, _)| *key == approve) {
+            let origin = ConfigOrigin::File { path: path.into(), line: 1 };
+            self.entries.push((approve, ConfigEntry::new(ConfigValue::Text("each".to_owned()), origin)));
         }
     }
 
@@ -209,6 +249,8 @@ pub(crate) struct ConfigSources<'a> {
 pub(crate) struct Config {
     /// The values.
     pub(crate) entries: BTreeMap<KeyPath, ConfigEntry>,
+    /// The rules on commands, in the order of the layers.
+    pub(crate) rules: Vec<Rule>,
     /// What was not taken as it stands.
     pub(crate) warnings: Vec<ConfigWarning>,
     /// The files that were read, in the order of the layers.
@@ -232,6 +274,7 @@ impl Config {
         }
         config.merge(ui_state::layer(&sources.folders.data));
         config.load_own(&sources)?;
+        config.load_rules()?;
         config.load_workspace(&sources)?;
         config.merge(environment::layer(sources.environment));
         config.merge(sources.flags);
@@ -256,7 +299,10 @@ impl Config {
         };
         for (path, flavor) in candidates {
             if let Some(text) = file::read(&path)? {
-                let layer = file::parse(&path, &text, flavor)?;
+                let mut layer = file::parse(&path, &text, flavor)?;
+                if path != own && sources.explicit.is_none() {
+                    layer.ask_about_each(&path);
+                }
                 self.warn_of_open_secret(&path, &layer);
                 self.merge(layer);
                 self.own_file.clone_from(&path);
@@ -268,6 +314,20 @@ impl Config {
             return Err(ConfigError::Missing(path.to_owned()));
         }
         self.own_file = own;
+        Ok(())
+    }
+
+    /// The rules that were written by answering `always`, in a file of their own beside the user's.
+    fn load_rules(&mut self) -> Result<(), ConfigError> {
+        let path = rules_file(&self.own_file);
+        let Some(text) = file::read(&path)? else { return Ok(()) };
+        let mut layer = file::parse(&path, &text, Flavor::Own)?;
+        for (key, entry) in std::mem::take(&mut layer.entries) {
+            let message = format!("`{key}` is left out: this file holds rules only");
+            layer.warn(entry.origin().clone(), message);
+        }
+        self.merge(layer);
+        self.files.push(path);
         Ok(())
     }
 
@@ -322,6 +382,7 @@ impl Config {
     fn merge(&mut self, mut layer: ConfigLayer) {
         self.take_warnings(&mut layer);
         self.entries.extend(layer.entries);
+        self.rules.append(&mut layer.rules);
     }
 
     /// Takes of an untrusted layer only what makes things stricter; gives the rest, as TOML.
@@ -337,11 +398,26 @@ impl Config {
                 layer.warn(entry.origin().clone(), message);
             }
         }
+        for rule in std::mem::take(&mut layer.rules) {
+            if rule.action == RuleAction::Allow {
+                left_out.push(rule.to_toml());
+                let message = format!(
+                    "{}: this rule is left out: a workspace that is not trusted may only ask or deny",
+                    rule.origin
+                );
+                self.warnings.push(ConfigWarning { origin: ConfigOrigin::Default, message });
+            } else {
+                self.rules.push(rule);
+            }
+        }
         self.take_warnings(&mut layer);
         left_out
     }
 
     fn tighten_one(&mut self, rule: keys::WorkspaceRule, path: &KeyPath, entry: &ConfigEntry) -> bool {
+        if keys::is_approve(path) && self.combine_never(entry) {
+            return true;
+        }
         let present = self.entries.get_mut(path);
         let stricter = match (rule, present, &entry.value) {
             (keys::WorkspaceRule::Stricter, Some(present), ConfigValue::Text(new)) => {
@@ -351,6 +427,7 @@ impl Config {
             (keys::WorkspaceRule::Lower, Some(present), ConfigValue::Integer(new)) => {
                 matches!(&present.value, ConfigValue::Integer(old) if new <= old)
             }
+            (keys::WorkspaceRule::Only(strict), _, ConfigValue::Switch(new)) => *new == strict,
             (keys::WorkspaceRule::Lower | keys::WorkspaceRule::Adds, None, _) => true,
             (
                 keys::WorkspaceRule::Adds,
@@ -367,6 +444,7 @@ impl Config {
             (
                 keys::WorkspaceRule::Ignored
                 | keys::WorkspaceRule::Stricter
+                | keys::WorkspaceRule::Only(_)
                 | keys::WorkspaceRule::Lower
                 | keys::WorkspaceRule::Adds,
                 _,
@@ -377,6 +455,26 @@ impl Config {
             self.entries.insert(path.clone(), entry.clone());
         }
         stricter
+    }
+
+    /// Where `each` and `never` meet, both hold: changes are denied, and what only reads asks.
+    fn combine_never(&mut self, entry: &ConfigEntry) -> bool {
+        let word = |value: &ConfigValue| {
+            if let ConfigValue::Text(text) = value { text.clone() } else { String::new() }
+        };
+        let approve = KeyPath::dotted("approve");
+        let Some(present) = self.entries.get(&approve) else { return false };
+        let (old, new) = (word(&present.value), word(&entry.value));
+        if !matches!((old.as_str(), new.as_str()), ("each", "never") | ("never", "each")) {
+            return false;
+        }
+        let origin = entry.origin().clone();
+        if new == "never" {
+            self.entries.insert(approve, entry.clone());
+        }
+        self.entries
+            .insert(KeyPath::dotted("never_asks"), ConfigEntry::new(ConfigValue::Switch(true), origin));
+        true
     }
 
     fn take_warnings(&mut self, layer: &mut ConfigLayer) {
@@ -390,7 +488,7 @@ impl Config {
 
 /// What a key counts as while its value is unusable, where leaving it out could loosen things.
 fn fallback_value(path: &KeyPath) -> Option<ConfigValue> {
-    keys::is_approve(path).then(|| ConfigValue::Text("ask".to_owned()))
+    keys::is_approve(path).then(|| ConfigValue::Text("each".to_owned()))
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub(crate) struct GlobalFlags {
     /// The model to ask, for example `ollama/phi3`; `demo` needs none
     #[arg(long, global = true, value_name = "PROVIDER/NAME", value_parser = model)]
     pub(crate) model: Option<ModelRef>,
-    /// What runs without a question: `never` runs only what looks and changes nothing
+    /// What runs without a question [default: ask]
     #[arg(long, global = true, value_name = "HOW")]
     pub(crate) approve: Option<Approve>,
     /// The folder that file tools stay in [default: the current folder]
@@ -84,11 +84,13 @@ pub(crate) enum Verbosity {
 /// `--approve`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Approve {
-    /// Ask before anything that changes something
+    /// Ask before every command
+    Each,
+    /// Run read-only commands, ask before everything else
     Ask,
-    /// Ask only about what is dangerous
+    /// Run changes, ask before opaque and dangerous commands
     Auto,
-    /// Run nothing that changes something
+    /// Run read-only commands and nothing else; the model makes a plan
     Never,
 }
 
@@ -96,6 +98,7 @@ impl Approve {
     /// As it is typed.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
+            Self::Each => "each",
             Self::Ask => "ask",
             Self::Auto => "auto",
             Self::Never => "never",
@@ -106,6 +109,7 @@ impl Approve {
 impl From<Approve> for ApprovalMode {
     fn from(approve: Approve) -> Self {
         match approve {
+            Approve::Each => Self::Each,
             Approve::Ask => Self::Ask,
             Approve::Auto => Self::Auto,
             Approve::Never => Self::Never,

@@ -14,8 +14,10 @@ mod doctor;
 mod exit;
 mod global_flags;
 mod help;
+mod known_host;
 mod otlp_exporter;
 mod parent_watch;
+mod policy_check;
 mod select_model;
 mod serve;
 mod serve_options;
@@ -34,7 +36,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use sysop_core::text::neutralize;
 
-use crate::cli::{Arguments, AuditCommand, Command, ConfigCommand, RunArguments};
+use crate::cli::{
+    Arguments, AuditCommand, Command, ConfigCommand, PolicyCheckArguments, PolicyCommand, RunArguments,
+};
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::{GlobalFlags, Verbosity};
 use crate::select_model::ModelChoice;
@@ -88,6 +92,7 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
         Command::Man => emit(&help::manual().context("cannot make the manual page")?),
         Command::MockLlm(arguments) => wait_for(commands::mock_llm(arguments)),
         Command::Config(command) => config_command(command, &Settings::load(&flags)?),
+        Command::Policy(PolicyCommand::Check(arguments)) => policy_check(&load(&flags)?, arguments),
         Command::Doctor => doctor(Settings::load(&flags)),
         Command::Sessions(command) => {
             let settings = load(&flags)?.with_database(command.database.database);
@@ -180,6 +185,21 @@ fn config_command(command: ConfigCommand, settings: &Settings) -> Result<Exit> {
             emit(settings.config.show().as_bytes())
         }
     }
+}
+
+fn policy_check(settings: &Settings, arguments: PolicyCheckArguments) -> Result<Exit> {
+    let PolicyCheckArguments { command, mode, dialect, cwd, json } = arguments;
+    let question = policy_check::PolicyQuestion {
+        command,
+        mode: mode.map(Into::into),
+        dialect: dialect.unwrap_or_default().into(),
+        folder: cwd,
+    };
+    if let Some(problem) = settings.problems.iter().find(|problem| problem.message.contains("host")) {
+        return Err(problem.clone().into());
+    }
+    let answer = policy_check::check(settings, question)?;
+    emit(if json { answer.to_json() } else { answer.to_text() }.as_bytes())
 }
 
 fn audit_command(command: AuditCommand, settings: &Settings) -> Result<Exit> {

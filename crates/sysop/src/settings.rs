@@ -12,7 +12,7 @@ use std::time::Duration;
 use etcetera::base_strategy::{BaseStrategy, choose_base_strategy};
 use secrecy::{ExposeSecret, SecretString};
 use sysop_core::message::ModelRef;
-use sysop_core::policy::ApprovalMode;
+use sysop_core::policy::{ApprovalMode, PolicyOptions};
 use sysop_provider::NO_REMOTE_MACHINE;
 use sysop_term::ThemeName;
 use sysop_tui::Price;
@@ -28,6 +28,7 @@ use crate::global_flags::{GlobalFlags, Profile, ResumeTarget, Verbosity};
 mod hosts;
 mod ssh_names;
 
+use hosts::asks_and_denies;
 pub(crate) use hosts::{ConfiguredHost, HostChoice, HostInventory, SshTarget, approve_on, check_canary};
 
 /// What one run works with.
@@ -239,6 +240,18 @@ impl Settings {
         approve_on(&self.config, host)
     }
 
+    /// What the policy follows on these hosts beside its mode and patterns.
+    pub(crate) fn policy_options(&self, host: &HostChoice) -> PolicyOptions {
+        let switch = |key: &str| {
+            self.config.entry(key).is_some_and(|entry| matches!(entry.value, ConfigValue::Switch(true)))
+        };
+        PolicyOptions {
+            never_network: switch("never_network"),
+            never_asks: switch("never_asks") || asks_and_denies(&self.config, host),
+            rules: self.config.rules.clone(),
+        }
+    }
+
     /// The names that the person's ssh config gives to machines.
     pub(crate) fn ssh_names(&self) -> Vec<String> {
         let home = &self.folders.home;
@@ -325,6 +338,7 @@ impl Settings {
             ConfigValue::Text(_)
             | ConfigValue::Integer(_)
             | ConfigValue::Number(_)
+            | ConfigValue::Switch(_)
             | ConfigValue::Texts(_) => None,
         };
         match (entry, named) {
@@ -454,27 +468,33 @@ fn flag_layer(flags: &GlobalFlags) -> ConfigLayer {
 fn secret(config: &Config, key: &str) -> Option<SecretString> {
     match &config.entry(key)?.value {
         ConfigValue::Secret(secret) => Some(secret.clone()),
-        ConfigValue::Text(_) | ConfigValue::Integer(_) | ConfigValue::Number(_) | ConfigValue::Texts(_) => {
-            None
-        }
+        ConfigValue::Text(_)
+        | ConfigValue::Integer(_)
+        | ConfigValue::Number(_)
+        | ConfigValue::Switch(_)
+        | ConfigValue::Texts(_) => None,
     }
 }
 
 fn entry_text(entry: &ConfigEntry) -> Option<String> {
     match &entry.value {
         ConfigValue::Text(text) => Some(text.clone()),
-        ConfigValue::Secret(_) | ConfigValue::Integer(_) | ConfigValue::Number(_) | ConfigValue::Texts(_) => {
-            None
-        }
+        ConfigValue::Secret(_)
+        | ConfigValue::Integer(_)
+        | ConfigValue::Number(_)
+        | ConfigValue::Switch(_)
+        | ConfigValue::Texts(_) => None,
     }
 }
 
 fn entry_integer<T: TryFrom<i64>>(entry: &ConfigEntry) -> Option<T> {
     match &entry.value {
         ConfigValue::Integer(number) => T::try_from(*number).ok(),
-        ConfigValue::Text(_) | ConfigValue::Secret(_) | ConfigValue::Number(_) | ConfigValue::Texts(_) => {
-            None
-        }
+        ConfigValue::Text(_)
+        | ConfigValue::Secret(_)
+        | ConfigValue::Number(_)
+        | ConfigValue::Switch(_)
+        | ConfigValue::Texts(_) => None,
     }
 }
 
@@ -504,9 +524,11 @@ fn texts(config: &Config, path: &str) -> Vec<String> {
 fn texts_of(entry: &ConfigEntry) -> Vec<String> {
     match &entry.value {
         ConfigValue::Texts(texts) => texts.clone(),
-        ConfigValue::Text(_) | ConfigValue::Secret(_) | ConfigValue::Integer(_) | ConfigValue::Number(_) => {
-            Vec::new()
-        }
+        ConfigValue::Text(_)
+        | ConfigValue::Secret(_)
+        | ConfigValue::Integer(_)
+        | ConfigValue::Switch(_)
+        | ConfigValue::Number(_) => Vec::new(),
     }
 }
 
@@ -570,9 +592,11 @@ fn prices(config: &Config) -> HashMap<String, Price> {
 fn number(config: &Config, path: &str) -> Option<f32> {
     match config.entry(path)?.value {
         ConfigValue::Number(number) => Some(number as f32),
-        ConfigValue::Text(_) | ConfigValue::Secret(_) | ConfigValue::Integer(_) | ConfigValue::Texts(_) => {
-            None
-        }
+        ConfigValue::Text(_)
+        | ConfigValue::Secret(_)
+        | ConfigValue::Integer(_)
+        | ConfigValue::Switch(_)
+        | ConfigValue::Texts(_) => None,
     }
 }
 

@@ -104,9 +104,10 @@ export function NewSessionDialog({ made, close }: Props) {
             What runs without a question
             <select name="approve" className="field" defaultValue="">
               <option value="">default of the server</option>
-              <option value="ask">nothing that changes something (ask)</option>
-              <option value="auto">all but what is dangerous (auto)</option>
-              <option value="never">only what looks; nothing else runs (never)</option>
+              <option value="each">nothing: every command asks (each)</option>
+              <option value="ask">read-only commands (ask)</option>
+              <option value="auto">all but opaque and dangerous commands (auto)</option>
+              <option value="never">read-only commands; nothing else runs (never)</option>
             </select>
           </label>
         </div>

@@ -3,7 +3,7 @@ import { type KeyboardEvent, useEffect, useRef, useState } from "react";
 import type { Step } from "../state/item";
 import type { SessionStore } from "../state/session-store";
 import { SafeText } from "../text/Code";
-import { covers, hostLabel, riskLabel } from "../text/labels";
+import { asksAlways, covers, hostLabel, riskLabel } from "../text/labels";
 import { confusableCharacters, neutralize, neutralizeLine, stripInvisible } from "../text/neutralize";
 import { CommandText } from "./CommandText";
 
@@ -40,7 +40,8 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
   }, []);
 
   const run = () => !disabled && store.decide(step.call, "allow");
-  const allowSession = () => !disabled && step.covers && store.decide(step.call, "allow_session");
+  const covered = asksAlways(step.risk) ? undefined : step.covers;
+  const allowSession = () => !disabled && covered && store.decide(step.call, "allow_session");
   const edit = () => {
     if (!editable) return;
     setText(stripInvisible(step.proposal));
@@ -170,16 +171,16 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
             <button type="button" disabled={disabled} onClick={reject}>
               Reject <kbd>r</kbd>
             </button>
-            {step.covers && (
+            {covered && (
               <button
                 type="button"
                 disabled={disabled}
                 onClick={allowSession}
                 className="session"
-                title={`For the rest of this session: ${covers(step.covers)}`}
+                title={`For the rest of this session: ${covers(covered)}`}
               >
                 For this session <kbd>a</kbd>
-                <small>{covers(step.covers)}</small>
+                <small>{covers(covered)}</small>
               </button>
             )}
           </>

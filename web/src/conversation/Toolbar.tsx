@@ -8,9 +8,10 @@ import { neutralizeLine } from "../text/neutralize";
 import type { ApprovalMode } from "../wire";
 
 const MODES: [ApprovalMode, string, string][] = [
-  ["ask", "ask", "Every change is asked about"],
-  ["auto", "auto", "Runs by itself; what is dangerous still asks"],
-  ["never", "read-only", "Only what is known to be read-only runs"],
+  ["each", "each", "Every command asks"],
+  ["ask", "ask", "Read-only commands run; everything else asks"],
+  ["auto", "auto", "Changes run; opaque and dangerous commands ask"],
+  ["never", "read-only", "Read-only commands run; nothing else does"],
 ];
 
 export function Toolbar({ store, view }: { store: SessionStore; view: SessionView }) {

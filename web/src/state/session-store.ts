@@ -7,7 +7,15 @@ import { hintFor, RequestError } from "../protocol/request-error";
 import { type LinkStatus, newId, SessionLink } from "../protocol/session-link";
 import { shortHostLabel } from "../text/labels";
 import { neutralizeLine } from "../text/neutralize";
-import type { ClientMessage, DecisionKind, ErrorCode, Mode, ServerMessage, SessionId } from "../wire";
+import type {
+  ApprovalMode,
+  ClientMessage,
+  DecisionKind,
+  ErrorCode,
+  Mode,
+  ServerMessage,
+  SessionId,
+} from "../wire";
 import { notify } from "./notify";
 import * as storage from "./storage";
 import { emptyTranscript, fold, isCaughtUp, type Transcript } from "./transcript";
@@ -185,7 +193,7 @@ export class SessionStore {
     this.become({ showsAll: true });
   }
 
-  configure(change: { model?: string; approve?: "ask" | "auto" | "never" }): void {
+  configure(change: { model?: string; approve?: ApprovalMode }): void {
     this.sendCommand({ type: "configure", ...change }, "It was not changed");
   }
 

@@ -30,25 +30,35 @@ export function usage({ inputTokens, outputTokens }: TokenCounts): string {
 
 const CLASSES: Record<RiskClass, string> = {
   read_only: "read-only",
+  reads_remote: "reads from the network",
   changes: "changes something",
   opaque: "effect unknown",
+  reads_secret: "reads a secret",
   dangerous: "dangerous",
+  lockout: "may lock people out",
 };
 
 export function riskLabel(risk: RiskClass): string {
   return CLASSES[risk] ?? risk;
 }
 
+/** Classes of which each call asks: nothing covers them for longer than once. */
+export function asksAlways(risk: string | undefined): boolean {
+  return risk === "reads_secret" || risk === "dangerous" || risk === "lockout";
+}
+
 /** What "for this session" covers. */
 export function covers(grant: Grant): string {
-  if ("exact" in grant) return neutralizeLine(`exactly \`${grant.exact.command}\``);
+  if ("exact" in grant) return neutralizeLine(`exactly \`${grant.exact.command}\`, in this folder`);
   if ("program" in grant) {
     const { program, subcommand } = grant.program;
     return neutralizeLine(
-      subcommand ? `any plain \`${program} ${subcommand} …\`` : `any plain \`${program} …\``,
+      subcommand
+        ? `any plain \`${program} ${subcommand} …\`, in this folder`
+        : `any plain \`${program} …\`, in this folder`,
     );
   }
-  if ("tool" in grant) return neutralizeLine(`any call of ${grant.tool.name}`);
+  if ("tool" in grant) return neutralizeLine(`any call of ${grant.tool.name} here, except on protected files`);
   return "what the server says";
 }
 

@@ -10,7 +10,9 @@ use serde_json::{Map, Value};
 use sysop_core::event::{Decision, Origin};
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
-use sysop_core::policy::{ApprovalMode, Assessment, Grant, Policy, RiskClass, Verdict};
+use sysop_core::policy::{
+    ApprovalMode, Assessment, CommandContext, Grant, Policy, RiskClass, Survey, Verdict,
+};
 use sysop_core::tool::{ToolEffect, ToolSpec};
 
 /// How many proposals, permits and typed commands are remembered.
@@ -45,8 +47,13 @@ pub(crate) enum LocalVerdict {
     Run,
     /// It does not; for the model.
     Refuse(String),
-    /// The person here is asked; what they are shown.
-    Ask(String),
+    /// The person here is asked.
+    Ask {
+        /// What they are shown.
+        prompt: String,
+        /// What it was judged to be; what turns out to be worse is asked about again.
+        class: RiskClass,
+    },
 }
 
 impl LocalPolicy {
@@ -103,7 +110,7 @@ impl LocalPolicy {
             arguments.insert("command".to_owned(), edited.clone().unwrap_or(shown).into());
         }
         if session {
-            let covers = assess(policy, self.mode, &[], spec, &call).covers;
+            let covers = assess(policy, self.mode, &[], &as_written(), spec, &call).covers;
             if self.grants.len() == GRANTS_MAX {
                 self.grants.pop_front();
             }
@@ -112,17 +119,20 @@ impl LocalPolicy {
         self.allowed.put(id.clone(), call);
     }
 
-    /// What becomes of a call.
+    /// What becomes of a call in the circumstances that this machine reports.
     pub(crate) fn evaluate(
         &mut self,
         policy: &Policy,
+        survey: &Survey,
         spec: &ToolSpec,
         call: &ToolCall,
         origin: Origin,
     ) -> LocalVerdict {
         let rule = match spec.effect {
-            ToolEffect::Command => call.text_argument("command").and_then(|command| policy.denies(command)),
-            ToolEffect::Keys => call.text_argument("keys").and_then(|keys| policy.denies_keys(keys)),
+            ToolEffect::Command => {
+                call.text_argument("command").and_then(|command| policy.denies(command, survey))
+            }
+            ToolEffect::Keys => call.text_argument("keys").and_then(|keys| policy.denies_keys(keys, survey)),
             ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes => None,
         };
         if let Some(rule) = rule {
@@ -131,13 +141,18 @@ impl LocalPolicy {
             ));
         }
         let grants: Vec<Grant> = self.grants.iter().cloned().collect();
-        let Assessment { verdict, risk, .. } = assess(policy, self.mode, &grants, spec, call);
+        let Assessment { verdict, risk, .. } = assess(policy, self.mode, &grants, survey, spec, call);
         if self.mode == ApprovalMode::Never && verdict != Verdict::Allow {
             let why = "refused: the client's machine only looks (--approve never); nothing ran";
             return LocalVerdict::Refuse(why.to_owned());
         }
+        // What the person saw was judged as it is written; what is worse here they have not seen.
+        let seen = assess(policy, self.mode, &[], &as_written(), spec, call).risk.class;
         let allowed = self.allowed.take(&call.id).is_some_and(|allowed| same(&allowed, call));
-        if allowed || (origin == Origin::User && self.take_typed_call(call)) || verdict == Verdict::Allow {
+        if (allowed && risk.class <= seen)
+            || (origin == Origin::User && self.take_typed_call(call))
+            || verdict == Verdict::Allow
+        {
             return LocalVerdict::Run;
         }
         let what = match spec.effect {
@@ -146,11 +161,12 @@ impl LocalPolicy {
                 format!("{} {}", call.name, call.arguments.to_value())
             }
         };
-        let danger = if risk.class == RiskClass::Dangerous { " It is dangerous." } else { "" };
-        LocalVerdict::Ask(format!(
+        let danger = if risk.class >= RiskClass::Dangerous { " It is dangerous." } else { "" };
+        let prompt = format!(
             "The server wants this to run on your machine, and nobody allowed it here.{danger}\n{what}\nType yes to run \
              it once; anything else refuses it."
-        ))
+        );
+        LocalVerdict::Ask { prompt, class: risk.class }
     }
 
     fn take_typed_call(&mut self, call: &ToolCall) -> bool {
@@ -166,23 +182,33 @@ fn same(one: &ToolCall, other: &ToolCall) -> bool {
 
 /// Whether a call can change something, as far as this machine can tell.
 pub(crate) fn changes(policy: &Policy, spec: &ToolSpec, call: &ToolCall) -> bool {
-    assess(policy, ApprovalMode::Never, &[], spec, call).verdict != Verdict::Allow
+    assess(policy, ApprovalMode::Never, &[], &as_written(), spec, call).verdict != Verdict::Allow
 }
 
 fn assess(
     policy: &Policy,
     mode: ApprovalMode,
     grants: &[Grant],
+    survey: &Survey,
     spec: &ToolSpec,
     call: &ToolCall,
 ) -> Assessment {
     match spec.effect {
         ToolEffect::Command => {
-            policy.command(mode, grants, call.text_argument("command").unwrap_or_default())
+            policy.command(mode, grants, survey, call.text_argument("command").unwrap_or_default())
         }
-        ToolEffect::Keys => policy.keys(mode, grants, spec, call.text_argument("keys").unwrap_or_default()),
-        ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes => policy.tool(mode, grants, spec),
+        ToolEffect::Keys => {
+            policy.keys(mode, grants, survey, spec, call.text_argument("keys").unwrap_or_default())
+        }
+        ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes => {
+            policy.tool(mode, grants, survey, spec, call)
+        }
     }
+}
+
+/// What is known of a call before its machine is asked.
+fn as_written() -> Survey {
+    Survey::elsewhere(CommandContext::bash())
 }
 
 /// A few things by call, the newest of them.
@@ -237,11 +263,11 @@ mod tests {
 
         fn evaluate(&mut self, call: &ToolCall, origin: Origin) -> LocalVerdict {
             let spec = self.tools.iter().find(|spec| spec.name == call.name).unwrap();
-            self.local_policy.evaluate(&self.policy, spec, call, origin)
+            self.local_policy.evaluate(&self.policy, &as_written(), spec, call, origin)
         }
 
         fn asked(&mut self, call: &ToolCall) -> bool {
-            matches!(self.evaluate(call, Origin::Model), LocalVerdict::Ask(_))
+            matches!(self.evaluate(call, Origin::Model), LocalVerdict::Ask { .. })
         }
 
         fn propose(&mut self, call: &ToolCall, shown: &str) {
@@ -277,18 +303,14 @@ mod tests {
             call("1", "ls", json!({})),
             call("2", "git_log", json!({})),
             call("3", "cat", json!({"path": "a"})),
+            bash("6", "df -h"),
         ] {
             assert_eq!(machine.evaluate(&looks, Origin::Model), LocalVerdict::Run, "{looks:?}");
         }
-        // A command that only looks can look at what is none of the session's business.
-        for changes in [
-            bash("4", "touch a"),
-            bash("6", "cat /etc/passwd"),
-            call("5", "write_file", json!({"path": "a", "content": "b"})),
-        ] {
+        for changes in [bash("4", "touch a"), call("5", "write_file", json!({"path": "a", "content": "b"}))] {
             for origin in [Origin::Model, Origin::Routine, Origin::User] {
                 assert!(
-                    matches!(machine.evaluate(&changes, origin), LocalVerdict::Ask(_)),
+                    matches!(machine.evaluate(&changes, origin), LocalVerdict::Ask { .. }),
                     "{changes:?} {origin:?}"
                 );
             }
@@ -327,6 +349,19 @@ mod tests {
     }
 
     #[test]
+    fn an_approval_does_not_hold_for_what_this_machine_finds_worse() {
+        let mut machine = Machine::new(ApprovalMode::Ask);
+        let touch = bash("1", "touch a");
+        machine.propose(&touch, "touch a");
+        machine.decide(&touch, &ALLOW);
+        let spec = machine.tools.iter().find(|spec| spec.name == "bash").unwrap();
+        let nothing_known = Survey::default();
+        let verdict =
+            machine.local_policy.evaluate(&machine.policy, &nothing_known, spec, &touch, Origin::Model);
+        assert!(matches!(verdict, LocalVerdict::Ask { class: RiskClass::Opaque, .. }), "{verdict:?}");
+    }
+
+    #[test]
     fn a_grant_for_the_session_covers_what_this_machine_says_it_covers() {
         let mut machine = Machine::new(ApprovalMode::Ask);
         let first = bash("1", "git commit -m a");
@@ -344,7 +379,7 @@ mod tests {
         machine.local_policy.record_typed("bash", arguments);
         assert!(machine.asked(&typed), "a model's call is not what was typed");
         assert_eq!(machine.evaluate(&typed, Origin::User), LocalVerdict::Run);
-        assert!(matches!(machine.evaluate(&typed, Origin::User), LocalVerdict::Ask(_)));
+        assert!(matches!(machine.evaluate(&typed, Origin::User), LocalVerdict::Ask { .. }));
     }
 
     #[test]

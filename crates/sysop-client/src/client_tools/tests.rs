@@ -10,6 +10,7 @@ use sysop_core::catalog;
 use sysop_core::event::{Delta, Update};
 use sysop_core::id::Seq;
 use sysop_core::message::Arguments;
+use sysop_core::policy::CommandContext;
 use sysop_core::question::Question;
 use tokio::sync::{Notify, mpsc};
 
@@ -27,6 +28,10 @@ struct Counting {
 impl Host for Counting {
     fn tools(&self) -> &[ToolSpec] {
         &self.tools
+    }
+
+    async fn survey(&self, _: &ToolCall) -> Survey {
+        Survey::elsewhere(CommandContext::bash())
     }
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {

@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
 use super::Session;
-use super::state::{CurrentCall, Phase, RepeatedCall, TurnChanges, UNDO_TURNS_MAX};
+use super::state::{CurrentCall, PendingApproval, Phase, RepeatedCall, TurnChanges, UNDO_TURNS_MAX};
 use crate::event::{ConfigChange, Decision, Event, Origin, PauseReason, StopReason};
 use crate::guard::ArmedGuard;
 use crate::id::{CallId, StepId, TurnId};
 use crate::job::Job;
 use crate::message::{Message, Reply, ToolCall, ToolResult};
 use crate::outcome::{Outcome, Status};
-use crate::policy::Grant;
+use crate::policy::{Grant, ScopedGrant};
 use crate::session::UNDO_TOOL;
 
 /// What ends most loops of small models.
@@ -41,8 +41,9 @@ impl Session {
                 }
                 state.phase = Phase::BetweenSteps;
             }
-            Event::ApprovalAsked { call, covers, .. } => {
-                self.begin(CurrentCall::AwaitingApproval { call, covers });
+            Event::ApprovalAsked { call, risk, covers, scope, .. } => {
+                let asked = PendingApproval { risk, covers, scope };
+                self.begin(CurrentCall::AwaitingApproval { call, asked });
             }
             Event::ApprovalGiven { call, by, .. } => state.add_approver(&call, by),
             Event::Decided { decision, .. } => self.apply_decided(decision),
@@ -105,7 +106,15 @@ impl Session {
             ConfigChange::Model(model) => spec.model = model,
             ConfigChange::Approve(mode) => spec.approve = mode,
             ConfigChange::Mode(mode) => self.state.mode = mode,
-            ConfigChange::Rules { dangerous, deny } => {
+            ConfigChange::Rules { dangerous, deny, options, rules } => {
+                if let Some(options) = options {
+                    spec.policy = options;
+                }
+                for rule in rules {
+                    if !spec.policy.rules.contains(&rule) {
+                        spec.policy.rules.push(rule);
+                    }
+                }
                 add_missing(&mut spec.dangerous_patterns, &dangerous);
                 add_missing(&mut spec.deny, &deny);
                 self.policy = Arc::default();
@@ -172,17 +181,19 @@ impl Session {
     }
 
     fn apply_decided(&mut self, decision: Decision) {
-        let Phase::Acting { work: CurrentCall::AwaitingApproval { covers, .. }, .. } = &self.state.phase
+        let Phase::Acting { work: CurrentCall::AwaitingApproval { asked, .. }, .. } = &self.state.phase
         else {
             return;
         };
         let Decision::AllowSession { command } = decision else { return };
+        let Some(scope) = asked.scope.clone().filter(|_| !asked.risk.class.always_asks()) else { return };
         let grant = match command {
             Some(edited) => Grant::Exact { command: edited },
-            None => covers.clone(),
+            None => asked.covers.clone(),
         };
-        if !self.state.grants.contains(&grant) {
-            self.state.grants.push(grant);
+        let granted = ScopedGrant { grant, scope };
+        if !self.state.grants.contains(&granted) {
+            self.state.grants.push(granted);
         }
     }
 

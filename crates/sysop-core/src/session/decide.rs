@@ -3,9 +3,13 @@
 use serde_json::Value;
 
 use super::Session;
+use super::state::Phase;
 use crate::message::{Arguments, ToolCall};
 use crate::outcome::{HostOutcome, Outcome, Status};
-use crate::policy::{ApprovalMode, Assessment, Grant, Policy, Verdict};
+use crate::policy::{
+    ApprovalMode, Assessment, Finding, Grant, Policy, READ_ONLY_REFUSAL, Risk, RiskClass, Survey, Verdict,
+    grants_for,
+};
 use crate::tool::{ToolEffect, ToolSpec};
 
 /// How many hosts a sentence names.
@@ -18,23 +22,16 @@ pub(super) struct CallReview {
     pub(super) command: String,
     /// The model's reason; may be empty.
     pub(super) reason: String,
-    /// The summary, where the call says that the task is complete.
-    pub(super) completes: Option<String>,
 }
 
 impl CallReview {
-    pub(super) fn new(session: &Session, spec: &ToolSpec, call: &ToolCall) -> Self {
+    pub(super) fn new(session: &Session, spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> Self {
         let (policy, state) = (session.policy(), &session.state);
         let mode = state.spec.approve;
-        let assessment = assess(policy, mode, &state.grants, spec, call);
-        let completes = (spec.effect == ToolEffect::Completes)
-            .then(|| call.text_argument("summary").unwrap_or_default().to_owned());
-        let reason = call
-            .text_argument("reason")
-            .or_else(|| call.text_argument("reasoning"))
-            .unwrap_or_default()
-            .to_owned();
-        Self { assessment, command: display_command(spec, call), reason, completes }
+        let grants = grants_for(&state.grants, spec, survey);
+        let assessment = assess(policy, mode, &grants, survey, spec, call);
+        let reason = call.reason().to_owned();
+        Self { assessment, command: display_command(spec, call), reason }
     }
 }
 
@@ -42,6 +39,7 @@ fn assess(
     policy: &Policy,
     mode: ApprovalMode,
     grants: &[Grant],
+    survey: &Survey,
     spec: &ToolSpec,
     call: &ToolCall,
 ) -> Assessment {
@@ -51,20 +49,38 @@ fn assess(
         ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes => None,
     };
     match argument {
-        Some(keys) if spec.effect == ToolEffect::Keys => policy.keys(mode, grants, spec, keys),
-        Some(command) => policy.command(mode, grants, command),
-        None => policy.tool(mode, grants, spec),
+        Some(keys) if spec.effect == ToolEffect::Keys => policy.keys(mode, grants, survey, spec, keys),
+        Some(command) => policy.command(mode, grants, survey, command),
+        None => policy.tool(mode, grants, survey, spec, call),
     }
 }
 
 impl Session {
+    /// The results that the model has not seen when it makes this call: those of other calls in the same reply.
+    pub(super) fn unseen_results(&self, call: &ToolCall) -> Option<String> {
+        let Phase::Acting { pending, results, .. } = &self.state.phase else { return None };
+        let tools = self.offered_tools();
+        let done = results.iter().map(|result| result.name.as_str());
+        let names: Vec<_> = done
+            .chain(pending.iter().filter(|other| other.id != call.id).map(|other| other.name.as_str()))
+            .filter(|name| !tools.completes(name))
+            .map(|name| format!("`{name}`"))
+            .collect();
+        match names.as_slice() {
+            [] => None,
+            [name] => Some(format!("the result of {name}")),
+            names => Some(format!("the results of {}", names.join(", "))),
+        }
+    }
+
     /// Why a call does not run whatever a person says of it: a rule forbids it, or the session only looks.
-    pub(super) fn denial_reason(&self, call: &ToolCall) -> Option<String> {
+    pub(super) fn denial_reason(&self, call: &ToolCall, survey: &Survey) -> Option<String> {
         let policy = self.policy();
         let types =
             self.offered_tools().named(&call.name).is_some_and(|spec| spec.effect == ToolEffect::Keys);
-        let typed = call.text_argument("keys").filter(|_| types).and_then(|keys| policy.denies_keys(keys));
-        let rule = call.text_argument("command").and_then(|command| policy.denies(command)).or(typed);
+        let typed =
+            call.text_argument("keys").filter(|_| types).and_then(|keys| policy.denies_keys(keys, survey));
+        let rule = call.text_argument("command").and_then(|command| policy.denies(command, survey)).or(typed);
         if let Some(rule) = rule {
             return Some(format!("refused by the rule `{rule}`; nothing ran"));
         }
@@ -73,10 +89,10 @@ impl Session {
             return None;
         }
         let read_only = self.offered_tools().named(&call.name).is_some_and(|spec| {
-            let assessment = assess(policy, never, &[], spec, call);
-            assessment.verdict == Verdict::Allow
+            let assessment = assess(policy, never, &[], survey, spec, call);
+            assessment.verdict != Verdict::Deny
         });
-        (!read_only).then(|| "refused: this session is read-only (approve = never); nothing ran".to_owned())
+        (!read_only).then(|| READ_ONLY_REFUSAL.to_owned())
     }
 }
 
@@ -93,6 +109,13 @@ fn display_command(spec: &ToolSpec, call: &ToolCall) -> String {
         Some(argument) => format!("{} {argument}", call.name),
         None => format!("{} {}", call.name, call.arguments.to_value()),
     }
+}
+
+/// Whether a person who saw the one risk has seen all of the other: it is of no worse class, and no serious finding is new.
+pub(super) fn is_no_worse(risk: &Risk, seen: &Risk) -> bool {
+    let known = |finding: &Finding| seen.findings.iter().any(|known| known.why == finding.why);
+    risk.class <= seen.class
+        && risk.findings.iter().filter(|finding| finding.class > RiskClass::Changes).all(known)
 }
 
 /// The call with another command.

@@ -11,7 +11,7 @@ use crate::job::RunningJobs;
 use crate::message::{Arguments, ToolCall, ToolResult};
 use crate::mode::Mode;
 use crate::outcome::{FileChange, Outcome};
-use crate::policy::Grant;
+use crate::policy::{Grant, GrantScope, Risk, ScopedGrant};
 use crate::spec::SessionSpec;
 use crate::todo::{LIST_ITEMS_MAX, TodoItem};
 use crate::tool::ClientTools;
@@ -51,7 +51,7 @@ pub(super) struct State {
     pub(super) completed: bool,
     pub(super) last_prompt: Option<String>,
     pub(super) queue: VecDeque<String>,
-    pub(super) grants: Vec<Grant>,
+    pub(super) grants: Vec<ScopedGrant>,
     pub(super) used_ids: HashSet<String>,
     /// The last call with its result, and how often it came in a row.
     pub(super) repeated: Option<RepeatedCall>,
@@ -126,13 +126,22 @@ pub(super) enum Phase {
     },
 }
 
+/// What a user is shown of a call that waits for them.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct PendingApproval {
+    pub(super) risk: Risk,
+    pub(super) covers: Grant,
+    /// Where a grant of it would hold.
+    pub(super) scope: Option<GrantScope>,
+}
+
 /// What becomes of the current call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum CurrentCall {
     /// None is current.
     Idle,
-    /// A person is asked; `covers` is what "for this session" would grant.
-    AwaitingApproval { call: ToolCall, covers: Grant },
+    /// A person is asked; `risk` is what they are shown, `covers` what "for this session" would grant.
+    AwaitingApproval { call: ToolCall, asked: PendingApproval },
     /// It runs; `edited` holds the command that a person put in place of the model's.
     Running { call: ToolCall, edited: Option<String> },
 }
@@ -197,10 +206,10 @@ impl State {
     }
 
     /// The call that a person is asked about, if it is this one.
-    pub(super) fn waiting_call(&self, id: &CallId) -> Option<(&ToolCall, Origin)> {
+    pub(super) fn waiting_call(&self, id: &CallId) -> Option<(&ToolCall, &PendingApproval, Origin)> {
         match &self.phase {
-            Phase::Acting { work: CurrentCall::AwaitingApproval { call, .. }, .. } if call.id == *id => {
-                Some((call, self.origin))
+            Phase::Acting { work: CurrentCall::AwaitingApproval { call, asked }, .. } if call.id == *id => {
+                Some((call, asked, self.origin))
             }
             Phase::Acting { .. } | Phase::Idle | Phase::BetweenSteps | Phase::Thinking { .. } => None,
         }

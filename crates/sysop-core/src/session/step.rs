@@ -3,14 +3,18 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use serde_json::{Map, Value};
+
 use super::state::{CurrentCall, Phase, RepeatedCall};
 use super::{Session, chat};
+use crate::catalog;
 use crate::event::{Effect, Event, Origin, Output, PauseReason, StopReason};
 use crate::id::StepId;
 use crate::message::{
     Arguments, FinishReason, HistoryMessage, Message, ModelRequest, Reply, ToolCall, ToolProtocol,
 };
 use crate::mode::SamplingDefaults;
+use crate::policy::ApprovalMode;
 use crate::spec::SessionSpec;
 use crate::tool::{ClientTools, ToolEffect, ToolSpec};
 
@@ -21,12 +25,21 @@ const EMPTY_REPLIES_MAX: u32 = 2;
 /// How many problems with a call's arguments are told.
 const ARGUMENT_ERRORS_MAX: usize = 5;
 
+/// What a model is told of a session that is read-only.
+const READ_ONLY_PROMPT: &str = "\
+This session is read-only: commands that change anything do not run. Look around as far as is needed, then end with a \
+plan: the commands that you would run, each with its purpose. To propose a step, call its tool as if it ran: the call \
+is refused and noted, and the person can run the noted steps later.";
+
 const EMPTY_NUDGE: &str = "Your last reply was empty. Continue, or say that you are done.";
 
 impl Session {
     /// Goes on until the session has to wait for the world.
     pub(super) fn advance(&mut self, out: &mut Output) {
         loop {
+            if self.survey.is_some() {
+                return;
+            }
             match &mut self.state.phase {
                 Phase::Thinking { .. } => return,
                 Phase::Idle => match self.state.queue.front().cloned() {
@@ -93,6 +106,9 @@ impl Session {
             tools = Arc::from([]); // a small model that has no tool to call answers
         }
         let mut system = Arc::clone(&self.offered_tools().system);
+        if state.spec.approve == ApprovalMode::Never {
+            system = Arc::from(format!("{system}\n\n{READ_ONLY_PROMPT}").trim_start());
+        }
         if self.is_chat() {
             messages = chat::as_plain_text(messages, |name| self.offered_tools().completes(name));
             (tools, known_tools, system) = (Arc::from([]), Arc::from([]), chat::system(&state.spec));
@@ -226,7 +242,7 @@ impl OfferedTools {
             return Err(format!("there is no tool `{}`; the tools are: {}", call.name, names.join(", ")));
         };
         let arguments = match &call.arguments {
-            Arguments::Object(_) => call.arguments.to_value(),
+            Arguments::Object(arguments) => with_offered_reason(spec, arguments.clone()),
             Arguments::Invalid(text) if text == DUPLICATE_ID => return Err(DUPLICATE_ID.to_owned()),
             Arguments::Invalid(_) => {
                 return Err(format!("the arguments of `{}` are not a JSON object; nothing ran", call.name));
@@ -249,5 +265,47 @@ impl OfferedTools {
             })
             .collect();
         Err(format!("the arguments of `{}` do not fit: {}; nothing ran", call.name, problems.join("; ")))
+    }
+}
+
+/// The arguments of a call with the model's reason under the name that the tool offers, if any.
+fn with_offered_reason(spec: &ToolSpec, mut arguments: Map<String, Value>) -> Value {
+    let offers = |name: &str| spec.parameters["properties"].get(name).is_some();
+    for name in catalog::REASONS.iter().filter(|name| !offers(name)) {
+        let Some(reason) = arguments.remove(*name) else { continue };
+        if let Some(offered) = catalog::REASONS.iter().find(|name| offers(name)) {
+            arguments.entry(*offered).or_insert(reason);
+        }
+    }
+    Value::Object(arguments)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::with_offered_reason;
+    use crate::catalog::{Profile, tools};
+
+    #[test]
+    fn every_tool_takes_a_reason_under_either_of_its_names() {
+        for spec in tools(Profile::Full).into_iter().chain(tools(Profile::Operator)) {
+            let mut arguments = json!({
+                "command": "ls", "keys": "q", "path": "a", "content": "", "old_string": "a", "new_string": "b",
+                "summary": "", "pattern": "*", "revision": "HEAD", "paths": ["a"], "message": "m",
+            });
+            let known = spec.parameters["properties"].as_object().expect("an object").clone();
+            let arguments = arguments.as_object_mut().expect("an object");
+            arguments.retain(|name, _| known.contains_key(name));
+            let validator = jsonschema::validator_for(&spec.parameters).expect("a schema");
+            for name in ["reason", "reasoning"] {
+                let mut arguments = arguments.clone();
+                arguments.insert(name.to_owned(), "to see".into());
+                let checked = with_offered_reason(&spec, arguments);
+                let errors: Vec<_> = validator.iter_errors(&checked).map(|error| error.to_string()).collect();
+                let is_chunk = spec.name.contains("chunk") || spec.name == "todo";
+                assert!(errors.is_empty() || is_chunk, "{} {name}: {errors:?}", spec.name);
+            }
+        }
     }
 }

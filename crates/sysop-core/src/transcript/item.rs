@@ -142,6 +142,13 @@ pub struct Proposal {
     pub state: ProposalState,
 }
 
+impl Proposal {
+    /// What "for this session" would cover; `None` if the call can be allowed only once.
+    pub fn session_grant(&self) -> Option<&Grant> {
+        self.covers.as_ref().filter(|_| !self.risk.class.always_asks())
+    }
+}
+
 /// What was decided about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProposalState {

@@ -37,6 +37,7 @@ fn spec() -> SessionSpec {
         approve: ApprovalMode::Ask,
         dangerous_patterns: Vec::new(),
         deny: Vec::new(),
+        policy: Default::default(),
         max_iterations: 20,
         max_history_messages: 20,
         max_output_tokens: None,
@@ -82,6 +83,7 @@ fn asked(call: &ToolCall) -> Event {
         covers: Grant::Exact { command: "x".into() },
         preview: Vec::new(),
         guarded: None,
+        scope: None,
     }
 }
 
@@ -91,6 +93,35 @@ fn decided(id: &str, decision: Decision) -> Event {
 
 fn finished(id: &str, outcome: Outcome) -> Event {
     Event::ToolFinished { call: CallId::new(id), outcome }
+}
+
+#[test]
+fn denied_calls_of_a_read_only_session_are_proposed_steps_until_they_run() {
+    let denied = || Outcome::new(Status::Rejected, crate::policy::READ_ONLY_REFUSAL);
+    let calls = vec![bash("1", "touch a"), bash("2", "touch b"), bash("3", "ls")];
+    let mut steps: Vec<Step> = vec![
+        Event::SessionOpened { spec: spec(), opened_by: None }.into(),
+        started(1, "go").into(),
+        replied(step(1, 1), "", calls).into(),
+        finished("1", denied()).into(),
+        finished("2", denied()).into(),
+        finished("3", Outcome::ok("a")).into(),
+        ended(1, StopReason::EndTurn).into(),
+    ];
+    let proposed = |steps: &[Step]| {
+        let transcript = live(steps);
+        transcript.proposed_steps().iter().map(|step| step.command.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(proposed(&steps), ["touch a", "touch b"]);
+    steps.extend([
+        Event::TurnStarted { turn: TurnId(2), prompt: String::new(), origin: Origin::Routine }.into(),
+        Event::ToolStarted { call: bash("4", "touch a"), origin: Origin::Routine }.into(),
+        finished("4", Outcome::ok("")).into(),
+        ended(2, StopReason::EndTurn).into(),
+    ]);
+    assert_eq!(proposed(&steps), ["touch b"]);
+    steps.push(started(3, "something else").into());
+    assert_eq!(proposed(&steps), Vec::<String>::new());
 }
 
 fn text(at: StepId, piece: &str) -> Step {
@@ -717,7 +748,7 @@ fn a_proposal_has_its_preview_and_its_guard() {
     let call = bash("a", "ufw enable");
     let Event::ApprovalAsked { call, command, reason, risk, covers, .. } = asked(&call) else { panic!() };
     let (preview, guarded) = (vec!["+ deny in".to_owned()], Some(GuardTimeout { seconds: 120 }));
-    let asked = Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded };
+    let asked = Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded, scope: None };
     let transcript = live(&[open(), asked.into()]);
     let plan = transcript.waiting().unwrap();
     assert_eq!((plan.preview.as_slice(), plan.guarded), (&["+ deny in".to_owned()][..], guarded));

@@ -121,17 +121,20 @@ fn what_an_agent_did_is_told_in_words() {
     world
         .prompt("Free some room.")
         .reply(Reply { text: "I look.".to_owned(), ..calls(vec![bash("1", "df -h")]) });
-    world.outcome(Outcome::ok("/ 90%\n")).reply(calls(vec![
-        call("2", "read_file", json!({"path": "a"})),
-        call("3", "task_complete", json!({"summary": "The disk is 90% full."})),
-    ]));
-    world.outcome(Outcome::ok("")).mode(Mode::Chat).prompt("Is that bad?");
+    world
+        .outcome(Outcome::ok("/ 90%\n"))
+        .reply(calls(vec![call("2", "read_file", json!({"path": "a"}))]))
+        .outcome(Outcome::ok(""))
+        .reply(calls(vec![call("3", "task_complete", json!({"summary": "The disk is 90% full."}))]));
+    world.mode(Mode::Chat).prompt("Is that bad?");
     expect![[r#"
         user "Free some room."
         model "I look.\n\n(I called bash with: df -h)"
         user "(what came of bash)\n/ 90%"
-        model "(I called read_file with {\"path\":\"a\"})\n\nThe disk is 90% full."
-        user "(what came of read_file)\n(nothing was printed)\n\nIs that bad?""#]]
+        model "(I called read_file with {\"path\":\"a\"})"
+        user "(what came of read_file)\n(nothing was printed)"
+        model "The disk is 90% full."
+        user "Is that bad?""#]]
     .assert_eq(&told(&world));
     world.reply(says("Yes.")).mode(Mode::Agent).prompt("Then go on.");
     assert!(told(&world).contains("results"), "an agent gets its calls back as they were: {}", told(&world));
@@ -139,7 +142,7 @@ fn what_an_agent_did_is_told_in_words() {
 
 #[test]
 fn a_change_counts_from_the_next_turn_on() {
-    let mut world = World::ask();
+    let mut world = World::each();
     world.prompt("go").reply(calls(vec![bash("1", "touch a")])).prompt("and then?").mode(Mode::Chat);
     assert_eq!((world.session.mode(), world.lines().as_str()), (Mode::Chat, "configured Mode(Chat)"));
     assert!(world.waiting().is_some(), "the turn that runs goes on as it began");
@@ -155,7 +158,7 @@ fn a_change_counts_from_the_next_turn_on() {
 
 #[test]
 fn a_person_may_run_commands_beside_a_chat() {
-    let mut world = World::ask();
+    let mut world = World::each();
     world.mode(Mode::Chat).direct("bash", "uptime", Origin::User);
     assert!(world.running.is_some());
     world.outcome(Outcome::ok("")).direct("bash", "touch a", Origin::Routine);
@@ -164,7 +167,7 @@ fn a_person_may_run_commands_beside_a_chat() {
 
 #[test]
 fn the_same_mode_once_more_changes_nothing() {
-    let mut world = World::ask();
+    let mut world = World::each();
     world.mode(Mode::Agent);
     assert!(world.last.events.is_empty());
     world.mode(Mode::Chat).mode(Mode::Chat);
@@ -173,7 +176,7 @@ fn the_same_mode_once_more_changes_nothing() {
 
 #[test]
 fn a_mode_is_in_the_log_and_a_log_without_one_is_an_agents() {
-    let mut world = World::ask();
+    let mut world = World::each();
     assert_eq!(Session::replay(&world.log).expect("a log").mode(), Mode::Agent);
     world.mode(Mode::Chat);
     let event = serde_json::to_value(world.log.last().expect("logged")).expect("plain data");

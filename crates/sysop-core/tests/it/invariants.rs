@@ -272,7 +272,7 @@ fn walk(world: &World, letters: &[Symbol], depth: usize, visited: &mut usize) {
 
 #[test]
 fn every_short_word_from_every_phase_keeps_the_invariants() {
-    let idle = World::ask();
+    let idle = World::each();
     let begun = |letters: &[Symbol]| {
         let mut world = idle.clone();
         for &letter in letters {
@@ -300,7 +300,7 @@ fn every_short_word_from_every_phase_keeps_the_invariants() {
 #[test]
 fn every_longer_word_of_the_deep_letters_keeps_the_invariants() {
     let mut visited = 0;
-    let mut world = World::ask();
+    let mut world = World::each();
     world.prompt("begin").reply(reply_of(Two).expect("a reply"));
     walk(&world, &DEEP, 5, &mut visited);
     assert!(visited > 10_000, "the walk reached only {visited} states");

@@ -4,6 +4,7 @@
 mod chat;
 mod client_tools;
 mod invariants;
+mod policy;
 mod properties;
 mod replayed_state;
 mod scripts;

@@ -37,7 +37,7 @@ proptest! {
     // **Feature: agent-rs, Property 1: For any input string composed entirely of whitespace characters, submitting it SHALL NOT change the application state from Input, and the message history SHALL remain unchanged.**
     #[test]
     fn property_1_empty_input_rejection(blank in r"[ \t\r\n\u{a0}\u{2003}]{0,20}") {
-        let mut world = World::ask();
+        let mut world = World::each();
         world.prompt("before").reply(says("yes"));
         let before = messages(&world);
         world.prompt(&blank);
@@ -49,7 +49,7 @@ proptest! {
     // **Feature: agent-rs, Property 2: For any non-empty, non-whitespace input string, submitting it in Input state SHALL transition the application to Thinking state and add the input to message history.**
     #[test]
     fn property_2_valid_input_state_transition(text in words()) {
-        let mut world = World::ask();
+        let mut world = World::each();
         world.prompt(&text);
         prop_assert_eq!(world.session.activity(), Activity::Thinking);
         prop_assert_eq!(messages(&world), vec![Message::User { text }]);
@@ -58,7 +58,7 @@ proptest! {
     // **Feature: agent-rs, Property 4: For any AI response string that does not contain valid tool call JSON, the response SHALL be added to message history as a Model message and state SHALL transition to Input.**
     #[test]
     fn property_4_non_tool_response_handling(text in words()) {
-        let mut world = World::ask();
+        let mut world = World::each();
         world.prompt("go").reply(says(&text));
         prop_assert_eq!(world.session.activity(), Activity::Idle);
         let history = messages(&world);
@@ -69,7 +69,7 @@ proptest! {
     // **Feature: agent-rs, Property 5: For any API error during Thinking state, the application SHALL transition back to Input state and set an error message.**
     #[test]
     fn property_5_api_error_recovery(which in 0..FAILURES.len(), text in words()) {
-        let mut world = World::ask();
+        let mut world = World::each();
         world.prompt(&text).fail(FAILURES[which]);
         prop_assert_eq!(world.session.activity(), Activity::Idle);
         let error = matches!(world.last.events.last(), Some(Event::TurnEnded { error: Some(error), .. }) if !error.is_empty());
@@ -81,7 +81,7 @@ proptest! {
     // **Feature: agent-rs, Property 8: For any application in ReviewAction state, pressing Enter SHALL transition to Executing state, and pressing Escape SHALL transition to Input state with action_textarea cleared.**
     #[test]
     fn property_8_review_action_state_transitions(command in command(), enter in any::<bool>()) {
-        let mut world = World::ask();
+        let mut world = World::each();
         world.prompt("go").reply(calls(vec![bash("b", &command)]));
         prop_assert_eq!(world.session.activity(), Activity::AwaitingApproval);
         if enter {
@@ -98,7 +98,7 @@ proptest! {
     // **Feature: agent-rs, Property 10: For any completed command execution, the command and its output SHALL be added to message history, and the application SHALL transition to Finalizing then back to Thinking to get AI analysis.**
     #[test]
     fn property_10_feedback_loop_consistency(command in command(), output in ".{0,80}", code in 0_i32..256) {
-        let mut world = World::ask();
+        let mut world = World::each();
         world.prompt("go").reply(calls(vec![bash("b", &command)])).allow();
         let status = if code == 0 { Status::Ok } else { Status::Failed };
         world.outcome(Outcome { exit_code: Some(code), ..Outcome::new(status, output.clone()) });
@@ -114,7 +114,7 @@ proptest! {
     // **Feature: agent-rs, Property 11: For any new message added to the conversation, the messages vector length SHALL increase by exactly one, and the last element SHALL equal the added message.**
     #[test]
     fn property_11_message_history_append(turns in proptest::collection::vec((words(), words()), 1..8)) {
-        let mut world = World::ask();
+        let mut world = World::each();
         for (prompt, answer) in turns {
             let before = messages(&world).len();
             world.prompt(&prompt);
@@ -131,7 +131,7 @@ proptest! {
     // **Feature: agent-rs, Property 15: For any application in Thinking or Finalizing state, keyboard input events (except Escape for emergency quit) SHALL NOT modify input_textarea or action_textarea content.**
     #[test]
     fn property_15_input_blocking_in_async_states(text in words(), typed in words()) {
-        let mut world = World::ask();
+        let mut world = World::each();
         world.prompt(&text);
         let (step, before) = (world.asked.clone(), messages(&world));
         world.prompt(&typed).tell(Input::Resume);
@@ -178,7 +178,7 @@ proptest! {
         let patterns = [r"rm\s+-rf\s+/", "mkfs", r"dd\s+if=", r":\(\)\s*\{", r">\s*/dev/sd"].map(str::to_owned);
         let matching = ["rm  -rf /", "mkfs", "dd if=", ":() {", "> /dev/sd"][which];
         let command = format!("{before} {matching}{after}");
-        let risk = Policy::new(&patterns, &[]).risk(&command);
+        let risk = Policy::new(&patterns, &[]).risk(&command, &crate::world::survey());
         prop_assert_eq!(risk.class, RiskClass::Dangerous);
         let start = command.find(matching).expect("it is there");
         let marked = risk.findings.iter().any(|f| f.start <= start && start < f.end && f.class == RiskClass::Dangerous);

@@ -103,6 +103,7 @@ fn different_people_who_allow_the_call_that_waits_are_known() {
         covers: Grant::Exact { command: "reboot".into() },
         preview: Vec::new(),
         guarded: None,
+        scope: None,
     };
     let given =
         |call: &str, by: &str| Event::ApprovalGiven { call: CallId::new(call), by: by.into(), needed: 2 };

@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 use serde_json::json;
-use sysop_core::event::{ConfigChange, Decision, Input, Origin};
+use sysop_core::event::{ConfigChange, Decision, Event, Input, Origin};
 use sysop_core::id::CallId;
 use sysop_core::message::{
     Arguments, FailureKind, FinishReason, Message, ModelRef, RawReply, Reply, ToolCall, ToolProtocol,
@@ -20,7 +20,7 @@ fn shows(world: &World, expected: Expect) {
 
 #[test]
 fn an_answer_ends_the_turn() {
-    let mut world = World::ask();
+    let mut world = World::each();
     shows(
         world.prompt("2+2?"),
         expect![[r#"
@@ -37,13 +37,13 @@ fn an_answer_ends_the_turn() {
 
 #[test]
 fn a_command_is_asked_about_run_and_told_to_the_model() {
-    let mut world = World::ask();
+    let mut world = World::each();
     world.prompt("make a");
     shows(
         world.reply(calls(vec![bash("b", "touch a")])),
         expect![[r#"
             replied "" [b=bash]
-            asked b: touch a covers Exact { command: "touch a" }"#]],
+            asked b: touch a covers Program { program: "touch", subcommand: None }"#]],
     );
     shows(
         world.allow(),
@@ -66,7 +66,7 @@ fn a_command_is_asked_about_run_and_told_to_the_model() {
 
 #[test]
 fn an_edited_command_is_what_runs_and_what_the_model_is_told() {
-    let mut world = World::ask();
+    let mut world = World::each();
     world.prompt("make a").reply(calls(vec![bash("b", "touch a")]));
     world.decide(Decision::Allow { command: Some("touch b".to_owned()) });
     assert_eq!(world.ran[0].text_argument("command"), Some("touch b"));
@@ -79,7 +79,7 @@ fn an_edited_command_is_what_runs_and_what_the_model_is_told() {
 
 #[test]
 fn a_command_that_a_rule_forbids_does_not_run_even_when_a_person_edits_it_in() {
-    let mut world = World::ask();
+    let mut world = World::each();
     world.prompt("try").reply(calls(vec![bash("b", "touch a")]));
     shows(
         world.decide(Decision::Allow { command: Some("forbidden thing".to_owned()) }),
@@ -142,7 +142,7 @@ fn keys_are_judged_by_what_they_type() {
     for (id, keys) in [
         ("3", "\"rm -rf /\" Enter"),
         ("4", "rm Space -rf Space / Enter"),
-        ("5", "sudo Space rm Space -r Space x"),
+        ("5", "sudo Space rm Space -r Space x Enter"),
     ] {
         world.reply(press(id, keys));
         assert_eq!(world.waiting(), Some(CallId::new(id)), "{keys}");
@@ -158,7 +158,7 @@ fn keys_are_judged_by_what_they_type() {
 
 #[test]
 fn only_a_command_can_be_edited() {
-    let mut world = World::ask();
+    let mut world = World::each();
     world.prompt("try").reply(calls(vec![call("w", "write_file", json!({"path": "a"}))]));
     world.decide(Decision::Allow { command: Some("touch b".to_owned()) });
     assert!(world.last.events.is_empty());
@@ -167,7 +167,7 @@ fn only_a_command_can_be_edited() {
 
 #[test]
 fn allowed_for_the_session_is_not_asked_again_and_covers_nothing_else() {
-    let mut world = World::ask();
+    let mut world = World::each();
     world.prompt("go").reply(calls(vec![bash("1", "./deploy a")]));
     world.decide(Decision::AllowSession { command: None }).outcome(Outcome::ok("x"));
     world.reply(calls(vec![bash("2", "./deploy a")])).outcome(Outcome::ok("y"));
@@ -177,7 +177,7 @@ fn allowed_for_the_session_is_not_asked_again_and_covers_nothing_else() {
 
 #[test]
 fn a_file_tool_allowed_for_the_session_is_not_asked_again() {
-    let mut world = World::ask();
+    let mut world = World::each();
     let write = |id| calls(vec![call(id, "write_file", json!({"path": "a"}))]);
     world.prompt("go").reply(write("1")).decide(Decision::AllowSession { command: None });
     world.outcome(Outcome::ok("OK")).reply(write("2"));
@@ -209,8 +209,36 @@ fn never_runs_nothing_that_changes_anything() {
 }
 
 #[test]
+fn a_task_is_complete_only_when_its_results_were_seen() {
+    let done = |id| call(id, "task_complete", json!({"summary": "Done."}));
+    for both in [vec![bash("1", "touch a"), done("2")], vec![done("2"), bash("1", "touch a")]] {
+        let mut world = World::auto();
+        world.prompt("go").reply(calls(both)).outcome(Outcome::ok(""));
+        assert_eq!(world.session.activity(), Activity::Thinking, "{}", world.lines());
+        let unseen = "you have not seen the result of `bash`; call it again when you have";
+        let refused =
+            |event: &Event| matches!(event, Event::ToolFinished { outcome, .. } if outcome.output == unseen);
+        assert_eq!(world.log.iter().filter(|event| refused(event)).count(), 1);
+        world.reply(calls(vec![done("3")]));
+        assert_eq!(world.session.activity(), Activity::Idle);
+    }
+}
+
+#[test]
+fn what_always_asks_is_not_allowed_for_a_session() {
+    let mut world = World::auto();
+    world.prompt("go").reply(calls(vec![bash("1", "rm -rf /etc")]));
+    world.decide(Decision::AllowSession { command: None });
+    assert_eq!(world.waiting(), Some(CallId::new("1")), "it still waits");
+    world.decide(Decision::AllowSession { command: Some("rm -rf /usr".to_owned()) });
+    assert_eq!(world.waiting(), Some(CallId::new("1")));
+    world.allow();
+    assert_eq!(world.ran.len(), 1);
+}
+
+#[test]
 fn a_rejection_reaches_the_model_with_its_word() {
-    let mut world = World::ask();
+    let mut world = World::each();
     world.prompt("go").reply(calls(vec![bash("1", "touch a")]));
     shows(
         world.decide(Decision::Reject { reason: "use b".to_owned() }),
@@ -223,7 +251,7 @@ fn a_rejection_reaches_the_model_with_its_word() {
 
 #[test]
 fn rejecting_with_stop_ends_the_turn() {
-    let mut world = World::ask();
+    let mut world = World::each();
     world.prompt("go").reply(calls(vec![bash("1", "touch a"), bash("2", "touch b")]));
     shows(
         world.decide(Decision::Reject { reason: "stop".to_owned() }),
@@ -237,7 +265,7 @@ fn rejecting_with_stop_ends_the_turn() {
 
 #[test]
 fn calls_that_cannot_run_are_told_and_the_turn_goes_on() {
-    let mut world = World::ask();
+    let mut world = World::each();
     world.prompt("go");
     let invalid = ToolCall { arguments: Arguments::Invalid("{\"a\"".to_owned()), ..bash("2", "") };
     shows(
@@ -418,7 +446,7 @@ fn a_tool_that_does_not_stop_is_given_up() {
 
 #[test]
 fn stopping_a_model_call_ends_the_turn_at_once() {
-    let mut world = World::ask();
+    let mut world = World::each();
     world.prompt("go");
     shows(world.tell(Input::Cancel), expect!["turn 1 ended cancelled"]);
     assert!(world.asked.is_none());
@@ -426,7 +454,7 @@ fn stopping_a_model_call_ends_the_turn_at_once() {
 
 #[test]
 fn stopping_closes_an_open_approval() {
-    let mut world = World::ask();
+    let mut world = World::each();
     world.prompt("go").reply(calls(vec![bash("1", "make")]));
     shows(
         world.tell(Input::Cancel),
@@ -439,7 +467,7 @@ fn stopping_closes_an_open_approval() {
 
 #[test]
 fn a_prompt_waits_for_the_end_of_a_turn() {
-    let mut world = World::ask();
+    let mut world = World::each();
     world.prompt("one");
     shows(world.prompt("two"), expect!["queued two"]);
     shows(
@@ -470,7 +498,7 @@ fn retry_runs_the_last_prompt_with_a_fresh_history() {
 
 #[test]
 fn too_long_a_history_is_shortened_and_asked_again() {
-    let mut world = World::ask();
+    let mut world = World::each();
     for n in 0..6 {
         world.prompt(&format!("p{n}")).reply(says("ok"));
     }
@@ -488,7 +516,7 @@ fn too_long_a_history_is_shortened_and_asked_again() {
 
 #[test]
 fn a_model_error_ends_the_turn_with_its_sentence() {
-    let mut world = World::ask();
+    let mut world = World::each();
     world.prompt("go");
     shows(
         world.fail(FailureKind::Auth),
@@ -500,7 +528,7 @@ fn a_model_error_ends_the_turn_with_its_sentence() {
 
 #[test]
 fn an_empty_reply_is_asked_again_once() {
-    let mut world = World::ask();
+    let mut world = World::each();
     world.prompt("go");
     shows(
         world.reply(says("")),
@@ -531,7 +559,7 @@ fn a_model_that_has_come_back_to_its_task_is_not_told_again_that_it_said_nothing
 
 #[test]
 fn a_cut_answer_and_a_refusal_are_said() {
-    let mut world = World::ask();
+    let mut world = World::each();
     world.prompt("go").reply(Reply { finish: FinishReason::Length, ..says("so f") });
     assert!(world.lines().ends_with("ended end_turn: the reply was cut at the token limit"));
     world.prompt("go").reply(Reply { finish: FinishReason::Refused, ..says("I may not") });
@@ -540,7 +568,7 @@ fn a_cut_answer_and_a_refusal_are_said() {
 
 #[test]
 fn task_complete_ends_the_turn_with_its_summary() {
-    let mut world = World::ask();
+    let mut world = World::each();
     world.prompt("go");
     shows(
         world.reply(calls(vec![call("c", "task_complete", json!({"summary": "all well"}))])),
@@ -553,7 +581,7 @@ fn task_complete_ends_the_turn_with_its_summary() {
 
 #[test]
 fn a_typed_command_runs_without_a_model_and_stays_out_of_the_history() {
-    let mut world = World::ask();
+    let mut world = World::each();
     shows(
         world.direct("bash", "uptime", Origin::User),
         expect![[r#"
@@ -571,12 +599,12 @@ fn a_typed_command_runs_without_a_model_and_stays_out_of_the_history() {
 
 #[test]
 fn a_routine_is_asked_about() {
-    let mut world = World::ask();
+    let mut world = World::each();
     shows(
         world.direct("bash", "touch a", Origin::Routine),
         expect![[r#"
             turn 1 Routine: 
-            asked direct_1: touch a covers Exact { command: "touch a" }"#]],
+            asked direct_1: touch a covers Program { program: "touch", subcommand: None }"#]],
     );
     shows(
         world.allow().outcome(Outcome::ok("")),
@@ -634,7 +662,7 @@ fn after_a_crash_what_ran_is_interrupted_and_nothing_goes_on_by_itself() {
 
 #[test]
 fn after_a_crash_an_open_approval_still_waits() {
-    let mut world = World::ask();
+    let mut world = World::each();
     world.prompt("go").reply(calls(vec![bash("1", "make")])).crash();
     assert!(world.last.events.is_empty());
     world.allow();
@@ -643,7 +671,7 @@ fn after_a_crash_an_open_approval_still_waits() {
 
 #[test]
 fn after_a_crash_a_lost_model_call_is_made_again_only_when_resumed() {
-    let mut world = World::ask();
+    let mut world = World::each();
     world.prompt("go").crash();
     shows(
         &world,
@@ -678,8 +706,8 @@ fn a_direct_call_gives_up_a_paused_turn_too() {
         expect![[r#"
             turn 1 ended paused
             turn 2 User: 
-            started direct_2 {"command":"uptime"}
-            queued later"#]],
+            queued later
+            started direct_2 {"command":"uptime"}"#]],
     );
     assert!(world.outcome(Outcome::ok("")).lines().ends_with("turn 3 Model: later\nstep 3.1"));
 }
@@ -687,8 +715,12 @@ fn a_direct_call_gives_up_a_paused_turn_too() {
 #[test]
 fn rules_can_be_added_and_none_is_lost() {
     let mut world = World::auto();
-    let rules =
-        || ConfigChange::Rules { dangerous: vec!["deploy".to_owned()], deny: vec!["halt".to_owned()] };
+    let rules = || ConfigChange::Rules {
+        dangerous: vec!["deploy".to_owned()],
+        deny: vec!["halt".to_owned()],
+        options: None,
+        rules: Vec::new(),
+    };
     world.tell(Input::Configure { change: rules() });
     world.tell(Input::Configure { change: rules() });
     assert!(world.last.events.is_empty(), "nothing new");
@@ -699,7 +731,7 @@ fn rules_can_be_added_and_none_is_lost() {
 
 #[test]
 fn the_model_and_the_mode_can_be_changed() {
-    let mut world = World::ask();
+    let mut world = World::each();
     world.tell(Input::Configure { change: ConfigChange::Model(ModelRef::new("ollama", "phi3")) });
     world.tell(Input::Configure { change: ConfigChange::Approve(ApprovalMode::Auto) });
     world.prompt("go");
@@ -710,7 +742,7 @@ fn the_model_and_the_mode_can_be_changed() {
 
 #[test]
 fn every_event_reads_back_as_it_was_written() {
-    let mut world = World::ask();
+    let mut world = World::each();
     world.prompt("go").reply(calls(vec![bash("1", "make")])).allow().tell(Input::Cancel);
     world.outcome(Outcome::new(Status::Cancelled, "")).prompt("again").crash().tell(Input::Resume);
     world.tell(Input::Clear);

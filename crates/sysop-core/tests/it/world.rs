@@ -12,7 +12,7 @@ use sysop_core::message::{
 };
 use sysop_core::mode::{CHAT_PROMPT, Mode};
 use sysop_core::outcome::{FileChange, Outcome};
-use sysop_core::policy::{ApprovalMode, Grant, Policy, Verdict};
+use sysop_core::policy::{ApprovalMode, CommandContext, Grant, Policy, Survey, TerminalFocus, Verdict};
 use sysop_core::session::{Activity, Session};
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
@@ -55,6 +55,7 @@ pub(crate) fn spec(approve: ApprovalMode) -> SessionSpec {
         approve,
         dangerous_patterns: vec![r"rm\s+-rf\s+/".to_owned(), "mkfs".to_owned()],
         deny: vec!["forbidden".to_owned()],
+        policy: Default::default(),
         max_iterations: 20,
         max_history_messages: 20,
         max_output_tokens: None,
@@ -99,8 +100,8 @@ impl World {
         Self { session, log, asked: None, running: None, ran: Vec::new(), last: out, policy }
     }
 
-    pub(crate) fn ask() -> Self {
-        Self::new(spec(ApprovalMode::Ask))
+    pub(crate) fn each() -> Self {
+        Self::new(spec(ApprovalMode::Each))
     }
 
     pub(crate) fn auto() -> Self {
@@ -140,12 +141,27 @@ impl World {
                 Effect::CancelTool { call } => {
                     assert_eq!(self.running.as_ref().map(|running| &running.id), Some(call));
                 }
-                Effect::SetTimer { .. } => {}
+                Effect::Survey { .. } | Effect::SetTimer { .. } => {}
             }
         }
         self.last = out;
         self.check();
+        self.answer_surveys();
         self
+    }
+
+    /// Answers as a host would; what comes of it belongs to the same `last`.
+    fn answer_surveys(&mut self) {
+        let before = self.last.clone();
+        for effect in &before.effects {
+            if let Effect::Survey { call, attempt, .. } = effect {
+                let (call, attempt) = (call.id.clone(), *attempt);
+                self.tell(Input::Surveyed { call, attempt, survey: Box::new(survey()) });
+                let after = std::mem::replace(&mut self.last, before.clone());
+                self.last.events.extend(after.events);
+                self.last.effects.extend(after.effects);
+            }
+        }
     }
 
     pub(crate) fn prompt(&mut self, text: &str) -> &mut Self {
@@ -292,7 +308,7 @@ impl World {
                 },
                 Event::ToolStarted { call, origin } => {
                     let command = call.text_argument("command");
-                    let rule = command.and_then(|command| policy.denies(command));
+                    let rule = command.and_then(|command| policy.denies(command, &survey()));
                     assert_eq!(rule, None, "invariant 2: {call:?} ran against a rule");
                     if *origin == Origin::User {
                         continue;
@@ -312,11 +328,11 @@ impl World {
                     }
                     let mode = mode.expect("opened");
                     let verdict = match command {
-                        Some(command) => policy.command(mode, &grants, command).verdict,
+                        Some(command) => policy.command(mode, &grants, &survey(), command).verdict,
                         None => {
                             let own = spec.tools.iter().find(|tool| tool.name == call.name);
                             let tool = client_tools.named(&call.name).or(own).expect("offered");
-                            policy.tool(mode, &grants, tool).verdict
+                            policy.tool(mode, &grants, &survey(), tool, call).verdict
                         }
                     };
                     assert_eq!(verdict, Verdict::Allow, "invariant 2: {call:?} was not allowed");
@@ -380,8 +396,8 @@ fn check_request(request: &ModelRequest, session: &Session) {
     assert!(request.system.starts_with(&spec.system), "invariant 5: no system prompt");
     assert_eq!(
         request.system.len() > spec.system.len(),
-        !client_tools.tools.is_empty(),
-        "where tools run is said"
+        !client_tools.tools.is_empty() || spec.approve == ApprovalMode::Never,
+        "where tools run is said, and that nothing changes"
     );
     let nudge = 1;
     assert!(request.messages.len() <= spec.max_history_messages.max(3) + nudge, "invariant 5: not bounded");
@@ -474,4 +490,10 @@ pub(crate) fn line(event: &Event) -> String {
             )
         }
     }
+}
+
+/// What every host of these tests tells.
+pub(crate) fn survey() -> Survey {
+    let terminal = TerminalFocus::Prompt { line: String::new(), at_end: true };
+    Survey { terminal, ..Survey::elsewhere(CommandContext::bash()) }
 }

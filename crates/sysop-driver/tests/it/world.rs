@@ -20,7 +20,7 @@ use sysop_core::message::{
     Arguments, FailureKind, Message, ModelFailure, ModelRef, ModelRequest, Reply, ToolCall,
 };
 use sysop_core::outcome::{Outcome, Status};
-use sysop_core::policy::ApprovalMode;
+use sysop_core::policy::{ApprovalMode, CommandContext, Survey};
 use sysop_core::question::QuestionKind;
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
@@ -150,6 +150,7 @@ pub(crate) fn spec() -> SessionSpec {
         approve: ApprovalMode::Ask,
         dangerous_patterns: Vec::new(),
         deny: Vec::new(),
+        policy: Default::default(),
         max_iterations: 6,
         max_history_messages: 20,
         max_output_tokens: None,
@@ -294,6 +295,10 @@ impl Host for LyingHost {
 
     fn set_prompter(&self, people: Arc<dyn Prompter>) {
         assert!(self.people.set(people).is_ok(), "a host is attended once");
+    }
+
+    async fn survey(&self, _: &ToolCall) -> Survey {
+        Survey::elsewhere(CommandContext::bash())
     }
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {

@@ -7,12 +7,15 @@ use std::time::Duration;
 use sysop_core::catalog::{BASH_TIMEOUT_S_DEFAULT, BASH_TIMEOUT_S_MAX};
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
+use sysop_core::policy::Survey;
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
 /// What a host may take beyond the time of the call itself: to connect, to stop what runs, to answer.
 const ANSWER_TIME: Duration = Duration::from_secs(90);
+/// What a host may take to tell the circumstances of a call; the others are not held up any longer by it.
+const SURVEY_TIME_MAX: Duration = Duration::from_secs(8);
 /// What a host may take to stop.
 const STOP_TIME: Duration = Duration::from_secs(10);
 
@@ -59,6 +62,14 @@ impl Member {
         };
         outcome.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         outcome
+    }
+
+    /// Surveys a call; nothing is known of a host that does not answer.
+    pub(super) async fn survey(&self, call: &ToolCall) -> Survey {
+        tokio::select! {
+            survey = self.host.survey(call) => survey,
+            () = self.overdue(SURVEY_TIME_MAX) => Survey::default(),
+        }
     }
 
     /// Returns when the host has had this much time in which none of its questions waited for people.

@@ -46,8 +46,12 @@ const SHELL: &str =
     r#"s=sh; command -v bash >/dev/null 2>&1 && s="bash --norc"; (exec $s -c -- "$1" </dev/null 2>&1); e=$?"#;
 
 /// A command for the remote shell: bash, where it has one.
-pub(super) fn shell_script(command: &str) -> (String, Vec<String>) {
-    (SHELL.to_owned(), vec![command.to_owned()])
+pub(super) fn shell_script(command: &str, variables: &[(&str, &str)]) -> (String, Vec<String>) {
+    let mut text = String::new();
+    for (name, value) in variables {
+        text.push_str(&format!("export {name}={value}; "));
+    }
+    (text + SHELL, vec![command.to_owned()])
 }
 
 /// Git, away from all that configures it from outside but who commits and the person's own config. The same as on

@@ -1,9 +1,10 @@
 //! The remote machine as tools see it.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use sysop_core::policy::{CommandContext, Dialect, ResolvedTarget, Target};
 use sysop_driver::port::CancellationToken;
 
 use super::connection::{ConnectionInner, SCRIPT_MAX, SshConnection};
@@ -11,11 +12,12 @@ use super::error::SshError;
 use super::exec::{ProgramResult, RemotePrograms, git_script, shell_script};
 use super::files::{RemoteFiles, TREE_BYTES_MAX};
 use super::find::select_files;
+use super::resolve::resolve;
 use super::running_script::{RunError, run_script};
 use super::script::RemoteScript;
 use crate::machine::{
-    Echo, ExecResult, FileSearch, FileSearchResult, FileStat, Listing, Machine, MachineError, Precondition,
-    Program, TerminalStart,
+    Echo, ExecResult, FileSearch, FileSearchResult, FileStat, Foreground, Listing, Machine, MachineError,
+    Precondition, Program, TerminalStart,
 };
 use crate::output::capture::Capture;
 use crate::path::RootPath;
@@ -26,6 +28,12 @@ const LOGIN: &str = r#"cd -P -- "$1" 2>/dev/null; export PAGER=cat GIT_PAGER=cat
 
 /// Tells the modes of a terminal.
 const ECHO: &str = r#"stty -a <"$1""#;
+/// Tells the group of a process and the one in the foreground of its terminal, the program of the latter, and the
+/// modes of the terminal.
+const FOREGROUND: &str = r#"set -- "$1" $(ps -o pgid= -o tpgid= -p "$2" 2>/dev/null || { read -r l </proc/"$2"/stat; set -- ${l##*) }; echo "$3" "$6"; }); echo "$2 $3"; ps -o comm= -p "$3" 2>/dev/null || cat /proc/"$3"/comm; stty -a <"$1""#;
+/// Tells where commands run and as whom, and the time of the clock there.
+const CONTEXT: &str =
+    r#"unset CDPATH; [ -z "$1" ] || cd -P -- "$1" 2>/dev/null || exit 40; id -u; id -un; date +%s; pwd -P"#;
 /// How long that may take.
 const ECHO_MAX: Duration = Duration::from_secs(5);
 
@@ -37,6 +45,16 @@ pub(crate) struct SshMachine {
     /// The root's place, without links; known once something was done there.
     resolved_root: OnceLock<String>,
     programs: RemotePrograms,
+    /// When the session began.
+    opened: Instant,
+    surroundings: OnceLock<Surroundings>,
+}
+
+/// What is found out about the machine once.
+struct Surroundings {
+    context: CommandContext,
+    /// When the session began, by the clock there, in seconds since 1970.
+    session_start_s: i64,
 }
 
 impl SshMachine {
@@ -49,7 +67,14 @@ impl SshMachine {
             root => root.strip_prefix("~/").unwrap_or(root),
         };
         let programs = RemotePrograms::new(Arc::clone(&inner));
-        Self { inner, given: given.to_owned(), resolved_root: OnceLock::new(), programs }
+        Self {
+            inner,
+            given: given.to_owned(),
+            resolved_root: OnceLock::new(),
+            programs,
+            opened: Instant::now(),
+            surroundings: OnceLock::new(),
+        }
     }
 
     /// The root's place; looked up once.
@@ -68,6 +93,42 @@ impl SshMachine {
         let resolved_root = resolved_root
             .ok_or_else(|| MachineError::Unreachable(SshError::root(self.inner.name(), &self.given)))?;
         Ok(self.resolved_root.get_or_init(|| resolved_root))
+    }
+
+    /// Where commands of `bash` run and as whom; looked up once.
+    async fn surroundings(&self) -> Result<&Surroundings, MachineError> {
+        if let Some(surroundings) = self.surroundings.get() {
+            return Ok(surroundings);
+        }
+        let script = RemoteScript::new(CONTEXT, &[&self.given]);
+        let ran = run_script(&self.inner, script, 16 * 1024, SCRIPT_MAX).await;
+        let ran = ran.map_err(|RunError { error, .. }| MachineError::Unreachable(error))?;
+        let said = String::from_utf8(ran.output).ok().filter(|_| ran.status == 0);
+        let read = said.and_then(|said| self.read_surroundings(&said));
+        read.ok_or_else(|| MachineError::Unreachable(SshError::root(self.inner.name(), &self.given)))
+    }
+
+    /// Reads what the script says of where it ran.
+    fn read_surroundings(&self, said: &str) -> Option<&Surroundings> {
+        let mut lines = said.splitn(4, '\n');
+        let uid: u32 = lines.next()?.parse().ok()?;
+        let user = lines.next()?.to_owned();
+        let now_s: i64 = lines.next()?.parse().ok()?;
+        let root = lines.next()?.strip_suffix('\n').filter(|root| root.starts_with('/'))?.to_owned();
+        let facts = self.inner.known_machine_info()?;
+        self.resolved_root.get_or_init(|| root.clone());
+        let context = CommandContext {
+            dialect: if facts.bash.is_some() { Dialect::Bash } else { Dialect::Sh },
+            folder: Some(root.clone()),
+            root: Some(root),
+            home: Some(facts.home.clone()).filter(|home| home.starts_with('/')),
+            user: Some(user).filter(|user| !user.is_empty()),
+            uid: Some(uid),
+            host: Some(self.inner.name().to_owned()),
+        };
+        let open_s = i64::try_from(self.opened.elapsed().as_secs()).unwrap_or(i64::MAX);
+        let session_start_s = now_s.saturating_sub(open_s).saturating_sub(1);
+        Some(self.surroundings.get_or_init(|| Surroundings { context, session_start_s }))
     }
 
     async fn files(&self) -> Result<RemoteFiles<'_>, MachineError> {
@@ -106,7 +167,7 @@ impl Machine for SshMachine {
         cancel: &CancellationToken,
     ) -> Result<ExecResult, MachineError> {
         let piece = match &program {
-            Program::Shell(command) => shell_script(command),
+            Program::Shell { command, variables } => shell_script(command, variables),
             Program::Git { arguments, settings } => git_script(arguments, settings),
         };
         if piece.1.iter().any(|argument| argument.contains('\0')) {
@@ -160,6 +221,30 @@ impl Machine for SshMachine {
         choosing.await.map_err(|error| MachineError::Refused(error.to_string()))
     }
 
+    async fn context(&self) -> Result<CommandContext, MachineError> {
+        self.surroundings().await.map(|surroundings| surroundings.context.clone())
+    }
+
+    async fn resolve(&self, targets: Vec<Target>, home: Option<&str>) -> Option<Vec<ResolvedTarget>> {
+        let session_start_s = self.surroundings().await.ok()?.session_start_s;
+        resolve(&self.inner, targets, home, session_start_s).await
+    }
+
+    fn resolutions_max(&self) -> usize {
+        1
+    }
+
+    async fn foreground(&self, tty: &str, shell: u32) -> Option<Foreground> {
+        let script = RemoteScript::new(FOREGROUND, &[tty, &shell.to_string()]);
+        let ran = run_script(&self.inner, script, 1024, ECHO_MAX).await.ok().filter(|ran| ran.status == 0)?;
+        let said = String::from_utf8_lossy(&ran.output).into_owned();
+        let mut lines = said.lines();
+        let (group, foreground) = lines.next()?.trim().split_once(' ')?;
+        let program = lines.next()?.trim().rsplit('/').next().unwrap_or_default().to_owned();
+        let is_raw = lines.any(|line| line.split([' ', ';']).any(|word| word == "-icanon"));
+        Some(Foreground { is_shell: group == foreground.trim(), is_raw, program })
+    }
+
     async fn terminal(&self) -> Result<TerminalStart, MachineError> {
         let resolved_root = self.resolved_root().await?;
         let unreachable = |error: SshError| MachineError::Unreachable(error);
@@ -178,6 +263,7 @@ impl Machine for SshMachine {
             folder: "/".into(),
             remote_host: Some(self.inner.name().to_owned()),
             shell: ShellKind::of_program(&facts.login_shell),
+            runner: facts.bash.clone().unwrap_or_else(|| "sh".to_owned()),
         })
     }
 

@@ -3,19 +3,24 @@
 //! The end of a command is believed only with its own nonce. Where no mark can come, the call ends with what is
 //! known, and never with an exit code that nobody saw.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sysop_core::id::CallId;
 use sysop_core::outcome::Status;
+use sysop_core::policy::{Dialect, reads_with_git};
 use sysop_core::question::QuestionKind;
 use sysop_driver::port::CancellationToken;
+use tokio::sync::MutexGuard;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::heuristics::{is_pager, is_question, opens_shell};
 use super::incomplete_command::incomplete_command;
 use super::live_shell::{KILL_LINE, LiveShell};
 use super::secret::{ENTERED, OPEN_FOR, SecretPrompt, SecretPromptOutcome, secret_prompt};
-use super::shell_setup::{identify_and_set_up, is_prompt, kind_of_process, quiet, set_up, set_up_again};
+use super::shell_setup::{
+    identify_and_set_up, interactive_shell, is_blind_rest, is_prompt, quiet, set_up, set_up_again,
+};
 use super::shells::{self, ShellKind};
 use super::state::{
     CommandCapture, CommandEnd, HiddenInput, HiddenInputEnd, ShellEnd, TerminalState, random_key,
@@ -132,28 +137,22 @@ impl SharedTerminal {
         call: &CallId,
         cancel: &CancellationToken,
     ) -> Result<CallEnd, CallError> {
-        let begin = async {
-            let call_lock = self.call_lock.lock().await;
-            let live = self.open().await?;
-            Ok::<_, MachineError>((call_lock, live))
-        };
-        let (_turn, live) = until_cancelled(cancel, begin).await??;
+        let (_turn, live) = until_cancelled(cancel, self.begin_call()).await??;
         let mut using = TerminalCall { terminal: self, live: &live, call, cancel, no_secret: None };
         using.prepare(capture).await?;
         using.ensure_prompt().await?;
         let _open = CaptureGuard(&live);
-        let kind = live.state().shell_kind();
-        if kind.is_some_and(|kind| kind != ShellKind::Fish)
-            && let Some(what) = incomplete_command(command)
-        {
+        if let Some(what) = incomplete_command(command) {
             return Err(CallError::Refused(format!("incomplete command: {what}; nothing was run")));
         }
-        let blind = kind.is_none();
-        let end = if blind {
-            using.type_blind(command);
+        let kind = live.state().shell_kind();
+        let dialect = kind.filter(|kind| kind.evaluates_commands()).map_or(Dialect::Sh, ShellKind::dialect);
+        let guarded = reads_with_git(command, dialect);
+        let end = if kind.is_none() {
+            using.type_blind(command, guarded)?;
             using.follow_blind(limit, capture).await
         } else {
-            match using.type_command(command).await {
+            match using.type_command(command, guarded).await {
                 LineAcceptance::Accepted => using.follow(command, limit, capture).await,
                 LineAcceptance::Rejected => CallEnd::new(
                     Status::Unknown,
@@ -170,6 +169,11 @@ impl SharedTerminal {
         Ok(end)
     }
 
+    /// Waits for the calls before, and for a shell.
+    async fn begin_call(&self) -> Result<(MutexGuard<'_, ()>, Arc<LiveShell>), MachineError> {
+        Ok((self.call_lock.lock().await, self.open().await?))
+    }
+
     /// Presses keys and shows the screen when it has settled.
     pub(crate) async fn send_keys(
         &self,
@@ -178,12 +182,7 @@ impl SharedTerminal {
         call: &CallId,
         cancel: &CancellationToken,
     ) -> Result<CallEnd, CallError> {
-        let begin = async {
-            let call_lock = self.call_lock.lock().await;
-            let live = self.open().await?;
-            Ok::<_, MachineError>((call_lock, live))
-        };
-        let (_turn, live) = until_cancelled(cancel, begin).await??;
+        let (_turn, live) = until_cancelled(cancel, self.begin_call()).await??;
         let mut using = TerminalCall { terminal: self, live: &live, call, cancel, no_secret: None };
         using.prepare(capture).await?;
         let mut notes = using.press_keys(keys).await?;
@@ -301,7 +300,7 @@ impl TerminalCall<'_> {
             }
             return Ok(());
         }
-        if self.has_lost_marks() && set_up_again(live).await {
+        if self.has_lost_marks().await && set_up_again(live).await {
             return Ok(());
         }
         if self.enter_nested(None).await.is_some() {
@@ -332,7 +331,7 @@ impl TerminalCall<'_> {
     }
 
     /// Types a command; says whether the shell took it. What is still on its way is followed by what stops it.
-    async fn type_command(&self, command: &str) -> LineAcceptance {
+    async fn type_command(&self, command: &str, guarded: bool) -> LineAcceptance {
         let nonce = random_key();
         let (key, kind) = {
             let mut inner = self.live.state();
@@ -341,7 +340,7 @@ impl TerminalCall<'_> {
             inner.capture = Some(CommandCapture::new(Some(nonce.clone())));
             found
         };
-        let mut lines = shells::lines(kind, &nonce, command);
+        let mut lines = shells::lines(kind, &nonce, command, guarded);
         let last = lines.pop().unwrap_or_default();
         for line in lines {
             self.live.type_line(
@@ -522,7 +521,7 @@ impl TerminalCall<'_> {
             return None;
         } else if is_pager(&line) {
             "a pager still shows its output; page with send_keys (Space), end it with q"
-        } else if self.has_lost_marks() {
+        } else if self.has_lost_marks().await {
             set_up_again(self.live).await;
             return self.ended().or_else(|| {
                 Some(CallEnd::new(Status::Unknown, "the command ended, but its exit code was lost"))
@@ -566,20 +565,31 @@ impl TerminalCall<'_> {
         CallEnd::new(Status::Cancelled, note)
     }
 
-    /// Whether the shell is at its prompt without having told so: something took our marks away.
-    fn has_lost_marks(&self) -> bool {
-        let inner = self.live.state();
-        let Some(kind) = inner.shell_kind() else { return false };
-        let outermost = inner.shells.len() == 1;
-        let prompt = inner.screen.takes_paste() || is_prompt(&inner.screen.line_to_cursor());
-        let at_rest =
-            !inner.ready && inner.hidden.is_none() && inner.ended.is_none() && quiet(&inner, PROGRAM_QUIET);
-        drop(inner);
-        outermost
-            && at_rest
-            && prompt
-            && self.live.shell_in_front() == Some(true)
-            && (!kind.has_line_editor() || self.live.is_raw())
+    /// Whether the shell is at its prompt without having told so: something took our marks away. On a remote machine it
+    /// is asked there, beside the terminal.
+    async fn has_lost_marks(&self) -> bool {
+        let (kind, process) = {
+            let inner = self.live.state();
+            let Some(kind) = inner.shell_kind() else { return false };
+            let prompt = inner.screen.takes_paste() || is_prompt(&inner.screen.line_to_cursor());
+            let at_rest = !inner.ready
+                && inner.hidden.is_none()
+                && inner.ended.is_none()
+                && quiet(&inner, PROGRAM_QUIET);
+            if inner.shells.len() != 1 || !at_rest || !prompt {
+                return false;
+            }
+            (kind, inner.shell_process())
+        };
+        let (in_front, is_raw) = if self.live.remote_host.is_none() {
+            (self.live.shell_in_front() == Some(true), self.live.is_raw())
+        } else {
+            let Some((tty, shell)) = process else { return false };
+            let Some(found) = self.terminal.machine.foreground(&tty, shell).await else { return false };
+            (found.is_shell, found.is_raw)
+        };
+        // It may have told in the meantime.
+        in_front && (!kind.has_line_editor() || is_raw) && !self.live.state().ready
     }
 
     /// Makes a shell tell that was started inside the one before, where one is at its prompt.
@@ -602,16 +612,29 @@ impl TerminalCall<'_> {
         if asks_shell { identify_and_set_up(self.live).await } else { None }
     }
 
-    /// Types a command into a shell that cannot tell of it.
-    fn type_blind(&self, command: &str) {
-        let mut bytes = command.replace("\r\n", "\r").replace('\n', "\r").into_bytes();
-        bytes.push(b'\r');
+    /// Types a command for a shell that cannot tell of it, to be run by `sh` beside it.
+    fn type_blind(&self, command: &str, guarded: bool) -> Result<(), CallError> {
+        let nonce = random_key();
+        let line = shells::beside(&nonce, command, guarded).ok_or_else(|| {
+            let long = "the command is too long for this shell; put it in a file first";
+            CallError::Refused(long.to_owned())
+        })?;
         {
             let mut inner = self.live.state();
-            inner.capture = Some(CommandCapture::new(None));
+            inner.capture = Some(CommandCapture::new(Some(nonce.clone())));
+            inner.blind_key = Some(nonce.clone());
             inner.printed = Instant::now();
         }
-        self.live.send(bytes);
+        let hidden = HiddenInput { until: HiddenInputEnd::CommandStarted(nonce), shown: command.to_owned() };
+        self.live.type_line(&line, hidden);
+        Ok(())
+    }
+
+    /// Shows what a shell without marks prints that did not run what was typed.
+    fn reveal_blind(&self) {
+        let mut inner = self.live.state();
+        inner.hidden = None;
+        inner.blind_key = None;
     }
 
     /// Takes what a shell prints that cannot tell the end of a command, until it is at rest.
@@ -637,6 +660,7 @@ impl TerminalCall<'_> {
             let waits = self.live.shell_waits();
             looks = if is_blind_rest(&self.live.state(), waits, POLL_INTERVAL) { looks + 1 } else { 0 };
             if looks > if waits.is_some() { BLIND_POLLS } else { 2 * BLIND_POLLS } {
+                self.reveal_blind();
                 let note = "exit code unknown: this shell cannot tell it";
                 return CallEnd {
                     notes: noted.into_iter().chain([note.to_owned()]).collect(),
@@ -644,6 +668,7 @@ impl TerminalCall<'_> {
                 };
             }
             if Instant::now() >= deadline {
+                self.reveal_blind();
                 return self.timed_out(limit, capture);
             }
             self.wait(&mut changes, capture).await;
@@ -772,27 +797,4 @@ impl TerminalCall<'_> {
         };
         format!("screen as it is now; cursor in row {}, column {}; {what}", row + 1, column + 1)
     }
-}
-
-/// Whether a shell without marks was silent so long, and is at its prompt as far as can be seen; `waits` is what the
-/// system says of it.
-fn is_blind_rest(inner: &TerminalState, waits: Option<bool>, silent: Duration) -> bool {
-    quiet(inner, silent) && waits.unwrap_or_else(|| is_prompt(&inner.screen.line_to_cursor()))
-}
-
-/// The interactive shell that is in the foreground of a terminal of this machine, where it is not the first one.
-fn interactive_shell(live: &LiveShell) -> Option<ShellKind> {
-    let front = live.foreground()?;
-    if Some(front) == live.pid() {
-        return None;
-    }
-    let pid = front.as_raw_nonzero().get();
-    let kind = kind_of_process(pid)?;
-    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let interactive = line
-        .split(|byte| *byte == 0)
-        .skip(1)
-        .filter(|argument| !argument.is_empty() && argument != b"sh" && argument != b"ash")
-        .all(|argument| argument.starts_with(b"-") && argument != b"-c");
-    interactive.then_some(kind)
 }

@@ -87,7 +87,7 @@ impl LiveShell {
         let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         let (typing, typed) = mpsc::unbounded_channel();
         let live = Arc::new(Self {
-            inner: Mutex::new(TerminalState::new(size, outputs, recording)),
+            inner: Mutex::new(TerminalState::new(size, start.runner.clone(), outputs, recording)),
             capture_drained: Condvar::new(),
             revision: watch::Sender::new(0),
             typing,
@@ -235,6 +235,14 @@ impl LiveShell {
             return None;
         }
         Some(self.foreground()? == self.pid?)
+    }
+
+    /// The program in the foreground, by its name.
+    pub(super) fn foreground_program(&self) -> Option<String> {
+        if self.remote_host.is_some() {
+            return None;
+        }
+        ProcessStat::of(self.foreground()?.as_raw_nonzero().get()).map(|found| found.name)
     }
 
     /// Whether the shell, in the foreground, waits for input: it sleeps, and no child of it is still on its way to a

@@ -17,8 +17,10 @@ pub(super) enum ShellMark {
     CommandEnded { nonce: String, code: i32, count: Option<u64> },
     /// The prompt is there; the shell reads.
     PromptReady,
-    /// Which program the shell is, which terminal it has, and on which machine.
-    Identified { program: String, tty: String, machine: String },
+    /// Where the shell is, right before its prompt: its folder without links, and what `~` stands for.
+    Place { folder: String, home: String },
+    /// Which program the shell is, which terminal it has, on which machine, and its process there.
+    Identified { program: String, tty: String, machine: String, pid: Option<u32> },
     /// A program asks for a password: what follows is its prompt.
     SecretRequested,
 }
@@ -36,15 +38,27 @@ pub(super) fn parse(sequence: &[u8]) -> Option<(String, ShellMark)> {
             count: parts.next().and_then(|count| count.parse().ok()),
         },
         "B" => ShellMark::PromptReady,
+        "P" => return parse_place(text, key),
         "K" => ShellMark::Identified {
             program: parts.next()?.to_owned(),
             tty: parts.next()?.to_owned(),
             machine: parts.next()?.to_owned(),
+            pid: parts.next().and_then(|pid| pid.parse().ok()),
         },
         "S" => ShellMark::SecretRequested,
         _ => return None,
     };
     Some((key, mark))
+}
+
+/// Reads `KEY;P;FOLDER;KEY;HOME;KEY`: a folder may hold any character, and one that ends the sequence too early, or
+/// looks like its end, leaves no key behind it.
+fn parse_place(text: &str, key: String) -> Option<(String, ShellMark)> {
+    let body = text.strip_prefix(&key)?.strip_prefix(";P;")?.strip_suffix(&key)?.strip_suffix(';')?;
+    let (folder, home) = body.split_once(&format!(";{key};"))?;
+    let plain = |path: &str| !path.contains(char::is_control);
+    let place = ShellMark::Place { folder: folder.to_owned(), home: home.to_owned() };
+    (folder.starts_with('/') && plain(folder) && plain(home)).then_some((key, place))
 }
 
 /// Returns true if the sequence is a mark, ours or an imitation.

@@ -233,11 +233,32 @@ impl TerminalScreen {
         self.letters(row, column)
     }
 
+    /// What stands between a place and the cursor, and whether anything stands behind the cursor in its row. None where
+    /// the cursor is before that place.
+    pub(super) fn typed_since(&self, (row, column): (usize, usize)) -> Option<(String, bool)> {
+        let (cursor_row, cursor_column) = self.cursor();
+        if (cursor_row, cursor_column) < (row, column) {
+            return None;
+        }
+        let all = usize::from(self.size.columns);
+        let mut text = String::new();
+        for line in row..=cursor_row {
+            let end = if line == cursor_row { cursor_column } else { all };
+            let letters = self.letters(line, end);
+            let start = if line == row { self.letters(line, column).len() } else { 0 };
+            text.push_str(letters.get(start..)?);
+        }
+        let before_cursor = self.letters(cursor_row, cursor_column).len();
+        let is_last = self.letters(cursor_row, all).get(before_cursor..)?.trim().is_empty();
+        Some((text, is_last))
+    }
+
     fn row(&self, row: usize) -> String {
         self.letters(row, usize::from(self.size.columns)).trim_end().to_owned()
     }
 
-    fn letters(&self, row: usize, columns: usize) -> String {
+    /// The first columns of a row.
+    pub(super) fn letters(&self, row: usize, columns: usize) -> String {
         let model = self.model();
         let cells = &model.term.grid()[line(row)];
         let mut text = String::new();

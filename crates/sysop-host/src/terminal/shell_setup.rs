@@ -159,28 +159,29 @@ pub(super) async fn set_up(live: &LiveShell, kind: ShellKind) -> bool {
         return false;
     }
     let key = random_key();
-    let secret_key = {
+    let (secret_key, runner) = {
         let mut inner = live.state();
         inner.enter(key.clone(), kind);
-        inner.secret_key.clone()
+        let runner = inner.shells.last().map(|shell| shell.runner.clone());
+        (inner.secret_key.clone(), runner.unwrap_or_default())
     };
-    type_setup(live, kind, &key, shells::setup(kind, &key, &secret_key)).await
+    type_setup(live, kind, &key, shells::setup(kind, &key, &secret_key, &runner)).await
 }
 
 /// Makes a shell that has forgotten it tell again, or another that has taken its place. The end of the last
 /// command is told too, if the shell knows.
 pub(super) async fn set_up_again(live: &LiveShell) -> bool {
     let key = random_key();
-    let (kind, secret_key) = {
+    let (kind, secret_key, runner) = {
         let mut inner = live.state();
         let outermost = inner.shells.len() == 1;
         let secret_key = inner.secret_key.clone();
         let Some(shell) = inner.shells.last_mut() else { return false };
         shell.kind = local_shell_kind(live).filter(|_| outermost).unwrap_or(shell.kind);
         shell.key.clone_from(&key);
-        (shell.kind, secret_key)
+        (shell.kind, secret_key, shell.runner.clone())
     };
-    let mut lines = shells::setup(kind, &key, &secret_key);
+    let mut lines = shells::setup(kind, &key, &secret_key, &runner);
     if let Some(first) = lines.first_mut() {
         *first = format!("{};{first}", shells::recover(kind, &key));
     }
@@ -205,4 +206,27 @@ async fn type_setup(live: &LiveShell, kind: ShellKind, key: &str, lines: Vec<Str
     inner.hidden = None;
     inner.shells.pop();
     false
+}
+
+/// Whether a shell without marks was silent so long, and is at its prompt as far as can be seen; `waits` is what the
+/// system says of it.
+pub(super) fn is_blind_rest(inner: &TerminalState, waits: Option<bool>, silent: Duration) -> bool {
+    quiet(inner, silent) && waits.unwrap_or_else(|| is_prompt(&inner.screen.line_to_cursor()))
+}
+
+/// The interactive shell that is in the foreground of a terminal of this machine, where it is not the first one.
+pub(super) fn interactive_shell(live: &LiveShell) -> Option<ShellKind> {
+    let front = live.foreground()?;
+    if Some(front) == live.pid() {
+        return None;
+    }
+    let pid = front.as_raw_nonzero().get();
+    let kind = kind_of_process(pid)?;
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let interactive = line
+        .split(|byte| *byte == 0)
+        .skip(1)
+        .filter(|argument| !argument.is_empty() && argument != b"sh" && argument != b"ash")
+        .all(|argument| argument.starts_with(b"-") && argument != b"-c");
+    interactive.then_some(kind)
 }

@@ -6,6 +6,10 @@
 
 use std::fmt::Write as _;
 
+use sysop_core::policy::Dialect;
+
+use crate::environment::GIT_GUARD;
+
 /// The longest line typed at a prompt that is no line editor's, or a small one: the system takes 4,095 bytes,
 /// busybox as few as 1,024.
 const PLAIN_LINE_BYTES_MAX: usize = 900;
@@ -55,6 +59,22 @@ impl ShellKind {
         }
     }
 
+    /// The language of what is typed at its prompt.
+    pub(crate) fn dialect(self) -> Dialect {
+        match self {
+            Self::Bash => Dialect::Bash,
+            Self::Zsh => Dialect::Zsh,
+            Self::Fish => Dialect::Fish,
+            Self::Ash | Self::Posix => Dialect::Sh,
+            Self::Csh => Dialect::Csh,
+        }
+    }
+
+    /// Whether the model's commands run in it, and not in a shell beside it whose language is known.
+    pub(super) fn evaluates_commands(self) -> bool {
+        self.dialect().is_analyzed()
+    }
+
     /// Whether it can tell the end of a command.
     pub(super) fn reports_commands(self) -> bool {
         self != Self::Csh
@@ -82,12 +102,13 @@ impl ShellKind {
 /// The line that asks any shell which program it is: its own words are those of all shells.
 pub(super) fn identify_command(key: &str) -> String {
     format!(
-        " sh -c 'printf \"\\033]7717;{key};K;%s;%s;%s\\007\" \"$(readlink /proc/$PPID/exe || ps -o comm= -p $PPID)\" \"$(tty)\" \"$(uname -n)\"'"
+        " sh -c 'printf \"\\033]7717;{key};K;%s;%s;%s;%s\\007\" \"$(readlink /proc/$PPID/exe || ps -o comm= -p $PPID)\" \"$(tty)\" \"$(uname -n)\" $PPID'"
     )
 }
 
-/// The lines that make a shell tell. They may be typed again into the same shell.
-pub(super) fn setup(kind: ShellKind, key: &str, secret_key: &str) -> Vec<String> {
+/// The lines that make a shell tell. They may be typed again into the same shell. `runner` is the program that runs
+/// commands beside a shell of another language.
+pub(super) fn setup(kind: ShellKind, key: &str, secret_key: &str, runner: &str) -> Vec<String> {
     let lines: &[&str] = match kind {
         ShellKind::Bash => &BASH,
         ShellKind::Zsh => &ZSH,
@@ -96,7 +117,18 @@ pub(super) fn setup(kind: ShellKind, key: &str, secret_key: &str) -> Vec<String>
         ShellKind::Posix => &POSIX,
         ShellKind::Csh => &[],
     };
-    lines.iter().map(|line| line.replace("KEY", key).replace("ASKS", secret_key)).collect()
+    let git_guard = GIT_GUARD.map(|(name, value)| match kind {
+        ShellKind::Fish => format!("set -lx {name} {value};"),
+        ShellKind::Bash | ShellKind::Zsh | ShellKind::Ash | ShellKind::Posix | ShellKind::Csh => {
+            format!("{name}={value}")
+        }
+    });
+    let of_line = |line: &&str| {
+        // The guard is last: names of its variables hold `KEY`.
+        let line = line.replace("KEY", key).replace("ASKS", secret_key);
+        line.replace("RUNNER", &fish_word(runner)).replace("GUARD", &git_guard.join(" "))
+    };
+    lines.iter().map(of_line).collect()
 }
 
 /// Prompts of sudo carry a mark; nothing pages.
@@ -109,13 +141,25 @@ macro_rules! exports {
     };
 }
 
-/// What all shells with functions of the standard share: the mark itself, and the beginning of a command.
+/// What all shells with functions of the standard share: the mark itself, the beginning of a command, and the place
+/// of a prompt, which `$PWD` does not tell reliably.
 macro_rules! functions {
-    () => {
+    ($builtin:literal) => {
         concat!(
             r#"__sysop_m() { \printf '\033]7717;KEY;%s\007' "$1" >/dev/tty; }; "#,
-            r#"__sysop_c() { __sysop_n=$1; __sysop_x=$(\printf "$2"); __sysop_m "C;$1"; }; "#
+            r#"__sysop_c() { __sysop_n=$1; __sysop_x=$(\printf "$2"); __sysop_m "C;$1"; }; "#,
+            r#"__sysop_w() { __sysop_d=$("#,
+            $builtin,
+            r#" pwd -P && \printf .) && \printf '\033]7717;KEY;P;%s;KEY;%s;KEY\007' "${__sysop_d%??}" "${HOME-}"; "#,
+            r#"return 0; }; "#
         )
+    };
+}
+
+/// Runs a command that only looks so that git runs nothing that a repository names. Nothing of it stays behind.
+macro_rules! guarded {
+    ($before:literal, $eval:literal) => {
+        concat!("__sysop_g() { ", $before, "GUARD", $eval, r#" "$__sysop_x"; }; "#)
     };
 }
 
@@ -123,10 +167,12 @@ macro_rules! functions {
 /// shell. The last one sees to it that the prompt still ends with the mark, whoever has changed it.
 const BASH: [&str; 1] = [concat!(
     " { HISTCONTROL=ignorespace${HISTCONTROL:+:$HISTCONTROL}; ",
-    functions!(),
+    functions!(r"\builtin"),
+    guarded!("", r" \eval"),
     r#"__sysop_f() { __sysop_s=$?; __sysop_m "D;${__sysop_n-};$__sysop_s"; __sysop_n=; "#,
     r#"case $- in *e*) return 0;; esac; return $__sysop_s; }; "#,
-    r#"__sysop_l() { case ${PS1-} in *KEY*) ;; *) PS1="${PS1-}"'\[\033]7717;KEY;B\007\]';; esac; }; "#,
+    r#"__sysop_l() { __sysop_w >/dev/tty; "#,
+    r#"case ${PS1-} in *KEY*) ;; *) PS1="${PS1-}"'\[\033]7717;KEY;B\007\]';; esac; }; "#,
     r#"case "$(declare -p PROMPT_COMMAND 2>/dev/null)" in *__sysop_f*) ;; "#,
     r#"'declare -a'*) PROMPT_COMMAND=('{ __sysop_f; } 2>/dev/null' "${PROMPT_COMMAND[@]}" '{ __sysop_l; } 2>/dev/null');; "#,
     r#"*) PROMPT_COMMAND='{ __sysop_f; } 2>/dev/null'$'\n'"${PROMPT_COMMAND-}"$'\n''{ __sysop_l; } 2>/dev/null';; esac; "#,
@@ -138,46 +184,113 @@ const ZSH: [&str; 2] = [
     " setopt histignorespace nopromptsp nopromptcr",
     concat!(
         " { ",
-        functions!(),
+        functions!(r"\builtin"),
+        guarded!("local -x ", r"; \eval"),
         r#"__sysop_f() { { __sysop_s=$?; __sysop_m "D;${__sysop_n-};$__sysop_s"; __sysop_n=; "#,
         r#"case $- in *e*) return 0;; esac; return $__sysop_s; } 2>/dev/null; }; "#,
-        r#"__sysop_l() { { case ${PS1-} in *KEY*) ;; *) PS1="${PS1-}"$'%{\033]7717;KEY;B\007%}';; esac; } 2>/dev/null; }; "#,
+        r#"__sysop_l() { { __sysop_w >/dev/tty; "#,
+        r#"case ${PS1-} in *KEY*) ;; *) PS1="${PS1-}"$'%{\033]7717;KEY;B\007%}';; esac; } 2>/dev/null; }; "#,
         r#"precmd_functions=(__sysop_f ${precmd_functions:#__sysop_*} __sysop_l); "#,
         exports!(),
         "; } 2>/dev/null"
     ),
 ];
 
-const FISH: [&str; 1] = [concat!(
-    r#" function __sysop_m; printf '\033]7717;KEY;%s\007' $argv[1] >/dev/tty; end; "#,
-    r#"function __sysop_c; set -g __sysop_n $argv[1]; set -g __sysop_x (printf $argv[2] | string collect); __sysop_m "C;$argv[1]"; end; "#,
-    r#"function __sysop_f --on-event fish_postexec --on-event fish_prompt; set -l code $status; __sysop_m "D;$__sysop_n;$code"; set -g __sysop_n; end; "#,
-    r#"function __sysop_s; return $argv[1]; end; "#,
-    r#"functions -q __sysop_p; or functions -c fish_prompt __sysop_p; "#,
-    r#"function fish_prompt; set -l code $status; __sysop_s $code; __sysop_p; printf '\033]7717;KEY;B\007'; end; "#,
-    r#"set -gx PAGER cat; set -gx GIT_PAGER cat; set -gx MANPAGER cat; set -gx SYSTEMD_PAGER ''; "#,
-    r#"set -gx SUDO_PROMPT (printf '\033]7717;ASKS;S\007' | string collect)'[sudo] password for %p: '"#
-)];
+/// Commands run in a shell beside fish, which tells at its end how its folder and its exported variables are; fish takes
+/// them over by its own commands, as values and never as text.
+const FISH: [&str; 3] = [
+    concat!(
+        r#" function __sysop_m; printf '\033]7717;KEY;%s\007' $argv[1] >/dev/tty; end; "#,
+        r#"function __sysop_c; set -g __sysop_n $argv[1]; set -g __sysop_x (printf $argv[2] | string collect); __sysop_m "C;$argv[1]"; end; "#,
+        r#"function __sysop_f --on-event fish_postexec --on-event fish_prompt; set -l code $status; __sysop_m "D;$__sysop_n;$code"; set -g __sysop_n; end; "#,
+        r#"function __sysop_s; return $argv[1]; end"#,
+    ),
+    concat!(
+        r#" set -g __sysop_w '__sysop_x=$1 __sysop_r=$2; shift 2; "#,
+        r#"__sysop_t() { export PWD="$(command pwd -P)"; env -0 >"$__sysop_r" 2>/dev/null; }; trap __sysop_t 0; eval "$__sysop_x"'; "#,
+        r#"function __sysop_e; set -l f (command mktemp); or return 1; "#,
+        r#"command RUNNER -c $__sysop_w sysop $__sysop_x $f; set -l code $status; "#,
+        r#"for l in (string split0 <$f); set -l n (string match -r '^[A-Za-z_][A-Za-z0-9_]*' -- $l); or continue; "#,
+        r#"set -l v (string replace -r '^[^=]*=' '' -- $l | string collect); "#,
+        r#"if test $n = PWD; test "$v" = (builtin pwd -P | string collect); or builtin cd -- "$v"; continue; end; "#,
+        r#"string match -qr '^(_|__sysop.*|SHLVL|OLDPWD|BASH_FUNC.*|GIT_CONFIG_.*|GIT_OPTIONAL_LOCKS|GIT_NO_LAZY_FETCH|GIT_ALLOW_PROTOCOL|GIT_PAGER)$' -- $n; and continue; "#,
+        r#"test "$$n" = "$v"; or set -gx $n "$v" 2>/dev/null; end; "#,
+        r#"command rm -f -- $f; return $code; end; "#,
+        r#"function __sysop_g; GUARD __sysop_e; end"#,
+    ),
+    concat!(
+        r#" functions -q __sysop_p; or functions -c fish_prompt __sysop_p; "#,
+        r#"function fish_prompt; set -l code $status; __sysop_s $code; __sysop_p; "#,
+        r#"printf '\033]7717;KEY;P;%s;KEY;%s;KEY\007' (builtin pwd -P | string collect) "$HOME"; "#,
+        r#"printf '\033]7717;KEY;B\007'; end; "#,
+        r#"set -gx PAGER cat; set -gx GIT_PAGER cat; set -gx MANPAGER cat; set -gx SYSTEMD_PAGER ''; "#,
+        r#"set -gx SUDO_PROMPT (printf '\033]7717;ASKS;S\007' | string collect)'[sudo] password for %p: '"#
+    ),
+];
 
 /// The end of a command is a part of the prompt: there is no other hook. It counts the prompts, because an editor
 /// may draw one more than once.
-const POSIX: [&str; 3] = [
-    concat!(" { ", functions!(), "} 2>/dev/null"),
+const POSIX: [&str; 4] = [
+    concat!(" { ", functions!(r"\command"), "} 2>/dev/null"),
+    concat!(" { ", guarded!("", r" \command eval"), "} 2>/dev/null"),
     concat!(" { ", exports!(), "; } 2>/dev/null"),
     concat!(
-        r#" { case ${PS1-} in *KEY*) ;; *) PS1="$(printf '\033]7717;KEY;D;${__sysop_n-};$?;$((__sysop_i=${__sysop_i:-0}+1))\007')"#,
+        r#" { case ${PS1-} in *KEY*) ;; *) PS1="$(printf '\033]7717;KEY;D;${__sysop_n-};$?;$((__sysop_i=${__sysop_i:-0}+1))\007$(__sysop_w 2>/dev/null)')"#,
         r#"${PS1-}$(printf '\033]7717;KEY;B\007')";; esac; } 2>/dev/null"#
     ),
 ];
 
-const ASH: [&str; 3] = [
+const ASH: [&str; 4] = [
     POSIX[0],
     POSIX[1],
+    POSIX[2],
     concat!(
-        r#" { case ${PS1-} in *KEY*) ;; *) PS1="\[$(printf '\033]7717;KEY;D;${__sysop_n-};$?;$((__sysop_i=${__sysop_i:-0}+1))\007')\]"#,
+        r#" { case ${PS1-} in *KEY*) ;; *) PS1="\[$(printf '\033]7717;KEY;D;${__sysop_n-};$?;$((__sysop_i=${__sysop_i:-0}+1))\007$(__sysop_w 2>/dev/null)')\]"#,
         r#"${PS1-}\[$(printf '\033]7717;KEY;B\007')\]";; esac; } 2>/dev/null"#
     ),
 ];
+
+/// A word for fish in single quotes.
+fn fish_word(text: &str) -> String {
+    format!("'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))
+}
+
+/// The line that runs a command with `sh` beside a shell that is not known well: all of it is one plain word in single
+/// quotes, which every shell passes on. Marks its beginning with `nonce`, and takes its last folder over. None where the
+/// command is too long for one line.
+pub(super) fn beside(nonce: &str, command: &str, guarded: bool) -> Option<String> {
+    let guard: String = GIT_GUARD.iter().map(|(name, value)| format!("export {name}={value}; ")).collect();
+    let guard = if guarded { guard.as_str() } else { "" };
+    let script = format!(
+        "printf '\\033]7717;{nonce};C;{nonce}\\007' >/dev/tty; {guard}\
+         trap '(umask 077; set -C; pwd -P >/tmp/.sysop-{nonce}) 2>/dev/null' 0\n{command}"
+    );
+    let mut format = String::with_capacity(script.len() * 2);
+    for byte in script.bytes() {
+        match byte {
+            b'a'..=b'z'
+            | b'A'..=b'Z'
+            | b'0'..=b'9'
+            | b' '
+            | b'_'
+            | b'.'
+            | b'/'
+            | b'='
+            | b','
+            | b':'
+            | b'-'
+                if !format.is_empty() =>
+            {
+                format.push(char::from(byte));
+            }
+            _ => write!(format, "\\{byte:03o}").expect("a string takes all"),
+        }
+    }
+    let line = format!(
+        " sh -c 'eval \"$(printf \"{format}\")\"'; cd \"`cat /tmp/.sysop-{nonce}`\"; rm -f /tmp/.sysop-{nonce}"
+    );
+    (line.len() <= EDITED_LINE_BYTES_MAX).then_some(line)
+}
 
 /// The line that tells the exit code of a command whose end nobody saw, and of no other.
 pub(super) fn recover(kind: ShellKind, key: &str) -> String {
@@ -193,8 +306,11 @@ pub(super) fn recover(kind: ShellKind, key: &str) -> String {
 
 /// The lines by which a shell runs a command as one, at its own level, so that `cd`, variables and functions
 /// last. All but the last only put it together.
-pub(super) fn lines(kind: ShellKind, nonce: &str, command: &str) -> Vec<String> {
+pub(super) fn lines(kind: ShellKind, nonce: &str, command: &str, guarded: bool) -> Vec<String> {
     let fish = kind == ShellKind::Fish;
+    if fish && let Some(exit) = own_exit(command) {
+        return vec![format!(" __sysop_c {nonce} exit; and {exit}")];
+    }
     let mut chunks = escaped(command, kind.line_bytes_max());
     let last = chunks.pop().unwrap_or_default();
     let mut lines = Vec::new();
@@ -204,12 +320,22 @@ pub(super) fn lines(kind: ShellKind, nonce: &str, command: &str) -> Vec<String> 
         lines.push(format!(" {set}{before}'{chunk}'"));
     }
     let before = if lines.is_empty() { "" } else { r#""$__sysop_b""# };
-    lines.push(if fish {
-        format!(" __sysop_c {nonce} {before}'{last}'; and eval $__sysop_x")
-    } else {
-        format!(r#" {{ __sysop_c {nonce} {before}'{last}'; }} 2>/dev/null&&\eval "$__sysop_x""#)
+    lines.push(match (fish, guarded) {
+        (true, true) => format!(" __sysop_c {nonce} {before}'{last}'; and __sysop_g"),
+        (true, false) => format!(" __sysop_c {nonce} {before}'{last}'; and __sysop_e"),
+        (false, true) => format!(r#" {{ __sysop_c {nonce} {before}'{last}'; }} 2>/dev/null&&__sysop_g"#),
+        (false, false) => {
+            format!(r#" {{ __sysop_c {nonce} {before}'{last}'; }} 2>/dev/null&&\eval "$__sysop_x""#)
+        }
     });
     lines
+}
+
+/// A command that ends the shell in the terminal, and not only the one beside it.
+fn own_exit(command: &str) -> Option<String> {
+    let rest = command.trim().strip_prefix("exit")?;
+    let code: u8 = if rest.is_empty() { 0 } else { rest.strip_prefix(' ')?.trim().parse().ok()? };
+    Some(format!("exit {code}"))
 }
 
 /// A text as formats for `printf` in single quotes, in pieces of at most `bytes_max`. Only printable ASCII is in
@@ -263,7 +389,23 @@ mod tests {
         let done = ShellMark::CommandEnded { nonce: "n".to_owned(), code: 3, count: None };
         assert_eq!(mark("7717;k;D;n;3"), Some(("k".to_owned(), done)));
         assert_eq!(mark("7717;k;B"), Some(("k".to_owned(), ShellMark::PromptReady)));
-        for other in ["7717;k;D;n", "7717;k;D;n;x", "7717;k", "7717", "133;D;0", "7717;k;Z"] {
+        let place = |folder: &str, home: &str| {
+            let place = ShellMark::Place { folder: folder.to_owned(), home: home.to_owned() };
+            Some(("k".to_owned(), place))
+        };
+        assert_eq!(mark("7717;k;P;/a;b;k;/home/x;k"), place("/a;b", "/home/x"));
+        for other in [
+            "7717;k;P;/a",
+            "7717;k;P;/a;k",
+            "7717;k;P;a;k;/home/x;k",
+            "7717;k;P;/a\nb;k;/home/x;k",
+            "7717;k;D;n",
+            "7717;k;D;n;x",
+            "7717;k",
+            "7717",
+            "133;D;0",
+            "7717;k;Z",
+        ] {
             assert_eq!(mark(other), None, "{other}");
         }
     }
@@ -272,15 +414,15 @@ mod tests {
     fn lines_are_short_and_without_controls() {
         let command = "echo 'ä!' \\\n\t%s ".repeat(400);
         for kind in [ShellKind::Bash, ShellKind::Zsh, ShellKind::Fish, ShellKind::Ash, ShellKind::Posix] {
-            for line in lines(kind, "0123456789abcdef", &command) {
+            for line in lines(kind, "0123456789abcdef", &command, true) {
                 assert!(line.len() < kind.line_bytes_max() + 120, "{kind:?}: {}", line.len());
                 assert!(line.bytes().all(|byte| (0x20..0x7f).contains(&byte)), "{kind:?}: {line}");
             }
-            for line in setup(kind, "0123456789abcdef", "fedcba9876543210") {
+            for line in setup(kind, "0123456789abcdef", "fedcba9876543210", "/usr/bin/bash") {
                 assert!(line.bytes().all(|byte| (0x20..0x7f).contains(&byte)), "{kind:?}: {line}");
             }
         }
-        for line in setup(ShellKind::Posix, "0123456789abcdef", "fedcba9876543210") {
+        for line in setup(ShellKind::Posix, "0123456789abcdef", "fedcba9876543210", "sh") {
             assert!(line.len() < PLAIN_LINE_BYTES_MAX, "{}", line.len());
         }
     }

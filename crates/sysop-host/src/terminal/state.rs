@@ -43,6 +43,14 @@ pub(super) struct TerminalState {
     place: Option<TtyLocation>,
     /// The machine of the first shell that was asked.
     machine: Option<String>,
+    /// The program that runs commands beside the first shell, where that is of another language.
+    runner: String,
+    /// The end of the last prompt, by row and column, and what stood before it in its row.
+    prompt: Option<((usize, usize), String)>,
+    /// Where the last prompt ends in the output that is being taken.
+    prompt_at: Option<usize>,
+    /// The key of the mark by which a command says that it begins in a shell without marks.
+    pub(super) blind_key: Option<String>,
     /// Whether a program has asked for a password by its mark, and no line was ended since.
     pub(super) asked: bool,
     /// Whether a secret was entered since the last line of ours.
@@ -56,11 +64,12 @@ pub(super) struct TerminalState {
     pub(super) ended: Option<ShellEnd>,
 }
 
-/// A terminal, by its name and that of its machine.
+/// A terminal, by its name and that of its machine, and the shell in it.
 #[derive(Debug, Clone)]
 struct TtyLocation {
     tty: String,
     machine: String,
+    pid: Option<u32>,
 }
 
 /// A shell that tells of its commands.
@@ -76,6 +85,12 @@ pub(super) struct NestedShell {
     ended: bool,
     /// Where it is, if it was asked.
     place: Option<TtyLocation>,
+    /// Its folder at its last prompt, without links; none where a command runs, or nobody can tell.
+    pub(super) folder: Option<String>,
+    /// What `~` stood for at its last prompt.
+    pub(super) home: Option<String>,
+    /// The program that runs commands beside it, where it is of another language.
+    pub(super) runner: String,
 }
 
 /// Until when nothing is shown.
@@ -172,6 +187,7 @@ impl std::fmt::Display for ShellEnd {
 impl TerminalState {
     pub(super) fn new(
         size: TerminalSize,
+        runner: String,
         outputs: broadcast::Sender<TerminalOutput>,
         recording: Option<Recording>,
     ) -> Self {
@@ -190,6 +206,10 @@ impl TerminalState {
             known: None,
             place: None,
             machine: None,
+            runner,
+            prompt: None,
+            prompt_at: None,
+            blind_key: None,
             asked: false,
             entered: false,
             secret_key: random_key(),
@@ -220,7 +240,30 @@ impl TerminalState {
     /// A shell that was made to tell, inside those that are known.
     pub(super) fn enter(&mut self, key: String, kind: ShellKind) {
         let place = self.place.clone();
-        self.shells.push(NestedShell { key, kind, running: None, count: None, ended: true, place });
+        // An inner shell may be on another machine, where only `sh` is certain.
+        let runner = if self.shells.is_empty() { self.runner.clone() } else { "sh".to_owned() };
+        self.shells.push(NestedShell {
+            key,
+            kind,
+            running: None,
+            count: None,
+            ended: true,
+            place,
+            folder: None,
+            home: None,
+            runner,
+        });
+    }
+
+    /// Terminal and process of the innermost shell, where it is on the machine of the first one and was asked.
+    pub(super) fn shell_process(&self) -> Option<(String, u32)> {
+        let tty = self.tty()?.to_owned();
+        Some((tty, self.place.as_ref()?.pid?))
+    }
+
+    /// The machine of the innermost shell by its own word, where it was asked.
+    pub(super) fn machine(&self) -> Option<String> {
+        self.place.as_ref().map(|place| place.machine.clone())
     }
 
     /// The terminal of the innermost shell, where it is on the machine of the first one.
@@ -267,11 +310,18 @@ impl TerminalState {
             self.token(&token, &mut raw, &mut shown);
         });
         self.sequences = sequences;
-        let reply = if plain {
-            self.screen.push_text(&raw);
-            Vec::new()
-        } else {
-            self.screen.advance(&raw)
+        let reply = match self.prompt_at.take() {
+            Some(end) => {
+                let mut reply = self.screen.advance(&raw[..end]);
+                self.prompt = Some((self.screen.cursor(), self.screen.line_to_cursor()));
+                reply.extend(self.screen.advance(&raw[end..]));
+                reply
+            }
+            None if plain => {
+                self.screen.push_text(&raw);
+                Vec::new()
+            }
+            None => self.screen.advance(&raw),
         };
         self.show(&shown, secrets);
         reply
@@ -302,6 +352,19 @@ impl TerminalState {
         }
     }
 
+    /// What is typed at the prompt so far, and whether the cursor is behind all of it. None where no shell is at its
+    /// prompt, or what was typed cannot be seen.
+    pub(super) fn typed_line(&self) -> Option<(String, bool)> {
+        if !self.ready {
+            return None;
+        }
+        let (end, before) = self.prompt.as_ref()?;
+        let (line, at_end) = self.screen.typed_since(*end)?;
+        // The screen has scrolled, or something else was drawn over it.
+        let is_there = self.screen.letters(end.0, end.1) == *before;
+        is_there.then_some((line, at_end))
+    }
+
     /// Puts on the disk what was recorded.
     pub(super) fn flush_recording(&mut self) {
         self.record(Recording::flush);
@@ -314,6 +377,7 @@ impl TerminalState {
 
     pub(super) fn resize(&mut self, size: TerminalSize) {
         self.screen.resize(size);
+        self.prompt = None;
         self.record(|recording| recording.resized(size));
         let _ = self.outputs.send(TerminalOutput::Resized(size));
     }
@@ -371,20 +435,28 @@ impl TerminalState {
     }
 
     fn mark(&mut self, key: &str, mark: ShellMark, raw: &mut Vec<u8>, shown: &mut Vec<u8>) {
-        match mark {
+        match &mark {
             ShellMark::SecretRequested => {
                 self.asked |= key == self.secret_key;
                 return;
             }
-            ShellMark::Identified { program, tty, machine } => {
+            ShellMark::Identified { program, tty, machine, pid } => {
                 if self.is_hidden_until(&HiddenInputEnd::Identified(key.to_owned())) {
                     self.machine.get_or_insert_with(|| machine.clone());
-                    self.place = Some(TtyLocation { tty, machine });
-                    self.known = Some(program);
+                    let (tty, machine) = (tty.clone(), machine.clone());
+                    self.place = Some(TtyLocation { tty, machine, pid: *pid });
+                    self.known = Some(program.clone());
                 }
                 return;
             }
-            ShellMark::CommandStarted(_) | ShellMark::CommandEnded { .. } | ShellMark::PromptReady => {}
+            ShellMark::CommandStarted(nonce) if self.blind_key.as_deref() == Some(key) => {
+                self.blind_key = None;
+                return self.begun(None, nonce.clone(), raw, shown);
+            }
+            ShellMark::CommandStarted(_)
+            | ShellMark::CommandEnded { .. }
+            | ShellMark::Place { .. }
+            | ShellMark::PromptReady => {}
         }
         let Some(place) = self.shells.iter().position(|shell| shell.key == key) else { return };
         if place + 1 < self.shells.len() {
@@ -395,7 +467,7 @@ impl TerminalState {
             self.place = Some(place.clone());
         }
         match mark {
-            ShellMark::CommandStarted(nonce) => self.begun(place, nonce, raw, shown),
+            ShellMark::CommandStarted(nonce) => self.begun(Some(place), nonce, raw, shown),
             ShellMark::CommandEnded { nonce, code, count } => {
                 let shell = &mut self.shells[place];
                 if count.is_some() && count == shell.count {
@@ -403,29 +475,43 @@ impl TerminalState {
                 }
                 shell.count = count;
                 shell.ended = true;
+                (shell.folder, shell.home) = (None, None);
                 self.dirty = false;
                 if self.shells[place].running.take_if(|running| *running == nonce).is_some() {
                     let ours = self.capture.as_ref().is_some_and(|capture| capture.nonce == nonce);
                     self.captured(if ours { CommandEnd::Exited(code) } else { CommandEnd::ShellLeft });
                 }
             }
-            // An editor that draws its prompt again is where it was.
-            ShellMark::PromptReady if !std::mem::take(&mut self.shells[place].ended) => {}
-            ShellMark::PromptReady => {
-                if self.is_hidden_until(&HiddenInputEnd::PromptReady(key.to_owned())) {
-                    self.hidden = None;
-                }
-                if self.hidden.is_none() && self.shells[place].running.take().is_some() {
-                    self.captured(CommandEnd::MarkLost);
-                }
-                self.ready = !std::mem::take(&mut self.ahead);
-                self.asked = false;
+            // Only between the end of a command and its prompt: what a program prints later counts for nothing.
+            ShellMark::Place { folder, home } if self.shells[place].ended => {
+                let shell = &mut self.shells[place];
+                (shell.folder, shell.home) = (Some(folder), Some(home));
             }
+            ShellMark::Place { .. } => {}
+            ShellMark::PromptReady => self.at_prompt(place, key, raw.len()),
             ShellMark::SecretRequested | ShellMark::Identified { .. } => {}
         }
     }
 
-    fn begun(&mut self, place: usize, nonce: String, raw: &mut Vec<u8>, shown: &mut Vec<u8>) {
+    /// The prompt of the shell at `place` ends where so many bytes were shown of what is being taken.
+    fn at_prompt(&mut self, place: usize, key: &str, shown: usize) {
+        self.prompt_at = Some(shown);
+        // An editor that draws its prompt again is where it was.
+        if !std::mem::take(&mut self.shells[place].ended) {
+            return;
+        }
+        if self.is_hidden_until(&HiddenInputEnd::PromptReady(key.to_owned())) {
+            self.hidden = None;
+        }
+        if self.hidden.is_none() && self.shells[place].running.take().is_some() {
+            self.captured(CommandEnd::MarkLost);
+        }
+        self.ready = !std::mem::take(&mut self.ahead);
+        self.asked = false;
+    }
+
+    /// A command has begun, in the shell at `place` or in one without marks.
+    fn begun(&mut self, place: Option<usize>, nonce: String, raw: &mut Vec<u8>, shown: &mut Vec<u8>) {
         if !self.is_hidden_until(&HiddenInputEnd::CommandStarted(nonce.clone())) {
             return;
         }
@@ -441,7 +527,9 @@ impl TerminalState {
         if let Some(capture) = &mut self.capture {
             capture.begun |= capture.nonce == nonce;
         }
-        self.shells[place].running = Some(nonce);
+        if let Some(place) = place {
+            self.shells[place].running = Some(nonce);
+        }
     }
 
     fn is_hidden_until(&self, until: &HiddenInputEnd) -> bool {

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use sysop_core::event::TypedInput;
 use sysop_core::id::CallId;
 use sysop_core::outcome::Status;
+use sysop_core::policy::{CommandContext, ResolvedTarget, Target};
 use sysop_core::question::QuestionKind;
 use sysop_driver::port::{CancellationToken, DeltaSink};
 use sysop_driver::prompter::{PromptReply, PromptRequest, Prompter};
@@ -16,8 +17,8 @@ use sysop_driver::prompter::{PromptReply, PromptRequest, Prompter};
 use super::{CallEnd, SharedTerminal};
 use crate::local::LocalMachine;
 use crate::machine::{
-    Echo, ExecResult, FileSearch, FileSearchResult, FileStat, Listing, Machine, MachineError, Precondition,
-    Program, TerminalStart,
+    Echo, ExecResult, FileSearch, FileSearchResult, FileStat, Foreground, Listing, Machine, MachineError,
+    Precondition, Program, TerminalStart,
 };
 use crate::output::OutputLimits;
 use crate::output::artifacts::Artifacts;
@@ -83,6 +84,31 @@ impl Machine for RemoteMachine {
         cancel: &CancellationToken,
     ) -> Result<FileSearchResult, MachineError> {
         self.machine.find(search, cancel).await
+    }
+
+    async fn context(&self) -> Result<CommandContext, MachineError> {
+        self.machine.context().await
+    }
+
+    async fn resolve(&self, targets: Vec<Target>, home: Option<&str>) -> Option<Vec<ResolvedTarget>> {
+        self.machine.resolve(targets, home).await
+    }
+
+    fn resolutions_max(&self) -> usize {
+        1
+    }
+
+    async fn foreground(&self, tty: &str, shell: u32) -> Option<Foreground> {
+        if !self.beside {
+            return None;
+        }
+        let stat = std::fs::read_to_string(format!("/proc/{shell}/stat")).ok()?;
+        let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+        let modes = std::process::Command::new("stty").args(["-a", "-F", tty]).output().ok()?.stdout;
+        let is_raw = String::from_utf8_lossy(&modes).contains("-icanon");
+        let program = std::fs::read_to_string(format!("/proc/{}/comm", fields[5])).unwrap_or_default();
+        let program = program.trim().to_owned();
+        Some(Foreground { is_shell: fields[2] == fields[5], is_raw, program })
     }
 
     async fn terminal(&self) -> Result<TerminalStart, MachineError> {
@@ -204,6 +230,24 @@ async fn every_shell_on_a_far_machine_tells_of_its_commands() {
         rig.is("cd /; sh -c pwd", "/\n", 0).await;
         let (end, _) = rig.run("exit 5").await;
         assert_eq!((end.status, end.exit_code), (Status::Failed, Some(5)), "{shell}: {end:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_takes_the_marks_away_ends_like_any_other() {
+    for command in [
+        "export PROMPT_COMMAND='history -a'",
+        "unset PROMPT_COMMAND",
+        "PS1='$ '; PROMPT_COMMAND=true",
+        "PROMPT_COMMAND=; sh -c 'exit 3'",
+    ] {
+        let rig = rig("bash --norc", true);
+        let code = if command.ends_with("3'") { 3 } else { 0 };
+        // The prompt that came without a mark was taken for output.
+        let (end, text) = rig.run(command).await;
+        assert_eq!(end.exit_code, Some(code), "{command}: {end:?}");
+        assert!(text.is_empty() || text.ends_with(['#', '$', ' ']), "{command}: {text:?}");
+        rig.is("cd /usr; sh -c 'pwd; exit 4'", "/usr\n", 4).await;
     }
 }
 

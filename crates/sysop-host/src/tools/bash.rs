@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use sysop_core::catalog::{BASH_TIMEOUT_S_DEFAULT, BASH_TIMEOUT_S_MAX};
+use sysop_core::policy::reads_with_git;
 
 use super::{CallContext, ToolError, ToolOutcome, Toolbox, ended};
-use crate::machine::Program;
+use crate::environment::GIT_GUARD;
+use crate::machine::{MachineError, Program};
 
 /// The longest command in bytes: what Linux takes as one argument of a program.
 const COMMAND_BYTES_MAX: usize = 128 * 1024 - 1;
@@ -15,9 +17,6 @@ const COMMAND_BYTES_MAX: usize = 128 * 1024 - 1;
 #[serde(deny_unknown_fields)]
 pub(super) struct Bash {
     command: String,
-    /// For the person; says nothing to the machine.
-    #[serde(default, rename = "reason")]
-    _reason: Option<String>,
     #[serde(default)]
     timeout_s: Option<u64>,
 }
@@ -35,7 +34,15 @@ impl Toolbox {
         }
         let mut capture = self.capture(call.sink.clone());
         let limit = Duration::from_secs(seconds);
-        let program = Program::Shell(arguments.command);
+        let dialect = tokio::select! {
+            biased;
+            () = call.cancel.cancelled() => Err(MachineError::Cancelled),
+            context = self.machine.context() => context,
+        }?
+        .dialect;
+        let guarded = reads_with_git(&arguments.command, dialect);
+        let variables: &[_] = if guarded { &GIT_GUARD } else { &[] };
+        let program = Program::Shell { command: arguments.command, variables };
         let exec = self.machine.exec(program, limit, &mut capture, call.cancel).await?;
         Ok(ended(exec, limit, capture.finish().await, true))
     }

@@ -18,9 +18,6 @@ const KEYS_BYTES_MAX: usize = 16 * 1024;
 #[serde(deny_unknown_fields)]
 pub(super) struct RunCommand {
     command: String,
-    /// For the person; says nothing to the machine.
-    #[serde(default, rename = "reasoning")]
-    _reasoning: Option<String>,
     #[serde(default)]
     timeout_s: Option<u64>,
 }
@@ -29,8 +26,6 @@ pub(super) struct RunCommand {
 #[serde(deny_unknown_fields)]
 pub(super) struct SendKeys {
     keys: String,
-    #[serde(default, rename = "reasoning")]
-    _reasoning: Option<String>,
 }
 
 impl From<CallError> for ToolError {
@@ -44,7 +39,7 @@ impl From<CallError> for ToolError {
 
 impl Toolbox {
     pub(super) async fn run_command(&self, arguments: RunCommand, call: &CallContext<'_>) -> ToolOutcome {
-        let RunCommand { command, timeout_s, .. } = arguments;
+        let RunCommand { command, timeout_s } = arguments;
         let seconds = timeout_s.unwrap_or(RUN_COMMAND_TIMEOUT_S_DEFAULT);
         if !(1..=RUN_COMMAND_TIMEOUT_S_MAX).contains(&seconds) {
             let wrong =

@@ -17,6 +17,7 @@ use sysop_core::catalog::{self, Profile};
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{HostOutcome, Outcome, Status};
+use sysop_core::policy::{CommandContext, Survey};
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 use sysop_driver::prompter::Prompter;
@@ -38,6 +39,10 @@ struct Fake {
 impl Host for Fake {
     fn tools(&self) -> &[ToolSpec] {
         &self.tools
+    }
+
+    async fn survey(&self, _: &ToolCall) -> Survey {
+        Survey::elsewhere(CommandContext::bash())
     }
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {

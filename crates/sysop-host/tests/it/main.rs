@@ -14,6 +14,7 @@ mod properties;
 mod proxy;
 mod ssh;
 mod sshd;
+mod survey;
 mod terminal;
 mod undo;
 mod workspace;

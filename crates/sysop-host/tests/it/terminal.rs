@@ -7,3 +7,4 @@ mod quirks;
 mod rig;
 mod screens;
 mod secrets;
+mod survey;

@@ -13,6 +13,7 @@ use crossterm::event::{
     self, DisableBracketedPaste, EnableBracketedPaste, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers,
 };
 use crossterm::terminal;
+use sysop_core::policy::Rule;
 use sysop_core::text::visible_text;
 use sysop_term::{StyleRole, TextRow, paint};
 
@@ -25,6 +26,9 @@ pub(crate) const GUARD: Duration = Duration::from_millis(300);
 /// How often an open question looks whether it was answered elsewhere.
 const LOOK_UP: Duration = Duration::from_millis(50);
 
+/// What is said where a call cannot be allowed for longer than once.
+pub(crate) const ONCE_ONLY: &str = "this kind of command is allowed once only; y runs it";
+
 /// A person's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ApprovalOutcome {
@@ -32,6 +36,8 @@ pub(crate) enum ApprovalOutcome {
     Allow(Option<String>),
     /// Run it and what its grant covers; the command, where it was edited.
     AllowSession(Option<String>),
+    /// Run it and write this rule.
+    Always(Rule),
     /// Do not run it; a word to the model, or none.
     Reject(String),
     /// Do not run it and stop the turn.
@@ -49,8 +55,10 @@ pub(crate) struct ApprovalPrompt {
     pub(crate) rows: Vec<TextRow>,
     /// The command, where there is one to edit.
     pub(crate) command: Option<String>,
-    /// What "for this session" covers, in words.
+    /// What "for this session" covers, in words; empty if it can be allowed only once.
     pub(crate) covers: String,
+    /// The rule that "always" would write, if it can be written.
+    pub(crate) rule: Option<Rule>,
 }
 
 /// Where keys come from, and where the question is drawn.
@@ -80,9 +88,16 @@ pub(crate) fn ask(
     loop {
         draw_keys(console, question)?;
         let Some(key) = next_key(console, withdrawn)? else { return Ok(ApprovalOutcome::Withdrawn) };
+        if let (KeyCode::Char('A'), Some(rule)) = (key.code, &question.rule) {
+            if confirm_rule(console, rule, withdrawn)? {
+                return Ok(ApprovalOutcome::Always(rule.clone()));
+            }
+            continue;
+        }
         match letter(key) {
             Some('\u{3}') => return Ok(ApprovalOutcome::Interrupt),
             Some('y') => return Ok(ApprovalOutcome::Allow(None)),
+            Some('a') if question.covers.is_empty() => say(console, ONCE_ONLY, StyleRole::Warn)?,
             Some('a') => return Ok(ApprovalOutcome::AllowSession(None)),
             Some('s') => return Ok(ApprovalOutcome::StopTurn),
             Some('n') => {
@@ -96,6 +111,22 @@ pub(crate) fn ask(
                 }
             }
             Some('?') => help(console, question)?,
+            Some(_) | None => {}
+        }
+    }
+}
+
+/// Shows the rule as it would be written, and asks whether it is.
+fn confirm_rule(console: &mut impl ApprovalIo, rule: &Rule, withdrawn: &AtomicBool) -> io::Result<bool> {
+    for line in rule.to_toml().lines() {
+        say(console, line, StyleRole::Code)?;
+    }
+    say(console, "Write this rule to rules.toml and run the command?  y yes  n no", StyleRole::Strong)?;
+    loop {
+        let Some(key) = next_key(console, withdrawn)? else { return Ok(false) };
+        match letter(key) {
+            Some('y') => return Ok(true),
+            Some('n' | '\u{3}') => return Ok(false),
             Some(_) | None => {}
         }
     }
@@ -188,14 +219,25 @@ fn say(console: &mut impl ApprovalIo, text: &str, role: StyleRole) -> io::Result
 
 fn draw_keys(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<()> {
     let edit = if question.command.is_some() { "e edit  " } else { "" };
-    let text = format!("Run it?  y yes  n no  {edit}a for this session  s stop  ? help");
+    let session = if question.covers.is_empty() { "" } else { "a for this session  " };
+    let always = if question.rule.is_some() { "A always  " } else { "" };
+    let text = format!("Run it?  y yes  n no  {edit}{session}{always}s stop  ? help");
     say(console, &text, StyleRole::Strong)
 }
 
 fn help(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<()> {
     let lines = [
         "y  runs it once, exactly as shown".to_owned(),
-        format!("a  runs it, and for the rest of this session: {}", question.covers),
+        match question.covers.as_str() {
+            "" => format!("a  {ONCE_ONLY}"),
+            covers => format!("a  runs it, and for the rest of this session: {covers}"),
+        },
+        match &question.rule {
+            Some(_) => {
+                "A  shows a rule that allows exactly this command, and writes it if you say so".to_owned()
+            }
+            None => "A  no rule can be written for this command".to_owned(),
+        },
         "e  lets you change the command; what you leave there is what runs".to_owned(),
         "n  does not run it; you can say why".to_owned(),
         "s  does not run it and stops the turn; so does Ctrl+C".to_owned(),

@@ -251,6 +251,7 @@ fn spec(host: &str) -> SessionSpec {
         approve: ApprovalMode::Ask,
         dangerous_patterns: Vec::new(),
         deny: Vec::new(),
+        policy: Default::default(),
         max_iterations: 20,
         max_history_messages: 20,
         max_output_tokens: None,
@@ -302,7 +303,11 @@ impl State {
             Input::Retry => self.prompt("hello again"),
             Input::Clear => self.publish(Event::HistoryCleared),
             Input::Configure { change } => self.publish(Event::Configured { change }),
-            Input::Reply { .. } | Input::Outcome { .. } | Input::Timer { .. } | Input::Recovered => {
+            Input::Reply { .. }
+            | Input::Surveyed { .. }
+            | Input::Outcome { .. }
+            | Input::Timer { .. }
+            | Input::Recovered => {
                 panic!("a face does not send {input:?}")
             }
         }
@@ -517,16 +522,17 @@ impl State {
     fn ask(&mut self, call: ToolCall) {
         let command = call.text_argument("command").unwrap_or_default().to_owned();
         let end = command.len().min(6);
-        let finding = Finding { start: 0, end, class: RiskClass::Dangerous, why: "recursive delete".into() };
+        let finding = Finding { start: 0, end, class: RiskClass::Opaque, why: "recursive delete".into() };
         self.open = Some(call.clone());
         self.publish(Event::ApprovalAsked {
             call,
             command,
             reason: "Free some space.".into(),
-            risk: Risk { class: RiskClass::Dangerous, findings: vec![finding] },
+            risk: Risk { class: RiskClass::Opaque, findings: vec![finding] },
             covers: Grant::Program { program: "rm".into(), subcommand: None },
             preview: Vec::new(),
             guarded: None,
+            scope: None,
         });
     }
 

@@ -19,7 +19,7 @@ use sysop_core::question::QuestionKind;
 use sysop_driver::prompter;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::approval::{ApprovalOutcome, ApprovalPrompt, GUARD, TtyApprovalIo, ask};
+use super::approval::{ApprovalOutcome, ApprovalPrompt, GUARD, ONCE_ONLY, TtyApprovalIo, ask};
 use super::editor::{PromptLabel, editor};
 use super::program_prompt::{ProgramPrompt, PromptOutcome, TtyPromptIo, ask_on_terminal, read_terminal};
 use super::prompt_field::ANSWER_BYTES_MAX;
@@ -305,7 +305,9 @@ fn ask_by_lines(
     drop_early_lines(lines)?;
     loop {
         let edit = if question.command.is_some() { "/e" } else { "" };
-        say(&format!("Run it? [y/n{edit}/a/s] "))?;
+        let session = if question.covers.is_empty() { "" } else { "/a" };
+        let always = if question.rule.is_some() { "/A" } else { "" };
+        say(&format!("Run it? [y/n{edit}{session}{always}/s] "))?;
         let line = read_echoed_line(lines)?;
         if withdrawn.load(Ordering::Relaxed) {
             return Ok(ApprovalOutcome::Withdrawn);
@@ -314,8 +316,20 @@ fn ask_by_lines(
         let line = line.trim();
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rest = rest.trim();
+        if let ("A", Some(rule)) = (line, &question.rule) {
+            say(&rule.to_toml())?;
+            say("Write this rule to rules.toml and run the command? [y/n] ")?;
+            let answer = read_echoed_line(lines)?.unwrap_or_default();
+            if matches!(answer.trim(), "y" | "yes") && !withdrawn.load(Ordering::Relaxed) {
+                return Ok(ApprovalOutcome::Always(rule.clone()));
+            }
+            continue;
+        }
         match word.to_ascii_lowercase().as_str() {
             "y" | "yes" if rest.is_empty() => return Ok(ApprovalOutcome::Allow(None)),
+            "a" | "always" if rest.is_empty() && question.covers.is_empty() => {
+                say(&format!("{ONCE_ONLY}\n"))?
+            }
             "a" | "always" if rest.is_empty() => return Ok(ApprovalOutcome::AllowSession(None)),
             "s" | "stop" if rest.is_empty() => return Ok(ApprovalOutcome::StopTurn),
             "n" | "no" => return Ok(ApprovalOutcome::Reject(rest.to_owned())),

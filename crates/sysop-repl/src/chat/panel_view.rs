@@ -114,7 +114,8 @@ impl ReplView for PanelView {
         ApprovalPrompt {
             rows: panel.around("PLAN", plan::rows(plan, place, panel.inner())),
             command: plan.call.text_argument("command").map(|_| plan.command.clone()),
-            covers: plan.covers.as_ref().map(words::covers).unwrap_or_default(),
+            covers: plan.session_grant().map(words::covers).unwrap_or_default(),
+            rule: super::always::rule_for(plan, transcript),
         }
     }
 

@@ -120,7 +120,8 @@ impl ReplView for PlainView {
         ApprovalPrompt {
             rows: plan::rows(plan, place, COLUMNS),
             command: plan.call.text_argument("command").map(|_| plan.command.clone()),
-            covers: plan.covers.as_ref().map(words::covers).unwrap_or_default(),
+            covers: plan.session_grant().map(words::covers).unwrap_or_default(),
+            rule: super::always::rule_for(plan, transcript),
         }
     }
 

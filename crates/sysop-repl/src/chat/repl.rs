@@ -19,11 +19,13 @@ use sysop_core::policy::ApprovalMode;
 use sysop_core::question::QuestionId;
 use sysop_core::spec::SessionSpec;
 use sysop_core::transcript::{ItemBody, SessionPhase, Transcript, approval_label};
+use sysop_core::ui_text;
 use sysop_driver::frontend::{AttachedSession, Routine, SessionHandle, SessionSelector};
 use sysop_term::StyleRole;
 use sysop_term::command::{COMMANDS, InputLine, parse};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::always::save_rule;
 use super::approval::ApprovalOutcome;
 use super::editor::PromptLabel;
 use super::inline_screen::{InlineScreen, TerminalOwner};
@@ -493,6 +495,12 @@ impl Repl {
         let decision = match answer {
             ApprovalOutcome::Allow(command) => Decision::Allow { command },
             ApprovalOutcome::AllowSession(command) => Decision::AllowSession { command },
+            ApprovalOutcome::Always(rule) => {
+                if let Err(error) = save_rule(self.context.service.as_ref(), self.session.as_ref(), rule) {
+                    self.view.say(&error, StyleRole::Bad, &mut self.screen)?;
+                }
+                Decision::Allow { command: None }
+            }
             ApprovalOutcome::Reject(reason) => Decision::Reject { reason },
             ApprovalOutcome::StopTurn => Decision::Reject { reason: "stop".to_owned() },
             ApprovalOutcome::Interrupt => return self.handle_interrupt(),
@@ -608,6 +616,7 @@ impl Repl {
             InputLine::Pause => self.pause()?,
             InputLine::Stop => self.stop()?,
             InputLine::Retry => self.retry()?,
+            InputLine::Plan => self.run_proposed_step()?,
             InputLine::Wrong(text) => self.view.say(&text, StyleRole::Warn, &mut self.screen)?,
         }
         Ok(())
@@ -706,15 +715,27 @@ impl Repl {
         self.send_and_expect(Input::Configure { change: ConfigChange::Model(model) }, AwaitedUpdate::Event)
     }
 
+    /// Runs the first step that was proposed and not run; it is judged by the mode of now.
+    fn run_proposed_step(&mut self) -> io::Result<()> {
+        let Some(call) = self.transcript.proposed_steps().first().map(|step| step.call.clone()) else {
+            return self.note("there are no proposed steps; /approve never makes a plan");
+        };
+        self.direct(&call.name, call.arguments.to_value(), Origin::Routine)
+    }
+
     fn approve(&mut self, mode: Option<ApprovalMode>) -> io::Result<()> {
         if let Some(mode) = mode {
+            let steps = ui_text::proposed_steps(&self.transcript.proposed_steps());
+            if let Some(steps) = steps.filter(|_| mode != ApprovalMode::Never) {
+                self.note(&steps)?;
+            }
             return self.send_and_expect(
                 Input::Configure { change: ConfigChange::Approve(mode) },
                 AwaitedUpdate::Event,
             );
         }
         let mode = self.transcript.session_info().map_or("unknown", |facts| approval_label(facts.approve));
-        self.note(&format!("approval is {mode}; /approve ask, auto or never changes it"))
+        self.note(&format!("approval is {mode}; /approve each, ask, auto or never changes it"))
     }
 
     fn mode(&mut self, mode: Option<Mode>) -> io::Result<()> {

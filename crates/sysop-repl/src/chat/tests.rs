@@ -249,11 +249,11 @@ async fn plain_approvals_are_asked_on_the_same_lines() {
 
         $ rm -rf build && echo done
 
-        risk: dangerous
+        risk: effect unknown
         ! rm -rf — recursive delete
-        for this session would cover: any plain `rm …`
+        for this session would cover: any plain `rm …`, in this folder
         Run it? [y/n/e/a/s] maybe
-        y runs it once, n [REASON] does not, e [COMMAND] changes it, a allows for this session: any plain `rm …`, s stops.
+        y runs it once, n [REASON] does not, e [COMMAND] changes it, a allows for this session: any plain `rm …`, in this folder, s stops.
         Run it? [y/n/e/a/s] y
         [Tool: bash("rm -rf build && echo done")]
 
@@ -268,9 +268,9 @@ async fn plain_approvals_are_asked_on_the_same_lines() {
 
         $ rm -rf build && echo done
 
-        risk: dangerous
+        risk: effect unknown
         ! rm -rf — recursive delete
-        for this session would cover: any plain `rm …`
+        for this session would cover: any plain `rm …`, in this folder
         Run it? [y/n/e/a/s] n too early
         (rejected)
 
@@ -285,9 +285,9 @@ async fn plain_approvals_are_asked_on_the_same_lines() {
 
         $ rm -rf build && echo done
 
-        risk: dangerous
+        risk: effect unknown
         ! rm -rf — recursive delete
-        for this session would cover: any plain `rm …`
+        for this session would cover: any plain `rm …`, in this folder
         Run it? [y/n/e/a/s] e
         Command: rm -ri build
         [Tool: bash("rm -ri build")]
@@ -303,9 +303,9 @@ async fn plain_approvals_are_asked_on_the_same_lines() {
 
         $ rm -rf build && echo done
 
-        risk: dangerous
+        risk: effect unknown
         ! rm -rf — recursive delete
-        for this session would cover: any plain `rm …`
+        for this session would cover: any plain `rm …`, in this folder
         Run it? [y/n/e/a/s] s
         (rejected)
         (stopped)
@@ -855,8 +855,12 @@ impl ApprovalIo for Scripted {
 
 fn asked(keys: &[(u64, char)], edits: Vec<Option<String>>) -> (ApprovalOutcome, Vec<String>, Duration) {
     let rows: Vec<TextRow> = vec![row("$ rm x", StyleRole::Code)];
-    let question =
-        ApprovalPrompt { rows, command: Some("rm \u{1b}x".into()), covers: "any plain `rm …`".into() };
+    let question = ApprovalPrompt {
+        rows,
+        command: Some("rm \u{1b}x".into()),
+        covers: "any plain `rm …`".into(),
+        rule: None,
+    };
     let mut console = Scripted { now: Duration::ZERO, keys: keys.to_vec(), drawn: Vec::new(), edits };
     let answer = approval::ask(&mut console, &question, &std::sync::atomic::AtomicBool::new(false)).unwrap();
     (answer, console.drawn, console.now)

@@ -28,7 +28,7 @@ pub(crate) fn rows(plan: &Proposal, place: ProposalLocation<'_>, columns: usize)
     out.extend(preview_rows(plan, &plan.command, &plan.risk.findings, THEME, columns));
     out.push(TextRow::default());
     out.extend(risk_rows(plan, columns));
-    if let Some(grant) = &plan.covers {
+    if let Some(grant) = plan.session_grant() {
         let text = format!("for this session would cover: {}", words::covers(grant));
         out.extend(wrap(&row(&text, StyleRole::Dim), columns, 2));
     }

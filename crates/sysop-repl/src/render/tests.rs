@@ -81,9 +81,6 @@ fn a_plan_fits_every_width() {
             risk: dangerous
             ! rm -rf —
               recursive delete
-            for this session
-              would cover: any
-              plain `rm …`
         "#]],
     );
     check_plan(
@@ -98,8 +95,6 @@ fn a_plan_fits_every_width() {
             │                                     │
             │ risk: dangerous                     │
             │ ! rm -rf — recursive delete         │
-            │ for this session would cover: any   │
-            │   plain `rm …`                      │
             ╰─────────────────────────────────────╯
         "#]],
     );
@@ -114,7 +109,6 @@ fn a_plan_fits_every_width() {
             │                                                                             │
             │ risk: dangerous                                                             │
             │ ! rm -rf — recursive delete                                                 │
-            │ for this session would cover: any plain `rm …`                              │
             ╰─────────────────────────────────────────────────────────────────────────────╯
         "#]],
     );
@@ -143,6 +137,7 @@ fn a_plan_of_a_file_tool_shows_all_that_it_writes() {
         │                                                         │
         │ risk: changes something                                 │
         │ for this session would cover: any call of edit_file     │
+        │   here, except on protected files                       │
         ╰─────────────────────────────────────────────────────────╯
     "#]]
     .assert_eq(&shown(&boxed(&plan, 60)));

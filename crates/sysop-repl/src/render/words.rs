@@ -13,9 +13,9 @@ use sysop_term::StyleRole;
 pub(crate) fn class(class: RiskClass) -> (&'static str, StyleRole) {
     let role = match class {
         RiskClass::ReadOnly => StyleRole::Good,
-        RiskClass::Changes => StyleRole::Text,
+        RiskClass::ReadsRemote | RiskClass::Changes => StyleRole::Text,
         RiskClass::Opaque => StyleRole::Warn,
-        RiskClass::Dangerous => StyleRole::Bad,
+        RiskClass::ReadsSecret | RiskClass::Dangerous | RiskClass::Lockout => StyleRole::Bad,
     };
     (class_word(class), role)
 }

@@ -10,7 +10,7 @@ use sysop_core::event::{Decision, Event, Input, Update};
 use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_core::message::{Arguments, ModelRef, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::Outcome;
-use sysop_core::policy::ApprovalMode;
+use sysop_core::policy::{ApprovalMode, CommandContext, Survey};
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host, ModelEvent, Provider, Store};
@@ -183,6 +183,10 @@ impl Host for Machine {
         &self.tools
     }
 
+    async fn survey(&self, _: &ToolCall) -> Survey {
+        Survey::elsewhere(CommandContext::bash())
+    }
+
     async fn run(&self, _: ToolCall, _: DeltaSink, _: CancellationToken) -> Outcome {
         self.ran.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         Outcome { exit_code: Some(0), ..Outcome::ok("the secret content of a file") }
@@ -229,6 +233,7 @@ impl World {
             approve,
             dangerous_patterns: Vec::new(),
             deny: Vec::new(),
+            policy: Default::default(),
             max_iterations: 5,
             max_history_messages: 20,
             max_output_tokens: None,

@@ -7,6 +7,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::Outcome;
+use sysop_core::policy::Survey;
 use sysop_core::tool::ToolSpec;
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 use sysop_driver::prompter::{Prompter, Terminal};
@@ -53,6 +54,10 @@ const SERVER_HOST: &str = "host";
 impl Host for ClientToolHost {
     fn tools(&self) -> &[ToolSpec] {
         self.own.tools()
+    }
+
+    async fn survey(&self, call: &ToolCall) -> Survey {
+        self.own.survey(call).await
     }
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {

@@ -17,7 +17,7 @@ use sysop_core::event::ConfigChange;
 use sysop_core::id::{CallId, Seq, SessionId};
 use sysop_core::message::{Arguments, HistoryMessage, Message, ModelRef, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::Outcome;
-use sysop_core::policy::ApprovalMode;
+use sysop_core::policy::{ApprovalMode, CommandContext, Survey};
 use sysop_core::question::QuestionKind;
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
@@ -273,6 +273,7 @@ fn spec() -> SessionSpec {
         approve: ApprovalMode::Auto,
         dangerous_patterns: Vec::new(),
         deny: Vec::new(),
+        policy: Default::default(),
         max_iterations: 8,
         max_history_messages: 50,
         max_output_tokens: None,
@@ -380,6 +381,10 @@ impl Host for OwnHost {
 
     fn terminal(&self) -> Option<Arc<dyn Terminal>> {
         Some(Arc::clone(&self.terminal) as Arc<dyn Terminal>)
+    }
+
+    async fn survey(&self, _: &ToolCall) -> Survey {
+        Survey::elsewhere(CommandContext::bash())
     }
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {

@@ -5,6 +5,8 @@ use crate::risk::RiskClass;
 
 const BYPASSES: &str = include_str!("../../tests/corpora/bypasses.txt");
 const EVERYDAY: &str = include_str!("../../tests/corpora/everyday.txt");
+const READS_UNASKED: &str = include_str!("../../tests/corpora/reads_unasked.txt");
+const CHANGES_UNASKED: &str = include_str!("../../tests/corpora/changes_unasked.txt");
 const DANGEROUS: &str = include_str!("../../tests/corpora/dangerous.txt");
 
 fn lines(table: &str) -> impl Iterator<Item = String> {
@@ -24,6 +26,11 @@ fn entries(table: &str) -> Vec<(RiskClass, String)> {
         (class(name), command.to_owned())
     };
     lines(table).map(entry).collect()
+}
+
+/// The everyday commands and their classes.
+pub(super) fn everyday() -> Vec<(RiskClass, String)> {
+    entries(EVERYDAY)
 }
 
 fn assert_none(wrong: Vec<String>) {
@@ -59,7 +66,28 @@ fn destructive_commands_are_dangerous() {
     assert!(commands.len() > 200);
     let wrong = commands.into_iter().filter_map(|command| {
         let (found, why) = class_of(&command);
-        (found != RiskClass::Dangerous).then(|| format!("{found:?}: {command:?} ({why})"))
+        (found < RiskClass::Dangerous).then(|| format!("{found:?}: {command:?} ({why})"))
     });
     assert_none(wrong.collect());
+}
+
+/// Those of the commands that have a worse class.
+fn worse_than(most: RiskClass, table: &str) -> Vec<String> {
+    let judged = lines(table).map(|command| (class_of(&command), command));
+    judged
+        .filter(|((found, _), _)| *found > most)
+        .map(|((found, why), command)| format!("{found:?}: {command:?} ({why})"))
+        .collect()
+}
+
+#[test]
+fn everyday_reads_run_unasked() {
+    assert!(lines(READS_UNASKED).count() >= 40);
+    assert_none(worse_than(RiskClass::ReadOnly, READS_UNASKED));
+}
+
+#[test]
+fn everyday_changes_run_unasked_in_auto() {
+    assert!(lines(CHANGES_UNASKED).count() >= 60);
+    assert_none(worse_than(RiskClass::Changes, CHANGES_UNASKED));
 }

@@ -11,6 +11,7 @@ use sysop_core::event::{Decision, Delta, Event, Input, Logged, Origin, Update};
 use sysop_core::id::{CallId, Seq, SessionId};
 use sysop_core::message::{Message, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
+use sysop_core::policy::{CommandContext, Survey};
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::cluster::{AcquireOutcome, Cluster, ForwardedInput, Lease};
@@ -80,6 +81,10 @@ struct Tools {
 impl Host for Tools {
     fn tools(&self) -> &[ToolSpec] {
         &self.tools
+    }
+
+    async fn survey(&self, _: &ToolCall) -> Survey {
+        Survey::elsewhere(CommandContext::bash())
     }
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {

@@ -50,6 +50,7 @@ pub(crate) fn opened(host: &str, root: &str) -> Event {
         approve: ApprovalMode::Ask,
         dangerous_patterns: vec![r"rm\s+-rf".into()],
         deny: Vec::new(),
+        policy: Default::default(),
         max_iterations: 20,
         max_history_messages: 20,
         max_output_tokens: None,
@@ -125,6 +126,7 @@ pub(crate) fn of_kind(kind: usize) -> impl Strategy<Value = Event> {
                 covers,
                 preview,
                 guarded: seconds.map(|seconds| GuardTimeout { seconds }),
+                scope: None,
             })
             .boxed(),
         8 => (text(), decision(), text())
@@ -274,13 +276,18 @@ fn model() -> impl Strategy<Value = ModelRef> {
 }
 
 fn mode() -> impl Strategy<Value = ApprovalMode> {
-    prop_oneof![Just(ApprovalMode::Ask), Just(ApprovalMode::Auto), Just(ApprovalMode::Never)]
+    proptest::sample::select(ApprovalMode::ALL.to_vec())
 }
 
 fn change() -> impl Strategy<Value = ConfigChange> {
     let chat = prop_oneof![Just(Mode::Agent), Just(Mode::Chat)].prop_map(ConfigChange::Mode);
     let rules = (vec(text(), 0..3), vec(text(), 0..3));
-    let rules = rules.prop_map(|(dangerous, deny)| ConfigChange::Rules { dangerous, deny });
+    let rules = rules.prop_map(|(dangerous, deny)| ConfigChange::Rules {
+        dangerous,
+        deny,
+        options: None,
+        rules: Vec::new(),
+    });
     let lent = (vec(tool(), 0..3), text())
         .prop_map(|(tools, root)| ConfigChange::ClientTools(ClientTools { tools, root }));
     prop_oneof![
@@ -306,6 +313,7 @@ fn spec() -> impl Strategy<Value = SessionSpec> {
                 approve,
                 dangerous_patterns,
                 deny,
+                policy: Default::default(),
                 max_iterations,
                 max_history_messages,
                 max_output_tokens,

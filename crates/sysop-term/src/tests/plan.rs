@@ -5,7 +5,7 @@ use serde_json::json;
 use sysop_core::event::Origin;
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
-use sysop_core::policy::{Finding, Policy, Risk, RiskClass};
+use sysop_core::policy::{CommandContext, Finding, Policy, Risk, RiskClass, Survey};
 use sysop_core::transcript::{Proposal, ProposalState};
 
 use super::{DARK, NASTY, buffer, drawn, intruder};
@@ -62,7 +62,8 @@ fn a_changed_part_of_a_line_is_set_off() {
 #[test]
 fn the_part_that_a_finding_is_about_is_marked() {
     let command = "echo 'a b' && rm -rf \"$HOME/x\" # gone";
-    let risk = Policy::new(&[r"rm\s+-rf".to_owned()], &[]).risk(command);
+    let risk =
+        Policy::new(&[r"rm\s+-rf".to_owned()], &[]).risk(command, &Survey::elsewhere(CommandContext::bash()));
     let parts: Vec<(String, String)> = command_lines(command, &risk.findings, DARK)
         .concat()
         .iter()

@@ -72,19 +72,11 @@ impl App {
             InputLine::Resume(Some(id)) => vec![Action::OpenSession(SessionSelector::Existing(id))],
             InputLine::Model(None) => self.fetch_list(ListKind::Models),
             InputLine::Model(Some(name)) => self.model_named(&name, now),
-            InputLine::Approve(Some(mode)) => self.configure(ConfigChange::Approve(mode), now),
+            InputLine::Approve(mode) => self.approve(mode, now),
             InputLine::Mode(Some(mode)) => self.configure(ConfigChange::Mode(mode), now),
             InputLine::Mode(None) => {
                 let mode = self.transcript.session_info().map(|facts| facts.mode).unwrap_or_default();
                 self.show_flash(ui_text::mode_help(mode).to_owned(), now);
-                Vec::new()
-            }
-            InputLine::Approve(None) => {
-                let mode = self.transcript.session_info().map_or(ApprovalMode::Ask, |facts| facts.approve);
-                self.show_flash(
-                    format!("approval is {}; /approve ask, auto or never changes it", approval_label(mode)),
-                    now,
-                );
                 Vec::new()
             }
             InputLine::Host(None) => {
@@ -106,8 +98,26 @@ impl App {
             InputLine::Stop if self.is_idle() => self.remark("nothing runs", now),
             InputLine::Stop => self.stop(),
             InputLine::Retry => self.retry(now),
+            InputLine::Plan => self.run_proposed_step(now),
             InputLine::Wrong(text) => self.remark(text, now),
         }
+    }
+
+    /// Changes the approval mode, or tells it. A mode that runs things offers the steps that were only proposed.
+    fn approve(&mut self, mode: Option<ApprovalMode>, now: Duration) -> Vec<Action> {
+        let Some(mode) = mode else {
+            let mode = self.transcript.session_info().map_or(ApprovalMode::Ask, |facts| facts.approve);
+            let text =
+                format!("approval is {}; /approve each, ask, auto or never changes it", approval_label(mode));
+            self.show_flash(text, now);
+            return Vec::new();
+        };
+        let actions = self.configure(ConfigChange::Approve(mode), now);
+        let steps = ui_text::proposed_steps(&self.transcript.proposed_steps());
+        if let Some(steps) = steps.filter(|_| mode != ApprovalMode::Never) {
+            self.show_flash(steps, now);
+        }
+        actions
     }
 
     /// The commands that only a full screen has.
@@ -127,6 +137,15 @@ impl App {
                 None => self.remark(format!("there is no theme {name:?}; /theme lists them"), now),
             }),
             _ => None,
+        }
+    }
+
+    /// Runs the first step that was proposed and not run; it is judged by the mode of now.
+    fn run_proposed_step(&mut self, now: Duration) -> Vec<Action> {
+        let next = self.transcript.proposed_steps().first().map(|step| step.call.clone());
+        match next {
+            None => self.remark("there are no proposed steps; /approve never makes a plan", now),
+            Some(call) => self.direct(&call.name, &call.arguments.to_value(), Origin::Routine, now),
         }
     }
 

@@ -30,6 +30,8 @@ pub struct Review {
     proposed: String,
     /// Whether there is a command to change.
     editable: bool,
+    /// Whether it can be allowed for longer than once.
+    session: bool,
     mode: ReviewMode,
     area: TextArea<'static>,
     reason: TextArea<'static>,
@@ -60,12 +62,15 @@ pub(super) enum ReviewEvent {
 
 const NOT_EDITABLE: &str = "only a command can be edited; r says in words what should be different";
 
+const ONCE_ONLY: &str = "this kind of command is allowed once only; Enter runs it";
+
 impl Review {
     pub(super) fn of(plan: &Proposal) -> Self {
         Self {
             call: plan.call.id.clone(),
             proposed: plan.command.clone(),
             editable: is_command(plan),
+            session: plan.session_grant().is_some(),
             mode: ReviewMode::Deciding,
             area: text_area::area(&plan.command),
             reason: text_area::area(""),
@@ -90,6 +95,11 @@ impl Review {
     /// Whether there is a command that can be changed.
     pub fn is_editable(&self) -> bool {
         self.editable
+    }
+
+    /// Whether it can be allowed for longer than once.
+    pub fn has_session_grant(&self) -> bool {
+        self.session
     }
 
     /// The command as it would run now.
@@ -184,6 +194,7 @@ impl Review {
         match key.code {
             KeyCode::Enter | KeyCode::Char('a' | 'A' | ' ') if !self.is_read() => self.down(self.page),
             KeyCode::Enter => self.allow(|command| Decision::Allow { command }),
+            KeyCode::Char('a' | 'A') if !self.session => ReviewEvent::Message(ONCE_ONLY),
             KeyCode::Char('a' | 'A') => self.allow(|command| Decision::AllowSession { command }),
             KeyCode::Char('r' | 'R') => {
                 self.mode = ReviewMode::Rejecting;

@@ -222,9 +222,9 @@ fn proposal_rows(
 fn risk_rows(plan: &Proposal, risk: &Risk, theme: Theme, columns: usize) -> Vec<TextRow> {
     let (sign, ink) = match risk.class {
         RiskClass::ReadOnly => ("✓ ", StyleRole::Good),
-        RiskClass::Changes => ("• ", StyleRole::Text),
+        RiskClass::ReadsRemote | RiskClass::Changes => ("• ", StyleRole::Text),
         RiskClass::Opaque => ("! ", StyleRole::Warn),
-        RiskClass::Dangerous => ("⚠ ", StyleRole::Bad),
+        RiskClass::ReadsSecret | RiskClass::Dangerous | RiskClass::Lockout => ("⚠ ", StyleRole::Bad),
     };
     let mut text = ui_text::class(risk.class).to_owned();
     let mut seen: Vec<&Finding> = Vec::new();
@@ -239,7 +239,7 @@ fn risk_rows(plan: &Proposal, risk: &Risk, theme: Theme, columns: usize) -> Vec<
     let gap = Span::new(&" ".repeat(width(sign.text())), Style::new());
     let lines = wrap(&[Span::new(&text, theme.style(ink))], columns.saturating_sub(2));
     let mut rows = hang(lines, &sign, &gap);
-    if let Some(grant) = &plan.covers {
+    if let Some(grant) = plan.session_grant() {
         let text = format!("a allows for this session: {}", ui_text::covers(grant));
         rows.extend(wrap(&[Span::new(&text, theme.style(StyleRole::Dim))], columns));
     }

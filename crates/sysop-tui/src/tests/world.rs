@@ -13,7 +13,7 @@ use sysop_core::event::{Delta, Effect, Event, Input, Logged, Update};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp};
 use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall};
 use sysop_core::outcome::Outcome;
-use sysop_core::policy::ApprovalMode;
+use sysop_core::policy::{ApprovalMode, CommandContext, Survey};
 use sysop_core::question::{Question, QuestionId, QuestionKind};
 use sysop_core::session::Session;
 use sysop_core::spec::SessionSpec;
@@ -66,6 +66,7 @@ pub(crate) fn spec() -> SessionSpec {
         approve: ApprovalMode::Ask,
         dangerous_patterns: vec![r"rm\s+-rf\s+/".to_owned(), "mkfs".to_owned()],
         deny: Vec::new(),
+        policy: Default::default(),
         max_iterations: 20,
         max_history_messages: 20,
         max_output_tokens: None,
@@ -146,10 +147,16 @@ impl World {
                 Effect::CallModel { step, .. } => self.asked = Some(*step),
                 Effect::CancelModel { .. } => self.asked = None,
                 Effect::RunTool { call, place: _ } => self.running = Some(call.clone()),
-                Effect::CancelTool { .. } | Effect::SetTimer { .. } => {}
+                Effect::Survey { .. } | Effect::CancelTool { .. } | Effect::SetTimer { .. } => {}
             }
         }
         self.happened(out.events);
+        for effect in out.effects {
+            if let Effect::Survey { call, attempt, .. } = effect {
+                let survey = Survey::elsewhere(CommandContext::bash());
+                self.tell(Input::Surveyed { call: call.id, attempt, survey: Box::new(survey) });
+            }
+        }
         self
     }
 

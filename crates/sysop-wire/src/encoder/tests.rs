@@ -33,6 +33,7 @@ fn opened() -> Event {
             approve: ApprovalMode::Ask,
             dangerous_patterns: Vec::new(),
             deny: Vec::new(),
+            policy: Default::default(),
             max_iterations: 20,
             max_history_messages: 20,
             max_output_tokens: None,
@@ -81,6 +82,7 @@ fn asked(id: &str) -> Event {
         covers: Grant::Program { program: "rm".into(), subcommand: None },
         preview: Vec::new(),
         guarded: None,
+        scope: None,
     }
 }
 
@@ -336,7 +338,14 @@ fn lent_tools_are_told_and_who_comes_later_is_told_too() {
     let events = vec![
         opened(),
         Event::Configured { change: ConfigChange::ClientTools(lent) },
-        Event::Configured { change: ConfigChange::Rules { dangerous: vec!["x".into()], deny: vec![] } },
+        Event::Configured {
+            change: ConfigChange::Rules {
+                dangerous: vec!["x".into()],
+                deny: vec![],
+                options: None,
+                rules: Vec::new(),
+            },
+        },
     ];
     let mut encoder = Encoder::new(SessionId::new("s"));
     assert_eq!(encoder.hello_reply(), None);
@@ -401,6 +410,7 @@ fn an_approval_tells_all_that_a_file_tool_would_write() {
         covers: Grant::Tool { name: "write_file".into() },
         preview: Vec::new(),
         guarded: None,
+        scope: None,
     };
     let request = serde_json::to_value(&messages(vec![asked])[0]).expect("it is plain data");
     assert_eq!(request["arguments"], arguments);

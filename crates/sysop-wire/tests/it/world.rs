@@ -13,7 +13,7 @@ use sysop_core::mode::Mode;
 use sysop_core::outcome::{
     ChangeKind, FileChange, HostOutcome, Outcome, Reversibility, Status, SystemChange,
 };
-use sysop_core::policy::ApprovalMode;
+use sysop_core::policy::{ApprovalMode, CommandContext, Survey};
 use sysop_core::question::{Question, QuestionId, QuestionKind};
 use sysop_core::session::Session;
 use sysop_core::spec::SessionSpec;
@@ -154,10 +154,13 @@ fn later_event(u: &mut Unstructured<'_>) -> Result<Event> {
 fn change(u: &mut Unstructured<'_>) -> Result<ConfigChange> {
     Ok(match u.int_in_range(0..=6)? {
         0 => ConfigChange::Model(ModelRef::new("demo", *u.choose(&["one", "two"])?)),
-        1 => {
-            ConfigChange::Approve(*u.choose(&[ApprovalMode::Ask, ApprovalMode::Auto, ApprovalMode::Never])?)
-        }
-        2 => ConfigChange::Rules { dangerous: vec![text(u)?], deny: Vec::new() },
+        1 => ConfigChange::Approve(*u.choose(&ApprovalMode::ALL)?),
+        2 => ConfigChange::Rules {
+            dangerous: vec![text(u)?],
+            deny: Vec::new(),
+            options: None,
+            rules: Vec::new(),
+        },
         3 => ConfigChange::ClientTools(ClientTools::default()),
         5 => ConfigChange::Mode(*u.choose(&Mode::ALL)?),
         4 => ConfigChange::ClientTools(ClientTools {
@@ -205,6 +208,7 @@ impl World {
             approve: ApprovalMode::Ask,
             dangerous_patterns: Vec::new(),
             deny: Vec::new(),
+            policy: Default::default(),
             max_iterations: 4,
             max_history_messages: 6,
             max_output_tokens: None,
@@ -274,6 +278,10 @@ impl World {
                 Effect::CallModel { step, .. } => self.step = Some(step),
                 Effect::CancelModel { .. } => self.step = None,
                 Effect::RunTool { call, .. } => self.running = Some(call.id),
+                Effect::Survey { call, attempt, .. } => {
+                    let survey = Survey::elsewhere(CommandContext::bash());
+                    self.tell(Input::Surveyed { call: call.id, attempt, survey: Box::new(survey) });
+                }
                 Effect::CancelTool { .. } | Effect::SetTimer { .. } => {}
             }
         }

@@ -13,7 +13,7 @@ use sysop_core::event::{ConfigChange, Event, Input};
 use sysop_core::id::{Seq, SessionId, TurnId};
 use sysop_core::message::{ModelRef, ModelRequest, ToolCall};
 use sysop_core::outcome::Outcome;
-use sysop_core::policy::ApprovalMode;
+use sysop_core::policy::{ApprovalMode, Survey};
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::ToolSpec;
 use sysop_driver::cluster::Cluster as _;
@@ -70,7 +70,7 @@ impl LocalSessions {
     /// What each earlier session is told first: it works as it did, with the rules of today's config added.
     fn opening_inputs(&self) -> Vec<Input> {
         let reads_only = self.is_read_only().then_some(ConfigChange::Approve(ApprovalMode::Never));
-        [self.services.rules()]
+        [self.services.rules(&self.services.settings.host)]
             .into_iter()
             .chain(reads_only)
             .map(|change| Input::Configure { change })
@@ -422,6 +422,10 @@ impl Host for ToollessHost {
         &[]
     }
 
+    async fn survey(&self, _: &ToolCall) -> Survey {
+        Survey::default()
+    }
+
     async fn run(&self, call: ToolCall, _: DeltaSink, _: CancellationToken) -> Outcome {
         Outcome::failed(format!("this session has no machine of its own that could run {}", call.name))
     }
@@ -434,6 +438,10 @@ struct UnreachableHost(String);
 impl Host for UnreachableHost {
     fn tools(&self) -> &[ToolSpec] {
         &[]
+    }
+
+    async fn survey(&self, _: &ToolCall) -> Survey {
+        Survey::default()
     }
 
     async fn run(&self, _: ToolCall, _: DeltaSink, _: CancellationToken) -> Outcome {

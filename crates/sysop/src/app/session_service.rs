@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sysop_core::id::SessionId;
 use sysop_core::message::ModelRef;
+use sysop_core::policy::Rule;
 use sysop_driver::frontend::{AttachedSession, NamedItem, Routine, SessionSelector, SessionService};
 use sysop_driver::port::SessionSummary;
 
@@ -78,6 +79,10 @@ impl SessionService for Services {
         let prefix = prefix.to_owned();
         let found = tokio::task::spawn_blocking(move || paths_below(&root, &prefix, limit)).await;
         found.unwrap_or_default()
+    }
+
+    fn save_rule(&self, rule: &Rule) -> Result<String, String> {
+        crate::config::append_rule(&self.settings.config.own_file, rule)
     }
 
     fn hosts(&self) -> Vec<NamedItem> {

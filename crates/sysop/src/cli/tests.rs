@@ -173,7 +173,7 @@ fn bad_usage_is_named() {
     assert!(complaint(&["--model", "phi3", "chat"]).contains("is not PROVIDER/NAME"));
     assert!(complaint(&["--model", "opnai/x"]).contains("did you mean `openai`?"));
     assert!(complaint(&["--profile", "coderr", "chat"]).contains("coder"));
-    assert!(complaint(&["--approve", "yes", "chat"]).contains("[possible values: ask, auto, never]"));
+    assert!(complaint(&["--approve", "yes", "chat"]).contains("[possible values: each, ask, auto, never]"));
     assert!(complaint(&["--host", "", "chat"]).contains("--host"));
     assert!(complaint(&["--host=-oProxyCommand=x", "chat"]).contains("ssh would take it for an option"));
     assert!(complaint(&["--host= -oProxyCommand=x", "chat"]).contains("ssh would take it for an option"));

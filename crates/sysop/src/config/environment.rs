@@ -145,7 +145,7 @@ fn take(layer: &mut ConfigLayer, name: &str, path: &KeyPath, text: &str) -> Vari
         Ok(value) => Some(value),
         Err(why) => {
             layer.warn(origin(name), format!("`{path}` {why}"));
-            super::fallback_value(path)
+            super::fallback_value(path).or_else(|| denied(kind, text))
         }
     };
     match value {
@@ -155,6 +155,11 @@ fn take(layer: &mut ConfigLayer, name: &str, path: &KeyPath, text: &str) -> Vari
         }
         None => VariableUse::Rejected,
     }
+}
+
+/// A list of commands to deny that cannot be read denies every command.
+fn denied(kind: ValueKind, text: &str) -> Option<ConfigValue> {
+    (kind == ValueKind::Denials).then(|| ConfigValue::Texts(vec![text.to_owned()]))
 }
 
 fn origin(name: &str) -> ConfigOrigin {

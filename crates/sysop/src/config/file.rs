@@ -10,6 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::keys::{self, KeyPath, PROVIDERS, ValueKind};
+use super::rules;
 use super::value::{self, ConfigValue, PatternCheck};
 use super::{ConfigEntry, ConfigError, ConfigLayer, ConfigOrigin};
 
@@ -100,6 +101,12 @@ impl ConfigFileReader {
                 self.leaf(&path, ValueKind::Secret, raw);
                 continue;
             }
+            if let (["policy"], DeValue::Table(inner)) =
+                (path.names().iter().map(String::as_str).collect::<Vec<_>>().as_slice(), raw.get_ref())
+            {
+                self.rules(inner);
+                continue;
+            }
             match (keys::find(&path), raw.get_ref()) {
                 (_, DeValue::Table(inner)) if keys::is_table(&path) => self.table(&path, inner),
                 (Some(key), DeValue::String(text)) if key.kind == ValueKind::Model => self.model(text, raw),
@@ -108,6 +115,16 @@ impl ConfigFileReader {
                     self.warn(at, format!("`{path}` wants a table, not a {}", other.type_str()));
                 }
                 (None, _) => self.unknown(&path, at),
+            }
+        }
+    }
+
+    fn rules(&mut self, policy: &DeTable<'_>) {
+        let read = rules::read(policy, |at| self.origin(at).to_string());
+        for (at, rule) in read {
+            match rule {
+                Ok(rule) => self.layer.rules.push(rule),
+                Err(why) => self.warn(at, why),
             }
         }
     }
@@ -134,7 +151,7 @@ impl ConfigFileReader {
         }
         let value = value.or_else(|| {
             super::fallback_value(path).inspect(|_| {
-                self.warn(raw.span().start, format!("`{path}` counts as \"ask\" until it is put right"));
+                self.warn(raw.span().start, format!("`{path}` counts as \"each\" until it is put right"));
             })
         });
         if let Some(value) = value {

@@ -17,7 +17,7 @@ pub(crate) const THEMES: &[&str] = &["dark", "light", "terminal", "none"];
 const PRICE_MAX: f64 = 1_000_000.0;
 
 /// How strict each `approve` is, from loosest to strictest.
-pub(crate) const APPROVE: &[&str] = &["auto", "ask", "never"];
+pub(crate) const APPROVE: &[&str] = &["auto", "ask", "each", "never"];
 
 /// Where a value lives: the names from the outermost table to the key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -104,10 +104,14 @@ pub(crate) enum ValueKind {
     },
     /// A text or a whole number, kept as text.
     TextOrInteger,
+    /// True or false.
+    Switch,
     /// One regular expression.
     Pattern,
     /// A list of regular expressions.
     Patterns,
+    /// A list of regular expressions of which a bad one counts too, and matches everything.
+    Denials,
     /// A list of words by which hosts are called together.
     Tags,
     /// `PROVIDER/NAME`; stands for `model.provider` and `model.name`.
@@ -121,6 +125,8 @@ pub(crate) enum WorkspaceRule {
     Ignored,
     /// Make it stricter, in the order of [`APPROVE`].
     Stricter,
+    /// Set it to the value that is stricter: this one.
+    Only(bool),
     /// Make it lower.
     Lower,
     /// Add to it.
@@ -157,7 +163,9 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     key(&["max_output_tokens"], count(10_000_000), WorkspaceRule::Lower),
     key(&["tool_timeout_s"], count(SECONDS_MAX), WorkspaceRule::Lower),
     key(&["dangerous_patterns"], ValueKind::Patterns, WorkspaceRule::Adds),
-    key(&["deny"], ValueKind::Patterns, WorkspaceRule::Adds),
+    key(&["deny"], ValueKind::Denials, WorkspaceRule::Adds),
+    key(&["never_network"], ValueKind::Switch, WorkspaceRule::Only(false)),
+    key(&["never_asks"], ValueKind::Switch, WorkspaceRule::Only(true)),
     key(&["database"], ValueKind::Secret, WorkspaceRule::Ignored),
     key(&["otlp_endpoint"], ValueKind::Url, WorkspaceRule::Ignored),
     key(&["theme"], ValueKind::Word(THEMES), WorkspaceRule::Ignored),

@@ -26,6 +26,9 @@ impl Config {
             let origins: Vec<String> = entry.origins.iter().map(ConfigOrigin::to_string).collect();
             rows.push((format!("{path} = {}", entry.value), origins.join(", then ")));
         }
+        for rule in &self.rules {
+            rows.push((super::rules::RuleLine(rule).to_string(), rule.origin.clone()));
+        }
         let mut shown = String::new();
         for (row, origin) in rows {
             writeln!(shown, "{row}  # {origin}").expect("writing to a string does not fail");

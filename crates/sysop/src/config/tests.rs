@@ -190,8 +190,8 @@ fn what_does_not_fit_is_named_with_its_line_and_the_rest_counts() {
         [
             "config.toml:1: `max_iteration` is no key of sysop; did you mean `max_iterations`?",
             "config.toml:2: `max_output_lines` wants a whole number, not a string",
-            "config.toml:3: `approve` is \"nevr\", but must be one of auto, ask, never; did you mean `never`?",
-            "config.toml:3: `approve` counts as \"ask\" until it is put right",
+            "config.toml:3: `approve` is \"nevr\", but must be one of auto, ask, each, never; did you mean `never`?",
+            "config.toml:3: `approve` counts as \"each\" until it is put right",
             "config.toml:6: `dangerous_patterns` holds \"(\", which is no regular expression (unclosed group)",
             "config.toml:7: `dangerous_patterns` wants a list of regular expressions in quotes, not an integer",
             "config.toml:9: `max_output_bytes` wants a whole number from 1 to 67108864",
@@ -447,11 +447,11 @@ fn the_environment_names_every_key() {
     assert_eq!(config.text("dangerous_patterns"), "[\"[a-z]+ danger\"]");
     assert_eq!(config.text("temperature"), "0.5");
     assert_eq!(config.text("max_iterations"), "20");
-    assert_eq!(config.text("approve"), "\"ask\"");
+    assert_eq!(config.text("approve"), "\"each\"");
     assert_eq!(
         config.complaints(),
         [
-            "environment SYSOP_APPROVE: `approve` is \"nevr\", but must be one of auto, ask, never; did you mean `never`?",
+            "environment SYSOP_APPROVE: `approve` is \"nevr\", but must be one of auto, ask, each, never; did you mean `never`?",
             "environment SYSOP_MAX_ITERATION: `max_iteration` is no key of sysop; did you mean `SYSOP_MAX_ITERATIONS`?",
             "environment SYSOP_MAX_OUTPUT_LINES: `max_output_lines` wants a whole number from 1 to 1000000",
         ]
@@ -602,8 +602,8 @@ proptest! {
     /// Whatever a file holds, loading it ends in a config or in an error, and an untrusted one never loosens.
     #[test]
     fn an_arbitrary_untrusted_file_never_loosens(
-        approve in prop::sample::select(vec!["auto", "ask", "never"]),
-        wanted in prop::sample::select(vec!["auto", "ask", "never", "sudo"]),
+        approve in prop::sample::select(vec!["auto", "ask", "each", "never"]),
+        wanted in prop::sample::select(vec!["auto", "ask", "each", "never", "sudo"]),
         limit in 1_i64..100,
         wanted_limit in -5_i64..200,
         patterns in prop::collection::vec("[a-z(\\[*]{1,6}", 0..4),

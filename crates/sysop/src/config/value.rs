@@ -21,6 +21,8 @@ pub(crate) enum ConfigValue {
     Integer(i64),
     /// A number.
     Number(f64),
+    /// True or false.
+    Switch(bool),
     /// A list of texts.
     Texts(Vec<String>),
 }
@@ -33,6 +35,7 @@ impl fmt::Display for ConfigValue {
             Self::Secret(_) => f.write_str("[set]"),
             Self::Integer(number) => number.fmt(f),
             Self::Number(number) => number.fmt(f),
+            Self::Switch(on) => on.fmt(f),
             Self::Texts(texts) => {
                 let texts: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
                 write!(f, "[{}]", texts.join(", "))
@@ -115,7 +118,17 @@ pub(crate) fn from_toml(
         };
         match text {
             Ok(text) => texts.push(text),
-            Err(why) => complaints.push(ValueError { at, why }),
+            Err(why) => {
+                let denied = element.get_ref().as_str().filter(|_| kind == ValueKind::Denials);
+                let why = match denied {
+                    Some(text) => {
+                        texts.push(text.to_owned());
+                        format!("{why}; every command is denied until it is put right")
+                    }
+                    None => why,
+                };
+                complaints.push(ValueError { at, why });
+            }
         }
     }
     (Some(ConfigValue::Texts(texts)), complaints)
@@ -131,7 +144,7 @@ enum ListKind {
 impl ListKind {
     fn of(kind: ValueKind) -> Option<Self> {
         match kind {
-            ValueKind::Patterns => Some(Self::Patterns),
+            ValueKind::Patterns | ValueKind::Denials => Some(Self::Patterns),
             ValueKind::Tags => Some(Self::Tags),
             ValueKind::Text
             | ValueKind::Secret
@@ -141,6 +154,7 @@ impl ListKind {
             | ValueKind::Integer { .. }
             | ValueKind::Number { .. }
             | ValueKind::TextOrInteger
+            | ValueKind::Switch
             | ValueKind::Pattern
             | ValueKind::Model => None,
         }
@@ -170,12 +184,19 @@ fn scalar(kind: ValueKind, raw: &DeValue<'_>) -> Result<ConfigValue, String> {
             decimal(least, most, number.as_str())
         }
         (ValueKind::Number { least, most }, DeValue::Float(number)) => decimal(least, most, number.as_str()),
+        (ValueKind::Switch, DeValue::Boolean(on)) => Ok(ConfigValue::Switch(*on)),
         (ValueKind::TextOrInteger, DeValue::Integer(number)) => {
             Ok(ConfigValue::Text(number.as_str().to_owned()))
         }
-        (ValueKind::Integer { .. } | ValueKind::Number { .. } | ValueKind::Patterns | ValueKind::Tags, _) => {
-            Err(wants(kind, raw))
-        }
+        (
+            ValueKind::Integer { .. }
+            | ValueKind::Number { .. }
+            | ValueKind::Switch
+            | ValueKind::Patterns
+            | ValueKind::Denials
+            | ValueKind::Tags,
+            _,
+        ) => Err(wants(kind, raw)),
         (_, DeValue::String(text)) => text_value(kind, text),
         _ => Err(wants(kind, raw)),
     }
@@ -186,7 +207,12 @@ pub(crate) fn from_text(kind: ValueKind, text: &str) -> Result<ConfigValue, Stri
     match kind {
         ValueKind::Integer { least, most } => integer(least, most, text.trim().parse().ok()),
         ValueKind::Number { least, most } => decimal(least, most, text.trim()),
-        ValueKind::Patterns => list_value(ListKind::Patterns, kind, text),
+        ValueKind::Switch => match text.trim() {
+            "true" | "1" => Ok(ConfigValue::Switch(true)),
+            "false" | "0" => Ok(ConfigValue::Switch(false)),
+            _ => Err(wanted(kind).to_owned()),
+        },
+        ValueKind::Patterns | ValueKind::Denials => list_value(ListKind::Patterns, kind, text),
         ValueKind::Tags => list_value(ListKind::Tags, kind, text),
         ValueKind::Text
         | ValueKind::Secret
@@ -240,9 +266,12 @@ fn text_value(kind: ValueKind, text: &str) -> Result<ConfigValue, String> {
         | ValueKind::Text
         | ValueKind::TextOrInteger
         | ValueKind::Model => {}
-        ValueKind::Integer { .. } | ValueKind::Number { .. } | ValueKind::Patterns | ValueKind::Tags => {
-            return Err(wanted(kind).to_owned());
-        }
+        ValueKind::Integer { .. }
+        | ValueKind::Number { .. }
+        | ValueKind::Switch
+        | ValueKind::Patterns
+        | ValueKind::Denials
+        | ValueKind::Tags => return Err(wanted(kind).to_owned()),
     }
     Ok(ConfigValue::Text(text.to_owned()))
 }
@@ -301,7 +330,8 @@ fn wanted(kind: ValueKind) -> &'static str {
         ValueKind::Integer { .. } => "wants a whole number",
         ValueKind::Number { .. } => "wants a number",
         ValueKind::Pattern => "wants a regular expression in quotes",
-        ValueKind::Patterns => "wants a list of regular expressions in quotes",
+        ValueKind::Switch => "wants true or false",
+        ValueKind::Patterns | ValueKind::Denials => "wants a list of regular expressions in quotes",
         ValueKind::Tags => "wants a list of words in quotes",
         ValueKind::Model => "wants \"PROVIDER/NAME\"",
     }

@@ -35,6 +35,7 @@ fn opened(host: &str, root: &str) -> Event {
             approve: ApprovalMode::Ask,
             dangerous_patterns: Vec::new(),
             deny: Vec::new(),
+            policy: Default::default(),
             max_iterations: 20,
             max_history_messages: 20,
             max_output_tokens: None,
@@ -296,6 +297,7 @@ async fn a_day() -> MemoryStore {
         covers: Grant::Exact { command: "rm -rf /srv/app/cache".into() },
         preview: Vec::new(),
         guarded: None,
+        scope: None,
     };
     let events = vec![
         opened("web-1", "/srv/app"),

@@ -296,6 +296,7 @@ fn decision_summary(decision: &Decision) -> Option<String> {
 
 fn mode_words(mode: ApprovalMode) -> &'static str {
     match mode {
+        ApprovalMode::Each => "each",
         ApprovalMode::Ask => "ask",
         ApprovalMode::Auto => "auto",
         ApprovalMode::Never => "never",

@@ -381,9 +381,17 @@ fn layer(config: &Config, origin: &ConfigOrigin) -> u8 {
 fn mode(entry: &ConfigEntry) -> Option<ApprovalMode> {
     match entry_text(entry)?.as_str() {
         "auto" => Some(ApprovalMode::Auto),
+        "ask" => Some(ApprovalMode::Ask),
         "never" => Some(ApprovalMode::Never),
-        _ => Some(ApprovalMode::Ask),
+        _ => Some(ApprovalMode::Each),
     }
+}
+
+/// Whether `each` and `never` both hold on these hosts: changes are denied then, and what only reads asks.
+pub(super) fn asks_and_denies(config: &Config, host: &HostChoice) -> bool {
+    let general = config.entry("approve").and_then(mode).unwrap_or_default();
+    let modes: Vec<_> = host.targets().iter().filter_map(|target| target.approve).chain([general]).collect();
+    modes.contains(&ApprovalMode::Each) && modes.contains(&ApprovalMode::Never)
 }
 
 /// How much runs without a person on these hosts: the strictest of what holds for each.
@@ -407,7 +415,8 @@ fn stricter(one: ApprovalMode, other: ApprovalMode) -> ApprovalMode {
     let rank = |mode: &ApprovalMode| match mode {
         ApprovalMode::Auto => 0,
         ApprovalMode::Ask => 1,
-        ApprovalMode::Never => 2,
+        ApprovalMode::Each => 2,
+        ApprovalMode::Never => 3,
     };
     std::cmp::max_by_key(one, other, rank)
 }

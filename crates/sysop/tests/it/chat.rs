@@ -36,7 +36,7 @@ impl ReplProcess {
 
     /// Waits for the question after the last line.
     fn asked(&self) {
-        self.comes("Run it? [y/n/e/a/s] ");
+        self.comes("/s] ");
     }
 
     fn comes(&self, end: &str) -> String {
@@ -254,7 +254,7 @@ fn at_a_terminal_a_proposal_is_allowed_and_a_turn_is_stopped() {
     let name = format!("sleep 8{}", std::process::id());
     let mock = Mock::start(&[
         ("please make", vec![bash("touch made"), say("It is made.")]),
-        ("take long", vec![bash(&format!("echo begun; {name}")), say("never said")]),
+        ("take long", vec![bash(&format!("touch a; echo begun; {name}")), say("never said")]),
     ]);
     let world = World::with_openai(&mock.url());
     let (code, seen) = at_a_terminal(async {
@@ -362,4 +362,46 @@ fn output_keeps_its_colors_in_the_panels_and_nothing_else() {
         viewer.types("\x04").await;
         assert_eq!(viewer.ends().await, 0);
     });
+}
+
+#[test]
+fn always_writes_the_rule_that_it_shows() {
+    let mock = Mock::start(&[("go", vec![bash("touch made"), say("Done.")])]);
+    let world = World::with_openai(&mock.url());
+    let mut talk = ReplProcess::begin(&world, &[]);
+    talk.types("go");
+    talk.asked();
+    talk.types("A");
+    let rule = "[[policy.rules]]\naction = \"allow\"\nmatch = { program = \"touch\", options = [], operands = [\"made\"], \
+                host = \"local\" }\n";
+    let shown = talk.comes("[y/n] ");
+    assert!(shown.contains(rule), "{shown}");
+    assert!(!world.home().join(".config/sysop/rules.toml").exists(), "not before it is confirmed");
+    talk.says("y");
+    assert_eq!(std::fs::read_to_string(world.home().join(".config/sysop/rules.toml")).unwrap(), rule);
+    assert!(world.has("made"));
+    talk.leaves();
+    let check = |command: &str| world.run(&["policy", "check", "--mode", "ask", command]).out;
+    assert!(check("touch made").starts_with("allow: changes"), "{}", check("touch made"));
+    assert!(check("touch other").starts_with("ask: changes"), "{}", check("touch other"));
+}
+
+#[test]
+fn a_plan_of_a_read_only_session_is_run_step_by_step() {
+    let mock = Mock::start(&[("go", vec![bash("touch one"), bash("touch two"), say("That is the plan.")])]);
+    let world = World::with_openai(&mock.url());
+    let mut talk = ReplProcess::begin(&world, &["--approve", "never"]);
+    talk.says("go");
+    assert!(!world.has("one"));
+    let listed = talk.says("/approve auto");
+    assert!(
+        listed.contains("2 proposed steps: `touch one`, `touch two`; /plan runs the next one"),
+        "{listed}"
+    );
+    talk.says("/plan");
+    assert!(world.has("one") && !world.has("two"));
+    talk.says("/plan");
+    assert!(world.has("two"));
+    assert!(talk.says("/plan").contains("there are no proposed steps"));
+    talk.leaves();
 }

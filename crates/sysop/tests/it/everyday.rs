@@ -281,8 +281,10 @@ fn colors_that_were_picked_stay() {
 
 #[test]
 fn a_proposal_survives_any_size_and_an_output_is_read_in_a_pager() {
-    let mock =
-        Mock::start(&[("count", vec![bash("seq 1000 1999; echo '日本 🦀 שלום end'"), say("Counted.")])]);
+    let mock = Mock::start(&[(
+        "count",
+        vec![bash("touch a; seq 1000 1999; echo '日本 🦀 שלום end'"), say("Counted.")],
+    )]);
     let world = World::with_openai(&mock.url()).variable("PAGER", "sh -c 'grep -e 1777 -e end >found'");
     at_a_terminal(async {
         let mut viewer = Viewer::sits_down(&world, &["count"]);

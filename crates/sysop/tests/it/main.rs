@@ -14,6 +14,7 @@ mod person;
 #[path = "../../../sysop-store/tests/it/server.rs"]
 #[expect(dead_code, reason = "the tests of the store use all of it")]
 mod pg;
+mod policy;
 mod remote;
 mod screen;
 mod serve;

@@ -10,6 +10,7 @@ use sysop_core::event::{Delta, Input, Logged};
 use sysop_core::id::{CallId, Seq, SessionId, Timestamp};
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::Outcome;
+use sysop_core::policy::Survey;
 use sysop_core::tool::ToolSpec;
 use sysop_driver::cluster::{
     AcquireOutcome, Cluster, ClusterEvent, ForwardedInput, Lease, QUEUE_BATCH_MAX, QueuePosition,
@@ -471,6 +472,10 @@ pub(super) struct NodeHost {
 impl Host for NodeHost {
     fn tools(&self) -> &[ToolSpec] {
         self.host.tools()
+    }
+
+    async fn survey(&self, call: &ToolCall) -> Survey {
+        self.host.survey(call).await
     }
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {

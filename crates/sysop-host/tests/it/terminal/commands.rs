@@ -2,7 +2,7 @@
 
 use sysop_core::outcome::Status;
 
-use super::rig::Rig;
+use super::rig::{Rig, Shell};
 
 /// Does the same in every shell that can tell of its commands.
 macro_rules! in_each_shell {
@@ -76,28 +76,68 @@ async fn what_a_command_changes_lasts(rig: Rig) {
 }
 
 async fn commands_of_many_lines_run_as_one(rig: Rig) {
-    let command = "for x in a b\necho $x\nend";
-    let posix = "for x in a b\ndo echo $x\ndone # comment";
-    let fish = rig.run("test -n \"$FISH_VERSION\"").await.exit_code == Some(0);
-    assert_eq!(rig.output(if fish { command } else { posix }).await, "a\nb\n");
+    assert_eq!(rig.output("for x in a b\ndo echo $x\ndone # comment").await, "a\nb\n");
     let long: String = (0..400).map(|number| format!("echo 'line {number}'\n")).collect();
     let told: String = (0..400).map(|number| format!("line {number}\n")).collect();
     assert_eq!(rig.output(&long).await, told);
 }
 
 async fn the_end_of_the_shell_is_told_and_the_next_call_opens_another(rig: Rig) {
-    let outcome = rig.run("echo bye; exit 4").await;
+    let outcome = rig.run("exit 4").await;
     assert_eq!((outcome.status, outcome.exit_code), (Status::Failed, Some(4)), "{outcome:?}");
-    assert!(outcome.output.starts_with("bye\n"), "{}", outcome.output);
     let end = "[the shell ended with exit code 4; the next call opens a new one]";
     assert!(outcome.output.ends_with(end), "{}", outcome.output);
     let outcome = rig.run("echo again").await;
     assert!(outcome.output.starts_with("[the shell had ended; this is a new one"), "{}", outcome.output);
     assert!(outcome.output.ends_with("]\nagain\n[exit code 0]"), "{}", outcome.output);
-    let outcome = rig.run("exec sh -c 'echo other; exit 0'").await;
-    assert_eq!((outcome.status, outcome.exit_code), (Status::Ok, Some(0)), "{outcome:?}");
-    assert!(outcome.output.starts_with("other\n[the shell ended"), "{}", outcome.output);
-    assert!(rig.run("echo third").await.output.contains("third"));
+}
+
+#[tokio::test]
+async fn a_command_that_takes_the_place_of_the_shell_is_its_last() {
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Dash, Shell::Ash] {
+        let rig = Rig::new(shell);
+        let outcome = rig.run("exec sh -c 'echo other; exit 0'").await;
+        assert_eq!((outcome.status, outcome.exit_code), (Status::Ok, Some(0)), "{outcome:?}");
+        assert!(outcome.output.starts_with("other\n[the shell ended"), "{}", outcome.output);
+        assert!(rig.run("echo third").await.output.contains("third"));
+    }
+}
+
+#[tokio::test]
+async fn a_foreign_shell_never_reads_the_text_of_a_command() {
+    let rig = Rig::new(Shell::Fish);
+    std::fs::write(rig.root().join("keep"), "").unwrap();
+    // fish would end the quotes at the backslash, and run what follows.
+    assert_eq!(rig.output(r"echo 'x\' 'y; rm -rf keep #'").await, "x\\ y; rm -rf keep #\n");
+    assert!(rig.root().join("keep").exists());
+    let value = "it's \"$HOME\" \\ (echo no)\nend; exit 3";
+    let quoted = format!("'{}'", value.replace('\'', r"'\''"));
+    rig.output(&format!("export ODD={quoted} PATH=\"/opt/one:$PATH\"; cd /usr; notexported=1")).await;
+    let kept =
+        rig.output("printf %s \"$ODD\"; echo; echo \"$PATH\" | cut -d: -f1; pwd; echo ${notexported-gone}");
+    assert_eq!(kept.await, format!("{value}\n/opt/one\n/usr\ngone\n"));
+    let outcome = rig.run("cd /; exit 7").await;
+    assert_eq!((outcome.output.as_str(), outcome.exit_code), ("[exit code 7]", Some(7)));
+    assert_eq!(rig.output("pwd").await, "/\n");
+    // What people type there is still fish's.
+    let shown = rig.keys_until("\"set -q FISH_VERSION; and string upper odd:$PWD\" Enter", |text| {
+        text.contains("ODD:/")
+    });
+    assert!(shown.await.output.contains("ODD:/"));
+}
+
+#[tokio::test]
+async fn a_shell_without_marks_keeps_the_folder_of_a_command() {
+    let rig = Rig::new(Shell::Tcsh);
+    std::fs::write(rig.root().join("keep"), "").unwrap();
+    let outcome = rig.run("cd /usr; echo 'a\n!b' \"c'd\"; echo $0").await;
+    assert!(outcome.output.contains("a\n!b c'd\nsh\n"), "{}", outcome.output);
+    let outcome = rig.run("pwd; echo 'x' 'y\n'; false").await;
+    assert!(outcome.output.contains("/usr\nx y\n"), "{}", outcome.output);
+    for ours in ["7717", "printf", "sysop"] {
+        assert!(!outcome.output.contains(ours), "{}", outcome.output);
+    }
+    assert!(rig.root().join("keep").exists());
 }
 
 async fn what_takes_too_long_goes_on_in_the_terminal(rig: Rig) {
@@ -137,10 +177,10 @@ async fn a_command_that_is_not_whole_is_told_and_harms_nothing(rig: Rig) {
 }
 
 async fn a_program_in_the_background_does_not_hold_the_call(rig: Rig) {
-    let outcome = rig.run("sleep 1000 & echo started").await;
-    assert!(outcome.output.contains("started\n"), "{}", outcome.output);
+    let outcome = rig.run("sleep 1000 & echo started $!.").await;
+    let (_, pid) = outcome.output.split_once("started ").unwrap();
     assert_eq!(outcome.exit_code, Some(0));
-    let outcome = rig.run("kill %1").await;
+    let outcome = rig.run(&format!("kill {}", pid.split('.').next().unwrap())).await;
     assert_eq!(outcome.exit_code, Some(0), "{outcome:?}");
 }
 

@@ -35,7 +35,9 @@ async fn a_person_enters_the_password_and_the_run_goes_on() {
         let asked = rig.people.asked.lock().unwrap().clone();
         assert_eq!(asked.len(), 1, "{shell:?}: {asked:?}");
         assert_eq!((asked[0].kind, asked[0].prompt.as_str()), (QuestionKind::Secret, "Password for app:"));
-        assert_eq!(asked[0].from, "sh on this machine");
+        // Beside fish it is bash that runs the command.
+        let program = if shell == Shell::Fish { "bash" } else { "sh" };
+        assert_eq!(asked[0].from, format!("{program} on this machine"));
         assert!(asked[0].call.is_some());
         let everything = format!("{outcome:?}{}{:?}", rig.recorded(), rig.people.typed.lock().unwrap());
         assert!(!everything.contains(PASSWORD), "{everything}");

@@ -11,7 +11,7 @@ use serde_json::json;
 use sysop_core::id::Seq;
 use sysop_core::message::{ModelRef, ModelRequest, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
-use sysop_core::policy::ApprovalMode;
+use sysop_core::policy::{ApprovalMode, CommandContext, Survey};
 use sysop_core::question::QuestionKind;
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
@@ -36,6 +36,10 @@ struct AskingHost {
 impl Host for AskingHost {
     fn tools(&self) -> &[ToolSpec] {
         &self.tools
+    }
+
+    async fn survey(&self, _: &ToolCall) -> Survey {
+        Survey::elsewhere(CommandContext::bash())
     }
 
     async fn run(&self, call: ToolCall, _sink: DeltaSink, cancel: CancellationToken) -> Outcome {
@@ -96,6 +100,7 @@ pub(super) fn session(file: &Path) -> AttachedSession {
         approve: ApprovalMode::Ask,
         dangerous_patterns: Vec::new(),
         deny: Vec::new(),
+        policy: Default::default(),
         max_iterations: 20,
         max_history_messages: 20,
         max_output_tokens: None,

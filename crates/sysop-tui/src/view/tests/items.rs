@@ -9,7 +9,7 @@ use sysop_core::event::{Decision, Delta, Event, Origin, StopReason};
 use sysop_core::id::CallId;
 use sysop_core::message::{FailureKind, ModelFailure, Reply, Usage};
 use sysop_core::outcome::{HostOutcome, Outcome, Status};
-use sysop_core::policy::{Grant, Policy};
+use sysop_core::policy::{CommandContext, Grant, Policy, Survey};
 use sysop_core::text::split_styles;
 use sysop_core::transcript::{ItemBody, ItemId};
 use sysop_term::output::live_rows;
@@ -35,7 +35,8 @@ fn typical() -> Story {
         },
     });
     let asked = bash("a", "sudo du -xh /var | sort -h | tail -3");
-    let risk = Policy::new(&[], &[]).risk("sudo du -xh /var | sort -h | tail -3");
+    let risk = Policy::new(&[], &[])
+        .risk("sudo du -xh /var | sort -h | tail -3", &Survey::elsewhere(CommandContext::bash()));
     story.log(Event::ApprovalAsked {
         call: asked.clone(),
         command: "sudo du -xh /var | sort -h | tail -3".into(),
@@ -44,6 +45,7 @@ fn typical() -> Story {
         covers: Grant::Exact { command: "x".into() },
         preview: Vec::new(),
         guarded: None,
+        scope: None,
     });
     let decision = Decision::Allow { command: None };
     story.log(Event::Decided { call: CallId::new("a"), decision, by: "tui".into() });

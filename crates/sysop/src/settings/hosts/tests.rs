@@ -184,8 +184,8 @@ fn wrong_types_are_named_with_their_line() {
         "config.toml:4: `hosts.b.port` wants a whole number, not a string",
         "config.toml:6: `hosts.c.port` wants a whole number from 1 to 65535",
         "config.toml:7: `hosts.c.tags` wants a list of words in quotes, not a string",
-        "config.toml:8: `hosts.c.approve` is \"allways\", but must be one of auto, ask, never",
-        "config.toml:8: `hosts.c.approve` counts as \"ask\" until it is put right",
+        "config.toml:8: `hosts.c.approve` is \"allways\", but must be one of auto, ask, each, never",
+        "config.toml:8: `hosts.c.approve` counts as \"each\" until it is put right",
         "config.toml:9: `hosts.c.hots` is no key of sysop; did you mean `hosts.c.host`?",
         "config.toml:11: `connection.port` wants a whole number, not a boolean",
     ] {

@@ -23,7 +23,7 @@ fn shown(world: &World) -> String {
 fn an_approval_and_its_call_are_told_with_who_what_where_and_how_it_ended() {
     let mock = Mock::start(&[(
         "deploy",
-        vec![bash("echo content-of-a-file --password hunter22 sk-canary-0123456789"), say("done")],
+        vec![bash("echo content-of-a-file --password hunter22 sk-canary-0123456789 >said"), say("done")],
     )]);
     let world = World::with_openai(&mock.url()).variable("OPENAI_API_KEY", "sk-canary-0123456789");
     let served = ServeProcess::start(&world, &[]);
@@ -37,7 +37,7 @@ fn an_approval_and_its_call_are_told_with_who_what_where_and_how_it_ended() {
     let shown = shown(&world);
     let id = session.rsplit('/').next().unwrap();
     let work = world.work().canonicalize().unwrap().display().to_string();
-    let what = format!("on local:{work} bash: echo content-of-a-file --password [redacted] [redacted]");
+    let what = format!("on local:{work} bash: echo content-of-a-file --password [redacted] [redacted] >said");
     for line in [
         format!("decided  allow by start for start {what} in session {id}"),
         format!("started  by start for start {what} in session {id}"),

@@ -63,7 +63,8 @@ fn a_model_there_is_reached_through_the_connection() {
 
 #[test]
 fn a_session_that_goes_on_asks_the_models_of_its_host() {
-    let mut far = with_server(&[("count", vec![bash("echo 4 files"), say("There are four.")])]);
+    let mut far =
+        with_server(&[("count", vec![bash("touch counted; echo 4 files"), say("There are four.")])]);
     // Where a new session would work.
     let path = ".config/sysop/config.toml";
     let config = fs::read_to_string(far.world.home().join(path)).unwrap();

@@ -239,7 +239,13 @@ fn a_password_in_the_middle_of_a_run_is_entered_by_a_person() {
 fn without_a_terminal_a_password_ends_the_task() {
     let secret = word("nobody");
     let mut far = RemoteMachineRig::with(&[]);
-    let asker = asker(&far, &secret);
+    // A shell script that is as new as the session would be read, and asked about.
+    let path = far.sshd.path("asker.py");
+    let script = format!(
+        "import getpass\nwhile getpass.getpass('[sudo] password for me: ') != '{secret}':\n    print('Sorry, try again.')\n"
+    );
+    fs::write(&path, script).unwrap();
+    let asker = format!("python3 {}", text(&path));
     far.mock = crate::support::Mock::start(&[("clean", vec![run_command(&asker), say("never said")])]);
     let far = far.with_model();
     let run = far.world.finish(&["exec", "--host", "far", "--approve", "auto", "clean up"]);

@@ -1,0 +1,190 @@
+//! Names of keys: how a model writes what is to be typed in a terminal.
+//!
+//! The policy judges what the host types, so that both read the same grammar. The names follow xterm's function keys
+//! and the usual names of `tmux send-keys`.
+
+/// What stands for one key, or for one piece of text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyStroke {
+    /// Text, typed as it is.
+    Text(String),
+    /// A key without a letter, with what is held beside it.
+    Key(SpecialKey, Modifiers),
+    /// A control character.
+    Control(u8),
+    /// Escape, and then the text in the same write.
+    Alt(String),
+}
+
+/// Keys without a letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpecialKey {
+    /// Enter.
+    Enter,
+    /// Tab.
+    Tab,
+    /// BackTab.
+    BackTab,
+    /// Escape.
+    Escape,
+    /// Backspace.
+    Backspace,
+    /// Insert.
+    Insert,
+    /// Delete.
+    Delete,
+    /// Home.
+    Home,
+    /// End.
+    End,
+    /// PageUp.
+    PageUp,
+    /// PageDown.
+    PageDown,
+    /// Up.
+    Up,
+    /// Down.
+    Down,
+    /// Left.
+    Left,
+    /// Right.
+    Right,
+    /// F1 to F12.
+    Function(u8),
+}
+
+/// Keys that are held while another is pressed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Modifiers {
+    /// Shift.
+    pub shift: bool,
+    /// Alt or Meta.
+    pub alt: bool,
+    /// Control.
+    pub control: bool,
+}
+
+impl Modifiers {
+    /// The parameter by which xterm tells of them: 1 and a bit for each.
+    pub fn parameter(self) -> u8 {
+        1 + u8::from(self.shift) + 2 * u8::from(self.alt) + 4 * u8::from(self.control)
+    }
+}
+
+/// Reads keys as a model writes them. Tokens are split on spaces; a space is typed as `Space` or inside a token
+/// in double quotes; what is no key's name is typed as it is. Nothing fails.
+pub fn parse(keys: &str) -> Vec<KeyStroke> {
+    let mut strokes = Vec::new();
+    let mut rest = keys.trim_start_matches(' ');
+    while !rest.is_empty() {
+        let quoted = rest.strip_prefix('"').and_then(|inside| inside.split_once('"'));
+        let (token, after) = quoted.or_else(|| rest.split_once(' ')).unwrap_or((rest, ""));
+        let stroke = match quoted {
+            Some(_) => KeyStroke::Text(token.to_owned()),
+            None => named(token).unwrap_or_else(|| KeyStroke::Text(token.to_owned())),
+        };
+        match (strokes.last_mut(), stroke) {
+            (_, KeyStroke::Text(text)) if text.is_empty() => {}
+            (Some(KeyStroke::Text(before)), KeyStroke::Text(text)) => before.push_str(&text),
+            (_, stroke) => strokes.push(stroke),
+        }
+        rest = after.trim_start_matches(' ');
+    }
+    strokes
+}
+
+fn named(token: &str) -> Option<KeyStroke> {
+    if let Some(special) = special(token) {
+        return Some(KeyStroke::Key(special, Modifiers::default()));
+    }
+    if token.eq_ignore_ascii_case("space") {
+        return Some(KeyStroke::Text(" ".to_owned()));
+    }
+    let (modifiers, key) = parse_modifiers(token)?;
+    combined(modifiers, key)
+}
+
+/// The modifiers at the front of a token: `Ctrl+`, `Alt-`, `C-`, `^`.
+fn parse_modifiers(token: &str) -> Option<(Modifiers, &str)> {
+    let mut modifiers = Modifiers::default();
+    let mut rest = token;
+    if let Some(key) = rest.strip_prefix('^').filter(|key| key.chars().count() == 1) {
+        modifiers.control = true;
+        return Some((modifiers, key));
+    }
+    while let Some(at) = rest.find(['+', '-']).filter(|&at| at > 0 && at + 1 < rest.len()) {
+        let name = rest[..at].to_ascii_lowercase();
+        // `C-x` is an old name of a key; `C+x` and `c-x` are more likely to be text.
+        let short = name == "c" && !rest.starts_with("C-");
+        match name.as_str() {
+            "ctrl" | "control" => modifiers.control = true,
+            "c" if !short => modifiers.control = true,
+            "alt" | "meta" | "option" => modifiers.alt = true,
+            "shift" => modifiers.shift = true,
+            _ => break,
+        }
+        rest = &rest[at + 1..];
+    }
+    (modifiers != Modifiers::default()).then_some((modifiers, rest))
+}
+
+fn combined(modifiers: Modifiers, key: &str) -> Option<KeyStroke> {
+    if let Some(special) = special(key) {
+        return Some(match (special, modifiers) {
+            (SpecialKey::Tab, Modifiers { shift: true, alt: false, control: false }) => {
+                KeyStroke::Key(SpecialKey::BackTab, Modifiers::default())
+            }
+            _ => KeyStroke::Key(special, modifiers),
+        });
+    }
+    let key = if key.eq_ignore_ascii_case("space") { " " } else { key };
+    let mut letters = key.chars();
+    let (letter, None) = (letters.next()?, letters.next()) else { return None };
+    if !modifiers.control {
+        let text = if modifiers.shift { letter.to_uppercase().collect() } else { letter.to_string() };
+        return Some(if modifiers.alt { KeyStroke::Alt(text) } else { KeyStroke::Text(text) });
+    }
+    let byte = control(letter)?;
+    Some(if modifiers.alt { KeyStroke::Alt(char::from(byte).to_string()) } else { KeyStroke::Control(byte) })
+}
+
+/// The control character of a key; none where the key has none.
+fn control(letter: char) -> Option<u8> {
+    Some(match letter.to_ascii_lowercase() {
+        letter @ 'a'..='z' => u8::try_from(letter).ok()? & 0x1f,
+        ' ' | '@' | '2' => 0x00,
+        '[' | '3' => 0x1b,
+        '\\' | '4' => 0x1c,
+        ']' | '5' => 0x1d,
+        '^' | '6' => 0x1e,
+        '_' | '/' | '-' | '7' => 0x1f,
+        '?' | '8' => 0x7f,
+        _ => return None,
+    })
+}
+
+fn special(token: &str) -> Option<SpecialKey> {
+    let name = token.to_ascii_lowercase();
+    Some(match name.as_str() {
+        "enter" | "return" => SpecialKey::Enter,
+        "tab" => SpecialKey::Tab,
+        "backtab" | "btab" => SpecialKey::BackTab,
+        "escape" | "esc" => SpecialKey::Escape,
+        "backspace" | "bspace" => SpecialKey::Backspace,
+        "insert" | "ins" => SpecialKey::Insert,
+        "delete" | "del" => SpecialKey::Delete,
+        "home" => SpecialKey::Home,
+        "end" => SpecialKey::End,
+        "pageup" | "pgup" => SpecialKey::PageUp,
+        "pagedown" | "pgdn" | "pgdown" => SpecialKey::PageDown,
+        "up" => SpecialKey::Up,
+        "down" => SpecialKey::Down,
+        "left" => SpecialKey::Left,
+        "right" => SpecialKey::Right,
+        _ => {
+            let number: u8 = name.strip_prefix('f')?.parse().ok()?;
+            let plain = name.len() == 1 + if number < 10 { 1 } else { 2 };
+            return ((1..=12).contains(&number) && plain).then_some(SpecialKey::Function(number));
+        }
+    })
+}

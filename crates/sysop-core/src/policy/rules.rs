@@ -1,0 +1,408 @@
+//! Rules that a user writes: which commands are allowed, asked about or denied, by the words of each simple command.
+//!
+//! A rule that restricts matches generously: abbreviated options, any position of the subcommand, the program at any
+//! path, words that the shell expands. A rule that allows matches only what it names, and a command line is allowed
+//! only if every simple command in it is allowed or read-only.
+
+use serde::{Deserialize, Serialize};
+use sysop_shell::{Access, Analysis, CommandContext, Invocation, RiskClass, Survey, analyze};
+
+/// The name of this machine in `host` patterns.
+const LOCAL: &str = "local";
+
+/// The action of a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleAction {
+    /// What it covers runs, except what always asks.
+    Allow,
+    /// What it matches asks.
+    Ask,
+    /// What it matches never runs.
+    Deny,
+}
+
+/// The simple commands that a rule is about. All parts are globs: `*`, `?`, and `\` before a literal character.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandPattern {
+    /// The program.
+    pub program: String,
+    /// The subcommand, if it matters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subcommand: Option<String>,
+    /// Options. A rule that allows permits only these; others want all of these. `None`: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub options: Option<Vec<String>>,
+    /// Operands. A rule that allows permits only these; others want one of these. `None`: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operands: Option<Vec<String>>,
+    /// The host as the user names it, or `local`; `None`: any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+}
+
+/// One rule of a user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    /// What becomes of the commands.
+    pub action: RuleAction,
+    /// The commands.
+    #[serde(rename = "match")]
+    pub pattern: CommandPattern,
+    /// Where it stands: file and line.
+    #[serde(default)]
+    pub origin: String,
+}
+
+impl Rule {
+    /// Whether it decides on a command line there: one that restricts does so if any simple command matches, one that
+    /// allows only if it alone covers the line.
+    pub fn decides(&self, command: &str, survey: &Survey) -> bool {
+        let analysis = analyze(command, survey);
+        match self.action {
+            RuleAction::Allow => allowing(std::slice::from_ref(self), command, survey, &analysis).is_some(),
+            RuleAction::Ask | RuleAction::Deny => self.restricts(survey, &analysis),
+        }
+    }
+
+    pub(super) fn restricts(&self, survey: &Survey, analysis: &Analysis) -> bool {
+        self.is_for_host(&survey.context)
+            && analysis.invocations.iter().any(|invocation| self.pattern.may_match(invocation))
+    }
+
+    fn is_for_host(&self, context: &CommandContext) -> bool {
+        let host = context.host.as_deref().unwrap_or(LOCAL);
+        self.pattern.host.as_deref().is_none_or(|pattern| glob_matches(pattern, host))
+    }
+
+    /// A rule that allows exactly this simple command on this host, or `None` if the line is anything else.
+    pub fn for_command(command: &str, survey: &Survey) -> Option<Self> {
+        let analysis = analyze(command, survey);
+        let [invocation] = analysis.invocations.as_slice() else { return None };
+        let words: Vec<&str> = invocation.words.iter().map(Option::as_deref).collect::<Option<_>>()?;
+        let (program, arguments) = words.split_first()?;
+        let (options, operands): (Vec<&&str>, Vec<&&str>) =
+            arguments.iter().partition(|word| word.starts_with('-'));
+        let globs = |words: Vec<&&str>| words.into_iter().map(|word| literal_glob(word)).collect();
+        let host = survey.context.host.as_deref().unwrap_or(LOCAL);
+        let pattern = CommandPattern {
+            program: literal_glob(program),
+            subcommand: None,
+            options: Some(globs(options)),
+            operands: Some(globs(operands)),
+            host: Some(literal_glob(host)),
+        };
+        let rule = Self { action: RuleAction::Allow, pattern, origin: String::new() };
+        (!analysis.risk.class.always_asks() && rule.decides(command, survey)).then_some(rule)
+    }
+
+    /// The rule as an entry of a config file.
+    pub fn to_toml(&self) -> String {
+        let quote = |text: &str| format!("{}", serde_json::Value::from(text)); // a JSON string is a TOML string
+        let list = |texts: &[String]| {
+            format!("[{}]", texts.iter().map(|text| quote(text)).collect::<Vec<_>>().join(", "))
+        };
+        let action = match self.action {
+            RuleAction::Allow => "allow",
+            RuleAction::Ask => "ask",
+            RuleAction::Deny => "deny",
+        };
+        let pattern = &self.pattern;
+        let parts: Vec<String> = [
+            Some(format!("program = {}", quote(&pattern.program))),
+            pattern.subcommand.as_ref().map(|text| format!("subcommand = {}", quote(text))),
+            pattern.options.as_ref().map(|texts| format!("options = {}", list(texts))),
+            pattern.operands.as_ref().map(|texts| format!("operands = {}", list(texts))),
+            pattern.host.as_ref().map(|text| format!("host = {}", quote(text))),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        format!("[[policy.rules]]\naction = \"{action}\"\nmatch = {{ {} }}\n", parts.join(", "))
+    }
+}
+
+impl CommandPattern {
+    /// Whether this could be such a command, for rules that restrict.
+    fn may_match(&self, invocation: &Invocation) -> bool {
+        let Some((program, arguments)) = invocation.words.split_first() else { return false };
+        let Some(program) = program else { return false }; // an unknown program is opaque, and asks for that
+        let name = program.rsplit('/').next().unwrap_or(program);
+        if !glob_matches(&self.program, program) && !glob_matches(&self.program, name) {
+            return false;
+        }
+        let any = |test: &dyn Fn(&str) -> bool| arguments.iter().any(|word| word.as_deref().is_none_or(test));
+        let subcommand = self.subcommand.as_deref().is_none_or(|glob| any(&|word| glob_matches(glob, word)));
+        let options = self.options.iter().flatten().all(|glob| any(&|word| may_be_option(glob, word)));
+        let operands = self.operands.as_ref().is_none_or(|globs| {
+            globs.iter().any(|glob| any(&|word| !word.starts_with('-') && glob_matches(glob, word)))
+        });
+        subcommand && options && operands
+    }
+
+    /// Whether this is such a command in every word, for rules that allow.
+    fn covers(&self, invocation: &Invocation) -> bool {
+        let Some((Some(program), mut arguments)) = invocation.words.split_first() else { return false };
+        if !glob_matches(&self.program, program) {
+            return false;
+        }
+        if let Some(glob) = &self.subcommand {
+            let Some((Some(subcommand), rest)) = arguments.split_first() else { return false };
+            if !glob_matches(glob, subcommand) {
+                return false;
+            }
+            arguments = rest;
+        }
+        let matches_any = |globs: &Option<Vec<String>>, word: &str| {
+            globs.as_ref().is_none_or(|globs| globs.iter().any(|glob| glob_matches(glob, word)))
+        };
+        arguments.iter().all(|word| match word.as_deref() {
+            None => self.options.is_none() && self.operands.is_none(),
+            Some(option) if option.starts_with('-') => matches_any(&self.options, option),
+            Some(operand) => matches_any(&self.operands, operand),
+        })
+    }
+}
+
+/// The first rule that helps to allow a command line, if every simple command in it is covered by one of these rules or
+/// is read-only, and nothing in it acts outside of its simple commands.
+pub(super) fn allowing<'a>(
+    rules: &'a [Rule],
+    command: &str,
+    survey: &Survey,
+    analysis: &Analysis,
+) -> Option<&'a Rule> {
+    let plain = survey.context.dialect.is_analyzed()
+        && !analysis.risk.class.always_asks()
+        && !analysis.invocations.is_empty()
+        && is_plain(command, analysis);
+    if !plain {
+        return None;
+    }
+    let mut first = None;
+    for invocation in &analysis.invocations {
+        let allow = rules.iter().find(|rule| {
+            rule.action == RuleAction::Allow
+                && rule.is_for_host(&survey.context)
+                && rule.pattern.covers(invocation)
+        });
+        match allow {
+            Some(rule) => first = first.or(Some(rule)),
+            None if is_read_only(invocation, survey) => {}
+            None => return None,
+        }
+    }
+    first
+}
+
+/// Whether a command line is nothing but simple commands that begin with their programs: no redirection, substitution,
+/// assignment, group or keyword, whose effect no rule covers.
+fn is_plain(command: &str, analysis: &Analysis) -> bool {
+    let mut text = command.to_owned();
+    for harmless in ["2>&1", "2>/dev/null", ">/dev/null", "2> /dev/null", "> /dev/null"] {
+        text = text.replace(harmless, " ");
+    }
+    if text.contains(['<', '>', '(', ')', '{', '}', '`'])
+        || analysis.targets.iter().any(|target| target.access == Access::Run)
+    {
+        return false;
+    }
+    text.split([';', '|', '&', '\n']).map(str::trim).filter(|part| !part.is_empty()).all(|part| {
+        let program = part.split_whitespace().next().unwrap_or_default();
+        analysis
+            .invocations
+            .iter()
+            .any(|invocation| invocation.words.first().is_some_and(|word| word.as_deref() == Some(program)))
+    })
+}
+
+/// Whether a simple command alone is known to look only; words that the shell expands may be anything.
+fn is_read_only(invocation: &Invocation, survey: &Survey) -> bool {
+    let words: Vec<String> = invocation
+        .words
+        .iter()
+        .map(|word| match word {
+            Some(word) if word.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_./=:,+@".contains(&b)) => {
+                word.clone()
+            }
+            Some(word) => format!("'{}'", word.replace('\'', r"'\''")),
+            None => "$sysop_unknown".to_owned(),
+        })
+        .collect();
+    analyze(&words.join(" "), survey).risk.class == RiskClass::ReadOnly
+}
+
+/// Whether a word is this option, perhaps abbreviated, joined with others or with its value.
+fn may_be_option(glob: &str, word: &str) -> bool {
+    if glob_matches(glob, word) {
+        return true;
+    }
+    let name = word.split('=').next().unwrap_or(word);
+    if let Some(long) = name.strip_prefix("--") {
+        return !long.is_empty() && (glob.starts_with(name) || glob_matches(glob, name));
+    }
+    match (glob.strip_prefix('-'), name.strip_prefix('-')) {
+        (Some(letter), Some(letters)) if !letter.starts_with('-') && letter.chars().count() == 1 => {
+            letters.contains(letter)
+        }
+        (Some(_) | None, Some(_) | None) => false,
+    }
+}
+
+fn literal_glob(text: &str) -> String {
+    let mut glob = String::with_capacity(text.len());
+    for c in text.chars() {
+        if matches!(c, '*' | '?' | '\\') {
+            glob.push('\\');
+        }
+        glob.push(c);
+    }
+    glob
+}
+
+/// Whether a glob matches a whole text; `*` matches any number of characters, `/` included.
+pub(super) fn glob_matches(glob: &str, text: &str) -> bool {
+    let (glob, text): (Vec<char>, Vec<char>) = (glob.chars().collect(), text.chars().collect());
+    let (mut at, mut in_text) = (0, 0);
+    let mut retry = None;
+    while in_text < text.len() {
+        match glob.get(at) {
+            Some('*') => {
+                retry = Some((at, in_text));
+                at += 1;
+            }
+            Some('?') => (at, in_text) = (at + 1, in_text + 1),
+            Some('\\') if glob.get(at + 1) == Some(&text[in_text]) => (at, in_text) = (at + 2, in_text + 1),
+            Some(c) if *c != '\\' && *c == text[in_text] => (at, in_text) = (at + 1, in_text + 1),
+            Some(_) | None => match &mut retry {
+                Some((star, from)) => {
+                    *from += 1;
+                    (at, in_text) = (*star + 1, *from);
+                }
+                None => return false,
+            },
+        }
+    }
+    glob[at..].iter().all(|c| *c == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn here() -> Survey {
+        let context = CommandContext { folder: Some("/srv/app".to_owned()), ..CommandContext::bash() };
+        Survey::elsewhere(context)
+    }
+
+    fn rule(action: RuleAction, program: &str, subcommand: Option<&str>) -> Rule {
+        let pattern = CommandPattern {
+            program: program.to_owned(),
+            subcommand: subcommand.map(str::to_owned),
+            ..CommandPattern::default()
+        };
+        Rule { action, pattern, origin: String::new() }
+    }
+
+    #[test]
+    fn globs_match_whole_texts() {
+        for (glob, text, matches) in [
+            ("git", "git", true),
+            ("git", "gitk", false),
+            ("git*", "gitk", true),
+            ("*.rs", "src/a.rs", true),
+            ("a?c", "abc", true),
+            ("a*b*c", "aXbYbc", true),
+            ("a*b*c", "aXcYb", false),
+            (r"\*", "*", true),
+            (r"\*", "x", false),
+            ("", "", true),
+            ("*", "", true),
+        ] {
+            assert_eq!(glob_matches(glob, text), matches, "{glob:?} {text:?}");
+        }
+    }
+
+    #[test]
+    fn a_rule_that_denies_matches_other_spellings() {
+        let push = rule(RuleAction::Deny, "git", Some("push"));
+        for command in [
+            "git push",
+            "/usr/bin/git push origin",
+            "git -C /x push",
+            "'git' pu\\sh",
+            "sudo git push",
+            "sh -c 'git push'",
+            "true && git push",
+            "git $verb",
+        ] {
+            assert!(push.decides(command, &here()), "{command}");
+        }
+        assert!(!push.decides("git pull", &here()));
+        let mut force = rule(RuleAction::Ask, "git", Some("push"));
+        force.pattern.options = Some(vec!["--force".to_owned()]);
+        assert!(force.decides("git push --fo", &here()) && force.decides("git push --force=x", &here()));
+        assert!(!force.decides("git push --dry-run", &here()));
+        force.pattern.options = Some(vec!["-f".to_owned()]);
+        assert!(force.decides("git push -qf", &here()) && !force.decides("git push -q", &here()));
+    }
+
+    #[test]
+    fn a_rule_that_allows_covers_whole_lines_only() {
+        let make = rule(RuleAction::Allow, "make", None);
+        for command in ["make", "make -j8 test", "make 2>&1 | tail -n 5", "make; make install && pwd"] {
+            assert!(make.decides(command, &here()), "{command}");
+        }
+        for command in [
+            "./make",
+            "/tmp/make",
+            "sudo make",
+            "make > out",
+            "make $(id)",
+            "make; touch x",
+            "PATH=/tmp make",
+            "(make)",
+            "ls",
+            "make < x",
+            "if make; then pwd; fi",
+            "make & touch y",
+            "eval make",
+        ] {
+            assert!(!make.decides(command, &here()), "{command}");
+        }
+    }
+
+    #[test]
+    fn a_rule_that_allows_permits_only_its_options_operands_and_host() {
+        let mut rule = rule(RuleAction::Allow, "cargo", Some("test"));
+        rule.pattern.options = Some(vec!["--release".to_owned(), "-p".to_owned()]);
+        rule.pattern.operands = Some(vec!["sysop-*".to_owned()]);
+        assert!(rule.decides("cargo test -p sysop-core", &here()));
+        for command in
+            ["cargo test --rel", "cargo test other", "cargo test $x", "cargo build", "cargo -v test"]
+        {
+            assert!(!rule.decides(command, &here()), "{command}");
+        }
+        rule.pattern.host = Some("web*".to_owned());
+        assert!(!rule.decides("cargo test", &here()));
+        let mut there = here();
+        there.context.host = Some("web1".to_owned());
+        assert!(rule.decides("cargo test", &there));
+    }
+
+    #[test]
+    fn a_rule_for_a_command_covers_exactly_that_command() {
+        let rule = Rule::for_command("touch a 'b*'", &here()).expect("one plain command");
+        assert!(rule.decides("touch 'b*' a", &here()));
+        assert!(!rule.decides("touch bc", &here()) && !rule.decides("touch -d x a", &here()));
+        expect_test::expect![[r#"
+            [[policy.rules]]
+            action = "allow"
+            match = { program = "touch", options = [], operands = ["a", "b\\*"], host = "local" }
+        "#]]
+        .assert_eq(&rule.to_toml());
+        for command in ["touch a > b", "touch $x", "touch a; touch b", "rm -rf /", "sudo touch a"] {
+            assert_eq!(Rule::for_command(command, &here()), None, "{command}");
+        }
+    }
+}

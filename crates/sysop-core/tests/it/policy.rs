@@ -1,0 +1,221 @@
+//! The matrix of the policy: class by mode, and what grants, rules and paths change in it.
+
+use std::fmt::Write;
+
+use expect_test::expect;
+use serde_json::json;
+use sysop_core::catalog::{Profile, tools};
+use sysop_core::id::CallId;
+use sysop_core::message::{Arguments, ToolCall};
+use sysop_core::policy::{
+    ApprovalMode, Assessment, CommandContext, CommandPattern, Grant, GrantScope, Policy, PolicyOptions,
+    Resolution, Rule, RuleAction, ScopedGrant, Survey, Verdict, grants_for,
+};
+use sysop_core::tool::ToolSpec;
+
+fn survey() -> Survey {
+    let context = CommandContext {
+        folder: Some("/srv/app".to_owned()),
+        root: Some("/srv/app".to_owned()),
+        home: Some("/home/ann".to_owned()),
+        user: Some("ann".to_owned()),
+        ..CommandContext::bash()
+    };
+    Survey::elsewhere(context)
+}
+
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Allow => "allow",
+        Verdict::Ask => "ask",
+        Verdict::Deny => "deny",
+    }
+}
+
+/// One row for each command: its class, then the verdict of each mode.
+fn matrix(policy: &Policy, grants: &[Grant], commands: &[&str]) -> String {
+    let mut table = String::new();
+    for command in commands {
+        let judge = |mode| policy.command(mode, grants, &survey(), command);
+        let class = format!("{:?}", judge(ApprovalMode::Ask).risk.class);
+        let verdicts = ApprovalMode::ALL.map(|mode| word(judge(mode).verdict));
+        writeln!(table, "{command:24} {class:10} {}", verdicts.join(" ")).expect("writes to a string");
+    }
+    table
+}
+
+const COMMANDS: &[&str] = &["ls -l", "touch a", "eval \"$x\"", "rm -rf /etc", "mkfs /dev/sda"];
+
+#[test]
+fn a_mode_decides_by_class() {
+    let policy = Policy::new(&[], &[]);
+    expect![[r#"
+        ls -l                    ReadOnly   ask allow allow allow
+        touch a                  Changes    ask ask allow deny
+        eval "$x"                Opaque     ask ask ask deny
+        rm -rf /etc              Lockout    ask ask ask deny
+        mkfs /dev/sda            Dangerous  ask ask ask deny
+    "#]]
+    .assert_eq(&matrix(&policy, &[], COMMANDS));
+}
+
+#[test]
+fn never_may_ask_before_it_reads() {
+    let options = PolicyOptions { never_asks: true, ..PolicyOptions::default() };
+    let policy = Policy::new(&[], &[]).with_options(options);
+    expect![[r#"
+        ls -l                    ReadOnly   ask allow allow ask
+        touch a                  Changes    ask ask allow deny
+        eval "$x"                Opaque     ask ask ask deny
+        rm -rf /etc              Lockout    ask ask ask deny
+        mkfs /dev/sda            Dangerous  ask ask ask deny
+    "#]]
+    .assert_eq(&matrix(&policy, &[], COMMANDS));
+}
+
+#[test]
+fn grants_cover_what_does_not_always_ask() {
+    let policy = Policy::new(&[], &[]);
+    let grants: Vec<Grant> =
+        COMMANDS.iter().map(|command| Grant::Exact { command: (*command).to_owned() }).collect();
+    expect![[r#"
+        ls -l                    ReadOnly   allow allow allow allow
+        touch a                  Changes    allow allow allow deny
+        eval "$x"                Opaque     allow allow allow deny
+        rm -rf /etc              Lockout    ask ask ask deny
+        mkfs /dev/sda            Dangerous  ask ask ask deny
+    "#]]
+    .assert_eq(&matrix(&policy, &grants, COMMANDS));
+}
+
+fn rule(action: RuleAction, program: &str) -> Rule {
+    let pattern = CommandPattern { program: program.to_owned(), ..CommandPattern::default() };
+    Rule { action, pattern, origin: format!("rules.toml:{program}") }
+}
+
+#[test]
+fn rules_go_deny_ask_allow_and_then_the_mode() {
+    let rules = vec![
+        rule(RuleAction::Allow, "*"),
+        rule(RuleAction::Ask, "cp"),
+        rule(RuleAction::Ask, "du"),
+        rule(RuleAction::Deny, "mv"),
+    ];
+    let options = PolicyOptions { rules, ..PolicyOptions::default() };
+    let policy = Policy::new(&[], &["halt".to_owned()]).with_options(options);
+    let commands =
+        ["ls -l", "touch a", "cp a b", "du -s", "mv a b", "touch a; mv a b", "halt", "rm -rf /etc"];
+    expect![[r#"
+        ls -l                    ReadOnly   allow allow allow allow
+        touch a                  Changes    allow allow allow deny
+        cp a b                   Changes    ask ask ask deny
+        du -s                    ReadOnly   ask ask ask ask
+        mv a b                   Changes    deny deny deny deny
+        touch a; mv a b          Changes    deny deny deny deny
+        halt                     Lockout    deny deny deny deny
+        rm -rf /etc              Lockout    ask ask ask deny
+    "#]]
+    .assert_eq(&matrix(&policy, &[], &commands));
+    let Assessment { rule, .. } = policy.command(ApprovalMode::Ask, &[], &survey(), "touch a");
+    assert_eq!(rule.as_deref(), Some("rules.toml:*"), "the rule that decided is named");
+}
+
+#[test]
+fn a_pattern_that_does_not_compile_weakens_nothing_and_asks_for_nothing() {
+    let policy = Policy::new(&["(".to_owned(), "deploy".to_owned()], &[]);
+    let verdict = |policy: &Policy, command: &str| {
+        word(policy.command(ApprovalMode::Auto, &[], &survey(), command).verdict)
+    };
+    assert_eq!((verdict(&policy, "touch a"), verdict(&policy, "deploy now")), ("allow", "ask"));
+    let policy = Policy::new(&[], &["(".to_owned()]);
+    assert_eq!((verdict(&policy, "ls"), verdict(&policy, "touch a")), ("deny", "deny"));
+}
+
+fn tool(name: &str) -> ToolSpec {
+    [Profile::Full, Profile::Workspace]
+        .into_iter()
+        .flat_map(tools)
+        .find(|tool| tool.name == name)
+        .expect("a tool of the catalog")
+}
+
+fn call(name: &str, path: &str) -> ToolCall {
+    let serde_json::Value::Object(arguments) = json!({ "path": path }) else { unreachable!("an object") };
+    ToolCall {
+        id: CallId::new("c"),
+        wire_id: None,
+        name: name.to_owned(),
+        arguments: Arguments::Object(arguments),
+    }
+}
+
+#[test]
+fn file_tools_are_judged_by_their_paths() {
+    let policy = Policy::new(&[], &[]);
+    let mut table = String::new();
+    for (name, path) in [
+        ("read_file", "src/main.rs"),
+        ("ls", "."),
+        ("write_file", "src/main.rs"),
+        ("write_file", ".bashrc"),
+        ("edit_file", ".git/hooks/pre-commit"),
+        ("write_file", "~/notes"),
+        ("write_file", "it's"),
+    ] {
+        let spec = tool(name);
+        let grant = [Grant::Tool { name: name.to_owned() }];
+        let judge = |mode, grants: &[Grant]| {
+            word(policy.tool(mode, grants, &survey(), &spec, &call(name, path)).verdict)
+        };
+        let verdicts = ApprovalMode::ALL.map(|mode| judge(mode, &[]));
+        let granted = judge(ApprovalMode::Each, &grant);
+        writeln!(table, "{name} {path}: {}; granted {granted}", verdicts.join(" "))
+            .expect("writes to a string");
+    }
+    expect![[r#"
+        read_file src/main.rs: allow allow allow allow; granted allow
+        ls .: allow allow allow allow; granted allow
+        write_file src/main.rs: ask ask allow deny; granted allow
+        write_file .bashrc: ask ask ask deny; granted ask
+        edit_file .git/hooks/pre-commit: ask ask ask deny; granted ask
+        write_file ~/notes: ask ask allow deny; granted allow
+        write_file it's: ask ask allow deny; granted allow
+    "#]]
+    .assert_eq(&table);
+}
+
+#[test]
+fn a_grant_holds_for_its_tool_folder_host_and_user_only() {
+    let (bash, terminal) = (tool("bash"), tool("run_command"));
+    let scope = GrantScope::of(&bash, &survey()).expect("the folder is known");
+    let grants = [ScopedGrant { grant: Grant::Exact { command: "rm -rf build".to_owned() }, scope }];
+    let holds = |spec: &ToolSpec, survey: &Survey| !grants_for(&grants, spec, survey).is_empty();
+    assert!(holds(&bash, &survey()));
+    assert!(!holds(&terminal, &survey()));
+    let changes: [fn(&mut CommandContext); 4] = [
+        |context| context.folder = Some("/srv/app/precious".to_owned()),
+        |context| context.host = Some("web1".to_owned()),
+        |context| context.user = Some("root".to_owned()),
+        |context| context.folder = None,
+    ];
+    for change in changes {
+        let mut other = survey();
+        change(&mut other.context);
+        assert!(!holds(&bash, &other), "{other:?}");
+    }
+    let unknown = Survey { resolution: Resolution::Failed, ..Survey::default() };
+    assert_eq!(GrantScope::of(&bash, &unknown), None, "an unknown folder is no folder");
+}
+
+#[test]
+fn ask_of_0_1_0_is_each_and_ask_of_today_stays() {
+    use sysop_core::event::{ConfigChange, Event};
+    let old: Event = serde_json::from_value(json!({"type": "configured", "change": {"approve": "ask"}}))
+        .expect("an event");
+    assert_eq!(old, Event::Configured { change: ConfigChange::Approve(ApprovalMode::Each) });
+    for mode in ApprovalMode::ALL {
+        let event = Event::Configured { change: ConfigChange::Approve(mode) };
+        let text = serde_json::to_string(&event).expect("plain data");
+        assert_eq!(serde_json::from_str::<Event>(&text).expect("an event"), event, "{text}");
+    }
+}

@@ -1,0 +1,117 @@
+//! The survey of a call that runs on several hosts: what all of them have in common, and the worst of the rest.
+
+use sysop_core::policy::{CommandContext, Dialect, Resolution, ResolvedTarget, Survey};
+
+/// One survey for all hosts. `names` is how the hosts together are named.
+pub(super) fn merged(names: &str, surveys: Vec<Survey>) -> Survey {
+    // Nothing runs on a host that cannot be reached.
+    let (reached, unreachable): (Vec<_>, Vec<_>) =
+        surveys.into_iter().partition(|survey| survey.unreachable.is_none());
+    let mut left = reached.into_iter();
+    let Some(mut all) = left.next() else {
+        let reasons: Vec<String> = unreachable.into_iter().filter_map(|survey| survey.unreachable).collect();
+        return Survey { unreachable: Some(reasons.join("; ")), ..Survey::default() };
+    };
+    for survey in left {
+        let context = common_context(&all.context, &survey.context);
+        let targets = common_targets(&context, &all, &survey);
+        let resolution = match (all.resolution, survey.resolution) {
+            (one, other) if one == other => one,
+            (Resolution::Failed | Resolution::Host | Resolution::Elsewhere, _) => Resolution::Failed,
+        };
+        all = Survey { context, resolution, targets, ..Survey::default() };
+    }
+    all.context.host = Some(names.to_owned());
+    all
+}
+
+fn common_context(one: &CommandContext, other: &CommandContext) -> CommandContext {
+    fn same<T: Clone + PartialEq>(one: &Option<T>, other: &Option<T>) -> Option<T> {
+        one.clone().filter(|_| one == other)
+    }
+    let dialect = match (one.dialect, other.dialect) {
+        (one, other) if one == other => one,
+        // What bash reads otherwise than other shells do is judged both ways for these.
+        (Dialect::Bash | Dialect::Sh, Dialect::Bash | Dialect::Sh) => Dialect::Sh,
+        _ => Dialect::Unknown,
+    };
+    CommandContext {
+        dialect,
+        folder: same(&one.folder, &other.folder),
+        root: same(&one.root, &other.root),
+        home: same(&one.home, &other.home),
+        user: same(&one.user, &other.user),
+        uid: same(&one.uid, &other.uid),
+        host: None,
+    }
+}
+
+/// The targets that both have resolved, with the files of both.
+fn common_targets(context: &CommandContext, one: &Survey, other: &Survey) -> Vec<ResolvedTarget> {
+    // Where the folders differ, a target has none.
+    let in_common = |survey: &Survey| {
+        let (own, root) = (survey.context.folder.clone(), survey.context.root.clone());
+        let (no_folder, no_root) = (context.folder.is_none(), context.root.is_none());
+        let mut targets = survey.targets.clone();
+        for ResolvedTarget { target, .. } in &mut targets {
+            let is_lost = (no_folder && target.folder == own) || (no_root && target.folder == root);
+            target.folder.take_if(|_| is_lost);
+        }
+        targets
+    };
+    let others = in_common(other);
+    let mut targets = in_common(one);
+    targets.retain_mut(|resolved| {
+        let same = others.iter().find(|other| other.target == resolved.target);
+        for file in same.iter().flat_map(|same| &same.files) {
+            if !resolved.files.contains(file) {
+                resolved.files.push(file.clone());
+            }
+        }
+        same.is_some()
+    });
+    targets
+}
+
+#[cfg(test)]
+mod tests {
+    use sysop_core::policy::{Access, ResolvedFile, Target};
+
+    use super::*;
+
+    fn survey(root: &str, dialect: Dialect, file: &str) -> Survey {
+        let root = Some(root.to_owned());
+        let target =
+            Target { word: "a".to_owned(), glob: false, folder: root.clone(), access: Access::Write };
+        let files = vec![ResolvedFile { path: file.to_owned(), ..ResolvedFile::default() }];
+        Survey {
+            context: CommandContext { dialect, folder: root.clone(), root, ..CommandContext::default() },
+            resolution: Resolution::Host,
+            targets: vec![ResolvedTarget { target, files }],
+            ..Survey::default()
+        }
+    }
+
+    #[test]
+    fn hosts_that_differ_have_only_the_rest_in_common() {
+        let both = vec![survey("/srv", Dialect::Bash, "/srv/a"), survey("/srv", Dialect::Bash, "/etc/a")];
+        let all = merged("web1,web2", both);
+        assert_eq!((all.context.dialect, all.resolution), (Dialect::Bash, Resolution::Host));
+        assert_eq!(all.context.host.as_deref(), Some("web1,web2"));
+        let files: Vec<&str> = all.targets[0].files.iter().map(|file| file.path.as_str()).collect();
+        assert_eq!(files, ["/srv/a", "/etc/a"]);
+
+        let differ = vec![survey("/srv", Dialect::Bash, "/srv/a"), survey("/opt", Dialect::Sh, "/opt/a")];
+        let all = merged("web1,web2", differ);
+        assert_eq!((all.context.dialect, all.context.folder), (Dialect::Sh, None));
+        assert_eq!(all.targets[0].target.folder, None);
+        assert_eq!(all.targets[0].files.len(), 2);
+    }
+
+    #[test]
+    fn a_host_that_does_not_answer_leaves_nothing_known() {
+        let all = merged("a,b", vec![survey("/srv", Dialect::Bash, "/srv/a"), Survey::default()]);
+        assert_eq!((all.context.dialect, all.resolution), (Dialect::Unknown, Resolution::Failed));
+        assert!(all.targets.is_empty());
+    }
+}

@@ -1,0 +1,70 @@
+LC_ALL=C; export LC_ALL; unset CDPATH; IFS=; set +f
+nl='
+'
+# Sets $R to the place of the absolute path $1 without links; names that do not exist count as they are.
+real() {
+  case $1 in /dev/stdin|/dev/stdout|/dev/stderr) R=$1; return ;; esac
+  R= rest=$1 links=0
+  while [ "$rest" ]; do
+    c=${rest%%/*}
+    case $rest in */*) rest=${rest#*/} ;; *) rest= ;; esac
+    case $c in ''|.) continue ;; ..) R=${R%/*}; continue ;; esac
+    if [ -L "$R/$c" ]; then
+      links=$((links+1)); [ "$links" -le 40 ] || return 1
+      case $R in /proc|/proc/*) return 1 ;; esac
+      t=$(readlink "$R/$c" && printf .) || return 1
+      t=${t%.}; t=${t%"$nl"}
+      case $t in /*) R= ;; esac
+      rest=$t/$rest
+      continue
+    fi
+    [ -e "$R/$c" ] || [ -x "$R/" ] || ! [ -d "$R/" ] || return 1
+    R=$R/$c
+  done
+  [ "$R" ] || R=/
+}
+# Tells of the file $1: its place, when it was changed, and its text if it is to be run and short.
+file() {
+  real "$1" || return 1
+  printf 'f\0%s\0' "$R"
+  [ "$a" = x ] && [ -f "$R" ] || { printf '0\0n\0'; return 0; }
+  m=$(stat -c %Z "$R" 2>/dev/null || stat -f %c "$R" 2>/dev/null)
+  printf '%s\0' "$m"
+  s=$(wc -c <"$R" 2>/dev/null | tr -d ' ') || s=
+  if [ "$s" ] && [ "$s" -le "$text_max" ] && [ "$(tr -d '\000' <"$R" | wc -c | tr -d ' ')" = "$s" ]; then
+    printf 's'; tr -d '\000' <"$R"; printf '\0'
+  else
+    printf 'n\0'
+  fi
+}
+# Resolves one target; what it prints counts only if it succeeds.
+target() {
+  b= w=$word
+  case $word in
+  '~'*)
+    u=${word#?}; case $u in */*) w=${u#*/} u=${u%%/*} ;; *) w= ;; esac
+    case $u in
+    '') b=$home ;;
+    *[!A-Za-z0-9._-]*|-*) return 1 ;;
+    *) eval "b=~$u" ;;
+    esac ;;
+  /*) b=/ w=${word#/} ;;
+  *) b=$folder ;;
+  esac
+  case $b in /*) ;; *) return 1 ;; esac
+  case $b in /) file "/$w" ;; *) file "$b/$w" ;; esac || return 1
+  [ "$glob" = g ] || return 0
+  case $w in *'**'*|*'('*|*'\'*) return 1 ;; esac
+  w=${w#"${w%%[!/]*}"}
+  cd -P -- "$b" 2>/dev/null || return 1
+  count=0
+  for p in ./$w; do
+    count=$((count+1)); [ "$count" -le "$files_max" ] || return 1
+    file "$PWD/$p" || return 1
+  done
+}
+home=$1 text_max=$2 files_max=$3; shift 3
+while [ $# -ge 4 ]; do
+  a=$1 glob=$2 folder=$3 word=$4; shift 4
+  (target) && printf 'r\0' || printf 'u\0'
+done

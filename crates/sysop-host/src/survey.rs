@@ -1,0 +1,96 @@
+//! The survey of a call: where it would run, and what the paths in it lead to. The policy judges the call by it.
+//!
+//! What does not change is found out once, so that the survey of a call without targets asks the machine nothing.
+
+use sysop_core::message::ToolCall;
+use sysop_core::policy::{
+    CommandContext, Resolution, ResolvedTarget, Survey, Target, TerminalFocus, targets_of,
+};
+use sysop_core::tool::{ToolEffect, ToolSpec};
+
+use crate::tools::Toolbox;
+
+impl Toolbox {
+    /// Tells the circumstances of a call and resolves its targets.
+    pub(crate) async fn survey(&self, call: &ToolCall) -> Survey {
+        let Some(spec) = self.specs.iter().find(|spec| spec.name == call.name) else {
+            return Survey::default();
+        };
+        let context = match self.machine.context().await {
+            Ok(context) => context,
+            Err(error) => return Survey { unreachable: Some(error.to_string()), ..Survey::default() },
+        };
+        let mut survey = Survey { context, resolution: Resolution::Host, ..Survey::default() };
+        if spec.effect == ToolEffect::Keys {
+            survey.terminal = self.enter_terminal(&mut survey, TerminalUse::Keys).await;
+        } else if spec.name == "run_command" {
+            self.enter_terminal(&mut survey, TerminalUse::Command).await;
+        }
+        if survey.resolution == Resolution::Host {
+            self.resolve_targets(spec, call, &mut survey).await;
+        }
+        survey
+    }
+
+    /// What targets lead to.
+    pub(crate) async fn resolve(&self, targets: Vec<Target>) -> Option<Vec<ResolvedTarget>> {
+        let home = self.machine.context().await.ok()?.home;
+        self.machine.resolve(targets, home.as_deref()).await
+    }
+
+    /// Resolves the targets of a call, and those of the scripts that it runs, as deep as the machine allows.
+    async fn resolve_targets(&self, spec: &ToolSpec, call: &ToolCall, survey: &mut Survey) {
+        let mut asked: Vec<Target> = Vec::new();
+        for _ in 0..self.machine.resolutions_max() {
+            let mut targets = targets_of(spec, call, survey);
+            targets.retain(|target| !asked.contains(target));
+            if targets.is_empty() {
+                return;
+            }
+            asked.extend(targets.iter().cloned());
+            let home = survey.context.home.clone();
+            match self.machine.resolve(targets, home.as_deref()).await {
+                Some(resolved) => survey.targets.extend(resolved),
+                None => {
+                    survey.resolution = Resolution::Failed;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Puts what the terminal tells into the survey of a call that uses it.
+    async fn enter_terminal(&self, survey: &mut Survey, usage: TerminalUse) -> TerminalFocus {
+        let place = self.terminal.survey(usage).await;
+        let context = &mut survey.context;
+        context.dialect = place.dialect;
+        context.folder = match place.folder {
+            Some(folder) => Some(folder),
+            // A shell that is to be started starts in the root; only keys are judged before that.
+            None if place.is_new => context.root.clone(),
+            None => None,
+        };
+        if !place.is_home {
+            *context = CommandContext {
+                dialect: place.dialect,
+                folder: context.folder.take(),
+                home: place.home,
+                host: Some(place.machine.unwrap_or_else(|| "elsewhere".to_owned())),
+                ..CommandContext::default()
+            };
+            survey.resolution = Resolution::Failed;
+        } else if place.home.is_some() {
+            context.home = place.home;
+        }
+        place.focus
+    }
+}
+
+/// For which use of the terminal it is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TerminalUse {
+    /// A command, which needs a shell.
+    Command,
+    /// Keys, which go to whatever is there.
+    Keys,
+}

@@ -1,0 +1,195 @@
+//! What the terminal tells before a call is judged: the shell that would read a command, its folder, and what is at the
+//! cursor.
+//!
+//! On this machine the system is asked about the shell; elsewhere its marks are believed, which come with its prompt.
+
+use std::time::Duration;
+
+use sysop_core::policy::{Dialect, TerminalFocus};
+
+use super::SharedTerminal;
+use super::live_shell::LiveShell;
+use super::shell_setup::kind_of_process;
+use super::shells::ShellKind;
+use crate::survey::TerminalUse;
+
+/// How long a shell has to come back to its prompt after a command.
+const PROMPT_WAIT: Duration = Duration::from_secs(1);
+
+/// Programs that show other shells or machines on the whole screen: keys for them may be commands.
+const TRANSPARENT: [&str; 14] = [
+    "abduco",
+    "byobu",
+    "docker",
+    "dtach",
+    "dvtm",
+    "kubectl",
+    "mosh-client",
+    "podman",
+    "screen",
+    "script",
+    "ssh",
+    "tmux",
+    "tmux: client",
+    "zellij",
+];
+
+/// What the terminal tells.
+#[derive(Debug, Default)]
+pub(crate) struct TerminalPlace {
+    /// The language of the shell that would read it.
+    pub(crate) dialect: Dialect,
+    /// The folder of that shell, without links.
+    pub(crate) folder: Option<String>,
+    /// What `~` stands for there.
+    pub(crate) home: Option<String>,
+    /// The name of the machine, where the shell has told it.
+    pub(crate) machine: Option<String>,
+    /// Whether the shell runs on the machine of the terminal, as the same user.
+    pub(crate) is_home: bool,
+    /// Whether no shell was started yet.
+    pub(crate) is_new: bool,
+    /// What is at the cursor.
+    pub(crate) focus: TerminalFocus,
+}
+
+impl SharedTerminal {
+    /// Looks at the terminal. For a command a shell is started where there is none, because its startup files choose its
+    /// folder.
+    pub(crate) async fn survey(&self, usage: TerminalUse) -> TerminalPlace {
+        let live = match usage {
+            TerminalUse::Command => self.open().await.ok(),
+            TerminalUse::Keys => {
+                let running = self.current().filter(|live| live.state().ended.is_none());
+                let Some(live) = running else { return self.new_place().await };
+                Some(live)
+            }
+        };
+        let Some(live) = live else { return TerminalPlace::default() };
+        live.until(PROMPT_WAIT, |inner| (!inner.awaits_prompt()).then_some(())).await;
+        let mut place = if live.remote_host.is_some() { by_marks(&live) } else { by_process(&live) };
+        if usage == TerminalUse::Command {
+            let kind = live.state().shell_kind();
+            place.dialect = match (kind, place.dialect) {
+                (Some(kind), _) if !kind.evaluates_commands() => runner_dialect(&live),
+                (None, _) => Dialect::Sh,
+                (Some(_), dialect) => dialect,
+            };
+        } else {
+            place.focus = self.focus(&live).await;
+        }
+        place
+    }
+
+    /// The place of a shell that is not started yet.
+    async fn new_place(&self) -> TerminalPlace {
+        let start = self.machine.terminal().await.ok();
+        let kind = start.and_then(|start| {
+            start.shell.or_else(|| ShellKind::of_program(&start.program.to_string_lossy()))
+        });
+        TerminalPlace {
+            dialect: kind.map_or(Dialect::Unknown, ShellKind::dialect),
+            is_home: true,
+            is_new: true,
+            focus: TerminalFocus::Prompt { line: String::new(), at_end: true },
+            ..TerminalPlace::default()
+        }
+    }
+
+    /// What is at the cursor.
+    async fn focus(&self, live: &LiveShell) -> TerminalFocus {
+        let (full, process) = {
+            let inner = live.state();
+            if inner.ready {
+                let typed = inner.typed_line();
+                return typed
+                    .map_or(TerminalFocus::Unknown, |(line, at_end)| TerminalFocus::Prompt { line, at_end });
+            }
+            (inner.screen.is_full(), inner.shell_process())
+        };
+        let name = if live.remote_host.is_none() {
+            if live.shell_in_front() != Some(false) {
+                return TerminalFocus::Unknown;
+            }
+            live.foreground_program()
+        } else if let Some((tty, shell)) = process {
+            let found = self.machine.foreground(&tty, shell).await;
+            found.filter(|found| !found.is_shell).map(|found| found.program)
+        } else {
+            None
+        };
+        let Some(name) = name.filter(|name| !name.is_empty()) else { return TerminalFocus::Unknown };
+        match full {
+            true if TRANSPARENT.contains(&name.as_str()) => TerminalFocus::Unknown,
+            true => TerminalFocus::FullScreen,
+            // A shell that was not made to tell: nobody knows what stands at its prompt.
+            false if ShellKind::of_program(&name).is_some() => TerminalFocus::Unknown,
+            false => TerminalFocus::Program { name },
+        }
+    }
+}
+
+/// The language of the shell that runs commands beside the one in the terminal.
+fn runner_dialect(live: &LiveShell) -> Dialect {
+    let runner = live.state().shells.last().map(|shell| shell.runner.clone()).unwrap_or_default();
+    ShellKind::of_program(&runner).map_or(Dialect::Unknown, ShellKind::dialect)
+}
+
+/// The place that the marks of the innermost shell tell, where it is at its prompt.
+fn by_marks(live: &LiveShell) -> TerminalPlace {
+    let inner = live.state();
+    let Some(shell) = inner.shells.last().filter(|_| inner.ready) else {
+        return TerminalPlace {
+            machine: inner.machine(),
+            is_home: inner.shells.len() == 1,
+            ..Default::default()
+        };
+    };
+    TerminalPlace {
+        dialect: shell.kind.dialect(),
+        folder: shell.folder.clone(),
+        home: shell.home.clone(),
+        machine: inner.machine(),
+        is_home: inner.shells.len() == 1,
+        ..TerminalPlace::default()
+    }
+}
+
+/// The place of the shell in the foreground of a terminal of this machine; that of its marks, where it is not a
+/// process that can be seen.
+fn by_process(live: &LiveShell) -> TerminalPlace {
+    let front = live.foreground().map(|group| group.as_raw_nonzero().get());
+    let Some((pid, kind)) = front.and_then(|pid| Some((pid, kind_of_process(pid)?))) else {
+        let place = by_marks(live);
+        // A shell at its prompt that is no process in the foreground here is somewhere else.
+        return TerminalPlace { is_home: place.is_home && !live.state().ready, ..place };
+    };
+    let inner = live.state();
+    let marked = inner.shells.last().filter(|shell| inner.ready && shell.kind == kind);
+    let is_home = ["ns/mnt", "root"].iter().all(|name| is_shared(pid, name)) && is_own(pid);
+    let folder = std::fs::read_link(format!("/proc/{pid}/cwd")).ok();
+    let folder = folder.and_then(|folder| folder.to_str().map(str::to_owned));
+    TerminalPlace {
+        dialect: kind.dialect(),
+        // The kernel tells a folder that was removed by this end.
+        folder: folder.filter(|folder| is_home && !folder.ends_with(" (deleted)")),
+        home: marked.and_then(|shell| shell.home.clone()),
+        is_home,
+        ..TerminalPlace::default()
+    }
+}
+
+/// Whether a process sees the same of this machine as this one.
+fn is_shared(pid: i32, name: &str) -> bool {
+    let of = |process: &str| std::fs::read_link(format!("/proc/{process}/{name}")).ok();
+    let theirs = of(&pid.to_string());
+    theirs.is_some() && theirs == of("self")
+}
+
+/// Whether a process runs as the user of this one.
+fn is_own(pid: i32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    let own = rustix::process::geteuid().as_raw().to_string();
+    uids.is_some_and(|uids| uids.split_whitespace().take(2).all(|uid| uid == own))
+}

@@ -1,0 +1,292 @@
+//! What hosts tell of a call before it is judged.
+
+use std::os::unix::fs::symlink;
+
+use serde_json::{Value, json};
+use sysop_core::catalog::Profile;
+use sysop_core::policy::{
+    Access, Dialect, Resolution, ResolvedFile, ResolvedTarget, Survey, Target, TerminalFocus,
+};
+use sysop_core::tool::ToolSpec;
+use sysop_driver::port::Host;
+use sysop_host::{LocalHost, LocalSettings, RemoteSettings, SshHost, SshSettings};
+
+use crate::sshd::{Login, Sshd, shared};
+use crate::world::{Factory, Setup, World, conformance_with_busybox};
+
+conformance_with_busybox!(
+    a_survey_tells_where_and_as_whom_a_command_would_run,
+    file_tools_are_told_what_their_paths_lead_to,
+);
+
+fn real(path: &std::path::Path) -> String {
+    path.canonicalize().unwrap().to_str().unwrap().to_owned()
+}
+
+async fn survey(world: &World, tool: &str, arguments: Value) -> Survey {
+    world.host.survey(&world.tool_call(tool, arguments)).await
+}
+
+async fn a_survey_tells_where_and_as_whom_a_command_would_run(factory: &impl Factory) {
+    let world = factory.full();
+    let told = survey(&world, "bash", json!({"command": "df -h"})).await;
+    let context = told.context;
+    assert_eq!(context.root, Some(real(world.root())));
+    assert_eq!(context.folder, context.root);
+    assert_eq!(context.uid, Some(rustix::process::getuid().as_raw()));
+    assert!(context.home.is_some_and(|home| home.starts_with('/')) && context.user.is_some());
+    let is_bash = world.call("bash", json!({"command": "echo ${BASH_VERSION:+yes}"})).await.output;
+    let expected = if is_bash.starts_with("yes") { Dialect::Bash } else { Dialect::Sh };
+    assert_eq!((context.dialect, told.resolution), (expected, Resolution::Host));
+    assert_eq!(told.targets, []);
+}
+
+async fn file_tools_are_told_what_their_paths_lead_to(factory: &impl Factory) {
+    let world = factory.workspace();
+    world.put("sub/file", "");
+    symlink("../../outside", world.at("sub/out")).unwrap();
+    symlink("sub/nothing", world.at("dangling")).unwrap();
+    let home = real(world.home());
+    for (path, leads_to) in [
+        ("sub/file", format!("{home}/root/sub/file")),
+        ("sub/out", format!("{home}/outside")),
+        ("sub/out/new", format!("{home}/outside/new")),
+        ("dangling", format!("{home}/root/sub/nothing")),
+        ("new/deep/../b", format!("{home}/root/new/b")),
+        ("~/a", format!("{home}/root/~/a")),
+        ("a\nb*", format!("{home}/root/a\nb*")),
+    ] {
+        let told = survey(&world, "write_file", json!({"path": path, "content": ""})).await;
+        let [resolved] = &told.targets[..] else { panic!("{path}: {told:?}") };
+        assert_eq!(resolved.target.access, Access::Write);
+        assert_eq!(resolved.files, [ResolvedFile { path: leads_to, ..ResolvedFile::default() }], "{path}");
+    }
+}
+
+/// What both kinds of hosts resolve in the same way.
+struct Resolver {
+    local: Option<LocalHost>,
+    remote: Option<SshHost>,
+    home: tempfile::TempDir,
+}
+
+impl Resolver {
+    fn local() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let settings = LocalSettings::new(home.path(), home.path().join("artefacts"));
+        Self { local: Some(LocalHost::open(settings).unwrap()), remote: None, home }
+    }
+
+    fn ssh(login: Login) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path().to_str().unwrap().to_owned();
+        let settings = RemoteSettings::new(shared(login), Some(root), home.path().join("artefacts"));
+        Self { local: None, remote: Some(SshHost::open(settings).unwrap()), home }
+    }
+
+    fn all() -> [Self; 3] {
+        [Self::local(), Self::ssh(Login::Own), Self::ssh(Login::Ash)]
+    }
+
+    fn folder(&self) -> String {
+        real(self.home.path())
+    }
+
+    fn target(&self, word: &str, access: Access) -> Target {
+        Target { word: word.to_owned(), glob: false, folder: Some(self.folder()), access }
+    }
+
+    fn glob(&self, word: &str) -> Target {
+        Target { glob: true, ..self.target(word, Access::Write) }
+    }
+
+    async fn resolve(&self, targets: &[Target]) -> Option<Vec<ResolvedTarget>> {
+        match (&self.local, &self.remote) {
+            (Some(host), _) => host.resolve(targets.to_vec()).await,
+            (None, Some(host)) => host.resolve(targets.to_vec()).await,
+            (None, None) => None,
+        }
+    }
+
+    async fn paths(&self, target: Target) -> Option<Vec<String>> {
+        let resolved = self.resolve(&[target]).await.unwrap();
+        let mut paths: Vec<String> = resolved.first()?.files.iter().map(|file| file.path.clone()).collect();
+        paths.sort();
+        Some(paths)
+    }
+}
+
+#[tokio::test]
+async fn globs_lead_to_all_that_a_shell_would_find() {
+    for host in Resolver::all() {
+        let folder = host.folder();
+        let at = |name: &str| format!("{folder}/{name}");
+        for name in ["a.txt", "b.txt", ".c.txt", "d e.txt", "new\nline.txt", "other"] {
+            std::fs::write(at(name), "").unwrap();
+        }
+        std::fs::create_dir(at("sub")).unwrap();
+        std::fs::write(at("sub/x.txt"), "").unwrap();
+        symlink("/etc/passwd", at("link.txt")).unwrap();
+        let mut found = vec![at("*.txt"), at("a.txt"), at("b.txt"), at("d e.txt"), at("new\nline.txt")];
+        found.push("/etc/passwd".to_owned());
+        found.sort();
+        assert_eq!(host.paths(host.glob("*.txt")).await, Some(found.clone()));
+        found.retain(|path| !path.ends_with("*.txt"));
+        found.push(format!("{folder}/*.txt"));
+        found.sort();
+        assert_eq!(host.paths(host.glob(&format!("{folder}/*.txt"))).await, Some(found));
+        assert_eq!(host.paths(host.glob("s?b/*")).await, Some(vec![at("s?b/*"), at("sub/x.txt")]));
+        assert_eq!(host.paths(host.glob("[.]c*")).await, Some(vec![at("[.]c*")]));
+        assert_eq!(host.paths(host.glob("none*")).await, Some(vec![at("none*")]));
+        assert_eq!(host.paths(host.glob("**/x")).await, None, "shells differ");
+        for number in 0..1_001 {
+            std::fs::write(at(&format!("sub/{number}")), "").unwrap();
+        }
+        assert_eq!(host.paths(host.glob("sub/*")).await, None, "too many");
+    }
+}
+
+#[tokio::test]
+async fn home_folders_have_names() {
+    for host in Resolver::all() {
+        let root = host.paths(host.target("~root/x", Access::Read)).await;
+        let of_root = std::fs::read_to_string("/etc/passwd").unwrap();
+        let home = of_root.lines().find(|line| line.starts_with("root:")).unwrap().split(':').nth(5).unwrap();
+        assert_eq!(root, Some(vec![format!("{home}/x")]));
+        assert_eq!(host.paths(host.target("~nobody-has-this-name/x", Access::Read)).await, None);
+        let own = host.paths(host.target("~/x", Access::Read)).await.unwrap();
+        assert!(own[0].ends_with("/x") && own[0].starts_with('/'), "{own:?}");
+        let nowhere = Target { folder: None, ..host.target("x", Access::Read) };
+        assert_eq!(host.paths(nowhere).await, None);
+    }
+}
+
+#[tokio::test]
+async fn links_that_go_in_circles_and_those_of_the_kernel_lead_nowhere() {
+    for host in Resolver::all() {
+        symlink("b", host.home.path().join("a")).unwrap();
+        symlink("a", host.home.path().join("b")).unwrap();
+        assert_eq!(host.paths(host.target("a", Access::Write)).await, None);
+        assert_eq!(host.paths(host.target("/proc/self/cwd/x", Access::Write)).await, None);
+        let null = host.paths(host.target("/dev/null", Access::Write)).await;
+        assert_eq!(null, Some(vec!["/dev/null".to_owned()]));
+        let stderr = host.paths(host.target("/dev/stderr", Access::Write)).await;
+        assert_eq!(stderr, Some(vec!["/dev/stderr".to_owned()]));
+    }
+}
+
+#[tokio::test]
+async fn a_script_that_is_run_comes_with_its_text_and_its_age() {
+    for host in Resolver::all() {
+        // The first survey finds out when the session began.
+        assert_eq!(host.resolve(&[]).await, Some(Vec::new()));
+        let write = |name: &str, bytes: &[u8]| std::fs::write(host.home.path().join(name), bytes).unwrap();
+        write("new.sh", b"rm -rf src\n\n");
+        write("binary", b"a\0b");
+        write("latin", b"\xff");
+        write("large", &vec![b'#'; 64 * 1024 + 1]);
+        let old = env!("CARGO_MANIFEST_DIR").to_owned() + "/Cargo.toml";
+        let names = ["new.sh", "binary", "latin", "large", "missing", &old];
+        let targets = names.map(|name| host.target(name, Access::Run));
+        let resolved = host.resolve(&targets).await.unwrap();
+        let files: Vec<&ResolvedFile> = resolved.iter().map(|resolved| &resolved.files[0]).collect();
+        let scripts: Vec<Option<&str>> = files.iter().map(|file| file.script.as_deref()).collect();
+        let toml = std::fs::read_to_string(&old).unwrap();
+        let changed: Vec<bool> = files.iter().map(|file| file.changed_in_session).collect();
+        if host.local.is_some() {
+            assert_eq!(
+                scripts,
+                [Some("rm -rf src\n\n"), Some("a\0b"), None, None, None, Some(toml.as_str())]
+            );
+        } else {
+            assert_eq!(scripts, [Some("rm -rf src\n\n"), None, None, None, None, Some(toml.as_str())]);
+        }
+        assert_eq!(changed, [true, true, true, true, false, false]);
+    }
+}
+
+#[tokio::test]
+async fn of_a_machine_that_cannot_be_reached_nothing_is_told() {
+    let server = Sshd::start(Login::Own);
+    let mut settings: SshSettings = server.settings();
+    settings.destination = "nosuchhost.invalid".to_owned();
+    let connection = sysop_host::SshConnection::new(settings).unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let mut settings = RemoteSettings::new(connection, None, home.path().join("artefacts"));
+    settings.profile = Profile::Full;
+    let host = SshHost::open(settings).unwrap();
+    let spec: &ToolSpec = host.tools().iter().find(|spec| spec.name == "bash").unwrap();
+    assert_eq!(spec.name, "bash");
+    let world = crate::world::Local.open(Setup::default());
+    let told = host.survey(&world.tool_call("bash", json!({"command": "ls"}))).await;
+    assert_eq!((told.resolution, told.targets), (Resolution::Failed, Vec::new()));
+    let context = told.context;
+    assert_eq!((context.dialect, context.host.as_deref()), (Dialect::Sh, Some("nosuchhost.invalid")));
+    assert_eq!((context.folder, context.root, context.home), (None, None, None));
+}
+
+#[tokio::test]
+async fn a_link_that_is_switched_is_noticed_by_the_next_survey() {
+    let world = crate::world::Local.workspace();
+    world.put("safe", "");
+    symlink("safe", world.at("link")).unwrap();
+    let call = world.tool_call("write_file", json!({"path": "link", "content": ""}));
+    let before = world.host.survey(&call).await;
+    std::fs::remove_file(world.at("link")).unwrap();
+    symlink("/etc/hostname", world.at("link")).unwrap();
+    let after = world.host.survey(&call).await;
+    assert!(before.targets[0].files[0].path.ends_with("/root/safe"), "{before:?}");
+    assert_eq!(after.targets[0].files[0].path, "/etc/hostname");
+}
+
+#[tokio::test]
+async fn git_runs_nothing_that_a_repository_names_when_it_only_looks() {
+    for world in [crate::world::Local.full(), crate::world::Ssh(Login::Own).full()] {
+        let run = |command: &'static str| world.call("bash", json!({ "command": command }));
+        run("git init -q; git config core.fsmonitor 'touch ran; false'; touch a").await;
+        run("git status; git log; git diff").await;
+        assert!(!world.at("ran").exists(), "a command that only looks");
+        run("git add a").await;
+        assert!(world.at("ran").exists(), "one that changes something");
+    }
+}
+
+#[tokio::test]
+async fn the_terminal_of_another_machine_tells_its_folder() {
+    let setup = Setup { profile: Profile::Operator, ..Setup::default() };
+    let world = crate::world::Ssh(Login::Own).open(setup);
+    std::fs::create_dir(world.at("sub dir")).unwrap();
+    let run =
+        |command: &'static str| world.call("run_command", json!({"command": command, "reasoning": "a"}));
+    let folder = async || {
+        let told = survey(&world, "run_command", json!({"command": "ls", "reasoning": "a"})).await;
+        assert_eq!(told.resolution, Resolution::Host, "{told:?}");
+        told.context.folder
+    };
+    assert_eq!(folder().await, Some(real(world.root())));
+    run("cd 'sub dir'").await;
+    assert_eq!(folder().await, Some(real(&world.at("sub dir"))));
+    // A prompt that somebody else sets, and a name for the folder, change nothing of that.
+    let outcome = run("PWD=/; PROMPT_COMMAND='history -a'").await;
+    assert_eq!(outcome.exit_code, Some(0), "{outcome:?}");
+    assert_eq!(folder().await, Some(real(&world.at("sub dir"))));
+    let focus = survey(&world, "send_keys", json!({"keys": "a", "reasoning": "a"})).await.terminal;
+    assert_eq!(focus, TerminalFocus::Prompt { line: String::new(), at_end: true });
+    run("sh -c 'printf \"\\033[?1049h\"; exec cat'").await;
+    let focus = survey(&world, "send_keys", json!({"keys": "a", "reasoning": "a"})).await.terminal;
+    assert_eq!(focus, TerminalFocus::FullScreen);
+}
+
+#[tokio::test]
+async fn a_startup_file_that_is_read_again_over_ssh_does_not_hold_the_call() {
+    let setup = Setup { profile: Profile::Operator, ..Setup::default() };
+    let world = crate::world::Ssh(Login::Own).open(setup);
+    world.put("rc", "PS1='\\u@\\h\\$ '\nPROMPT_COMMAND='history -a'\n");
+    let run =
+        |command: &'static str| world.call("run_command", json!({"command": command, "reasoning": "a"}));
+    for command in [". ./rc", "export PROMPT_COMMAND='history -a'", "unset PROMPT_COMMAND"] {
+        let outcome = run(command).await;
+        assert_eq!(outcome.exit_code, Some(0), "{command}: {outcome:?}");
+    }
+    assert_eq!(run("echo next").await.output, "next\n[exit code 0]");
+}

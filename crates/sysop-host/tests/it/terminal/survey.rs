@@ -1,0 +1,130 @@
+//! What the terminal tells before a call is judged, with real shells.
+
+use serde_json::{Value, json};
+use sysop_core::id::CallId;
+use sysop_core::message::{Arguments, ToolCall};
+use sysop_core::policy::{Dialect, Resolution, Survey, TerminalFocus};
+use sysop_driver::port::Host;
+
+use super::rig::{Rig, Shell};
+
+async fn survey(rig: &Rig, tool: &str, arguments: Value) -> Survey {
+    let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
+    let call = ToolCall {
+        id: CallId::new("surveyed"),
+        wire_id: None,
+        name: tool.to_owned(),
+        arguments: Arguments::Object(arguments),
+    };
+    rig.host.survey(&call).await
+}
+
+async fn of_command(rig: &Rig) -> Survey {
+    survey(rig, "run_command", json!({"command": "ls", "reasoning": "a test"})).await
+}
+
+async fn focus(rig: &Rig) -> TerminalFocus {
+    survey(rig, "send_keys", json!({"keys": "a", "reasoning": "a test"})).await.terminal
+}
+
+fn real(path: &std::path::Path) -> Option<String> {
+    Some(path.canonicalize().unwrap().to_str().unwrap().to_owned())
+}
+
+const SHELLS: [(Shell, Dialect); 6] = [
+    (Shell::Bash, Dialect::Bash),
+    (Shell::Zsh, Dialect::Zsh),
+    // Commands run in bash beside it.
+    (Shell::Fish, Dialect::Bash),
+    (Shell::Dash, Dialect::Sh),
+    (Shell::Ash, Dialect::Sh),
+    // Commands run in sh beside it.
+    (Shell::Tcsh, Dialect::Sh),
+];
+
+#[tokio::test]
+async fn the_shell_and_its_folder_are_known_before_and_after_cd() {
+    for (shell, dialect) in SHELLS {
+        let rig = Rig::new(shell);
+        let told = of_command(&rig).await;
+        assert_eq!((told.context.dialect, told.resolution), (dialect, Resolution::Host), "{shell:?}");
+        assert_eq!(told.context.folder, real(&rig.root()), "{shell:?}");
+        std::fs::create_dir(rig.root().join("ä b;c")).unwrap();
+        std::os::unix::fs::symlink("ä b;c", rig.root().join("link")).unwrap();
+        rig.run("cd link").await;
+        let told = of_command(&rig).await;
+        assert_eq!(told.context.folder, real(&rig.root().join("link")), "{shell:?}");
+        assert_eq!(told.context.root, real(&rig.root()), "{shell:?}");
+        // A name for the folder is not the folder.
+        rig.run("PWD=/; OLDPWD=/").await;
+        assert_eq!(of_command(&rig).await.context.folder, real(&rig.root().join("link")), "{shell:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_startup_file_chooses_folder_and_home() {
+    let rig = Rig::with_rc(Shell::Bash, "cd /usr; HOME=/opt");
+    let context = of_command(&rig).await.context;
+    assert_eq!((context.folder.as_deref(), context.home.as_deref()), (Some("/usr"), Some("/opt")));
+    rig.run("HOME=/srv").await;
+    assert_eq!(of_command(&rig).await.context.home.as_deref(), Some("/srv"));
+}
+
+#[tokio::test]
+async fn an_inner_shell_tells_for_itself() {
+    let rig = Rig::new(Shell::Bash);
+    rig.run("cd /usr; dash").await;
+    let told = of_command(&rig).await;
+    assert_eq!((told.context.dialect, told.context.folder.as_deref()), (Dialect::Sh, Some("/usr")));
+    rig.run("cd /etc; fish -N").await;
+    let told = of_command(&rig).await;
+    assert_eq!((told.context.dialect, told.context.folder.as_deref()), (Dialect::Sh, Some("/etc")));
+    let keys = survey(&rig, "send_keys", json!({"keys": "a", "reasoning": "a test"})).await;
+    assert_eq!(keys.context.dialect, Dialect::Fish);
+}
+
+#[tokio::test]
+async fn what_is_at_the_cursor_is_told() {
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Dash, Shell::Ash] {
+        let rig = Rig::new(shell);
+        let at = |line: &str, at_end| TerminalFocus::Prompt { line: line.to_owned(), at_end };
+        assert_eq!(focus(&rig).await, at("", true), "no {shell:?} yet");
+        rig.output("echo a").await;
+        assert_eq!(focus(&rig).await, at("", true), "{shell:?}");
+        rig.keys_until("\"rm -rf\" Space", |text| text.contains("rm -rf")).await;
+        assert_eq!(focus(&rig).await, at("rm -rf ", true), "{shell:?}");
+        if shell != Shell::Dash {
+            rig.keys("Left Left").await;
+            assert_eq!(focus(&rig).await, at("rm -r", false), "{shell:?}");
+        }
+        rig.keys("Ctrl+C").await;
+        let outcome = rig.run_for("sleep 1000", 1).await;
+        assert!(outcome.output.contains("still runs"), "{outcome:?}");
+        assert_eq!(focus(&rig).await, TerminalFocus::Program { name: "sleep".to_owned() }, "{shell:?}");
+        rig.keys("Ctrl+C").await;
+        rig.run("sh -c 'printf \"\\033[?1049h\"; exec cat'").await;
+        assert_eq!(focus(&rig).await, TerminalFocus::FullScreen, "{shell:?}");
+    }
+}
+
+#[tokio::test]
+async fn while_a_program_runs_no_shell_would_read_a_command() {
+    let rig = Rig::new(Shell::Bash);
+    rig.run_for("sleep 1000", 1).await;
+    assert_eq!(of_command(&rig).await.context.dialect, Dialect::Unknown);
+}
+
+#[tokio::test]
+async fn git_that_only_looks_runs_nothing_and_leaves_nothing_behind() {
+    for (shell, _) in SHELLS {
+        let rig = Rig::new(shell);
+        rig.run("git init -q; git config core.fsmonitor 'touch ran; false'; touch a").await;
+        let outcome = rig.run("git status").await;
+        assert!(outcome.output.contains("No commits yet"), "{shell:?}: {outcome:?}");
+        assert!(!rig.root().join("ran").exists(), "{shell:?}");
+        let kept = rig.run("env").await.output;
+        assert!(!kept.contains("GIT_CONFIG_"), "{shell:?}: {kept}");
+        rig.run("git add a").await;
+        assert!(rig.root().join("ran").exists(), "{shell:?}");
+    }
+}

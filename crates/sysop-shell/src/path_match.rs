@@ -1,0 +1,192 @@
+//! Whether a path as written, with globs in it, may name a place of a list.
+
+use super::lexer::UNKNOWN;
+
+/// A path cut into components, with the points from which places are looked for.
+#[derive(Debug)]
+pub(super) struct PathParts<'p> {
+    parts: Vec<&'p str>,
+    /// From the root; not of a relative path.
+    absolute: bool,
+    /// Components that are somebody's home, from the first on.
+    homes: Vec<usize>,
+    /// A home may lie below it.
+    above_home: bool,
+}
+
+/// How a place relates to a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Relation {
+    /// The path may be the place or lie below it.
+    Within,
+    /// The place may lie below the path. Places that may lie anywhere do not count.
+    Above,
+}
+
+impl<'p> PathParts<'p> {
+    /// A path in small letters, and the home of the user.
+    pub(super) fn new(path: &'p str, home: Option<&str>) -> Self {
+        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        let absolute = path.starts_with('/');
+        let tilde = path.starts_with('~').then_some(1);
+        let known = ["/root", "/home/*", "/users/*"];
+        let folders = known.into_iter().chain(home).filter(|_| absolute);
+        let within = folders.clone().filter(|home| starts_with(&parts, home, component_matches));
+        let homes = within.map(|home| components(home).count());
+        let homes: Vec<usize> = homes.chain(tilde).collect();
+        let above_home = folders.into_iter().any(|home| is_above(&parts, home));
+        Self { parts, absolute, homes, above_home }
+    }
+
+    /// Whether the place has this relation to the path.
+    pub(super) fn has(&self, relation: Relation, place: &str) -> bool {
+        match (relation, place.strip_prefix("~/")) {
+            (Relation::Within, _) if place.starts_with('/') => {
+                self.absolute && starts_with(&self.parts, place, component_matches)
+            }
+            (Relation::Within, Some(below)) => {
+                self.homes().any(|rest| starts_with(rest, below, component_matches))
+            }
+            (Relation::Within, None) => {
+                let anywhere = (0..self.parts.len()).filter_map(|from| self.parts.get(from..));
+                anywhere.into_iter().any(|rest| starts_with(rest, place, specific_component_matches))
+                    || place.starts_with('.')
+                        && self.homes().any(|rest| starts_with(rest, place, component_matches))
+            }
+            (Relation::Above, _) if place.starts_with('/') => self.absolute && is_above(&self.parts, place),
+            (Relation::Above, below) => {
+                let place = below.unwrap_or(place);
+                (below.is_some() || place.starts_with('.'))
+                    && (self.above_home || self.homes().any(|rest| is_above(rest, place)))
+            }
+        }
+    }
+
+    fn homes(&self) -> impl Iterator<Item = &[&'p str]> {
+        self.homes.iter().filter_map(|from| self.parts.get(*from..))
+    }
+}
+
+fn components(place: &str) -> impl Iterator<Item = &str> {
+    place.split('/').filter(|part| !part.is_empty())
+}
+
+fn starts_with(parts: &[&str], place: &str, matches: fn(&str, &str) -> bool) -> bool {
+    let mut parts = parts.iter();
+    components(place).all(|wanted| parts.next().is_some_and(|part| matches(part, wanted)))
+}
+
+fn is_above(parts: &[&str], place: &str) -> bool {
+    let mut wanted = components(place);
+    parts.iter().all(|part| wanted.next().is_some_and(|wanted| component_matches(part, wanted)))
+}
+
+/// Whether a component with globs may be one that a pattern names. No glob begins with the dot of a hidden name.
+fn component_matches(part: &str, pattern: &str) -> bool {
+    if part == pattern {
+        return true;
+    }
+    if !part.contains(['*', '?', '[', '{', UNKNOWN]) {
+        return covers(pattern, part);
+    }
+    if part.contains(UNKNOWN) && !part.contains(|c: char| c.is_ascii_alphanumeric()) {
+        return false;
+    }
+    if pattern.starts_with('.') && part.starts_with(['*', '?', '[']) {
+        return false;
+    }
+    let part: Vec<char> = part.chars().collect();
+    let pattern: Vec<char> = pattern.chars().collect();
+    overlaps(&part, &pattern)
+}
+
+/// The same, for names that occur in any folder: a glob that says nothing of the name does not count.
+fn specific_component_matches(part: &str, pattern: &str) -> bool {
+    if !part.contains(['*', '?', '[', '{', UNKNOWN]) {
+        return covers(pattern, part);
+    }
+    if part.contains(UNKNOWN) && pattern.contains('*') {
+        return false;
+    }
+    let literal = part.chars().filter(|c| c.is_ascii_alphanumeric()).count();
+    let end = |text: &str| text.rsplit(['*', '?', ']', '}', UNKNOWN]).next().unwrap_or("").len();
+    let hidden = pattern.starts_with('.') && part.starts_with('.');
+    let telling = hidden && literal > 0 || literal >= 2 && (!pattern.starts_with('*') || end(part) > 0);
+    telling && component_matches(part, pattern)
+}
+
+/// Whether a pattern with `*` matches a literal name.
+pub(super) fn covers(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((start, rest)) => name.strip_prefix(start).is_some_and(|tail| {
+            let mut tails = tail.char_indices().map(|(at, _)| at).chain([tail.len()]);
+            tails.any(|at| tail.get(at..).is_some_and(|tail| covers(rest, tail)))
+        }),
+    }
+}
+
+/// Whether some name matches both.
+fn overlaps(part: &[char], pattern: &[char]) -> bool {
+    let columns = pattern.len() + 1;
+    let (mut row, mut next) = (vec![false; columns], vec![false; columns]);
+    row[0] = true;
+    close(&mut row, pattern);
+    let mut at = 0;
+    while at < part.len() {
+        let (many, used) = step(part, at);
+        next.fill(false);
+        match many {
+            Step::Any => {
+                // Any number of characters: every place from the first reached on.
+                let first = row.iter().position(|hit| *hit).unwrap_or(columns);
+                next.iter_mut().skip(first).for_each(|hit| *hit = true);
+            }
+            Step::One(wanted) => {
+                for (index, _) in row.iter().enumerate().filter(|(_, hit)| **hit) {
+                    match pattern.get(index) {
+                        Some('*') => next[index] = true,
+                        Some(c) if wanted.is_none_or(|wanted| wanted == *c) => next[index + 1] = true,
+                        Some(_) | None => {}
+                    }
+                }
+            }
+        }
+        close(&mut next, pattern);
+        std::mem::swap(&mut row, &mut next);
+        at += used;
+    }
+    row.last().copied().unwrap_or(false)
+}
+
+/// A `*` of the pattern may stand for nothing.
+fn close(row: &mut [bool], pattern: &[char]) {
+    for (index, c) in pattern.iter().enumerate() {
+        if *c == '*' && row[index] {
+            row[index + 1] = true;
+        }
+    }
+}
+
+enum Step {
+    /// Any characters.
+    Any,
+    /// This character, or any one.
+    One(Option<char>),
+}
+
+/// What stands at a place of a component, and how many characters of it that is.
+fn step(part: &[char], at: usize) -> (Step, usize) {
+    match part.get(at) {
+        Some('*' | '{' | '}' | &UNKNOWN) | None => (Step::Any, 1),
+        Some('?') => (Step::One(None), 1),
+        Some('[') => {
+            let closing = part.iter().skip(at + 2).position(|c| *c == ']');
+            match closing {
+                Some(length) => (Step::One(None), length + 3),
+                None => (Step::One(Some('[')), 1),
+            }
+        }
+        Some(c) => (Step::One(Some(*c)), 1),
+    }
+}

@@ -1,0 +1,227 @@
+//! Judges a call of a program by the table of programs: its subcommand, its options, its operands.
+//!
+//! The table is text, in the folder `programs`; [`grammar`] says how it is written. An option, a subcommand or an operand
+//! that is not on it is not understood: such a call is never read-only, and opaque where the program has verbs, because
+//! an unknown verb may do anything. What cannot be said in a table is in [`checks`].
+//!
+//! Repositories: `git status`, `diff`, `show` and others may run programs that the repository's own configuration
+//! names. They count as read-only in the repository one is in, because its configuration does not travel with a clone;
+//! with `-C`, `--git-dir`, or after `cd`, they do not.
+
+mod checks;
+mod grammar;
+mod operands;
+#[cfg(test)]
+mod page;
+mod sed;
+#[cfg(test)]
+mod tests;
+
+use std::rc::Rc;
+use std::sync::OnceLock;
+
+use grammar::{Entry, Kind, Table};
+
+use super::lexer::Word;
+use super::options::{Effect, Reading, StopPoint, read};
+use super::program_call::{ArgumentSource, ProgramCall};
+use super::state::State;
+use crate::context::{CommandContext, Survey};
+use crate::risk::RiskClass;
+
+/// The files of the table, in the order of the page that is made of them.
+const FILES: &[&str] = &[
+    include_str!("../programs/files.txt"),
+    include_str!("../programs/text.txt"),
+    include_str!("../programs/archives.txt"),
+    include_str!("../programs/git.txt"),
+    include_str!("../programs/build.txt"),
+    include_str!("../programs/packages.txt"),
+    include_str!("../programs/services.txt"),
+    include_str!("../programs/containers.txt"),
+    include_str!("../programs/processes.txt"),
+    include_str!("../programs/system.txt"),
+    include_str!("../programs/disks.txt"),
+    include_str!("../programs/accounts.txt"),
+    include_str!("../programs/network.txt"),
+    include_str!("../programs/remote.txt"),
+];
+
+/// The table, read when it is first needed. A test sees to it that no statement of it is wrong.
+fn table() -> &'static Table {
+    static TABLE: OnceLock<Table> = OnceLock::new();
+    TABLE.get_or_init(|| Table::parse(FILES).0)
+}
+
+/// A call as the table sees it.
+struct Match<'w> {
+    entry: &'static Entry,
+    /// Names of the subcommands, the outermost first.
+    path: Vec<&'static str>,
+    /// Options before the subcommands.
+    before: Vec<Reading<'static, 'w>>,
+    /// Arguments behind the last subcommand.
+    arguments: &'w [Word],
+    reading: Reading<'static, 'w>,
+}
+
+/// Looks a call up; the last subcommand that is on the table counts.
+fn lookup<'w>(program: &'static Entry, arguments: &'w [Word]) -> Match<'w> {
+    let mut found = Match {
+        entry: program,
+        path: Vec::new(),
+        before: Vec::new(),
+        arguments,
+        reading: Reading::default(),
+    };
+    loop {
+        let entry = found.entry;
+        if !entry.subs.is_empty() {
+            let before = read(&entry.options, entry.style, found.arguments, StopPoint::FirstOperand);
+            let first = before.operands.first().and_then(|word| word.literal());
+            if let Some(sub) = first.and_then(|name| entry.sub(name)) {
+                found.arguments = found.arguments.get(before.first_operand + 1..).unwrap_or(&[]);
+                found.path.extend(sub.names.first());
+                found.before.push(before);
+                found.entry = sub;
+                continue;
+            }
+        }
+        let ends = entry.stops || entry.operands.iter().any(|operand| operand.kind == Kind::Command);
+        let stop = if ends { StopPoint::FirstOperand } else { StopPoint::End };
+        found.reading = read(&entry.options, entry.style, found.arguments, stop);
+        return found;
+    }
+}
+
+impl Match<'_> {
+    /// Judges the call; tells whether every part of it is understood.
+    fn judge(&self, state: &mut State, call: &ProgramCall<'_>) -> bool {
+        let entry = self.entry;
+        let mut understood = true;
+        let own =
+            if entry.check.is_some_and(checks::Check::reads_arguments) { None } else { Some(&self.reading) };
+        let mut lowered = None;
+        for reading in self.before.iter().chain(own) {
+            understood &= reading.unknown.iter().all(|word| entry.harmless && word.literal().is_none());
+            for option in &reading.options {
+                if let Effect::Lowers(class) = option.rule.effect {
+                    lowered = lowered.max(Some(class));
+                }
+            }
+        }
+        if own.is_some() {
+            understood &= operands::judge(state, call, entry, &self.reading);
+        }
+        for reading in self.before.iter().chain(own) {
+            for option in &reading.options {
+                understood &= operands::judge_option(state, call, entry, option);
+            }
+        }
+        if let Some(check) = entry.check {
+            understood &= check.run(state, call, self.arguments, &self.reading);
+        }
+        let bare = entry.bare.filter(|_| self.reading.operands.is_empty());
+        let class = lowered.or(bare).filter(|_| understood).unwrap_or(entry.class);
+        match (class, entry.why) {
+            (RiskClass::ReadOnly, _) => {}
+            (class, "") => state.note(call.span, class, plain_reason(class)),
+            (class, why) => state.note(call.span, class, why),
+        }
+        if !understood && entry.has_verbs {
+            state.note(
+                call.span,
+                RiskClass::Opaque,
+                "a subcommand, option or operand that is not on the table",
+            );
+        } else if !understood {
+            state.note(call.span, RiskClass::Changes, "an option or operand that is not on the table");
+        }
+        understood
+    }
+}
+
+/// What is said of a class where the table gives no reason.
+fn plain_reason(class: RiskClass) -> &'static str {
+    match class {
+        RiskClass::ReadOnly => "reads only",
+        RiskClass::ReadsRemote => "connects or resolves names",
+        RiskClass::Changes => "changes something",
+        RiskClass::Opaque => "does what cannot be read off it",
+        RiskClass::ReadsSecret => "reads a secret",
+        RiskClass::Dangerous => "destroys something",
+        RiskClass::Lockout => "may lock people out",
+    }
+}
+
+/// Judges a call of a program that is neither a builtin nor an interpreter, `name` being what will run. A name that is
+/// not `trusted` may be another program than the one on the table.
+pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str, trusted: bool) -> RiskClass {
+    let found = state.class_of(|state| {
+        judge_call(state, call, name);
+        if !trusted {
+            state.note(call.span, RiskClass::Changes, "not known to be the program of that name");
+        }
+    });
+    let Some(source) = call.argument_source else { return found };
+    let harmless = match source {
+        ArgumentSource::Stdin => {
+            found == RiskClass::ReadOnly && table().program(name).is_some_and(|program| program.harmless)
+        }
+        ArgumentSource::FoundFiles => found == RiskClass::ReadOnly,
+    };
+    if !harmless {
+        state.note(call.span, RiskClass::Opaque, "runs with arguments that are not written here");
+        return found.max(RiskClass::Opaque);
+    }
+    found
+}
+
+fn judge_call(state: &mut State, call: &ProgramCall<'_>, name: &str) {
+    let table = table();
+    if let [only] = call.arguments()
+        && matches!(only.literal(), Some("--version" | "--help"))
+        && table.is_versioned(name)
+    {
+        return;
+    }
+    let Some(program) = table.program(name) else {
+        return state.note(call.span, RiskClass::Changes, "not on the table of programs");
+    };
+    let found = lookup(program, call.arguments());
+    let understood = found.judge(state, call);
+    if !understood && program.has_verbs && found.path.is_empty() {
+        note_worst_verb(state, call, program);
+    }
+    if name == "git" && state.has_moved() {
+        state.note(call.span, RiskClass::Changes, "git in another folder, whose settings may name programs");
+    }
+}
+
+/// Where the subcommand cannot be told, the worst one that is among the words is warned of.
+fn note_worst_verb(state: &mut State, call: &ProgramCall<'_>, program: &Entry) {
+    let named = call.arguments().iter().filter_map(|word| program.sub(word.text()));
+    if let Some(worst) = named.max_by_key(|sub| sub.class)
+        && worst.class >= RiskClass::Dangerous
+    {
+        let why = if worst.why.is_empty() { plain_reason(worst.class) } else { worst.why };
+        state.note(call.span, worst.class, why);
+    }
+}
+
+/// The program and subcommand for which a grant by name holds, if the whole call is understood and the table says so,
+/// and the worst class that such a grant covers.
+pub(super) fn granted_kind(call: &ProgramCall<'_>) -> Option<(String, Option<String>, RiskClass)> {
+    let name = call.words.first()?.literal()?;
+    let program = table().program(name)?;
+    let found = lookup(program, call.arguments());
+    let mut aside = State::new(Rc::new(Survey::elsewhere(CommandContext::bash())));
+    let understood = found.judge(&mut aside, call);
+    if !understood || !found.entry.grants_any() || program.has_verbs && found.path.is_empty() {
+        return None;
+    }
+    let before = found.before.iter().any(|reading| !reading.options.is_empty());
+    let path = (!found.path.is_empty()).then(|| found.path.join(" "));
+    let most = if path.is_some() { RiskClass::Changes } else { found.entry.class };
+    (!before).then(|| (name.to_owned(), path, most))
+}

@@ -1,0 +1,450 @@
+//! What a table cannot say: programs whose arguments are a language of their own. The table names the check.
+
+use super::operands::is_simple;
+use super::sed;
+use crate::context::Access;
+use crate::lexer::Word;
+use crate::options::{Effect, Reading, StopPoint, Style, is_listed, is_one_word, operands_of, read, rules};
+use crate::program_call::{ArgumentSource, ProgramCall, Stdin};
+use crate::risk::RiskClass;
+use crate::state::State;
+use crate::{path, targets};
+
+mod database;
+mod files;
+mod remote;
+
+/// A check by its name on the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Check {
+    Find,
+    Sed,
+    Test,
+    Bracket,
+    Printf,
+    Remove,
+    Rights,
+    Moves,
+    Tar,
+    Ps,
+    Kill,
+    Sysctl,
+    Service,
+    Container,
+    AfterDashes,
+    Push,
+    Address,
+    Checkout,
+    Cloud,
+    Database,
+    Sender,
+    Ssh,
+    LastText,
+    Make,
+    Removes,
+    Mounts,
+    Getent,
+    Ifconfig,
+    Mysqladmin,
+}
+
+/// Each name with its check.
+const NAMES: &[(&str, Check)] = &[
+    ("find", Check::Find),
+    ("sed", Check::Sed),
+    ("test", Check::Test),
+    ("bracket", Check::Bracket),
+    ("printf", Check::Printf),
+    ("remove", Check::Remove),
+    ("rights", Check::Rights),
+    ("moves", Check::Moves),
+    ("tar", Check::Tar),
+    ("ps", Check::Ps),
+    ("kill", Check::Kill),
+    ("sysctl", Check::Sysctl),
+    ("service", Check::Service),
+    ("container", Check::Container),
+    ("after_dashes", Check::AfterDashes),
+    ("push", Check::Push),
+    ("address", Check::Address),
+    ("checkout", Check::Checkout),
+    ("cloud", Check::Cloud),
+    ("database", Check::Database),
+    ("sender", Check::Sender),
+    ("ssh", Check::Ssh),
+    ("last_text", Check::LastText),
+    ("make", Check::Make),
+    ("removes", Check::Removes),
+    ("mounts", Check::Mounts),
+    ("getent", Check::Getent),
+    ("ifconfig", Check::Ifconfig),
+    ("mysqladmin", Check::Mysqladmin),
+];
+
+impl Check {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
+        NAMES.iter().find(|(known, _)| *known == name).map(|(_, check)| *check)
+    }
+
+    /// Whether it reads the arguments in place of the table.
+    pub(super) fn reads_arguments(self) -> bool {
+        matches!(
+            self,
+            Self::Find
+                | Self::Sed
+                | Self::Test
+                | Self::Bracket
+                | Self::Printf
+                | Self::Tar
+                | Self::Kill
+                | Self::Service
+        )
+    }
+
+    /// Notes what it finds; tells whether all that it reads is understood.
+    pub(super) fn run(
+        self,
+        state: &mut State,
+        call: &ProgramCall<'_>,
+        arguments: &[Word],
+        reading: &Reading<'_, '_>,
+    ) -> bool {
+        match self {
+            Self::Find => return files::find(state, call),
+            Self::Sed => return sed_script(state, call),
+            Self::Test => return is_test(arguments),
+            Self::Bracket => {
+                return arguments
+                    .split_last()
+                    .is_some_and(|(last, inner)| last.text() == "]" && is_test(inner));
+            }
+            Self::Printf => return is_printf(arguments),
+            Self::Remove => files::remove(state, call, reading),
+            Self::Rights => files::rights(state, call, reading),
+            Self::Moves => files::moves(state, call, reading),
+            Self::Tar => return files::tar(state, call),
+            Self::Ps => ps(state, call, reading),
+            Self::Kill => return kill(state, call),
+            Self::Sysctl => sysctl(state, call, reading),
+            Self::Service => return service(state, call),
+            Self::Container => container(state, call, arguments, reading),
+            Self::AfterDashes => after_dashes(state, call, arguments),
+            Self::Push => {
+                remote::address(state, call, arguments);
+                let rewrites = |word: &&Word| word.text().starts_with(['+', ':']) || word.literal().is_none();
+                if reading.operands.iter().skip(1).any(rewrites) {
+                    state.note(call.span, RiskClass::Dangerous, "overwrites or deletes on the server");
+                }
+            }
+            Self::Address => remote::address(state, call, arguments),
+            Self::Checkout => checkout(state, call, arguments, reading),
+            Self::Cloud => cloud(state, call),
+            Self::Database => database::check(state, call),
+            Self::Sender => remote::sender(state, call),
+            Self::Ssh => remote::ssh(state, call),
+            Self::LastText => {
+                if let Some(text) = arguments.iter().rev().find(|word| word.text().contains(' ')) {
+                    call.run_joined(state, std::slice::from_ref(text), Stdin::Inherited);
+                }
+            }
+            Self::Removes => {
+                let given = |name: &&str| reading.has(name);
+                if ["e", "erase", "R", "remove", "r", "P", "purge"].iter().any(given) && !reading.has("q") {
+                    super::operands::note_removed(state, call, &reading.operands);
+                }
+            }
+            Self::Mounts => mounts(state, call, reading),
+            Self::Getent => getent(state, call, reading),
+            Self::Ifconfig => {
+                if reading.operands.len() > 1 || !reading.unknown.is_empty() {
+                    state.note(call.span, RiskClass::Lockout, "changes addresses or links");
+                }
+            }
+            Self::Mysqladmin => {
+                let verbs =
+                    ["drop", "shutdown", "password", "flush-privileges", "kill", "stop-slave", "reload"];
+                if arguments.iter().any(|word| verbs.contains(&word.text())) {
+                    state.note(call.span, RiskClass::Dangerous, "drops or stops a database");
+                }
+            }
+            Self::Make => {
+                if operands_of(arguments).any(|word| word.text().starts_with("SHELL")) {
+                    state.note(call.span, RiskClass::Opaque, "a build with rules given on the way");
+                }
+            }
+        }
+        true
+    }
+}
+
+/// `ps e` in the style of BSD.
+fn ps(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
+    let shows = reading.operands.first().is_some_and(|word| {
+        word.text().contains('e') && word.text().bytes().all(|b| b.is_ascii_alphabetic())
+    });
+    if shows {
+        state.note(call.span, RiskClass::ReadsSecret, "shows the environment of processes");
+    }
+}
+
+fn getent(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
+    match reading.operands.first().map(|word| word.text()) {
+        Some("shadow" | "gshadow") => state.note(call.span, RiskClass::ReadsSecret, "reads password hashes"),
+        Some("passwd" | "group" | "services" | "protocols" | "ethers" | "rpc" | "aliases") => {}
+        Some(_) | None => state.note(call.span, RiskClass::ReadsRemote, "resolves names"),
+    }
+}
+
+/// `sed`: the script, the files read, and with `-i` the files written.
+fn sed_script(state: &mut State, call: &ProgramCall<'_>) -> bool {
+    let list = "-nErsuz -e: -l: -i? -f:read --quiet --silent --debug --posix --sandbox --line-length= --follow-symlinks \
+         --expression= --regexp-extended --null-data --separate --unbuffered --in-place? --file=read";
+    let Some(known) = rules(list, Style::Gnu, Effect::Known) else { return false };
+    let parsed = read(&known, Style::Gnu, call.arguments(), StopPoint::End);
+    let given = parsed.values(&["e", "expression"]);
+    let mut files = parsed.operands.iter();
+    let scripts = match given.as_slice() {
+        [] if !parsed.has("f") && !parsed.has("file") => {
+            files.next().map(|word| word.text()).into_iter().collect()
+        }
+        _ => given,
+    };
+    let in_place = parsed.has("i") || parsed.has("in-place");
+    let unread = parsed.has("f") || parsed.has("file");
+    if unread || !sed::only_edits_stream(&scripts.join("\n")) {
+        state.note(call.span, RiskClass::Opaque, "a script that may run commands or write files");
+    }
+    for word in files {
+        let access = if in_place { Access::Write } else { Access::Read };
+        targets::use_path(state, call.span_of(word), word, access);
+    }
+    if in_place {
+        state.raise(RiskClass::Changes);
+    }
+    parsed.unknown.is_empty() && !scripts.iter().any(|script| script.contains(crate::lexer::UNKNOWN))
+}
+
+fn is_test(arguments: &[Word]) -> bool {
+    const COMPARE: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
+    let number = |word: Option<&Word>| word.is_some_and(|word| word.text().parse::<i64>().is_ok());
+    arguments.iter().enumerate().all(|(index, word)| {
+        let text = word.text();
+        let compares_numbers = !COMPARE.contains(&text)
+            || (index > 0 && number(arguments.get(index - 1)) && number(arguments.get(index + 1)));
+        is_one_word(word) && !matches!(text, "-v" | "-R") && compares_numbers
+    })
+}
+
+/// A format of conversions that print only: `%n` would write to a variable.
+fn is_printf(arguments: &[Word]) -> bool {
+    let rest = match arguments {
+        [dashes, rest @ ..] if dashes.text() == "--" => rest,
+        all => all,
+    };
+    let Some(format) = rest.first().and_then(Word::literal) else { return false };
+    if format.starts_with('-') && rest.len() == arguments.len() {
+        return false;
+    }
+    let mut pieces = format.split('%');
+    pieces.next();
+    let mut is_escaped = false;
+    pieces.all(|piece| {
+        if std::mem::take(&mut is_escaped) {
+            return true;
+        }
+        if piece.is_empty() {
+            is_escaped = true;
+            return true;
+        }
+        let conversion = piece.trim_start_matches(|c: char| c.is_ascii_digit() || "-+ #.".contains(c));
+        conversion
+            .starts_with(['s', 'd', 'i', 'u', 'x', 'X', 'o', 'c', 'e', 'f', 'g', 'E', 'F', 'G', 'q', 'b'])
+    }) && !is_escaped
+}
+
+fn kill(state: &mut State, call: &ProgramCall<'_>) -> bool {
+    let arguments = call.arguments();
+    let first = arguments.first().map_or("", Word::text);
+    if matches!(first, "-l" | "-L" | "--list" | "--table") {
+        return arguments.iter().all(is_simple);
+    }
+    let skip = match first {
+        "-s" | "-n" | "--signal" | "-q" => 2,
+        _ => usize::from(first.starts_with('-') && arguments.len() > 1),
+    };
+    let processes = arguments.get(skip..).unwrap_or(&[]);
+    state.note(call.span, RiskClass::Changes, "ends processes");
+    let number = |word: &Word| word.text().parse::<i64>().ok();
+    if processes.iter().any(|word| number(word).is_some_and(|number| number.abs() <= 1)) {
+        state.note(call.span, RiskClass::Lockout, "ends every process or the first one");
+    } else if !processes.iter().all(|word| number(word).is_some() || is_job(word.text())) {
+        state.note(call.span, RiskClass::Opaque, "ends what is not written out");
+    }
+    if call.argument_source == Some(ArgumentSource::Stdin) {
+        state.note(call.span, RiskClass::Dangerous, "acts on whatever its input names");
+    }
+    true
+}
+
+fn is_job(text: &str) -> bool {
+    text == "--"
+        || text
+            .strip_prefix('%')
+            .is_some_and(|job| job.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'+'))
+}
+
+fn sysctl(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
+    let writes = reading.has("w") || reading.has("write");
+    for word in &reading.operands {
+        let text = word.text().replace('/', ".");
+        let (name, value) = text.split_once('=').unwrap_or((&text, ""));
+        if value.is_empty() && !writes {
+            continue;
+        }
+        let span = call.span_of(word);
+        if name.starts_with("net.") || word.literal().is_none() || name.contains('*') {
+            state.note(span, RiskClass::Lockout, "changes how the network works");
+        } else if name.contains("core_pattern") || name.contains("modprobe") {
+            state.note(span, RiskClass::Dangerous, "changes the running kernel");
+        } else {
+            state.note(span, RiskClass::Changes, "changes the running kernel");
+        }
+    }
+}
+
+/// `service NAME ACTION` and its kin.
+fn service(state: &mut State, call: &ProgramCall<'_>) -> bool {
+    let arguments = call.arguments();
+    let actions: Vec<&str> = operands_of(arguments).map(Word::text).collect();
+    let looks_on = matches!(actions.as_slice(), [_, "status"] | []) && arguments.iter().all(is_simple)
+        || matches!(arguments, [word] if word.text() == "--status-all");
+    if looks_on {
+        return true;
+    }
+    state.note(call.span, RiskClass::Changes, "starts, stops or reloads a service");
+    let vital = |word: &Word| word.literal().is_none() || super::operands::is_vital_unit(word.text());
+    if operands_of(arguments).any(vital) && !actions.contains(&"start") {
+        state.note(call.span, RiskClass::Lockout, "touches a service that keeps people logged in");
+    }
+    arguments.iter().all(is_simple)
+}
+
+/// What `docker run` shares of the machine.
+fn container(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word], reading: &Reading<'_, '_>) {
+    let own = arguments.get(..reading.first_operand).unwrap_or(arguments);
+    for option in &reading.options {
+        let (name, value) = (option.rule.name, option.value.unwrap_or(""));
+        let shares = match name {
+            "v" | "volume" | "mount" => {
+                let source = match name {
+                    "mount" => value
+                        .split(',')
+                        .find_map(|part| part.strip_prefix("source=").or_else(|| part.strip_prefix("src=")))
+                        .unwrap_or(""),
+                    _ => value.split(':').next().unwrap_or(""),
+                };
+                let folder = path::resolve(state.folder.as_deref(), source);
+                let system = ["/etc", "/var", "/root", "/home", "/usr", "/run", "/opt", "/srv", "/mnt"];
+                folder == "/"
+                    || system.contains(&folder.as_str())
+                    || source.contains("docker.sock")
+                    || source.starts_with('/') && path::protected(&folder).is_some()
+            }
+            "pid" | "net" | "network" | "ipc" | "userns" | "uts" => value == "host",
+            _ => false,
+        };
+        if shares {
+            state.note(call.span, RiskClass::Dangerous, "gives a container a part of the machine");
+        } else if matches!(name, "v" | "volume" | "mount") && option.word.literal().is_none() {
+            state.note(call.span, RiskClass::Opaque, "shares what is not written out");
+        }
+    }
+    if own.iter().any(|word| word.text().contains("docker.sock")) {
+        state.note(call.span, RiskClass::Dangerous, "gives a container a part of the machine");
+    }
+}
+
+/// `mount` and `umount` of what the system stands on.
+fn mounts(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
+    let remounts = reading.values(&["o", "options"]).iter().any(|value| value.contains("remount"));
+    let system =
+        ["/", "/home", "/var", "/usr", "/etc", "/boot", "/opt", "/root", "/tmp", "/dev", "/proc", "/sys"];
+    let over = |word: &&&Word| {
+        let folder = path::resolve(state.folder.as_deref(), word.text());
+        system.contains(&folder.as_str()) || path::protected(&folder).is_some_and(|what| what != "a device")
+    };
+    let unmounts = call.words.first().is_some_and(|word| word.text().ends_with("umount"));
+    let places = reading.operands.iter().skip(usize::from(!unmounts));
+    if remounts || places.clone().any(|word| over(&word)) {
+        state.note(call.span, RiskClass::Dangerous, "mounts over the system, or takes a part of it away");
+    } else if places.clone().any(|word| word.literal().is_none()) {
+        state.note(call.span, RiskClass::Opaque, "mounts what is not written out");
+    }
+}
+
+/// `kubectl exec POD -- command…`.
+fn after_dashes(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word]) {
+    let at = arguments.iter().position(|word| word.text() == "--");
+    match at.and_then(|at| arguments.get(at + 1..)) {
+        Some(inner @ [_, ..]) => call.judge_inner(state, inner, call.argument_source),
+        Some(_) | None => state.note(call.span, RiskClass::Opaque, "runs a command elsewhere"),
+    }
+}
+
+/// `git checkout`: of a branch it moves, of a file it throws changes away, and the words are the same.
+fn checkout(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word], reading: &Reading<'_, '_>) {
+    let creates = ["b", "B", "orphan", "t", "track"].iter().any(|name| reading.has(name));
+    let restores =
+        arguments.iter().any(|word| matches!(word.text(), "--" | "." | "./")) || reading.operands.len() > 1;
+    if restores && !creates {
+        return state.note(call.span, RiskClass::Dangerous, "throws uncommitted work away");
+    }
+    let is_branch = |name: &str| {
+        let is_version =
+            name.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        let is_hash = (7..=40).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_hexdigit());
+        let kinds = ["feature/", "fix/", "hotfix/", "bugfix/", "release/", "origin/", "topic/", "HEAD"];
+        is_listed("main master develop dev trunk staging production next -", name)
+            || is_version
+            || is_hash
+            || kinds.iter().any(|kind| name.starts_with(kind))
+    };
+    if !creates && !reading.operands.iter().all(|word| word.literal().is_some_and(is_branch)) {
+        state.note(
+            call.span,
+            RiskClass::Opaque,
+            "throws work away if this is a file; `git switch` takes branches only",
+        );
+    }
+}
+
+/// Cloud tools name what they do in their words: `terminate-instances`, `instances delete`, `s3 rm`.
+fn cloud(state: &mut State, call: &ProgramCall<'_>) {
+    const VERBS: &[&str] = &[
+        "delete",
+        "terminate",
+        "destroy",
+        "remove",
+        "rm",
+        "rb",
+        "purge",
+        "undefine",
+        "deregister",
+        "detach",
+        "revoke",
+        "stop-instances",
+        "reset",
+        "wipe",
+    ];
+    let destroys = operands_of(call.arguments()).take(4).any(|word| {
+        let text = word.text();
+        VERBS
+            .iter()
+            .any(|verb| text == *verb || text.strip_prefix(verb).is_some_and(|rest| rest.starts_with('-')))
+    });
+    let deletes =
+        call.arguments().iter().any(|word| "--delete".starts_with(word.text()) && word.text().len() > 3);
+    if destroys || deletes {
+        state.note(call.span, RiskClass::Dangerous, "deletes or stops what others may use");
+    }
+}

@@ -1,0 +1,69 @@
+//! Programs that connect to other machines.
+
+use crate::lexer::Word;
+use crate::options::{StopPoint, parse};
+use crate::program_call::{ProgramCall, Stdin};
+use crate::risk::RiskClass;
+use crate::state::State;
+
+/// An address that is a command: `ext::sh -c …`.
+pub(super) fn address(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word]) {
+    if arguments.iter().any(|word| word.text().contains("ext::") || word.text().contains("fd::")) {
+        state.note(call.span, RiskClass::Opaque, "an address that names a program to run");
+    }
+}
+
+/// A program that sends its standard input away.
+pub(super) fn sender(state: &mut State, call: &ProgramCall<'_>) {
+    if *call.input != Stdin::Inherited {
+        state.note(call.span, RiskClass::Opaque, "sends what it is fed to another machine");
+    }
+}
+
+/// What runs on the other machine is read as a shell there would, but its aliases and programs are unknown.
+pub(super) fn ssh(state: &mut State, call: &ProgramCall<'_>) {
+    let arguments = call.arguments();
+    state.note(call.span, RiskClass::Opaque, "works on another machine");
+    let list = "-46AaCfGgKkMNnqsTtVvXxYy -BbcDEeFIiJLlmOopPQRSWw:";
+    match parse(list, arguments, StopPoint::FirstOperand) {
+        Some(parsed) => {
+            let behind = arguments.get(parsed.first_operand + 1..).unwrap_or(&[]);
+            let late = parse(list, behind, StopPoint::FirstOperand);
+            let inner = late.as_ref().and_then(|late| behind.get(late.first_operand..)).unwrap_or(behind);
+            let late = late.map_or(Vec::new(), |late| late.options);
+            let settings = parsed
+                .options
+                .iter()
+                .chain(&late)
+                .filter(|(name, _)| *name == "o")
+                .filter_map(|(_, value)| *value);
+            for setting in settings {
+                let lower = setting.to_lowercase();
+                let harmless = [
+                    "batchmode",
+                    "connecttimeout",
+                    "port",
+                    "user",
+                    "loglevel",
+                    "serveraliveinterval",
+                    "connectionattempts",
+                ];
+                if !harmless.iter().any(|name| lower.starts_with(name)) {
+                    state.note(call.span, RiskClass::Opaque, "an ssh setting that may run a program");
+                }
+            }
+            if inner.is_empty() {
+                if let Stdin::Text { text, span } = call.input {
+                    call.run_text(state, text, *span, Stdin::Inherited);
+                }
+            } else {
+                call.run_joined(state, inner, Stdin::Unknown);
+            }
+        }
+        None => {
+            if let Some(text) = arguments.iter().rev().find(|word| word.text().contains(' ')) {
+                call.run_joined(state, std::slice::from_ref(text), Stdin::Inherited);
+            }
+        }
+    }
+}

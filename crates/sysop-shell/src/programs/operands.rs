@@ -1,0 +1,219 @@
+//! Operands and values of options, judged by their kind.
+
+use super::grammar::{Count, Entry, Kind, kind};
+use crate::context::Access;
+use crate::lexer::Word;
+use crate::operands::reads_names_only;
+use crate::options::{Effect, GivenOption, Reading, is_listed, is_one_word};
+use crate::program_call::{ProgramCall, Stdin};
+use crate::risk::RiskClass;
+use crate::state::State;
+use crate::{path, targets};
+
+/// Units without which nobody gets in.
+const VITAL_UNITS: &str = "ssh sshd dropbear network networking networkmanager systemd-networkd systemd-resolved \
+    wpa_supplicant firewalld ufw nftables iptables ip6tables netfilter-persistent dbus dbus-broker systemd-logind \
+    systemd-journald systemd-udevd getty@tty1 polkit fail2ban sssd nslcd nscd multi-user.target graphical.target \
+    default.target reboot.target poweroff.target halt.target \
+    kexec.target shutdown.target rescue.target emergency.target suspend.target hibernate.target sleep.target exit.target \
+    ctrl-alt-del.target soft-reboot.target hybrid-sleep.target runlevel0.target runlevel1.target runlevel6.target \
+    systemd-reboot systemd-poweroff systemd-halt systemd-kexec systemd-suspend wg-quick@wg0 openvpn tailscaled netplan docker-firewall systemd-user-sessions user";
+/// Packages without which nobody gets in, or nothing starts.
+const VITAL_PACKAGES: &str = "openssh-server openssh openssh-client sudo systemd systemd-sysv linux-image linux-generic \
+    kernel libc6 glibc libpam0g libpam-modules libpam-runtime pam openssl bash dash coreutils dpkg apt rpm dnf \
+    network-manager networkmanager netplan.io ifupdown grub grub-pc init udev login passwd util-linux";
+/// Processes that hold logins or the whole machine.
+const VITAL_PROCESSES: &str = "sshd ssh systemd init dbus-daemon systemd-logind networkmanager systemd-networkd sysop \
+    dropbear sssd . .* * ^ $ bash sh zsh fish login agetty";
+
+/// Judges the operands of a call; tells whether the entry has a place for each.
+pub(super) fn judge(
+    state: &mut State,
+    call: &ProgramCall<'_>,
+    entry: &Entry,
+    reading: &Reading<'_, '_>,
+) -> bool {
+    let given = reading.operands.len();
+    let least = entry.operands.iter().filter(|place| matches!(place.count, Count::One | Count::Some)).count();
+    let mut extra = given.saturating_sub(least);
+    let mut words = reading.operands.iter().enumerate();
+    let mut understood = true;
+    for place in &entry.operands {
+        let repeats = matches!(place.count, Count::Any | Count::Some);
+        let take = match place.count {
+            Count::One => 1,
+            Count::Optional => usize::from(extra > 0),
+            Count::Any => extra,
+            Count::Some => extra + 1,
+        };
+        extra -= take - usize::from(take > 0 && matches!(place.count, Count::One | Count::Some));
+        if let Kind::Command | Kind::Script = place.kind {
+            let rest: Vec<Word> = words.by_ref().map(|(_, word)| (*word).clone()).collect();
+            return run(state, call, place.kind, &rest) && understood;
+        }
+        for (_, word) in words.by_ref().take(take) {
+            understood &= (repeats || is_one_word(word)) && use_word(state, call, entry, place.kind, word);
+        }
+    }
+    understood && words.next().is_none()
+}
+
+/// Judges the rest of a call that is a command of its own.
+fn run(state: &mut State, call: &ProgramCall<'_>, kind: Kind, rest: &[Word]) -> bool {
+    if kind == Kind::Script {
+        call.run_joined(state, rest, Stdin::Unknown);
+    } else if !rest.is_empty() {
+        call.judge_inner(state, rest, call.argument_source);
+    }
+    true
+}
+
+/// Judges one option; tells whether its value is of its kind.
+pub(super) fn judge_option(
+    state: &mut State,
+    call: &ProgramCall<'_>,
+    entry: &Entry,
+    option: &GivenOption<'_, '_>,
+) -> bool {
+    if let Effect::Raises(class, why) = option.rule.effect {
+        let why = if why.is_empty() { super::plain_reason(class) } else { why };
+        state.note(call.span, class, why);
+    }
+    let (Some(value), Ok(kind)) = (option.value, kind(option.rule.kind)) else { return true };
+    if kind == Kind::Text {
+        return true;
+    }
+    let word = Word { shape: value.to_owned(), ..option.word.clone() };
+    if matches!(kind, Kind::Command | Kind::Script) {
+        call.run_joined(state, &[word], Stdin::Unknown);
+        return true;
+    }
+    use_word(state, call, entry, kind, &word)
+}
+
+/// Judges one word; tells whether it is of the kind.
+fn use_word(state: &mut State, call: &ProgramCall<'_>, entry: &Entry, kind: Kind, word: &Word) -> bool {
+    let span = call.span_of(word);
+    match kind {
+        Kind::Text | Kind::Command | Kind::Script => return true,
+        Kind::Word => return is_simple(word),
+        Kind::Key => return is_simple(word) && !word.text().contains('='),
+        Kind::Format => return word.text().starts_with('+'),
+        Kind::Read if reads_names_only(call, &program_name(call)) => {}
+        Kind::Read => targets::use_path(state, span, word, Access::Read),
+        Kind::Write => targets::use_path(state, span, word, Access::Write),
+        Kind::Run => targets::use_path(state, span, word, Access::Run),
+        Kind::Fill => targets::fill_folder(state, span, word),
+        Kind::Link => targets::link_to(state, span, word),
+        Kind::Source | Kind::Target if is_remote(word.text()) => {
+            let (class, why) = if kind == Kind::Target {
+                (RiskClass::Opaque, "sends files to another machine")
+            } else {
+                (RiskClass::Changes, "fetches from another machine")
+            };
+            state.note(span, class, why);
+        }
+        Kind::Source => targets::use_path(state, span, word, Access::Read),
+        Kind::Target => targets::use_path(state, span, word, Access::Write),
+        Kind::Host if word.literal().is_none() => {
+            state.note(span, RiskClass::Opaque, "an address that is not written out");
+        }
+        Kind::Host => {}
+        Kind::Data => {
+            if word.literal().is_none() || names_file(word.text()) {
+                state.note(span, RiskClass::Opaque, "sends a file, or what is not written out");
+            }
+        }
+        Kind::Setting => {
+            let value = word.text().to_lowercase();
+            let harmless = ["dpkg::options::=--force-conf", "dpkg::lock::timeout=", "acquire::retries="];
+            if !harmless.iter().any(|start| value.starts_with(start)) {
+                state.note(span, RiskClass::Opaque, "sets options that may run programs");
+            }
+        }
+        Kind::Unit if entry.class < RiskClass::Changes => {}
+        Kind::Unit => {
+            note_vital(state, call, word, VITAL_UNITS, "touches a service that keeps people logged in")
+        }
+        Kind::Package => {
+            // `apt install name-` removes.
+            if let Some(name) = word.text().strip_suffix('-') {
+                let removed = Word { shape: name.to_owned(), ..word.clone() };
+                return use_word(state, call, entry, Kind::Removed, &removed);
+            }
+        }
+        Kind::Removed => {
+            note_vital(state, call, word, VITAL_PACKAGES, "removes a package that the machine needs")
+        }
+        Kind::Process => {
+            note_vital(state, call, word, VITAL_PROCESSES, "ends processes that hold logins or the machine")
+        }
+    }
+    true
+}
+
+fn note_vital(state: &mut State, call: &ProgramCall<'_>, word: &Word, vital: &str, why: &str) {
+    let span = call.span_of(word);
+    if is_vital(vital, word.text()) {
+        state.note(span, RiskClass::Lockout, why);
+    } else if word.literal().is_none() {
+        state.note(span, RiskClass::Opaque, "acts on what is not written out");
+    }
+}
+
+/// Whether a name, a pattern or a name with a version behind it may be one of the vital ones.
+fn is_vital(vital: &str, text: &str) -> bool {
+    let text = text.to_lowercase();
+    let bare = text.trim_end_matches(".service").trim_end_matches(".socket");
+    let plain = bare.split(['=', ':', '@']).next().unwrap_or("");
+    if bare.is_empty() || is_listed(vital, &text) || is_listed(vital, bare) || is_listed(vital, plain) {
+        return true;
+    }
+    if ["linux-image", "kernel-", "libpam"].iter().any(|start| bare.starts_with(start)) {
+        return vital == VITAL_PACKAGES;
+    }
+    let mut names = vital.split_ascii_whitespace();
+    if vital == VITAL_PROCESSES {
+        // `pkill` takes an expression that may match a part of a name.
+        let literal = bare.trim_matches(['^', '$']);
+        return names.any(|name| name.contains(literal))
+            || literal.contains(['*', '?', '[', '|', '(', '\\', '\0']);
+    }
+    let special = bare.find(['*', '?', '[', '{', '\0']);
+    special.is_some_and(|at| names.any(|name| name.starts_with(bare.get(..at).unwrap_or(""))))
+}
+
+/// Judges the packages that a call removes.
+pub(super) fn note_removed(state: &mut State, call: &ProgramCall<'_>, packages: &[&Word]) {
+    for word in packages {
+        note_vital(state, call, word, VITAL_PACKAGES, "removes a package that the machine needs");
+    }
+}
+
+pub(super) fn is_vital_unit(text: &str) -> bool {
+    is_vital(VITAL_UNITS, text)
+}
+
+/// Letters, digits and punctuation that no program takes for more than a name, a number or a list.
+pub(super) fn is_simple(word: &Word) -> bool {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-_=,.:%+/@ ".contains(&b);
+    word.literal().is_some_and(|text| text.bytes().all(is_plain))
+}
+
+/// `host:path` or a URL: a colon before any slash.
+fn is_remote(text: &str) -> bool {
+    let colon = text.find(':');
+    colon.is_some_and(|colon| text.find('/').is_none_or(|slash| colon < slash)) || path::is_network(text)
+}
+
+/// `@file`, `name@file`, `name=@file`, `name=<file` and `%output{file}`, as curl takes them.
+fn names_file(text: &str) -> bool {
+    let name = text.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+    name.starts_with('@') || ["=@", "=<", "%output"].iter().any(|sign| text.contains(sign))
+}
+
+/// The name of the program without its folder.
+fn program_name(call: &ProgramCall<'_>) -> String {
+    let text = call.words.first().map_or("", Word::text);
+    text.rsplit('/').next().unwrap_or(text).to_lowercase()
+}

@@ -1,0 +1,141 @@
+//! The page for people that is made of the table: `docs/programs.md`.
+
+use std::fmt::Write as _;
+
+use super::grammar::{Count, Entry, Kind, Table, kind};
+use crate::options::{Arity, Effect, OptionRule, Style};
+use crate::risk::RiskClass;
+
+const INTRODUCTION: &str = "# Programs that sysop knows
+
+The policy judges a command by this table: of each program, its subcommands, its options and its operands. It is made from
+`crates/sysop-shell/programs/*.txt`; do not edit it by hand. After a change there, run
+`UPDATE=1 cargo test -p sysop-shell the_page_is_up_to_date`.
+
+A program that is not here counts as a plain change: `auto` runs it, `ask` asks, `never` denies it. So does a program that
+is here, with an option or an operand that is not. Of the programs marked *verbs*, whatever is not here is opaque, and
+`auto` asks too. A long option may be shortened as far as it stays the only one.
+
+Class: `read_only` looks only; `reads_remote` looks, and connects or resolves names; `changes`; `opaque` does what cannot be
+read off it; `reads_secret`, `dangerous` and `lockout` are asked about each time. \"With\" lists options that raise the class
+of a call, and those that change it (\"then\") if the rest of the call is understood. \"Session\" says what \"allow for this
+session\" covers: any call of the kind that is understood, or this command only.
+";
+
+/// The whole page.
+pub(super) fn page(table: &Table) -> String {
+    let mut page = INTRODUCTION.to_owned();
+    let mut area = "";
+    for program in &table.programs {
+        if program.area != area {
+            area = program.area;
+            let _ = write!(page, "\n## {area}\n\n| call | class | operands | options | with | session |\n");
+            page.push_str("| --- | --- | --- | --- | --- | --- |\n");
+        }
+        let verbs = if program.has_verbs { " *verbs*" } else { "" };
+        let _ = writeln!(page, "| `{}`{verbs} | {} |", program.names.join("`, `"), cells(program, None));
+        subcommands(&mut page, program, program.names.first().unwrap_or(&""));
+    }
+    page
+}
+
+/// One row for neighbors of which the same is true.
+fn subcommands(page: &mut String, entry: &Entry, before: &str) {
+    let mut calls = String::new();
+    for (index, sub) in entry.subs.iter().enumerate() {
+        let own = cells(sub, Some(entry));
+        let separator = if calls.is_empty() { "" } else { ", " };
+        let _ = write!(calls, "{separator}`{before} {}`", sub.names.first().unwrap_or(&""));
+        if entry.subs.get(index + 1).is_none_or(|next| cells(next, Some(entry)) != own) {
+            let _ = writeln!(page, "| {calls} | {own} |");
+            calls.clear();
+        }
+    }
+    for sub in &entry.subs {
+        subcommands(page, sub, &format!("{before} {}", sub.names.first().unwrap_or(&"")));
+    }
+}
+
+/// What stands behind the call, without the options that are told of above.
+fn cells(entry: &Entry, parent: Option<&Entry>) -> String {
+    let is_new = |rule: &&OptionRule<'_>| {
+        !parent.is_some_and(|parent| parent.everywhere && parent.options.contains(rule))
+    };
+    let count = |count| match count {
+        Count::One => "",
+        Count::Optional => "?",
+        Count::Any => "*",
+        Count::Some => "+",
+    };
+    let operands: Vec<String> = entry
+        .operands
+        .iter()
+        .map(|operand| format!("{}{}", kind_name(operand.kind), count(operand.count)))
+        .collect();
+    let mut plain = Vec::new();
+    let mut with: Vec<String> = Vec::new();
+    for rule in entry.options.iter().filter(is_new) {
+        let spelled = spelled(rule, entry.style);
+        match rule.effect {
+            Effect::Known => plain.push(spelled),
+            Effect::Raises(class, _) => with.push(format!("`{spelled}` {}", class_name(class))),
+            Effect::Lowers(class) => with.push(format!("`{spelled}` then {}", class_name(class))),
+        }
+    }
+    if let Some(class) = entry.bare {
+        with.push(format!("no operand then {}", class_name(class)));
+    }
+    let options = if plain.is_empty() { String::new() } else { format!("`{}`", plain.join(" ")) };
+    let why = if entry.why.is_empty() { String::new() } else { format!(": {}", entry.why) };
+    let session = if entry.grants_any() { "any" } else { "this" };
+    let class = class_name(entry.class);
+    format!("{class}{why} | {} | {options} | {} | {session}", operands.join(" "), with.join(", "))
+}
+
+fn spelled(rule: &OptionRule<'_>, style: Style) -> String {
+    let dashes = if rule.is_long && style == Style::Gnu { "--" } else { "-" };
+    let kind = kind(rule.kind).map_or("", kind_name);
+    match rule.arity {
+        Arity::Flag if rule.name == "#" => "-5".to_owned(),
+        Arity::Flag => format!("{dashes}{}", rule.name),
+        Arity::Value => format!("{dashes}{}={kind}", rule.name),
+        Arity::Attached => format!("{dashes}{}[={kind}]", rule.name),
+    }
+}
+
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Text => "text",
+        Kind::Word => "word",
+        Kind::Key => "name",
+        Kind::Format => "+format",
+        Kind::Read => "path read",
+        Kind::Write => "path written",
+        Kind::Fill => "folder filled",
+        Kind::Link => "path linked",
+        Kind::Run => "path run",
+        Kind::Source => "place read",
+        Kind::Target => "place written",
+        Kind::Host => "address",
+        Kind::Data => "data",
+        Kind::Setting => "setting",
+        Kind::Unit => "unit",
+        Kind::Package => "package",
+        Kind::Removed => "package removed",
+        Kind::Process => "process",
+        Kind::Command => "command",
+        Kind::Script => "script",
+    }
+}
+
+fn class_name(class: RiskClass) -> &'static str {
+    match class {
+        RiskClass::ReadOnly => "read_only",
+        RiskClass::ReadsRemote => "reads_remote",
+        RiskClass::Changes => "changes",
+        RiskClass::Opaque => "opaque",
+        RiskClass::ReadsSecret => "reads_secret",
+        RiskClass::Dangerous => "dangerous",
+        RiskClass::Lockout => "lockout",
+    }
+}

@@ -1,0 +1,201 @@
+//! The table itself: that it can be read, and that what it says holds for each of its entries.
+
+use std::path::PathBuf;
+
+use super::grammar::{Count, Entry, Kind, kind};
+use super::{FILES, Table, page, table};
+use crate::options::{Arity, Effect, OptionRule, Style};
+use crate::risk::RiskClass;
+use crate::tests::class_of;
+
+#[test]
+fn every_statement_of_the_table_is_understood() {
+    let (table, wrong) = Table::parse(FILES);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(table.programs.len() > 300);
+}
+
+#[test]
+fn what_is_wrong_in_a_table_is_reported() {
+    for (table, why) in [
+        ("program read_only a\nprogram read_only a", "twice"),
+        ("program read_only a\n sub read_only b\n sub read_only b", "twice"),
+        ("program read_only a\n options -x\n changes -x", "listed twice"),
+        ("program harmful a", "no word"),
+        ("program read_only a (thing)", "no kind"),
+        ("program read_only a\n options --b=thing", "no kind"),
+        ("program read_only a\n options b", "no option"),
+        ("program read_only a\n frobs -x", "no word"),
+        ("program read_only a\n check nothing", "no such check"),
+        ("program read_only a\n grant some", "any or exact"),
+        ("program read_only a\n options @b", "no list"),
+        ("sub read_only a", "no program"),
+        ("program read_only a\n sub read_only b c", "first"),
+        ("list a -x\nlist a -y", "exists"),
+    ] {
+        let (_, wrong) = Table::parse(&[table]);
+        assert!(wrong.iter().any(|wrong| wrong.contains(why)), "{table:?}: {wrong:?}");
+    }
+}
+
+/// A call with its operands filled in, without options.
+fn call(path: &str, entry: &Entry) -> String {
+    let mut call = path.to_owned();
+    for operand in &entry.operands {
+        if let Count::One | Count::Some = operand.count {
+            call.push(' ');
+            call.push_str(example(operand.kind));
+        }
+    }
+    call
+}
+
+/// A harmless value of a kind.
+fn example(kind: Kind) -> &'static str {
+    let examples = [
+        (Kind::Format, "+%F"),
+        (Kind::Host, "http://x.example/"),
+        (Kind::Command, "ls"),
+        (Kind::Script, "ls"),
+        (Kind::Setting, "Acquire::Retries=3"),
+    ];
+    examples.iter().find(|(known, _)| *known == kind).map_or("7", |(_, example)| example)
+}
+
+/// Each way to write an option.
+fn spellings(rule: &OptionRule<'_>, entry: &Entry) -> Vec<String> {
+    let value = kind(rule.kind).map_or("7", example);
+    let name = rule.name;
+    let dashes = if rule.is_long && entry.style == Style::Gnu { "--" } else { "-" };
+    let mut spellings = match (name, rule.arity, rule.is_long) {
+        ("#", _, _) => vec!["-5".to_owned()],
+        (_, Arity::Flag, _) => vec![format!("{dashes}{name}")],
+        (_, Arity::Value, true) => vec![format!("{dashes}{name}={value}"), format!("{dashes}{name} {value}")],
+        (_, Arity::Value, false) => vec![format!("-{name}{value}"), format!("-{name} {value}")],
+        (_, Arity::Attached, true) => vec![format!("{dashes}{name}"), format!("{dashes}{name}={value}")],
+        (_, Arity::Attached, false) => vec![format!("-{name}"), format!("-{name}{value}")],
+    };
+    if rule.is_long && entry.style == Style::Gnu {
+        let unique = |prefix: &str| {
+            entry.options.iter().filter(|other| other.is_long && other.name.starts_with(prefix)).count() == 1
+        };
+        let shortest = (1..name.len()).filter_map(|end| name.get(..end)).find(|prefix| unique(prefix));
+        let ending = if rule.arity == Arity::Value { format!("={value}") } else { String::new() };
+        spellings.extend(shortest.map(|prefix| format!("--{prefix}{ending}")));
+    } else if rule.arity == Arity::Flag {
+        let flag = |other: &&OptionRule<'_>| {
+            !other.is_long && other.arity == Arity::Flag && other.effect == Effect::Known && other.name != "#"
+        };
+        spellings.extend(entry.options.iter().find(flag).map(|other| format!("-{}{name}", other.name)));
+    }
+    spellings
+}
+
+/// Calls a function for each entry that the options of the table alone describe.
+fn each(entry: &Entry, path: &str, visit: &mut impl FnMut(&str, &Entry)) {
+    let runs = entry.operands.iter().any(|operand| matches!(operand.kind, Kind::Command | Kind::Script));
+    if !entry.check.is_some_and(super::checks::Check::reads_arguments) && !runs {
+        visit(path, entry);
+    }
+    for sub in &entry.subs {
+        each(sub, &format!("{path} {}", sub.names.first().expect("a name")), visit);
+    }
+}
+
+fn each_entry(mut visit: impl FnMut(&str, &Entry)) {
+    for program in &table().programs {
+        let name = program.names.first().expect("a name");
+        // The shell's own words, and those that the rules for wrappers and builtins judge before the table.
+        if !matches!(*name, "env" | "hash" | "wait" | "jobs" | "strace" | "nsenter" | "time") {
+            each(program, name, &mut visit);
+        }
+    }
+}
+
+fn assert_none(wrong: &[String]) {
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn each_listed_option_keeps_the_class_in_each_spelling() {
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    each_entry(|path, entry| {
+        let call = call(path, entry);
+        let alone = class_of(&call).0;
+        for rule in &entry.options {
+            for spelling in spellings(rule, entry) {
+                let command = call.replacen(path, &format!("{path} {spelling}"), 1);
+                let (found, why) = class_of(&command);
+                count += 1;
+                let as_said = match rule.effect {
+                    Effect::Known if kind(rule.kind) == Ok(Kind::Text) => {
+                        found <= alone.max(RiskClass::Changes) || !entry.has_verbs
+                    }
+                    Effect::Known | Effect::Lowers(_) => true,
+                    Effect::Raises(class, _) => found >= class,
+                };
+                let reads = entry.class == RiskClass::ReadOnly
+                    && rule.effect == Effect::Known
+                    && matches!(kind(rule.kind), Ok(Kind::Text | Kind::Word | Kind::Read))
+                    && alone == RiskClass::ReadOnly;
+                if !as_said || reads && found != RiskClass::ReadOnly {
+                    wrong.push(format!("{found:?}: {command} ({why})"));
+                }
+            }
+        }
+    });
+    assert!(count > 5_000, "{count}");
+    assert_none(&wrong);
+}
+
+#[test]
+fn an_unlisted_option_is_never_read_only() {
+    let mut wrong = Vec::new();
+    each_entry(|path, entry| {
+        let call = call(path, entry);
+        for option in ["--unheard-of", "--unheard-of=x", "-\u{e9}"] {
+            let command = call.replacen(path, &format!("{path} {option}"), 1);
+            let found = class_of(&command).0;
+            let least = if entry.has_verbs { RiskClass::Opaque } else { RiskClass::Changes };
+            if found < least {
+                wrong.push(format!("{found:?}: {command}"));
+            }
+        }
+    });
+    assert_none(&wrong);
+}
+
+#[test]
+fn an_operand_too_many_is_never_read_only() {
+    let mut wrong = Vec::new();
+    each_entry(|path, entry| {
+        if entry.operands.iter().any(|operand| matches!(operand.count, Count::Any | Count::Some)) {
+            return;
+        }
+        let mut command = path.to_owned();
+        for operand in &entry.operands {
+            command.push(' ');
+            command.push_str(example(operand.kind));
+        }
+        command.push_str(" zzz");
+        let found = class_of(&command).0;
+        let least = if entry.has_verbs { RiskClass::Opaque } else { RiskClass::Changes };
+        if found < least {
+            wrong.push(format!("{found:?}: {command}"));
+        }
+    });
+    assert_none(&wrong);
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the test compares a file, and writes it if asked to")]
+fn the_page_is_up_to_date() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/programs.md");
+    let page = page::page(table());
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(&path, &page).expect("a folder that can be written");
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(committed == page, "run `UPDATE=1 cargo test -p sysop-shell the_page_is_up_to_date`");
+}

@@ -1,0 +1,64 @@
+//! Scripts that a command runs. One that this session wrote is read like the command itself.
+
+use super::dialect;
+use super::lexer::Word;
+use super::program_call::{ProgramCall, ScriptOrigin, Stdin};
+use super::state::{Span, State};
+use super::targets;
+use crate::context::{Dialect, ResolvedFile};
+use crate::risk::RiskClass;
+
+/// How a script is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Start {
+    /// By a shell that is named, in whose language it is (`sh x`, `. x`).
+    Shell,
+    /// By its own first line (`./x`).
+    FirstLine,
+}
+
+/// Judges the run of a script in a file.
+pub(super) fn run(state: &mut State, call: &ProgramCall<'_>, file: &Word, start: Start) {
+    let span = call.span_of(file);
+    for found in targets::script_files(state, file).unwrap_or_default() {
+        if found.changed_in_session {
+            changed(state, span, &found, start);
+        }
+    }
+}
+
+fn changed(state: &mut State, span: Span, found: &ResolvedFile, start: Start) {
+    let Some(text) = found.script.as_deref() else {
+        return state.note(span, RiskClass::Opaque, "runs a file that this session has changed");
+    };
+    let dialect = match (start, first_line(text)) {
+        (Start::Shell, _) => state.dialect,
+        (Start::FirstLine, Some(shell)) => dialect::of_program(shell),
+        (Start::FirstLine, None) => Dialect::Sh,
+    };
+    if !dialect.is_analyzed() {
+        return state.note(span, RiskClass::Opaque, "runs a program that this session has changed");
+    }
+    let text = if text.starts_with("#!") { text.split_once('\n').map_or("", |(_, rest)| rest) } else { text };
+    let outer = std::mem::replace(&mut state.dialect, dialect);
+    let folder = state.folder.clone();
+    state.with_depth(span, |state| {
+        state.run_script(text, ScriptOrigin::Embedded(span), &Stdin::Unknown);
+    });
+    state.dialect = outer;
+    state.folder = folder;
+}
+
+/// The name of the program in `#!/bin/sh`, `#!/usr/bin/env bash`; an option of it makes it unknown.
+fn first_line(text: &str) -> Option<&str> {
+    let line = text.strip_prefix("#!")?.lines().next().unwrap_or("");
+    let mut words = line.split_whitespace().map(|word| word.rsplit('/').next().unwrap_or(word));
+    let name = match words.next() {
+        Some("env") => words.next(),
+        first => first,
+    };
+    match (name, words.next()) {
+        (Some(name), None | Some("-e" | "-u" | "-eu" | "-x" | "-ex")) => Some(name),
+        (Some(_) | None, _) => Some("unknown"),
+    }
+}

@@ -1,0 +1,251 @@
+//! Paths that a command uses: recorded for the host to resolve, and judged by what it resolved them to.
+//!
+//! Each function takes the word as it is written and the span to which its findings belong. [`use_path`] is for an
+//! operand that is read, written or run by itself. A program that writes names of its own choice into a folder calls
+//! [`fill_folder`], one that changes a folder with all in it [`change_tree`], one that copies a file under its own name
+//! [`copy_to`], and one that makes a link [`link_to`].
+
+use super::lexer::{UNKNOWN, Word};
+use super::path;
+use super::protected;
+use super::state::{Span, State};
+use crate::context::{Access, CommandContext, Resolution, ResolvedFile, Target};
+use crate::risk::RiskClass;
+
+/// Records that a command reads, writes or runs the path in a word, and judges it.
+pub(super) fn use_path(state: &mut State, span: Span, word: &Word, access: Access) {
+    let found = look_up(state, word, access);
+    match access {
+        Access::Write => written(state, span, &found, protected::written, "changes"),
+        Access::Read => reads(state, span, &found, protected::read),
+        Access::Run => state.raise(RiskClass::Changes),
+    }
+}
+
+/// Judges a folder into which a command writes files whose names are not in the command, as unpacking does.
+pub(super) fn fill_folder(state: &mut State, span: Span, word: &Word) {
+    let found = look_up(state, word, Access::Write);
+    let contains = |path: &str, home: Option<&str>| {
+        protected::written(path, home)
+            .or_else(|| protected::tree_written(path, home).map(|(_, what)| (RiskClass::Dangerous, what)))
+    };
+    written(state, span, &found, contains, "may write over");
+}
+
+/// Judges a folder that is removed, moved away or given other rights with all in it.
+pub(super) fn change_tree(state: &mut State, span: Span, word: &Word) {
+    let found = look_up(state, word, Access::Write);
+    written(state, span, &found, protected::tree_written, "changes");
+}
+
+/// Judges the target of a copy or move: a file, or a folder in which the source keeps its name.
+pub(super) fn copy_to(state: &mut State, span: Span, target: &Word, source: &Word) {
+    use_path(state, span, target, Access::Write);
+    let name = source.text().trim_end_matches('/').rsplit('/').next().unwrap_or("");
+    let mut below = look_up(state, target, Access::Write);
+    for path in &mut below.paths {
+        *path = path::resolve(Some(path.as_str()), name);
+    }
+    let home = state.survey.context.home.clone();
+    for path in &below.paths {
+        if let Some((class, what)) = protected::written(path, home.as_deref()) {
+            state.note(span, class, &format!("changes {what}"));
+        }
+    }
+}
+
+/// Judges the place that a new link leads to: who reads or writes through the link does so there.
+pub(super) fn link_to(state: &mut State, span: Span, word: &Word) {
+    let found = look_up(state, word, Access::Read);
+    let home = state.survey.context.home.clone();
+    for path in &found.paths {
+        let leads = protected::tree_written(path, home.as_deref()).map(|(_, what)| what);
+        if let Some(what) = leads.or_else(|| protected::tree_read(path, home.as_deref())) {
+            state.note(span, RiskClass::Dangerous, &format!("links to {what}"));
+        }
+    }
+    if word.expands {
+        state.note(span, RiskClass::Opaque, "links to a place that is not written out");
+    }
+}
+
+/// Notes a word that names a secret, for a program that shows what it reads; with `below`, one that contains some too.
+pub(super) fn note_secret(state: &mut State, span: Span, word: &Word, below: bool) {
+    if is_ordinary(state, word) && !below {
+        return;
+    }
+    let rule = if below { protected::tree_read } else { protected::read };
+    if let Some(what) = secret(state, word, rule) {
+        state.note(span, RiskClass::ReadsSecret, &format!("reads {what}"));
+    }
+}
+
+/// Whether a word names a secret; with `below`, one that contains some too.
+pub(super) fn names_secret(state: &State, word: &Word, below: bool) -> bool {
+    let rule = if below { protected::tree_read } else { protected::read };
+    (below || !is_ordinary(state, word)) && secret(state, word, rule).is_some()
+}
+
+fn secret(
+    state: &State,
+    word: &Word,
+    rule: fn(&str, Option<&str>) -> Option<&'static str>,
+) -> Option<&'static str> {
+    let home = state.survey.context.home.as_deref();
+    let texts = if word.brace { brace_words(word.text()) } else { None };
+    let texts = texts.unwrap_or_else(|| vec![word.text().to_owned()]);
+    texts.iter().find_map(|text| rule(&place(state, text), home))
+}
+
+/// A plain name in a workspace that holds nothing of the lists itself: no list has such a name.
+fn is_ordinary(state: &State, word: &Word) -> bool {
+    let within = match (state.folder.as_deref(), state.ordinary_root.as_deref()) {
+        (Some(folder), Some(root)) => folder.strip_prefix(root).is_some_and(|rest| {
+            rest.is_empty() || rest.starts_with('/') && !rest.contains(['.', '~', '*', '?', '[', '_'])
+        }),
+        (Some(_) | None, _) => false,
+    };
+    within && !word.text().contains(['/', '.', '~', '*', '?', '[', '{', '_', UNKNOWN])
+}
+
+/// The root of the workspace, unless it is part of a protected or secret place or contains some.
+pub(super) fn ordinary_root(context: &CommandContext) -> Option<String> {
+    let root = context.root.as_deref()?;
+    let home = context.home.as_deref();
+    let ordinary =
+        protected::tree_written(root, home).is_none() && protected::tree_read(root, home).is_none();
+    (ordinary && root.len() > 1).then(|| root.to_owned())
+}
+
+/// The files that a host found for a script to run: `None` where it was not looked up.
+pub(super) fn script_files(state: &mut State, word: &Word) -> Option<Vec<ResolvedFile>> {
+    look_up(state, word, Access::Run).files
+}
+
+/// A path with what is known of it.
+struct Found {
+    /// As written, from the root where that is known, and each file that the host resolved it to.
+    paths: Vec<String>,
+    /// What the host found; `None` where it did not look.
+    files: Option<Vec<ResolvedFile>>,
+    /// Its text alone does not say which file it is.
+    open: bool,
+    /// A plain name in the workspace that leads nowhere else.
+    ordinary: bool,
+    /// There were too many paths to look all of them up.
+    beyond: bool,
+}
+
+fn look_up(state: &mut State, word: &Word, access: Access) -> Found {
+    let texts = if word.brace { brace_words(word.text()) } else { None };
+    let unread_brace = word.brace && texts.is_none();
+    let texts = texts.unwrap_or_else(|| vec![word.text().to_owned()]);
+    let places: Vec<String> = texts.iter().map(|text| place(state, text)).collect();
+    let unplaced = places.iter().any(|place| place.contains(UNKNOWN));
+    let mut found = Found {
+        open: word.glob || unread_brace || word.expands && !is_folder_variable(word) || unplaced,
+        paths: places,
+        files: None,
+        ordinary: is_ordinary(state, word),
+        beyond: false,
+    };
+    if word.text().contains(UNKNOWN) || word.brace {
+        return found;
+    }
+    let target = Target {
+        word: word.text().to_owned(),
+        glob: word.glob,
+        folder: state.folder.clone().filter(|folder| folder.starts_with('/')),
+        access,
+    };
+    found.files = state.survey.resolved(&target).map(<[ResolvedFile]>::to_vec);
+    found.beyond = !state.add_target(target);
+    found.paths.extend(found.files.iter().flatten().map(|file| file.path.clone()));
+    found.ordinary &= found.paths.len() == 1;
+    found
+}
+
+/// The words that one pair of braces with commas in it makes of a word.
+fn brace_words(text: &str) -> Option<Vec<String>> {
+    let (start, rest) = text.split_once('{')?;
+    let (inner, end) = rest.split_once('}')?;
+    let plain = inner.contains(',') && !inner.contains('{') && !end.contains('{');
+    plain.then(|| inner.split(',').map(|piece| format!("{start}{piece}{end}")).collect())
+}
+
+/// `$HOME/x` and `$PWD/x`: an expansion whose value is known.
+fn is_folder_variable(word: &Word) -> bool {
+    word.text().starts_with(['~', '.']) && !word.text().contains(UNKNOWN)
+}
+
+/// A word as a path from the root; `~` stays where the home is not known, and an unknown folder is [`UNKNOWN`].
+pub(super) fn place(state: &State, text: &str) -> String {
+    let context = &state.survey.context;
+    let rest = text.strip_prefix('~').and_then(|rest| match rest.split_once('/') {
+        _ if rest.is_empty() => Some(""),
+        Some(("", below)) => Some(below),
+        Some((user, below)) if context.user.as_deref() == Some(user) => Some(below),
+        None if context.user.as_deref() == Some(rest) => Some(""),
+        Some(_) | None => None,
+    });
+    match (rest, context.home.as_deref()) {
+        (Some(rest), Some(home)) => path::resolve(Some(home), if rest.is_empty() { "." } else { rest }),
+        (Some(_) | None, _) => path::resolve(state.folder.as_deref(), text),
+    }
+}
+
+type Rule = fn(&str, Option<&str>) -> Option<(RiskClass, &'static str)>;
+
+fn written(state: &mut State, span: Span, found: &Found, rule: Rule, verb: &str) {
+    let place = found.paths.first().cloned().unwrap_or_default();
+    if path::is_network(&place) {
+        return state.note(span, RiskClass::Opaque, "opens a network connection");
+    }
+    let survey = std::rc::Rc::clone(&state.survey);
+    let home = survey.context.home.as_deref();
+    let mut protected = false;
+    for path in found.paths.iter().filter(|_| !found.ordinary) {
+        if path::is_block_device(path) {
+            protected = true;
+            state.note(span, RiskClass::Dangerous, "writes to a block device");
+        } else if let Some((class, what)) = rule(path, home) {
+            protected = true;
+            state.note(span, class, &format!("{verb} {what}"));
+        }
+    }
+    let device = place.starts_with("/dev/") && !path::is_shared_memory(&place);
+    if protected || device && !found.open {
+        return;
+    }
+    state.note(span, RiskClass::Changes, "writes to a file");
+    let resolved = found.files.as_ref().is_some_and(|files| !files.is_empty());
+    if found.open && !resolved {
+        state.note(span, RiskClass::Opaque, "writes to a place that is not written out");
+    } else if found.beyond {
+        state.note(span, RiskClass::Opaque, "writes to more files than are looked up");
+    } else if survey.resolution == Resolution::Failed && !resolved {
+        state.note(span, RiskClass::Opaque, "writes to a file that could not be looked up");
+    }
+}
+
+fn reads(state: &mut State, span: Span, found: &Found, rule: fn(&str, Option<&str>) -> Option<&'static str>) {
+    let survey = std::rc::Rc::clone(&state.survey);
+    for path in found.paths.iter().filter(|_| !found.ordinary) {
+        if let Some(what) = rule(path, survey.context.home.as_deref()) {
+            state.note(span, RiskClass::ReadsSecret, &format!("reads {what}"));
+        }
+    }
+}
+
+/// Notes scripts that the command itself writes before it runs them.
+pub(super) fn note_written_scripts(state: &mut State, span: Span) {
+    let placed = |target: &Target| {
+        let folder = target.folder.as_deref().or(state.folder.as_deref());
+        path::resolve(folder, &target.word)
+    };
+    let written: Vec<String> = state.written().iter().map(placed).collect();
+    let mut run = state.targets().iter().filter(|target| target.access == Access::Run);
+    if run.any(|target| written.contains(&placed(target))) {
+        state.note(span, RiskClass::Opaque, "runs a file that it writes");
+    }
+}

@@ -1,0 +1,42 @@
+//! Tells a host whose name nobody knows before a task begins: such a task cannot be done, and ends as bad usage.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::exit::CommandError;
+use crate::settings::{HostChoice, Settings, SshTarget};
+
+/// How long a name may take to be looked up; one that takes longer is left to `ssh`.
+const LOOKUP_MAX: Duration = Duration::from_secs(5);
+
+/// Fails if the tools would run on one host and its name cannot be resolved. A host behind a jump or a proxy is resolved
+/// elsewhere and not looked at.
+///
+/// # Errors
+/// The name is unknown.
+pub(crate) async fn check(settings: &Settings) -> Result<(), CommandError> {
+    let HostChoice::Ssh(target) = &settings.host else { return Ok(()) };
+    let Some(name) = host_name(settings, target).await else { return Ok(()) };
+    let found = tokio::time::timeout(LOOKUP_MAX, tokio::net::lookup_host((name.as_str(), 22))).await;
+    match found {
+        Ok(Err(_)) => Err(CommandError::usage(format!(
+            "the name {name} is unknown; check the spelling, or give it an address"
+        ))),
+        Ok(Ok(_)) | Err(_) => Ok(()),
+    }
+}
+
+/// The name that `ssh` would look up, as `ssh -G` tells it; `None` if it looks up none here, or does not tell.
+async fn host_name(settings: &Settings, target: &SshTarget) -> Option<String> {
+    let mut command = tokio::process::Command::new("ssh");
+    command.arg("-G").stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    if let Some(config) = &settings.ssh_config {
+        command.arg("-F").arg(config);
+    }
+    command.arg("--").arg(&target.destination);
+    let told = tokio::time::timeout(LOOKUP_MAX, command.output()).await.ok()?.ok()?;
+    let told = String::from_utf8(told.stdout).ok().filter(|_| told.status.success())?;
+    let value = |key: &str| told.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
+    let proxied = ["proxyjump", "proxycommand"].iter().any(|key| value(key).is_some_and(|it| it != "none"));
+    value("hostname").filter(|_| !proxied).map(str::to_owned)
+}

@@ -1,0 +1,178 @@
+//! `sysop policy check`: what would become of a command, without running it.
+
+use std::fmt::Write;
+
+use serde_json::json;
+use sysop_core::policy::{
+    Access, ApprovalMode, Assessment, CommandContext, Dialect, Policy, ResolvedFile, RiskClass, Survey,
+    Target, Verdict, command_targets,
+};
+use sysop_core::text::neutralize;
+
+use crate::exit::CommandError;
+use crate::settings::{HostChoice, Settings};
+
+/// What to judge, and where it would run.
+#[derive(Debug)]
+pub(crate) struct PolicyQuestion {
+    /// The command line.
+    pub(crate) command: String,
+    /// The approval mode; that of the settings if `None`.
+    pub(crate) mode: Option<ApprovalMode>,
+    /// The shell that would read it.
+    pub(crate) dialect: Dialect,
+    /// The folder that it would run in; the root if `None`.
+    pub(crate) folder: Option<String>,
+}
+
+/// The answer to a question, for printing.
+#[derive(Debug)]
+pub(crate) struct PolicyAnswer {
+    question: PolicyQuestion,
+    mode: ApprovalMode,
+    survey: Survey,
+    assessment: Assessment,
+    targets: Vec<Target>,
+    host: String,
+}
+
+/// Judges a command as the settings say. Runs nothing and reaches no host.
+///
+/// # Errors
+/// The folder is no folder of this machine.
+pub(crate) fn check(settings: &Settings, question: PolicyQuestion) -> Result<PolicyAnswer, CommandError> {
+    let context = context(settings, &question)?;
+    let survey = Survey::elsewhere(context);
+    let mode = question.mode.unwrap_or_else(|| settings.approve(&settings.host));
+    let policy = Policy::new(&settings.dangerous_patterns, &settings.deny)
+        .with_options(settings.policy_options(&settings.host));
+    let assessment = policy.command(mode, &[], &survey, &question.command);
+    let targets = command_targets(&question.command, &survey.context);
+    Ok(PolicyAnswer { question, mode, survey, assessment, targets, host: settings.host.to_string() })
+}
+
+fn context(settings: &Settings, question: &PolicyQuestion) -> Result<CommandContext, CommandError> {
+    let here = CommandContext { dialect: question.dialect, ..CommandContext::default() };
+    match &settings.host {
+        HostChoice::Local => {
+            let folder = match &question.folder {
+                Some(folder) => std::path::Path::new(folder).canonicalize().map_err(|error| {
+                    CommandError::usage(format!("cannot use {folder:?} as the folder: {error}"))
+                })?,
+                None => settings.root.clone(),
+            };
+            Ok(CommandContext {
+                folder: Some(folder.to_string_lossy().into_owned()),
+                root: Some(settings.root.to_string_lossy().into_owned()),
+                home: Some(settings.folders.home.to_string_lossy().into_owned()),
+                user: settings.environment.value("USER").map(str::to_owned),
+                ..here
+            })
+        }
+        HostChoice::Ssh(target) => {
+            Ok(CommandContext { folder: question.folder.clone(), host: Some(target.name.clone()), ..here })
+        }
+        HostChoice::Fleet(_) => Ok(CommandContext {
+            folder: question.folder.clone(),
+            host: Some(settings.host.to_string()),
+            ..here
+        }),
+    }
+}
+
+impl PolicyAnswer {
+    /// One JSON object in one line.
+    pub(crate) fn to_json(&self) -> String {
+        let Assessment { verdict, risk, rule, .. } = &self.assessment;
+        let reasons: Vec<_> = risk
+            .findings
+            .iter()
+            .map(|finding| {
+                let text = self.piece(finding.start, finding.end);
+                json!({"text": text, "start": finding.start, "end": finding.end, "class": finding.class,
+                       "why": finding.why})
+            })
+            .collect();
+        let targets: Vec<_> = self
+            .targets
+            .iter()
+            .map(|target| {
+                let files: Vec<_> = self.files(target).iter().map(|file| file.path.as_str()).collect();
+                json!({"word": target.word, "access": target.access, "folder": target.folder, "files": files})
+            })
+            .collect();
+        let answer = json!({
+            "verdict": verdict, "class": risk.class, "reasons": reasons, "targets": targets, "rule": rule,
+            "mode": self.mode, "host": self.host,
+        });
+        format!("{answer}\n")
+    }
+
+    /// For people: the verdict first, then what it rests on.
+    pub(crate) fn to_text(&self) -> String {
+        let Assessment { verdict, risk, rule, .. } = &self.assessment;
+        let verdict = match verdict {
+            Verdict::Allow => "allow",
+            Verdict::Ask => "ask",
+            Verdict::Deny => "deny",
+        };
+        let mut text = format!("{verdict}: {}\n", class_words(risk.class));
+        for finding in &risk.findings {
+            let piece = self.piece(finding.start, finding.end);
+            let class = class_words(finding.class);
+            writeln!(text, "  `{}`: {} ({class})", neutralize(piece), finding.why)
+                .expect("writes to a string");
+        }
+        for target in &self.targets {
+            let access = match target.access {
+                Access::Read => "reads",
+                Access::Write => "writes",
+                Access::Run => "runs",
+            };
+            let files = self.files(target);
+            let leads = match files {
+                [] => String::new(),
+                files => {
+                    let paths: Vec<_> = files.iter().map(|file| file.path.as_str()).collect();
+                    format!(" -> {}", paths.join(", "))
+                }
+            };
+            writeln!(text, "  {access} {}{}", neutralize(&target.word), neutralize(&leads))
+                .expect("writes to a string");
+        }
+        if self.host != "local" {
+            writeln!(
+                text,
+                "  paths on {} are not resolved: the host is asked when the command runs",
+                self.host
+            )
+            .expect("writes to a string");
+        }
+        let decided = match rule {
+            Some(rule) => format!("the rule {}", neutralize(rule)),
+            None => format!("approve = {} ({})", self.mode.as_str(), self.mode.description()),
+        };
+        writeln!(text, "decided by {decided}").expect("writes to a string");
+        text
+    }
+
+    fn piece(&self, start: usize, end: usize) -> &str {
+        self.question.command.get(start..end).unwrap_or(&self.question.command)
+    }
+
+    fn files(&self, target: &Target) -> &[ResolvedFile] {
+        self.survey.resolved(target).unwrap_or_default()
+    }
+}
+
+fn class_words(class: RiskClass) -> &'static str {
+    match class {
+        RiskClass::ReadOnly => "read-only",
+        RiskClass::ReadsRemote => "reads from the network",
+        RiskClass::Changes => "changes",
+        RiskClass::Opaque => "opaque",
+        RiskClass::ReadsSecret => "reads a secret",
+        RiskClass::Dangerous => "dangerous",
+        RiskClass::Lockout => "may lock people out",
+    }
+}

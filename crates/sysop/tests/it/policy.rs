@@ -1,0 +1,142 @@
+//! `sysop policy check`, rules of config files, and what headless tasks do in each approval mode.
+
+use crate::World;
+use crate::support::{Mock, bash, say};
+
+const CONFIG: &str = ".config/sysop/config.toml";
+
+fn check(world: &World, arguments: &[&str]) -> serde_json::Value {
+    let run = world.run(&[&["policy", "check", "--json"], arguments].concat());
+    assert_eq!(run.code, Some(0), "{run:?}");
+    serde_json::from_str(&run.out).unwrap()
+}
+
+#[test]
+fn check_tells_the_verdict_of_each_mode() {
+    let world = World::new();
+    for (mode, command, verdict, class) in [
+        ("ask", "df -h", "allow", "read_only"),
+        ("each", "df -h", "ask", "read_only"),
+        ("never", "df -h", "allow", "read_only"),
+        ("ask", "touch a", "ask", "changes"),
+        ("auto", "touch a", "allow", "changes"),
+        ("never", "touch a", "deny", "changes"),
+        ("auto", "rm -rf /etc", "ask", "dangerous"),
+    ] {
+        let answer = check(&world, &["--mode", mode, command]);
+        assert_eq!(
+            (&answer["verdict"], &answer["class"]),
+            (&verdict.into(), &class.into()),
+            "{mode} {command}: {answer}"
+        );
+        assert!(answer["reasons"].is_array() && answer["targets"].is_array(), "{answer}");
+    }
+    let text = world.run(&["policy", "check", "rm -rf /etc"]);
+    assert!(text.out.starts_with("ask: dangerous\n"), "{text:?}");
+    assert!(text.out.contains("`") && text.out.contains("decided by approve = ask"), "{text:?}");
+    let fish = check(&world, &["--mode", "auto", "--dialect", "fish", "touch a"]);
+    assert_eq!((&fish["verdict"], &fish["class"]), (&"ask".into(), &"opaque".into()), "{fish}");
+    let far = world.run(&["policy", "check", "--host", "web1", "ls"]);
+    assert!(far.out.contains("the host is asked when"), "{far:?}");
+    for usage in [&["policy"][..], &["policy", "check"], &["policy", "check", "--mode", "some", "ls"]] {
+        assert_eq!(world.run(usage).code, Some(2), "{usage:?}");
+    }
+}
+
+#[test]
+fn rules_are_read_tried_and_obeyed() {
+    let world = World::new().file(
+        CONFIG,
+        "[[policy.rules]]\naction = 'allow'\nmatch = { program = 'make' }\n\
+         examples = { match = ['make test'], no_match = ['make > x', 'make; rm a'] }\n\
+         [[policy.rules]]\naction = 'deny'\nmatch = { program = 'git', subcommand = 'push' }\n\
+         [[policy.rules]]\naction = 'allow'\nmatch = { program = 'touch' }\nexamples = { no_match = ['touch a'] }\n\
+         [[policy.rules]]\naction = 'permit'\nmatch = { program = 'cp' }\n",
+    );
+    let verdict = |command: &str| check(&world, &["--mode", "ask", command])["verdict"].clone();
+    assert_eq!(verdict("make test"), "allow");
+    assert_eq!(verdict("make test > log"), "ask");
+    assert_eq!(verdict("/usr/bin/git -C x push"), "deny");
+    assert_eq!(verdict("touch a"), "ask", "a rule whose example fails does not count");
+    let config = world.home().join(CONFIG);
+    let answer = check(&world, &["make"]);
+    assert_eq!(answer["rule"], format!("{}:1", config.display()));
+    let run = world.run(&["policy", "check", "ls"]);
+    for line in [
+        format!("{}:8: this rule is left out: it matches its example \"touch a\"", config.display()),
+        format!("{}:12: this rule is left out: `action` must be one of allow, ask, deny", config.display()),
+    ] {
+        assert!(run.err.contains(&line), "{line}\n{}", run.err);
+    }
+    let shown = world.run(&["config", "show"]);
+    assert!(
+        shown.out.contains("policy.rules += { action = \"deny\", match = { program = \"git\""),
+        "{shown:?}"
+    );
+}
+
+#[test]
+fn a_workspace_may_only_tighten() {
+    let world = World::new().file(CONFIG, "never_network = true\napprove = 'never'\n").file(
+        "work/.sysop.toml",
+        "approve = 'each'\nnever_network = false\n[[policy.rules]]\naction = 'allow'\nmatch = { program = 'touch' }\n\
+         [[policy.rules]]\naction = 'deny'\nmatch = { program = 'ls' }\n",
+    );
+    let verdict = |arguments: &[&str]| check(&world, arguments)["verdict"].clone();
+    assert_eq!(verdict(&["--mode", "ask", "touch a"]), "ask");
+    assert_eq!(verdict(&["ls"]), "deny");
+    assert_eq!(verdict(&["touch a"]), "deny", "never holds");
+    assert_eq!(verdict(&["pwd"]), "ask", "and each with it");
+    let shown = world.run(&["config", "show"]).out;
+    for line in ["approve = \"never\"", "never_asks = true", "never_network = false"] {
+        assert!(shown.lines().any(|shown| shown.starts_with(line)), "{line}\n{shown}");
+    }
+}
+
+#[test]
+fn a_bad_pattern_drops_itself_and_a_bad_denial_denies() {
+    let world = World::new().file(CONFIG, "dangerous_patterns = ['(', 'deploy']\n");
+    let verdict =
+        |world: &World, command: &str| check(world, &["--mode", "auto", command])["verdict"].clone();
+    assert_eq!((verdict(&world, "touch a"), verdict(&world, "deploy")), ("allow".into(), "ask".into()));
+    let world = World::new().file(CONFIG, "deny = ['(']\n");
+    assert_eq!(verdict(&world, "ls"), "deny");
+    let run = world.run(&["policy", "check", "ls"]);
+    assert!(run.err.contains("config.toml:1: `deny` holds \"(\""), "{run:?}");
+    assert!(run.err.contains("every command is denied until it is put right"), "{run:?}");
+}
+
+#[test]
+fn exec_runs_what_only_reads_and_asks_for_the_rest() {
+    let script = [("go", vec![bash("echo seen"), bash("touch made"), say("Done.")])];
+    let mock = Mock::start(&script);
+    let world = World::with_openai(&mock.url());
+    let run = world.finish(&["exec", "go"]);
+    assert_eq!(run.code, Some(3), "{run:?}");
+    assert!(!world.has("made"));
+    let mock = Mock::start(&script);
+    let world = World::with_openai(&mock.url());
+    let run = world.finish(&["exec", "--approve", "each", "go"]);
+    assert_eq!(run.code, Some(3), "{run:?}");
+    assert!(run.err.contains("an approval is needed for `echo seen`"), "{run:?}");
+    let mock = Mock::start(&script);
+    let world = World::with_openai(&mock.url());
+    let run = world.finish(&["exec", "--approve", "auto", "go"]);
+    assert_eq!((run.code, world.has("made")), (Some(0), true), "{run:?}");
+}
+
+#[test]
+fn a_file_of_jexida_means_each() {
+    let world = World::new().file(".jexida/config.toml", "[model]\nname = 'phi3'\n");
+    assert_eq!(check(&world, &["ls"])["verdict"], "ask");
+    assert_eq!(check(&World::new(), &["ls"])["verdict"], "allow");
+}
+
+#[test]
+fn a_host_that_nobody_knows_is_2() {
+    let mock = Mock::start(&[("go", vec![say("Hello.")])]);
+    let world = World::with_openai(&mock.url());
+    let run = world.finish(&["exec", "--host", "nosuchhost.invalid", "go"]);
+    assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:?}");
+    assert!(run.err.contains("the name nosuchhost.invalid is unknown"), "{run:?}");
+}
