@@ -361,7 +361,7 @@ export type Grant =
     program: {
       /** As in `git`. */
       program: string;
-      /** As in `status`; none where the program has no subcommands. */
+      /** As in `status` or `compose up`; none where the program has no subcommands. */
       subcommand: string | null;
     };
   }

@@ -4,8 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::spec::SessionSpec;
-use crate::tool::ToolEffect;
+use crate::tool::{ToolEffect, ToolSpec};
 
 /// The temperature of a plain chat, where the config says none (juni-cli's).
 pub const CHAT_TEMPERATURE: f32 = 0.7;
@@ -68,8 +67,8 @@ impl SamplingDefaults {
     ///
     /// An agent with the shared terminal samples as juni-cli's does. Where it may also write files its answers have
     /// no such limit: a file in a call is longer than an answer for people. Without the terminal nothing is said.
-    pub fn of(mode: Mode, spec: &SessionSpec) -> Self {
-        let types = |effect| spec.tools.iter().any(|tool| tool.effect == effect);
+    pub fn of(mode: Mode, tools: &[ToolSpec]) -> Self {
+        let types = |effect| tools.iter().any(|tool| tool.effect == effect);
         match mode {
             Mode::Chat => Self::CHAT,
             Mode::Agent if types(ToolEffect::Keys) => Self {

@@ -674,16 +674,21 @@ impl Session {
             return; // a stale answer: that call was given up, or is surveyed again
         };
         let PendingSurvey { call, origin, place, allowed, .. } = pending;
-        if let Some(why) = &survey.unreachable {
-            return self.finish(out, id, Outcome::failed(why.clone()));
-        }
         if place != self.location(&call) {
             return self.start_survey(out, call, origin, allowed); // its tool moved meanwhile
         }
-        if let Some(why) =
-            self.denial_reason(&call, survey).filter(|_| origin == Origin::User || allowed.is_some())
+        if let Some(why) = self
+            .denial_reason(&call, survey)
+            .filter(|_| origin == Origin::User || (allowed.is_some() && survey.unreachable.is_none()))
         {
             return self.finish(out, id, Outcome::new(Status::Rejected, why));
+        }
+        if let Some(why) = &survey.unreachable {
+            if origin != Origin::Model {
+                // No reply of a model holds it: the log tells by its start what failed.
+                self.emit(out, Event::ToolStarted { call, origin });
+            }
+            return self.finish(out, id, Outcome::failed(why.clone()));
         }
         if origin == Origin::User {
             return self.run(out, call, origin);

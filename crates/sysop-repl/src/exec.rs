@@ -15,7 +15,7 @@ use sysop_core::event::{Decision, Delta, Event, Input, Logged, Origin, PauseReas
 use sysop_core::id::{CallId, Seq, StepId, TurnId};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::text::{Stripper, strip_controls};
-use sysop_core::transcript::{ItemBody, ItemId, Transcript, TurnEnd};
+use sysop_core::transcript::{Decider, ItemBody, ItemId, ProposalState, Transcript, TurnEnd};
 use sysop_driver::frontend::AttachedSession;
 use sysop_term::markdown::MarkdownStream;
 use sysop_wire::Encoder;
@@ -605,6 +605,7 @@ impl ExecPrinter {
                 {
                     return self.answer(&text.text);
                 }
+                self.name_refused(call, transcript);
                 self.finished(outcome)
             }
             Event::ModelFailed { .. } | Event::TurnEnded { .. } => self.close_stream(),
@@ -713,6 +714,18 @@ impl ExecPrinter {
                 out.flush()
             }
             ExecOutput::Json { .. } => Ok(()),
+        }
+    }
+
+    /// Names a call that ended before it started; the others were named at their start.
+    fn name_refused(&mut self, call: &CallId, transcript: &Transcript) {
+        let Some(ItemBody::Proposal(plan)) =
+            transcript.item(&ItemId::Proposal(call.clone())).map(|item| &item.body)
+        else {
+            return;
+        };
+        if matches!(plan.state, ProposalState::Rejected { by: Decider::Policy, .. }) {
+            self.progress(&words::tool_line(&plan.call));
         }
     }
 

@@ -80,7 +80,7 @@ fn start(bench: &mut Bench) -> Result<()> {
         })?);
     }
     bench.baseline("hello-world binary", ms(baseline), "ms");
-    bench.at_most("`--version` / hello-world", ms(version) / ms(baseline), 1.5, "×");
+    bench.at_most("`--version` / hello-world", ms(version) / ms(baseline), 2.5, "×");
     let size = fs::metadata(&bench.sysop)?.len();
     bench.at_most("binary, stripped", size as f64 / 1048576.0, 20.0, "MiB");
     Ok(())

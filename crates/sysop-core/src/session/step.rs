@@ -125,7 +125,7 @@ impl Session {
             max_output_tokens: state.spec.max_output_tokens,
             temperature: state.spec.temperature,
             mode: state.turn_mode,
-            sampling_defaults: SamplingDefaults::of(state.turn_mode, &state.spec),
+            sampling_defaults: SamplingDefaults::of(state.turn_mode, &state.spec.tools),
         }
     }
 

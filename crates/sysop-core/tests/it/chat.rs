@@ -66,7 +66,7 @@ fn an_agent_with_the_terminal_is_sampled_cooler_and_one_without_as_its_server_do
     let sampling_defaults = |tools: &[ToolEffect]| {
         let mut spec = spec(ApprovalMode::Auto);
         spec.tools = tools.iter().map(|effect| tool("it", *effect, "x")).collect();
-        let sampling_defaults = SamplingDefaults::of(Mode::Agent, &spec);
+        let sampling_defaults = SamplingDefaults::of(Mode::Agent, &spec.tools);
         (sampling_defaults.temperature, sampling_defaults.output_tokens)
     };
     assert_eq!(sampling_defaults(&[ToolEffect::Command, ToolEffect::Keys]), (Some(0.3), Some(4096)));

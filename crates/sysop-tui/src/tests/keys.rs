@@ -24,7 +24,7 @@ use crate::app::{
 };
 
 fn in_review(command: &str) -> World {
-    let mut world = World::new();
+    let mut world = World::that_always_asks();
     world.says("go").replies(bash("c1", command)).is_read();
     world
 }
@@ -260,7 +260,7 @@ fn words_are_completed() {
     let mut world = World::new();
     world.types("/appr").press(KeyCode::Tab);
     assert_eq!(world.app.composer().text(), "/approve ");
-    world.press(KeyCode::Down).press(KeyCode::Down).press(KeyCode::Enter);
+    world.press(KeyCode::Down).press(KeyCode::Down).press(KeyCode::Down).press(KeyCode::Enter);
     assert_eq!(world.app.composer().text(), "/approve auto ");
     world.press(KeyCode::Enter);
     assert_eq!(world.app.transcript().session_info().map(|facts| facts.approve), Some(ApprovalMode::Auto));
@@ -487,7 +487,7 @@ fn what_is_not_on_the_screen_is_not_answered() {
 #[test]
 fn a_long_command_is_read_to_its_end_also_where_it_is_changed() {
     let lines: Vec<String> = (0..60).map(|line| format!("echo {line}")).collect();
-    let mut world = World::new();
+    let mut world = World::that_always_asks();
     world.says("go").replies(bash("c1", &lines.join("\n")));
     world.frame(40, 12);
     world.passes(KEY_DEBOUNCE).press(KeyCode::Char('i'));
@@ -560,7 +560,7 @@ fn what_a_box_would_hide_does_not_run_from_it() {
 #[test]
 fn every_argument_of_what_is_proposed_is_shown() {
     let proposed = |name: &str, arguments: serde_json::Value| {
-        let mut world = World::new();
+        let mut world = World::that_always_asks();
         let calls = vec![super::world::call("c1", name, arguments)];
         world.says("go").replies(Reply { calls, ..Reply::default() }).is_read().screen(100, 24)
     };

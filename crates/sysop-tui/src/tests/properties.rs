@@ -47,7 +47,7 @@ fn history(world: &World) -> Vec<Message> {
 
 /// A front end in which this command is in review, and was read.
 fn in_review(command: &str) -> World {
-    let mut world = World::new();
+    let mut world = World::that_always_asks();
     world.says("go").replies(bash("c1", command)).is_read();
     world
 }
@@ -183,7 +183,7 @@ proptest! {
     // **Feature: agent-rs, Property 6: For any parsed tool call with a command, transitioning to ReviewAction state SHALL populate the action_textarea with that exact command string.**
     #[test]
     fn property_6_command_display_in_review(command in command()) {
-        let mut world = World::new();
+        let mut world = World::that_always_asks();
         world.says("go").replies(bash("c1", &command));
         prop_assert_eq!(world.app.state(), State::ReviewAction);
         let review = world.app.review().expect("in review");

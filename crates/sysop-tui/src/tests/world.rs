@@ -108,6 +108,11 @@ impl World {
         Self::of(spec(), setup)
     }
 
+    /// A session in which each call asks, also one that only looks.
+    pub(crate) fn that_always_asks() -> Self {
+        Self::of(SessionSpec { approve: ApprovalMode::Each, ..spec() }, AppOptions::default())
+    }
+
     fn of(spec: SessionSpec, setup: AppOptions) -> Self {
         let mut app = App::new(setup);
         app.connected(ServiceCatalog {
