@@ -2,6 +2,7 @@
 //!
 //! What does not change is found out once, so that the survey of a call without targets asks the machine nothing.
 
+use sysop_core::id::CallId;
 use sysop_core::message::ToolCall;
 use sysop_core::policy::{
     CommandContext, Resolution, ResolvedTarget, Survey, Target, TerminalFocus, targets_of,
@@ -22,9 +23,9 @@ impl Toolbox {
         };
         let mut survey = Survey { context, resolution: Resolution::Host, ..Survey::default() };
         if spec.effect == ToolEffect::Keys {
-            survey.terminal = self.enter_terminal(&mut survey, TerminalUse::Keys).await;
+            survey.terminal = self.enter_terminal(&mut survey, TerminalUse::Keys, &call.id).await;
         } else if spec.name == "run_command" {
-            self.enter_terminal(&mut survey, TerminalUse::Command).await;
+            self.enter_terminal(&mut survey, TerminalUse::Command, &call.id).await;
         }
         if survey.resolution == Resolution::Host {
             self.resolve_targets(spec, call, &mut survey).await;
@@ -60,8 +61,9 @@ impl Toolbox {
     }
 
     /// Puts what the terminal tells into the survey of a call that uses it.
-    async fn enter_terminal(&self, survey: &mut Survey, usage: TerminalUse) -> TerminalFocus {
+    async fn enter_terminal(&self, survey: &mut Survey, usage: TerminalUse, call: &CallId) -> TerminalFocus {
         let place = self.terminal.survey(usage).await;
+        self.terminal.note_place(call, &place);
         let context = &mut survey.context;
         context.dialect = place.dialect;
         context.folder = match place.folder {

@@ -5,6 +5,7 @@
 //! of one that has ended. What people type is never kept but in the log, and secrets not even there.
 
 mod call;
+mod call_end;
 mod control;
 mod echo;
 mod heuristics;
@@ -32,11 +33,12 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use rustix::fs::OFlags;
+use sysop_core::id::CallId;
 use sysop_driver::prompter::{NoPrompter, Prompter, Terminal, TerminalOutput, TerminalSize, TerminalView};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-pub(crate) use self::call::{CallEnd, CallError};
+pub(crate) use self::call_end::{CallEnd, CallError};
 use self::control::UserControl;
 use self::live_shell::LiveShell;
 use crate::machine::{Echo, Machine};
@@ -60,6 +62,8 @@ pub(crate) struct SharedTerminal {
     slot: tokio::sync::Mutex<ShellSlot>,
     /// The same for those that cannot wait.
     current: Mutex<Option<Arc<LiveShell>>>,
+    /// Where the terminal was when this call was judged.
+    judged: Mutex<Option<(CallId, survey::TerminalPlace)>>,
     /// Held by the one call that uses the terminal.
     call_lock: tokio::sync::Mutex<()>,
     user_control: Mutex<UserControl>,
@@ -91,6 +95,7 @@ impl SharedTerminal {
             people: Mutex::new(Arc::new(NoPrompter)),
             slot: tokio::sync::Mutex::default(),
             current: Mutex::default(),
+            judged: Mutex::default(),
             call_lock: tokio::sync::Mutex::default(),
             user_control: Mutex::default(),
             size: Mutex::new(SIZE_DEFAULT),

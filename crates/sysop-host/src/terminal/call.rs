@@ -14,6 +14,7 @@ use sysop_driver::port::CancellationToken;
 use tokio::sync::MutexGuard;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use super::call_end::{CallEnd, CallError};
 use super::heuristics::{is_pager, is_question, opens_shell};
 use super::incomplete_command::incomplete_command;
 use super::live_shell::{KILL_LINE, LiveShell};
@@ -28,6 +29,7 @@ use super::state::{
 use super::{SharedTerminal, keys};
 use crate::machine::{Echo, MachineError};
 use crate::output::capture::Capture;
+use crate::survey::TerminalUse;
 
 /// How long a shell has to come back to its prompt after a command.
 const PROMPT_WAIT: Duration = Duration::from_secs(1);
@@ -62,39 +64,6 @@ const BLIND_POLLS: u32 = 25;
 const PASTE_END: &[u8] = b"\x1b[201~";
 /// How often it is looked at what tells of no change by itself.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-
-/// How a call ended.
-#[derive(Debug)]
-pub(crate) struct CallEnd {
-    pub(crate) status: Status,
-    pub(crate) exit_code: Option<i32>,
-    /// What is said below the output, a line each.
-    pub(crate) notes: Vec<String>,
-}
-
-/// Why a call did nothing.
-#[derive(Debug)]
-pub(crate) enum CallError {
-    Machine(MachineError),
-    Refused(String),
-}
-
-impl From<MachineError> for CallError {
-    fn from(error: MachineError) -> Self {
-        Self::Machine(error)
-    }
-}
-
-impl CallEnd {
-    fn new(status: Status, note: impl Into<String>) -> Self {
-        Self { status, exit_code: None, notes: vec![note.into()] }
-    }
-
-    fn exited(code: i32) -> Self {
-        let status = if code == 0 { Status::Ok } else { Status::Failed };
-        Self { status, exit_code: Some(code), notes: vec![format!("exit code {code}")] }
-    }
-}
 
 /// Whether the shell took a line of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,6 +110,7 @@ impl SharedTerminal {
         let mut using = TerminalCall { terminal: self, live: &live, call, cancel, no_secret: None };
         using.prepare(capture).await?;
         using.ensure_prompt().await?;
+        self.check_place(&live, TerminalUse::Command, call).await?;
         let _open = CaptureGuard(&live);
         if let Some(what) = incomplete_command(command) {
             return Err(CallError::Refused(format!("incomplete command: {what}; nothing was run")));
@@ -185,6 +155,7 @@ impl SharedTerminal {
         let (_turn, live) = until_cancelled(cancel, self.begin_call()).await??;
         let mut using = TerminalCall { terminal: self, live: &live, call, cancel, no_secret: None };
         using.prepare(capture).await?;
+        self.check_place(&live, TerminalUse::Keys, call).await?;
         let mut notes = using.press_keys(keys).await?;
         using.show_screen(capture);
         notes.push(using.screen_as_line());

@@ -5,12 +5,14 @@
 
 use std::time::Duration;
 
+use sysop_core::id::CallId;
 use sysop_core::policy::{Dialect, TerminalFocus};
 
-use super::SharedTerminal;
+use super::call_end::CallError;
 use super::live_shell::LiveShell;
 use super::shell_setup::kind_of_process;
 use super::shells::ShellKind;
+use super::{SharedTerminal, locked};
 use crate::survey::TerminalUse;
 
 /// How long a shell has to come back to its prompt after a command.
@@ -35,7 +37,7 @@ const TRANSPARENT: [&str; 14] = [
 ];
 
 /// What the terminal tells.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct TerminalPlace {
     /// The language of the shell that would read it.
     pub(crate) dialect: Dialect,
@@ -53,6 +55,24 @@ pub(crate) struct TerminalPlace {
     pub(crate) focus: TerminalFocus,
 }
 
+impl TerminalPlace {
+    /// How another look differs from this one. What this one could not tell was judged as unknown and may be anything.
+    fn difference(&self, now: &Self) -> Option<&'static str> {
+        let moved = |known: &Option<String>, found: &Option<String>| known.is_some() && known != found;
+        if (self.is_home && !now.is_home) || moved(&self.machine, &now.machine) {
+            return Some("the terminal went to another machine or user");
+        }
+        if self.dialect != Dialect::Unknown && self.dialect != now.dialect {
+            return Some("another shell reads the terminal");
+        }
+        if moved(&self.folder, &now.folder) {
+            return Some("the shell went to another folder");
+        }
+        (self.focus != TerminalFocus::Unknown && self.focus != now.focus)
+            .then_some("what stands at the cursor changed")
+    }
+}
+
 impl SharedTerminal {
     /// Looks at the terminal. For a command a shell is started where there is none, because its startup files choose its
     /// folder.
@@ -66,19 +86,46 @@ impl SharedTerminal {
             }
         };
         let Some(live) = live else { return TerminalPlace::default() };
+        self.look(&live, usage).await
+    }
+
+    async fn look(&self, live: &LiveShell, usage: TerminalUse) -> TerminalPlace {
         live.until(PROMPT_WAIT, |inner| (!inner.awaits_prompt()).then_some(())).await;
-        let mut place = if live.remote_host.is_some() { by_marks(&live) } else { by_process(&live) };
+        let mut place = if live.remote_host.is_some() { by_marks(live) } else { by_process(live) };
         if usage == TerminalUse::Command {
             let kind = live.state().shell_kind();
             place.dialect = match (kind, place.dialect) {
-                (Some(kind), _) if !kind.evaluates_commands() => runner_dialect(&live),
+                (Some(kind), _) if !kind.evaluates_commands() => runner_dialect(live),
                 (None, _) => Dialect::Sh,
                 (Some(_), dialect) => dialect,
             };
         } else {
-            place.focus = self.focus(&live).await;
+            place.focus = self.focus(live).await;
         }
         place
+    }
+
+    /// Keeps where a call was judged, for [`Self::check_place`].
+    pub(crate) fn note_place(&self, call: &CallId, place: &TerminalPlace) {
+        *locked(&self.judged) = Some((call.clone(), place.clone()));
+    }
+
+    /// Fails where the terminal is no longer as it was when a call was judged: a user may have typed since.
+    pub(super) async fn check_place(
+        &self,
+        live: &LiveShell,
+        usage: TerminalUse,
+        call: &CallId,
+    ) -> Result<(), CallError> {
+        let judged = locked(&self.judged).take_if(|(judged, _)| judged == call);
+        let Some((_, judged)) = judged.filter(|(_, place)| !place.is_new) else { return Ok(()) };
+        let now = self.look(live, usage).await;
+        match judged.difference(&now) {
+            None => Ok(()),
+            Some(what) => Err(CallError::Refused(format!(
+                "nothing was run: {what} since the call was judged; look at the terminal and call again"
+            ))),
+        }
     }
 
     /// The place of a shell that is not started yet.

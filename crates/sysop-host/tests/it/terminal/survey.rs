@@ -3,20 +3,33 @@
 use serde_json::{Value, json};
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
+use sysop_core::outcome::Outcome;
 use sysop_core::policy::{Dialect, Resolution, Survey, TerminalFocus};
-use sysop_driver::port::Host;
+use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 
 use super::rig::{Rig, Shell};
 
-async fn survey(rig: &Rig, tool: &str, arguments: Value) -> Survey {
+fn call(tool: &str, arguments: Value) -> ToolCall {
     let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
-    let call = ToolCall {
+    ToolCall {
         id: CallId::new("surveyed"),
         wire_id: None,
         name: tool.to_owned(),
         arguments: Arguments::Object(arguments),
-    };
-    rig.host.survey(&call).await
+    }
+}
+
+async fn survey(rig: &Rig, tool: &str, arguments: Value) -> Survey {
+    rig.host.survey(&call(tool, arguments)).await
+}
+
+/// Surveys a call, lets something happen, and runs the call.
+async fn after(rig: &Rig, call: ToolCall, happens: &str) -> Outcome {
+    rig.host.survey(&call).await;
+    if !happens.is_empty() {
+        rig.run(happens).await;
+    }
+    rig.host.run(call, DeltaSink::none(), CancellationToken::new()).await
 }
 
 async fn of_command(rig: &Rig) -> Survey {
@@ -127,4 +140,35 @@ async fn git_that_only_looks_runs_nothing_and_leaves_nothing_behind() {
         rig.run("git add a").await;
         assert!(rig.root().join("ran").exists(), "{shell:?}");
     }
+}
+
+#[tokio::test]
+async fn a_command_does_not_run_where_it_was_not_judged() {
+    for (shell, _) in SHELLS {
+        let rig = Rig::new(shell);
+        let touch = || call("run_command", json!({"command": "touch made", "reasoning": "a test"}));
+        std::fs::create_dir(rig.root().join("sub")).unwrap();
+        let outcome = after(&rig, touch(), "cd sub").await;
+        assert!(outcome.output.contains("the shell went to another folder"), "{shell:?}: {outcome:?}");
+        assert!(!rig.root().join("sub/made").exists(), "{shell:?}");
+        let outcome = after(&rig, touch(), "").await;
+        assert!(rig.root().join("sub/made").exists(), "{shell:?}: {outcome:?}");
+    }
+    let rig = Rig::new(Shell::Bash);
+    let outcome =
+        after(&rig, call("run_command", json!({"command": "touch made", "reasoning": "a test"})), "fish -N")
+            .await;
+    assert!(outcome.output.contains("another shell reads the terminal"), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn keys_are_not_pressed_on_a_line_that_was_not_judged() {
+    let rig = Rig::new(Shell::Bash);
+    rig.output("echo a").await;
+    let enter = || call("send_keys", json!({"keys": "Enter", "reasoning": "a test"}));
+    rig.host.survey(&enter()).await;
+    rig.keys_until("\"touch\" Space \"made\"", |text| text.contains("touch made")).await;
+    let outcome = rig.host.run(enter(), DeltaSink::none(), CancellationToken::new()).await;
+    assert!(outcome.output.contains("what stands at the cursor changed"), "{outcome:?}");
+    assert!(!rig.root().join("made").exists());
 }

@@ -1,0 +1,38 @@
+//! How a call that used the terminal ended.
+
+use sysop_core::outcome::Status;
+
+use crate::machine::MachineError;
+
+/// How a call ended.
+#[derive(Debug)]
+pub(crate) struct CallEnd {
+    pub(crate) status: Status,
+    pub(crate) exit_code: Option<i32>,
+    /// What is said below the output, a line each.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Why a call did nothing.
+#[derive(Debug)]
+pub(crate) enum CallError {
+    Machine(MachineError),
+    Refused(String),
+}
+
+impl From<MachineError> for CallError {
+    fn from(error: MachineError) -> Self {
+        Self::Machine(error)
+    }
+}
+
+impl CallEnd {
+    pub(super) fn new(status: Status, note: impl Into<String>) -> Self {
+        Self { status, exit_code: None, notes: vec![note.into()] }
+    }
+
+    pub(super) fn exited(code: i32) -> Self {
+        let status = if code == 0 { Status::Ok } else { Status::Failed };
+        Self { status, exit_code: Some(code), notes: vec![format!("exit code {code}")] }
+    }
+}
