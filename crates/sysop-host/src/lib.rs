@@ -55,6 +55,8 @@ pub use crate::ssh::{
 use crate::terminal::SharedTerminal;
 use crate::tools::Toolbox;
 
+pub use crate::local::survey_here;
+
 /// This machine's tools.
 pub struct LocalHost {
     toolbox: Toolbox,

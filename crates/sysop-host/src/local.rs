@@ -15,7 +15,9 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use cap_std::fs::Dir;
-use sysop_core::policy::{CommandContext, Dialect, ResolvedTarget, Target};
+use sysop_core::policy::{
+    CommandContext, Dialect, Resolution, ResolvedTarget, Survey, Target, command_targets,
+};
 use sysop_driver::port::CancellationToken;
 
 use self::process::ProcessRunner;
@@ -188,6 +190,22 @@ impl LocalMachine {
         }
         environment
     }
+}
+
+/// Resolves the targets of a command on this machine, without a session: each script counts as older than it.
+pub fn survey_here(context: CommandContext, command: &str) -> Survey {
+    let opened = SystemTime::now();
+    let home = context.home.clone();
+    let mut survey = Survey { context, resolution: Resolution::Host, ..Survey::default() };
+    for _ in 0..RESOLUTIONS_MAX {
+        let mut targets = command_targets(command, &survey);
+        targets.retain(|target| survey.targets.iter().all(|known| known.target != *target));
+        if targets.is_empty() {
+            break;
+        }
+        survey.targets.extend(resolve::resolve(targets, home.as_deref(), opened));
+    }
+    survey
 }
 
 #[async_trait]

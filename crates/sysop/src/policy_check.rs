@@ -36,18 +36,21 @@ pub(crate) struct PolicyAnswer {
     host: String,
 }
 
-/// Judges a command as the settings say. Runs nothing and reaches no host.
+/// Judges a command as the settings say. Runs nothing and reaches no host; on this machine, paths are resolved.
 ///
 /// # Errors
 /// The folder is no folder of this machine.
 pub(crate) fn check(settings: &Settings, question: PolicyQuestion) -> Result<PolicyAnswer, CommandError> {
     let context = context(settings, &question)?;
-    let survey = Survey::elsewhere(context);
+    let survey = match settings.host {
+        HostChoice::Local => sysop_host::survey_here(context, &question.command),
+        HostChoice::Ssh(_) | HostChoice::Fleet(_) => Survey::elsewhere(context),
+    };
     let mode = question.mode.unwrap_or_else(|| settings.approve(&settings.host));
     let policy = Policy::new(&settings.dangerous_patterns, &settings.deny)
         .with_options(settings.policy_options(&settings.host));
     let assessment = policy.command(mode, &[], &survey, &question.command);
-    let targets = command_targets(&question.command, &survey.context);
+    let targets = command_targets(&question.command, &survey);
     Ok(PolicyAnswer { question, mode, survey, assessment, targets, host: settings.host.to_string() })
 }
 
@@ -66,6 +69,7 @@ fn context(settings: &Settings, question: &PolicyQuestion) -> Result<CommandCont
                 root: Some(settings.root.to_string_lossy().into_owned()),
                 home: Some(settings.folders.home.to_string_lossy().into_owned()),
                 user: settings.environment.value("USER").map(str::to_owned),
+                uid: Some(rustix::process::getuid().as_raw()),
                 ..here
             })
         }

@@ -69,9 +69,9 @@ fn path_target(word: &str, survey: &Survey, access: Access) -> Target {
     Target { word, glob: false, folder: survey.context.root.clone(), access }
 }
 
-/// The paths that a command uses, as it is written.
-pub fn command_targets(command: &str, context: &CommandContext) -> Vec<Target> {
-    shell::analyze(command, &Survey::elsewhere(context.clone())).targets
+/// The paths that a command uses, and those of the scripts that a survey has resolved for it.
+pub fn command_targets(command: &str, survey: &Survey) -> Vec<Target> {
+    shell::analyze(command, survey).targets
 }
 
 /// What a call of a file tool can do: the class of its effect, or that of the worst path, whichever is worse.

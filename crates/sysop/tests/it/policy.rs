@@ -140,3 +140,14 @@ fn a_host_that_nobody_knows_is_2() {
     assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:?}");
     assert!(run.err.contains("the name nosuchhost.invalid is unknown"), "{run:?}");
 }
+
+#[test]
+fn check_follows_links_on_this_machine() {
+    let world = World::new().file(".bashrc", "");
+    std::os::unix::fs::symlink(world.home().join(".bashrc"), world.home().join("notes")).unwrap();
+    let answer =
+        check(&world, &["--mode", "auto", "--cwd", world.home().to_str().unwrap(), "echo x >> notes"]);
+    assert_eq!((&answer["verdict"], &answer["class"]), (&"ask".into(), &"dangerous".into()), "{answer}");
+    let file = answer["targets"][0]["files"][0].as_str().unwrap_or_default();
+    assert!(file.ends_with("/.bashrc"), "{answer}");
+}
