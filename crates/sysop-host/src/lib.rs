@@ -70,7 +70,10 @@ impl LocalHost {
         let secrets = Arc::new(Secrets::new(&settings.secrets));
         let machine = LocalMachine::open(&settings.root, &settings.scrub_env, &secrets)?;
         let machine: Arc<dyn Machine> = Arc::new(
-            machine.with_terminal_shell(settings.shell).with_file_bytes_max(settings.file_bytes_max),
+            machine
+                .with_terminal_shell(settings.shell)
+                .with_file_bytes_max(settings.file_bytes_max)
+                .with_session_start(settings.session_start),
         );
         let artifacts = Artifacts::new(settings.artifacts, settings.artifact_bytes_max);
         let specs = specs(profile, settings.allow_delete);
@@ -94,7 +97,8 @@ impl SshHost {
     /// Prepares the tools. Connects when the first of them is used.
     pub fn open(settings: RemoteSettings) -> Result<Self, HostError> {
         let secrets = Arc::new(Secrets::new(&settings.secrets));
-        let machine = Arc::new(SshMachine::new(&settings.connection, settings.root.as_deref()));
+        let machine =
+            Arc::new(SshMachine::new(&settings.connection, settings.root.as_deref(), settings.session_start));
         let artifacts = Artifacts::new(settings.artifacts, settings.artifact_bytes_max);
         let specs = specs(settings.profile, settings.allow_delete);
         let toolbox = toolbox(machine, specs, settings.limits, artifacts, secrets);

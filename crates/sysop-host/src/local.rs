@@ -50,8 +50,7 @@ pub(crate) struct LocalMachine {
     terminal_shell: Option<PathBuf>,
     /// The most bytes of a file that file tools write.
     file_bytes_max: u64,
-    /// When the root was opened, which is when the session began.
-    opened: SystemTime,
+    session_start: SystemTime,
     context: OnceLock<CommandContext>,
 }
 
@@ -84,7 +83,7 @@ impl LocalMachine {
             shell,
             terminal_shell: None,
             file_bytes_max: FILE_BYTES_MAX,
-            opened: SystemTime::now(),
+            session_start: SystemTime::now(),
             context: OnceLock::new(),
         })
     }
@@ -92,6 +91,11 @@ impl LocalMachine {
     /// The same with a shell for its terminal.
     pub(crate) fn with_terminal_shell(self, shell: Option<PathBuf>) -> Self {
         Self { terminal_shell: shell, ..self }
+    }
+
+    /// The same for a session that began at another time.
+    pub(crate) fn with_session_start(self, session_start: SystemTime) -> Self {
+        Self { session_start, ..self }
     }
 
     /// The same with another bound for files that are written.
@@ -272,7 +276,7 @@ impl Machine for LocalMachine {
     }
 
     async fn resolve(&self, targets: Vec<Target>, home: Option<&str>) -> Option<Vec<ResolvedTarget>> {
-        let (home, opened) = (home.map(str::to_owned), self.opened);
+        let (home, opened) = (home.map(str::to_owned), self.session_start);
         let resolving =
             tokio::task::spawn_blocking(move || resolve::resolve(targets, home.as_deref(), opened));
         resolving.await.ok()

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use secrecy::SecretString;
 use sysop_core::catalog::Profile;
@@ -36,6 +37,8 @@ pub struct LocalSettings {
     pub file_bytes_max: u64,
     /// The shell of the session's terminal; `$SHELL` where it is not said.
     pub shell: Option<PathBuf>,
+    /// When the session began: a script that was changed since is judged by its text.
+    pub session_start: SystemTime,
 }
 
 impl LocalSettings {
@@ -52,6 +55,7 @@ impl LocalSettings {
             allow_delete: false,
             file_bytes_max: FILE_BYTES_MAX,
             shell: None,
+            session_start: SystemTime::now(),
         }
     }
 }
@@ -76,6 +80,8 @@ pub struct RemoteSettings {
     pub secrets: Vec<SecretString>,
     /// Whether there is a tool that deletes files.
     pub allow_delete: bool,
+    /// When the session began: a script that was changed since is judged by its text.
+    pub session_start: SystemTime,
 }
 
 impl RemoteSettings {
@@ -90,6 +96,7 @@ impl RemoteSettings {
             artifact_bytes_max: ARTIFACT_BYTES_MAX,
             secrets: Vec::new(),
             allow_delete: false,
+            session_start: SystemTime::now(),
         }
     }
 }

@@ -5,12 +5,13 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
 use futures::stream::BoxStream;
 use sysop_core::catalog::Profile;
-use sysop_core::event::{ConfigChange, Event, Input};
-use sysop_core::id::{Seq, SessionId};
+use sysop_core::event::{ConfigChange, Event, Input, Logged};
+use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_core::message::{ModelRef, ModelRequest};
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::ToolSpec;
@@ -95,13 +96,13 @@ impl Services {
     /// A new session where the settings say; it is kept from its first input on.
     pub(crate) fn create_lazy(&self) -> Result<AttachedSession> {
         let settings = &self.settings;
-        self.create_at(&ToolLocation { host: settings.host.clone(), root: settings.root.clone() })
+        self.create_at(&ToolLocation::new(settings.host.clone(), settings.root.clone()))
     }
 
     /// A new session on other hosts, as `--host` names them.
     pub(crate) fn create_on(&self, host: &str) -> Result<AttachedSession> {
         let host = self.settings.hosts.resolve(host)?;
-        self.create_at(&ToolLocation { host, root: self.settings.root.clone() })
+        self.create_at(&ToolLocation::new(host, self.settings.root.clone()))
     }
 
     fn create_at(&self, place: &ToolLocation) -> Result<AttachedSession> {
@@ -166,7 +167,7 @@ impl Services {
     /// and the rules of today's config are added to its own.
     pub(crate) async fn resume(&self, id: &SessionId) -> Result<AttachedSession> {
         let log_start = self.store.load(id, Seq(0), 1).await?;
-        let Some(Event::SessionOpened { spec, .. }) = log_start.first().map(|logged| &logged.event) else {
+        let Some(Logged { at, event: Event::SessionOpened { spec, .. }, .. }) = log_start.first() else {
             return Err(CommandError::failed(
                 DriverError::from(StoreError::NotFound(id.clone())).to_string(),
             )
@@ -174,7 +175,7 @@ impl Services {
         };
         let spec = spec.clone();
         let profile = spec.profile.parse().unwrap_or(self.settings.profile.into());
-        let place = self.location_of(&spec)?;
+        let place = self.location_of(&spec, *at)?;
         let runtime = self.runtime(&place, profile)?;
         let handle = self.driver.resume(id, runtime).await.map_err(failure)?;
         let last = handle.last_seq();
@@ -200,7 +201,9 @@ impl Services {
     }
 
     /// Where an earlier session worked: on its hosts, with its roots.
-    fn location_of(&self, spec: &SessionSpec) -> Result<ToolLocation> {
+    fn location_of(&self, spec: &SessionSpec, start: Timestamp) -> Result<ToolLocation> {
+        let start_ms = u64::try_from(start.0).unwrap_or_default();
+        let session_start = SystemTime::UNIX_EPOCH + Duration::from_millis(start_ms);
         let host = self.settings.hosts.resolve(&spec.host)?;
         if let Some(canary) = self.settings.canary {
             check_canary(canary.get(), &host)?;
@@ -212,7 +215,7 @@ impl Services {
             }
             HostChoice::Local | HostChoice::Ssh(_) | HostChoice::Fleet(_) => host,
         };
-        let place = ToolLocation { host, root: PathBuf::from(&spec.root) };
+        let place = ToolLocation { host, root: PathBuf::from(&spec.root), session_start };
         // Roots of their own are those of the config, which may have changed.
         if place.display_root() != spec.root {
             let (was, is) = (&spec.root, place.display_root());

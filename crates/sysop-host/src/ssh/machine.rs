@@ -1,7 +1,7 @@
 //! The remote machine as tools see it.
 
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use sysop_core::policy::{CommandContext, Dialect, ResolvedTarget, Target};
@@ -46,7 +46,7 @@ pub(crate) struct SshMachine {
     resolved_root: OnceLock<String>,
     programs: RemotePrograms,
     /// When the session began.
-    opened: Instant,
+    session_start: SystemTime,
     surroundings: OnceLock<Surroundings>,
 }
 
@@ -59,7 +59,7 @@ struct Surroundings {
 
 impl SshMachine {
     /// Prepares it; connects to nothing.
-    pub(crate) fn new(connection: &SshConnection, root: Option<&str>) -> Self {
+    pub(crate) fn new(connection: &SshConnection, root: Option<&str>, session_start: SystemTime) -> Self {
         let inner = Arc::clone(&connection.0);
         // What no shell there would take for the home in quotes; sessions begin in it.
         let given = match root.unwrap_or("") {
@@ -72,7 +72,7 @@ impl SshMachine {
             given: given.to_owned(),
             resolved_root: OnceLock::new(),
             programs,
-            opened: Instant::now(),
+            session_start,
             surroundings: OnceLock::new(),
         }
     }
@@ -126,7 +126,8 @@ impl SshMachine {
             uid: Some(uid),
             host: Some(self.inner.name().to_owned()),
         };
-        let open_s = i64::try_from(self.opened.elapsed().as_secs()).unwrap_or(i64::MAX);
+        let open = SystemTime::now().duration_since(self.session_start).unwrap_or_default();
+        let open_s = i64::try_from(open.as_secs()).unwrap_or(i64::MAX);
         let session_start_s = now_s.saturating_sub(open_s).saturating_sub(1);
         Some(self.surroundings.get_or_init(|| Surroundings { context, session_start_s }))
     }

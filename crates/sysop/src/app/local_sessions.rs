@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use sysop_core::catalog::Profile;
-use sysop_core::event::{ConfigChange, Event, Input};
-use sysop_core::id::{Seq, SessionId, TurnId};
+use sysop_core::event::{ConfigChange, Event, Input, Logged};
+use sysop_core::id::{Seq, SessionId, Timestamp, TurnId};
 use sysop_core::message::{ModelRef, ModelRequest, ToolCall};
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::{ApprovalMode, Survey};
@@ -87,7 +87,7 @@ impl LocalSessions {
             None => settings.profile.into(),
         };
         let (mut spec, own) = if request.host.as_deref() == Some(NONE) {
-            let place = ToolLocation { host: HostChoice::Local, root: PathBuf::new() };
+            let place = ToolLocation::new(HostChoice::Local, PathBuf::new());
             let spec = SessionSpec {
                 system: system_prompt::system_without_host(),
                 host: NONE.to_owned(),
@@ -130,15 +130,15 @@ impl LocalSessions {
                 settings.hosts.resolve(host).map_err(|failure| BackendError::Invalid(failure.message))?
             }
         };
-        let Some(root) = root else { return Ok(ToolLocation { host, root: settings.root.clone() }) };
+        let Some(root) = root else { return Ok(ToolLocation::new(host, settings.root.clone())) };
         if matches!(host, HostChoice::Local) {
-            return Ok(ToolLocation { host, root: confine_root(&settings.root, root)? });
+            return Ok(ToolLocation::new(host, confine_root(&settings.root, root)?));
         }
         let there = root.to_str().ok_or_else(|| BackendError::Invalid("the root is not UTF-8".to_owned()))?;
         let host = host
             .with_root(Some(there.to_owned()))
             .map_err(|failure| BackendError::Invalid(failure.message))?;
-        Ok(ToolLocation { host, root: settings.root.clone() })
+        Ok(ToolLocation::new(host, settings.root.clone()))
     }
 
     fn check_model(&self, model: &ModelRef, spec: &SessionSpec) -> Result<(), BackendError> {
@@ -162,12 +162,12 @@ impl LocalSessions {
 
     /// Where an earlier session works, and with which tools.
     async fn location_of(&self, id: &SessionId) -> Result<SessionTools, BackendError> {
-        let spec = self.spec_of(id).await?;
+        let (spec, start) = self.opening_of(id).await?;
         if spec.host == NONE {
             return Ok(self.without_host());
         }
         let profile = spec.profile.parse().unwrap_or(self.services.settings.profile.into());
-        let place = self.services.location_of(&spec).map_err(|error| invalid_request(&error))?;
+        let place = self.services.location_of(&spec, start).map_err(|error| invalid_request(&error))?;
         let first = self.services.runtime(&place, profile).map_err(|error| invalid_request(&error))?;
         Ok(SessionTools::Machine { place, profile, services: Box::new(self.services.clone()), first })
     }
@@ -177,10 +177,11 @@ impl LocalSessions {
         SessionTools::None(self.services.models.of(&HostChoice::Local))
     }
 
-    async fn spec_of(&self, id: &SessionId) -> Result<SessionSpec, BackendError> {
+    /// How a session was opened, and when.
+    async fn opening_of(&self, id: &SessionId) -> Result<(SessionSpec, Timestamp), BackendError> {
         let start = self.store.load(id, Seq(0), 1).await.map_err(|error| failed(error.into()))?;
-        match start.into_iter().next().map(|logged| logged.event) {
-            Some(Event::SessionOpened { spec, .. }) => Ok(spec),
+        match start.into_iter().next() {
+            Some(Logged { at, event: Event::SessionOpened { spec, .. }, .. }) => Ok((spec, at)),
             Some(_) | None => Err(BackendError::NotFound(id.clone())),
         }
     }
@@ -236,7 +237,7 @@ impl SessionBackend for LocalSessions {
     }
 
     async fn artifact(&self, id: &SessionId, name: &str) -> Result<Artifact, BackendError> {
-        self.spec_of(id).await?;
+        self.opening_of(id).await?;
         let path = self.services.artifact_path(name).map_err(BackendError::Invalid)?;
         let gone = |error: std::io::Error| {
             BackendError::Invalid(format!("the whole output cannot be read at {}: {error}", path.display()))
@@ -249,7 +250,7 @@ impl SessionBackend for LocalSessions {
     }
 
     async fn fork(&self, from: &SessionId, before: TurnId, id: &SessionId) -> Result<(), BackendError> {
-        self.spec_of(from).await?;
+        self.opening_of(from).await?;
         match self.driver.fork(from, before, id).await {
             Err(DriverError::NoTurn(..)) => {
                 Err(BackendError::Invalid(format!("session {from} has no turn {before}")))
@@ -259,7 +260,7 @@ impl SessionBackend for LocalSessions {
     }
 
     async fn paths(&self, id: &SessionId, word: &str, limit: usize) -> Result<Vec<String>, BackendError> {
-        self.spec_of(id).await?;
+        self.opening_of(id).await?;
         Ok(SessionService::paths(&self.services, id, word, limit).await)
     }
 

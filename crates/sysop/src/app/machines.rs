@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -48,11 +49,11 @@ impl Machines {
     /// The root or the hosts cannot be used.
     pub(crate) fn host(&self, place: &ToolLocation, profile: Profile) -> Result<Arc<dyn Host>> {
         match &place.host {
-            HostChoice::Local => Ok(Arc::new(self.local(place.root.clone(), profile)?)),
-            HostChoice::Ssh(target) => Ok(Arc::new(self.ssh_host(target, profile)?)),
+            HostChoice::Local => Ok(Arc::new(self.local(place, profile)?)),
+            HostChoice::Ssh(target) => Ok(Arc::new(self.ssh_host(target, profile, place.session_start)?)),
             HostChoice::Fleet(targets) => {
                 let far = |target: &SshTarget| -> Result<(String, Arc<dyn Host>)> {
-                    Ok((target.name.clone(), Arc::new(self.ssh_host(target, profile)?)))
+                    Ok((target.name.clone(), Arc::new(self.ssh_host(target, profile, place.session_start)?)))
                 };
                 let hosts = targets.iter().map(far).collect::<Result<Vec<_>>>()?;
                 let fleet = FleetSettings {
@@ -83,8 +84,11 @@ impl Machines {
         Ok(Arc::new(host))
     }
 
-    fn local(&self, root: PathBuf, profile: Profile) -> Result<LocalHost> {
-        let settings = self.local_settings(root, profile);
+    fn local(&self, place: &ToolLocation, profile: Profile) -> Result<LocalHost> {
+        let settings = LocalSettings {
+            session_start: place.session_start,
+            ..self.local_settings(place.root.clone(), profile)
+        };
         LocalHost::open(settings).map_err(|error| CommandError::usage(error.to_string()).into())
     }
 
@@ -98,12 +102,13 @@ impl Machines {
         }
     }
 
-    fn ssh_host(&self, target: &SshTarget, profile: Profile) -> Result<SshHost> {
+    fn ssh_host(&self, target: &SshTarget, profile: Profile, session_start: SystemTime) -> Result<SshHost> {
         let connection = self.connection(target)?;
         let settings = RemoteSettings {
             profile,
             limits: self.limits(),
             secrets: self.secrets(),
+            session_start,
             ..RemoteSettings::new(connection, target.root.clone(), self.artifacts())
         };
         SshHost::open(settings).map_err(|error| CommandError::usage(error.to_string()).into())
@@ -171,9 +176,16 @@ pub(crate) struct ToolLocation {
     pub(crate) host: HostChoice,
     /// The root of the file tools, on this machine; those of remote machines are in `host`.
     pub(crate) root: PathBuf,
+    /// When the session began: scripts that changed since are judged by their text.
+    pub(crate) session_start: SystemTime,
 }
 
 impl ToolLocation {
+    /// The place of a session that begins now.
+    pub(crate) fn new(host: HostChoice, root: PathBuf) -> Self {
+        Self { host, root, session_start: SystemTime::now() }
+    }
+
     /// The root as people are told it.
     pub(crate) fn display_root(&self) -> String {
         let mut roots: Vec<&str> =

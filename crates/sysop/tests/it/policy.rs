@@ -151,3 +151,18 @@ fn check_follows_links_on_this_machine() {
     let file = answer["targets"][0]["files"][0].as_str().unwrap_or_default();
     assert!(file.ends_with("/.bashrc"), "{answer}");
 }
+
+#[test]
+fn a_script_of_an_earlier_sitting_is_judged_by_its_text() {
+    let script = [
+        ("write", vec![bash("echo 'rm -rf ~/keep' > r.sh"), say("Written.")]),
+        ("run", vec![bash("sh r.sh"), say("Done.")]),
+    ];
+    let mock = Mock::start(&script);
+    let world = World::with_openai(&mock.url()).file("keep/me", "");
+    let run = world.finish(&["exec", "--approve", "auto", "write"]);
+    assert_eq!((run.code, world.has("r.sh")), (Some(0), true), "{run:?}");
+    let run = world.finish(&["exec", "--approve", "auto", "--resume", "--", "run"]);
+    assert_eq!(run.code, Some(3), "{run:?}");
+    assert!(run.err.contains("an approval is needed for `sh r.sh`"), "{run:?}");
+}

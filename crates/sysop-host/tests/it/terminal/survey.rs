@@ -172,3 +172,18 @@ async fn keys_are_not_pressed_on_a_line_that_was_not_judged() {
     assert!(outcome.output.contains("what stands at the cursor changed"), "{outcome:?}");
     assert!(!rig.root().join("made").exists());
 }
+
+#[tokio::test]
+async fn a_line_that_goes_on_is_not_known() {
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Dash, Shell::Ash] {
+        let rig = Rig::new(shell);
+        rig.output("echo a").await;
+        rig.keys("\"echo 'a\" Enter").await;
+        assert_eq!(focus(&rig).await, TerminalFocus::Unknown, "{shell:?}");
+        let seen = rig.keys("b").await;
+        assert_eq!(focus(&rig).await, TerminalFocus::Unknown, "{shell:?}: {seen:?}");
+        rig.keys("Ctrl+C").await;
+        rig.keys("\"true &&\" Enter b").await;
+        assert_eq!(focus(&rig).await, TerminalFocus::Unknown, "{shell:?}");
+    }
+}
