@@ -300,7 +300,7 @@ impl Config {
         for (path, flavor) in candidates {
             if let Some(text) = file::read(&path)? {
                 let mut layer = file::parse(&path, &text, flavor)?;
-                if path != own && sources.explicit.is_none() {
+                if path != own && (sources.explicit.is_none() || file::is_foreign(&text)) {
                     layer.ask_about_each(&path);
                 }
                 self.warn_of_open_secret(&path, &layer);

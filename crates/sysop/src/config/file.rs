@@ -71,6 +71,17 @@ pub(crate) fn parse(path: &Path, text: &str, flavor: Flavor) -> Result<ConfigLay
     Ok(reader.layer)
 }
 
+/// Whether a file was written for Jexida or agent-rs, by the keys that only they have at the top or that are all they have.
+pub(super) fn is_foreign(text: &str) -> bool {
+    let Ok(document) = DeTable::parse(text) else { return false };
+    let table = document.get_ref();
+    let names_model = |model: &DeTable<'_>| model.len() == 1 && model.get("name").is_some();
+    let is_jexida =
+        table.iter().all(|(name, _)| ["connection", "model", "routines"].contains(&name.get_ref().as_ref()))
+            && table.get("model").and_then(|model| model.get_ref().as_table()).is_some_and(names_model);
+    is_jexida || table.get("api_key").is_some()
+}
+
 struct LineIndex(Vec<usize>);
 
 impl LineIndex {

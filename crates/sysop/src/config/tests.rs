@@ -381,6 +381,7 @@ docker_list = { description = "List running containers", cmd = "docker ps" }
         assert_eq!(config.text("connection.host"), "\"192.168.1.224\"");
         assert_eq!(config.text("connection.user"), "\"jexida\"");
         assert_eq!(config.text("model.name"), "\"phi3\"");
+        assert_eq!(config.text("approve"), "\"each\"");
         assert_eq!(config.text("routines.docker_list.cmd"), "\"docker ps\"");
     }
     let ours_first = World::new().file(".jexida/config.toml", text).own("max_iterations = 2\n").load();
@@ -396,6 +397,7 @@ fn an_agent_rs_file_loads_as_it_is() {
         assert_eq!(config.text("model.provider"), "\"gemini\"");
         assert_eq!(config.text("model.name"), "\"gemini-1.5-flash\"");
         assert_eq!(config.text("max_history_messages"), "6");
+        assert_eq!(config.text("approve"), "\"each\"");
         assert_eq!(config.text("providers.gemini.api_key"), "[set]");
         assert!(!config.show().contains("AIza-secret"), "{}", config.show());
         let complaints: Vec<String> =
