@@ -4,6 +4,7 @@ mod files;
 mod find;
 mod process;
 mod process_tree;
+mod repository;
 mod resolve;
 mod root;
 

@@ -25,6 +25,8 @@ pub const LIST_ENTRIES_MAX: usize = 10_000;
 pub const FIND_FILES_MAX: usize = 1_000;
 
 /// The most files that one target with a glob may lead to.
+/// The most repositories whose configuration is read for one call: the one it works in and those inside it.
+pub(crate) const REPOSITORIES_MAX: usize = 16;
 pub(crate) const RESOLVED_FILES_MAX: usize = 1_000;
 /// The longest text of a script that is judged when it is run.
 pub(crate) const SCRIPT_TEXT_BYTES_MAX: usize = 64 * 1024;

@@ -83,6 +83,8 @@ pub enum Access {
     Write,
     /// It runs it as a script of a shell.
     Run,
+    /// It runs git in this folder, which obeys the configuration of the repository there.
+    Repository,
 }
 
 /// A path that a command uses, as the command writes it.
@@ -115,7 +117,8 @@ pub struct ResolvedFile {
     /// Whether it was changed since the session began; of files to run only.
     #[serde(default)]
     pub changed_in_session: bool,
-    /// Its text; of files to run only, if it is short UTF-8.
+    /// Its text; of files to run only, if it is short UTF-8. Of a repository, the names of what its own configuration
+    /// sets, a line each; branches and remotes are left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
 }

@@ -18,7 +18,7 @@ pub(super) fn use_path(state: &mut State, span: Span, word: &Word, access: Acces
     match access {
         Access::Write => written(state, span, &found, protected::written, "changes"),
         Access::Read => reads(state, span, &found, protected::read),
-        Access::Run => state.raise(RiskClass::Changes),
+        Access::Run | Access::Repository => state.raise(RiskClass::Changes),
     }
 }
 

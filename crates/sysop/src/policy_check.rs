@@ -132,6 +132,7 @@ impl PolicyAnswer {
                 Access::Read => "reads",
                 Access::Write => "writes",
                 Access::Run => "runs",
+                Access::Repository => "runs git in",
             };
             let files = self.files(target);
             let leads = match files {

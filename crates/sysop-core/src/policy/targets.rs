@@ -104,6 +104,7 @@ fn judge_path(target: &Target, survey: &Survey) -> Risk {
         Access::Read => format!("cat -- {quoted}"),
         Access::Write => format!(": > {quoted}"),
         Access::Run => format!(". {quoted}"),
+        Access::Repository => format!("git -C {quoted} status"),
     };
     let mut survey = survey.clone();
     survey.context.folder.clone_from(&target.folder);

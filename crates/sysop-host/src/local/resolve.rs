@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sysop_core::policy::{Access, ResolvedFile, ResolvedTarget, Target};
 
+use super::repository;
 use crate::machine::{RESOLVED_FILES_MAX, SCRIPT_TEXT_BYTES_MAX};
 
 /// The most links on the way to a file, as in Linux.
@@ -196,6 +197,9 @@ fn matches_wildcard(parts: &[Wildcard], text: &[char]) -> bool {
 fn resolved_file(path: &Path, access: Access, opened: SystemTime) -> Option<ResolvedFile> {
     let real = real_path(path)?;
     let mut file = ResolvedFile { path: real.to_string_lossy().into_owned(), ..ResolvedFile::default() };
+    if access == Access::Repository {
+        file.script = Some(repository::settings(&real)?);
+    }
     if access == Access::Run
         && let Ok(metadata) = fs::metadata(&real)
     {

@@ -8,7 +8,7 @@ use sysop_core::policy::{Access, ResolvedFile, ResolvedTarget, Target};
 use super::connection::ConnectionInner;
 use super::running_script::run_script;
 use super::script::RemoteScript;
-use crate::machine::{RESOLVED_FILES_MAX, SCRIPT_TEXT_BYTES_MAX};
+use crate::machine::{REPOSITORIES_MAX, RESOLVED_FILES_MAX, SCRIPT_TEXT_BYTES_MAX};
 
 const RESOLVE: &str = include_str!("resolve.sh");
 /// How long it may take.
@@ -25,12 +25,17 @@ pub(super) async fn resolve(
     session_start_s: i64,
 ) -> Option<Vec<ResolvedTarget>> {
     let (text_max, files_max) = (SCRIPT_TEXT_BYTES_MAX.to_string(), RESOLVED_FILES_MAX.to_string());
-    let mut arguments = vec![home.unwrap_or_default(), &text_max, &files_max];
+    let repositories_max = REPOSITORIES_MAX.to_string();
+    let mut arguments = vec![home.unwrap_or_default(), &text_max, &files_max, &repositories_max];
     if targets.iter().any(|target| target.word.contains('\0')) {
         return None;
     }
     for target in &targets {
-        let access = if target.access == Access::Run { "x" } else { "-" };
+        let access = match target.access {
+            Access::Run => "x",
+            Access::Repository => "r",
+            Access::Read | Access::Write => "-",
+        };
         let glob = if target.glob { "g" } else { "-" };
         arguments.extend([access, glob, target.folder.as_deref().unwrap_or_default(), &target.word]);
     }

@@ -206,6 +206,52 @@ async fn a_script_that_is_run_comes_with_its_text_and_its_age() {
 }
 
 #[tokio::test]
+async fn of_a_repository_come_the_names_of_what_it_sets() {
+    for host in [Resolver::local(), Resolver::ssh(Login::Own)] {
+        let home = host.home.path();
+        let git = |folder: &str, arguments: &[&str]| {
+            let mut git = std::process::Command::new("git");
+            let done = git.arg("-C").arg(home.join(folder)).args(arguments).output().unwrap();
+            assert!(done.status.success(), "{arguments:?}: {done:?}");
+        };
+        let settings = async |folder: &str| {
+            let target = host.target(folder, Access::Repository);
+            let resolved = host.resolve(&[target]).await.unwrap();
+            let names = resolved.first().map(|found| found.files[0].script.clone().expect("it has settings"));
+            names.map(|names| names.lines().map(str::to_owned).collect::<Vec<_>>())
+        };
+        std::fs::create_dir_all(home.join("repo/deep/inner")).unwrap();
+        git("repo", &["init", "-q"]);
+        git("repo", &["config", "branch.main.remote", "x"]);
+        let plain = settings("repo/deep").await.unwrap();
+        assert!(
+            plain.contains(&"core.bare".to_owned()) && !plain.iter().any(|name| name.starts_with("branch")),
+            "{plain:?}"
+        );
+        git("repo/deep/inner", &["init", "-q"]);
+        git(
+            "repo/deep/inner",
+            &["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "a"],
+        );
+        git("repo/deep/inner", &["config", "diff.evil.textconv", "touch ran"]);
+        assert_eq!(settings("repo").await, Some(plain), "an inner one that the index does not name");
+        git("repo", &["add", "deep/inner"]);
+        assert!(settings("repo").await.unwrap().contains(&"diff.evil.textconv".to_owned()));
+        git("repo", &["config", "core.fsmonitor", "touch ran; false"]);
+        git("repo", &["config", "include.path", "../more"]);
+        std::fs::write(home.join("repo/more"), "[diff]\n\texternal = touch ran\n").unwrap();
+        let all = settings("repo/deep").await.unwrap();
+        for name in ["diff.external", "core.fsmonitor", "include.path"] {
+            assert!(all.contains(&name.to_owned()), "{name}: {all:?}");
+        }
+        assert!(!home.join("repo/ran").exists() && !home.join("repo/deep/inner/ran").exists());
+        std::fs::write(home.join("repo/.git/config"), "[core").unwrap();
+        std::fs::create_dir(home.join("plain")).unwrap();
+        assert_eq!(settings("plain").await, Some(Vec::new()), "no repository");
+    }
+}
+
+#[tokio::test]
 async fn of_a_machine_that_cannot_be_reached_nothing_is_told() {
     let server = Sshd::start(Login::Own);
     let mut settings: SshSettings = server.settings();
