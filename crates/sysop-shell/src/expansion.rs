@@ -82,9 +82,9 @@ fn substitution(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     let span = script.span_of(node);
     if let Some(inner) = text.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')) {
         let inner = inner.replace("\\`", "`").replace("\\$", "$").replace("\\\\", "\\");
-        let folder = state.folder.clone();
+        let folders = state.folders.clone();
         state.run_script(&inner, ScriptOrigin::Embedded(span), &Stdin::Inherited);
-        state.folder = folder;
+        state.folders = folders;
     } else if text.starts_with("$(") && text.ends_with(')') {
         script::visit_substitution(state, script, node);
     } else {

@@ -71,6 +71,7 @@ mod builtin;
 mod context;
 mod dialect;
 mod expansion;
+mod folders;
 mod grant;
 mod highlight;
 mod interpreter;

@@ -7,6 +7,7 @@ use tree_sitter::Node;
 
 use super::dialect;
 use super::expansion;
+use super::folders::Folders;
 use super::lexer::{Extent, Lexer, Mismatch, RedirectOperator, Token, Word};
 use super::program_call::{Script, ScriptOrigin, Stdin};
 use super::simple_command::SimpleCommand;
@@ -62,10 +63,10 @@ fn note_unparsed(state: &mut State, script: &Script<'_>, node: Node<'_>) {
 /// has hung higher.
 fn visit(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: Option<usize>) {
     state.with_depth(script.span_of(node), |state| match node.kind() {
-        "program" | "do_group" | "else_clause" | "elif_clause" | "if_statement" | "while_statement"
-        | "negated_command" => {
+        "program" | "do_group" | "else_clause" | "elif_clause" | "if_statement" | "negated_command" => {
             sequence(state, script, node, input, end);
         }
+        "while_statement" => repeatedly(state, |state| sequence(state, script, node, input, end)),
         "compound_statement" if script.text(node).starts_with("((") => {
             double_parentheses(state, script, node, input)
         }
@@ -73,8 +74,9 @@ fn visit(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, 
         "subshell" => in_subshell(state, |state| sequence(state, script, node, input, None)),
         "list" => list(state, script, node, input, end),
         "pipeline" => pipeline(state, script, node, input, end),
-        "for_statement" | "case_statement" | "c_style_for_statement" => {
-            loop_or_case(state, script, node, input)
+        "case_statement" => loop_or_case(state, script, node, input),
+        "for_statement" | "c_style_for_statement" => {
+            repeatedly(state, |state| loop_or_case(state, script, node, input))
         }
         "function_definition" => function(state, script, node),
         "redirected_statement" => redirected(state, script, node, input, end),
@@ -151,17 +153,26 @@ fn is_statement(kind: &str) -> bool {
 
 /// What happens in a subshell does not move the shell that started it.
 fn in_subshell(state: &mut State, inner: impl FnOnce(&mut State)) {
-    let folder = state.folder.clone();
+    let folders = state.folders.clone();
     inner(state);
-    state.folder = folder;
+    state.folders = folders;
 }
 
-/// What may not run leaves it unknown where the shell is.
+/// What may not run, or may fail, leaves the shell where it was or where that takes it.
 fn conditionally(state: &mut State, inner: impl FnOnce(&mut State)) {
-    let before = state.folder.clone();
+    let before = state.folders.clone();
     inner(state);
-    if state.folder != before {
-        state.folder = None;
+    state.folders = before.or(&state.folders);
+}
+
+/// What may run again begins where it ended the time before.
+fn repeatedly(state: &mut State, inner: impl Fn(&mut State)) {
+    let before = state.folders.clone();
+    conditionally(state, &inner);
+    if state.folders != before {
+        state.folders = Folders::default();
+        inner(state);
+        state.folders = Folders::default();
     }
 }
 
@@ -202,7 +213,8 @@ fn sequence(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdi
             }
             let child_end = closing.filter(|_| Some(index) == last);
             let each = |state: &mut State| visit(state, script, *child, input, child_end);
-            if conditional { conditionally(state, each) } else { each(state) }
+            let in_background = children.get(index + 1).is_some_and(|next| next.kind() == "&");
+            if in_background { in_subshell(state, each) } else { conditionally(state, each) }
         }
     }
 }
@@ -255,33 +267,31 @@ fn comment(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     }
 }
 
-/// `a && b`, `a || b`. Behind a chain of `&&` it is not known how far it went; within it, all before has run.
+/// `a && b`, `a || b`. Behind a chain of `&&` it is not known how far it went; within it, all before has succeeded.
 fn list(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: Option<usize>) {
-    let first = chain(state, script, node, input, end);
-    if state.folder != first {
-        state.folder = None;
-    }
+    let passed = chain(state, script, node, input, end);
+    state.folders = passed.or(&state.folders);
 }
 
-/// Judges a list; returns the folder after the command that runs in any case.
+/// Judges a list; returns the folders in which the shell may be when the list ends before its last command.
 fn chain(
     state: &mut State,
     script: &Script<'_>,
     node: Node<'_>,
     input: &Stdin,
     end: Option<usize>,
-) -> Option<String> {
+) -> Folders {
     let mut cursor = node.walk();
     let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
     let statements: Vec<&Node<'_>> = children.iter().filter(|child| is_statement(child.kind())).collect();
     let operators = children.iter().filter(|child| matches!(child.kind(), "&&" | "||")).count();
     let [left, right] = statements.as_slice() else {
         note_unparsed(state, script, node);
-        return None;
+        return Folders::default();
     };
     if operators != 1 || !gaps_are_blank(script, node, &children) {
         note_unparsed(state, script, node);
-        return None;
+        return Folders::default();
     }
     if children.iter().any(|child| child.kind() == "comment") {
         state.raise(RiskClass::Changes);
@@ -290,19 +300,22 @@ fn chain(
         let mut cursor = node.walk();
         node.kind() == "list" && node.children(&mut cursor).any(|child| child.kind() == "&&")
     };
-    let mut first = None;
+    let mut passed = state.folders.clone();
     if is_and(node) && is_and(**left) {
-        state.with_depth(script.span_of(**left), |state| first = chain(state, script, **left, input, None));
+        state.with_depth(script.span_of(**left), |state| {
+            passed = chain(state, script, **left, input, None);
+        });
     } else {
         visit(state, script, **left, input, None);
-        first = state.folder.clone();
     }
+    passed = passed.or(&state.folders);
     if is_and(node) {
         visit(state, script, **right, input, end);
     } else {
+        state.folders = passed.clone();
         conditionally(state, |state| visit(state, script, **right, input, end));
     }
-    first
+    passed
 }
 
 fn pipeline(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: Option<usize>) {

@@ -41,12 +41,12 @@ fn changed(state: &mut State, span: Span, found: &ResolvedFile, start: Start) {
     }
     let text = if text.starts_with("#!") { text.split_once('\n').map_or("", |(_, rest)| rest) } else { text };
     let outer = std::mem::replace(&mut state.dialect, dialect);
-    let folder = state.folder.clone();
+    let folders = state.folders.clone();
     state.with_depth(span, |state| {
         state.run_script(text, ScriptOrigin::Embedded(span), &Stdin::Unknown);
     });
     state.dialect = outer;
-    state.folder = folder;
+    state.folders = folders;
 }
 
 /// The name of the program in `#!/bin/sh`, `#!/usr/bin/env bash`; an option of it makes it unknown.

@@ -1,6 +1,7 @@
 //! One simple command: its assignments, its redirections, and the program with its arguments.
 
-use super::lexer::{Redirect, RedirectOperator, Word};
+use super::folders::Folders;
+use super::lexer::{Redirect, RedirectOperator, UNKNOWN, Word};
 use super::operands;
 use super::options;
 use super::path;
@@ -13,6 +14,9 @@ use crate::risk::RiskClass;
 
 /// Programs that change what is known of a file, but not what is in it.
 const KEEPS_CONTENT: &[&str] = &["chmod", "chown", "chgrp", "touch", "setfacl", "chattr", "mkdir"];
+
+/// Builtins that go to another folder, or run others that do.
+const MOVES_SHELL: &[&str] = &["cd", "pushd", "popd", "chdir", "eval", "source", ".", "command", "builtin"];
 
 /// A simple command as it stands in the script.
 #[derive(Debug, Default)]
@@ -115,8 +119,17 @@ fn is_descriptor(word: &Word) -> bool {
 }
 
 impl ProgramCall<'_> {
-    /// Judges the program and all that it runs.
+    /// Judges the program and all that it runs. Only what runs in the shell itself moves it for sure.
     pub(super) fn judge(&self, state: &mut State) {
+        let before = state.folders.clone();
+        self.judge_each(state);
+        let name = self.words.first().and_then(Word::literal).unwrap_or("");
+        if !MOVES_SHELL.contains(&name) {
+            state.folders = before.or(&state.folders);
+        }
+    }
+
+    fn judge_each(&self, state: &mut State) {
         let Some(program) = self.words.first() else { return };
         if !state.count_command(self.span, self.words) {
             return;
@@ -162,7 +175,7 @@ impl ProgramCall<'_> {
             script_file::run(state, self, program, Start::FirstLine);
         }
         if state.dialect == Dialect::Zsh && (text.contains('/') || text == "..") {
-            state.folder = None; // the name of a folder alone goes there
+            state.folders = Folders::default(); // the name of a folder alone goes there
         }
     }
 
@@ -184,15 +197,27 @@ impl ProgramCall<'_> {
 
     fn change_directory(&self, state: &mut State) {
         let arguments = self.arguments();
-        state.folder = match options::operands_of(arguments).next() {
-            None => (arguments.is_empty() && self.words.first().is_some_and(|word| word.text() == "cd"))
-                .then(|| targets::place(state, "~")),
-            Some(target) if target.glob || target.text() == "-" || target.text().starts_with('+') => None,
-            Some(target) => Some(targets::place(state, target.text())),
-        }
-        .filter(|folder| {
-            !folder.starts_with(super::lexer::UNKNOWN) && (options::operands_of(arguments).count() <= 1)
-        });
+        let mut operands = options::operands_of(arguments);
+        let known = |folder: &String| !folder.contains(UNKNOWN);
+        state.folders = match (operands.next(), operands.next()) {
+            (None, _)
+                if arguments.is_empty() && self.words.first().is_some_and(|word| word.text() == "cd") =>
+            {
+                Folders::of(Some(targets::place_in(state, None, "~")))
+            }
+            (Some(target), None)
+                if !(target.glob
+                    || target.brace
+                    || target.text() == "-"
+                    || target.text().starts_with('+')) =>
+            {
+                let go = |folder: Option<&str>| {
+                    Some(targets::place_in(state, folder, target.text())).filter(known)
+                };
+                state.folders.go(go)
+            }
+            (Some(_) | None, _) => Folders::default(),
+        };
     }
 }
 

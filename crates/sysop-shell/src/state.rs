@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::folders::Folders;
 use super::lexer::Word;
 use super::{Analysis, Invocation};
 use crate::context::{Access, Dialect, Resolution, Survey, Target};
@@ -50,17 +51,16 @@ pub(super) struct State {
     /// The language of the script that is read now.
     pub(super) dialect: Dialect,
     /// Where the command begins.
-    start_folder: Option<String>,
-    /// Where relative paths start, absolute; `None` where it is not known. Empty for a start that only the machine
-    /// knows which judges the command again.
-    pub(super) folder: Option<String>,
+    start: Folders,
+    /// Where relative paths start, absolute. Empty for a start that only the machine knows which judges the command again.
+    pub(super) folders: Folders,
 }
 
 impl State {
     /// Nothing found yet, in the circumstances of a survey.
     pub(super) fn new(survey: Rc<Survey>) -> Self {
         let unnamed = (survey.resolution == Resolution::Elsewhere).then(String::new);
-        let start_folder = survey.context.folder.clone().or(unnamed);
+        let start = Folders::of(survey.context.folder.clone().or(unnamed));
         Self {
             class: RiskClass::ReadOnly,
             findings: Vec::new(),
@@ -77,15 +77,15 @@ impl State {
             reads_names: false,
             ordinary_root: None,
             dialect: survey.context.dialect,
-            folder: start_folder.clone(),
-            start_folder,
+            folders: start.clone(),
+            start,
             survey,
         }
     }
 
     /// Whether the shell may have left the folder that the command began in.
     pub(super) fn has_moved(&self) -> bool {
-        self.folder != self.start_folder
+        self.folders != self.start
     }
 
     /// Records a path that the command uses; false when there are too many.
@@ -151,7 +151,7 @@ impl State {
             script_bytes: self.script_bytes,
             exhausted: self.exhausted,
             depth: self.depth,
-            folder: self.folder.clone(),
+            folders: self.folders.clone(),
             dialect: self.dialect,
             ordinary_root: self.ordinary_root.clone(),
             ..Self::new(Rc::clone(&self.survey))

@@ -94,18 +94,20 @@ fn secret(
     let home = state.survey.context.home.as_deref();
     let texts = if word.brace { brace_words(word.text()) } else { None };
     let texts = texts.unwrap_or_else(|| vec![word.text().to_owned()]);
-    texts.iter().find_map(|text| rule(&place(state, text), home))
+    texts.iter().flat_map(|text| places(state, text)).find_map(|place| rule(&place, home))
 }
 
 /// A plain name in a workspace that holds nothing of the lists itself: no list has such a name.
 fn is_ordinary(state: &State, word: &Word) -> bool {
-    let within = match (state.folder.as_deref(), state.ordinary_root.as_deref()) {
-        (Some(folder), Some(root)) => folder.strip_prefix(root).is_some_and(|rest| {
+    let Some(root) = state.ordinary_root.as_deref() else { return false };
+    let is_within = |folder: &str| {
+        folder.strip_prefix(root).is_some_and(|rest| {
             rest.is_empty() || rest.starts_with('/') && !rest.contains(['.', '~', '*', '?', '[', '_'])
-        }),
-        (Some(_) | None, _) => false,
+        })
     };
-    within && !word.text().contains(['/', '.', '~', '*', '?', '[', '{', '_', UNKNOWN])
+    !state.folders.is_unknown()
+        && state.folders.iter().all(is_within)
+        && !word.text().contains(['/', '.', '~', '*', '?', '[', '{', '_', UNKNOWN])
 }
 
 /// The root of the workspace, unless it is part of a protected or secret place or contains some.
@@ -130,6 +132,8 @@ struct Found {
     files: Option<Vec<ResolvedFile>>,
     /// Its text alone does not say which file it is.
     open: bool,
+    /// It starts from a folder that is not known.
+    unplaced: bool,
     /// A plain name in the workspace that leads nowhere else.
     ordinary: bool,
     /// There were too many paths to look all of them up.
@@ -140,10 +144,11 @@ fn look_up(state: &mut State, word: &Word, access: Access) -> Found {
     let texts = if word.brace { brace_words(word.text()) } else { None };
     let unread_brace = word.brace && texts.is_none();
     let texts = texts.unwrap_or_else(|| vec![word.text().to_owned()]);
-    let places: Vec<String> = texts.iter().map(|text| place(state, text)).collect();
+    let places: Vec<String> = texts.iter().flat_map(|text| places(state, text)).collect();
     let unplaced = places.iter().any(|place| place.contains(UNKNOWN));
     let mut found = Found {
         open: word.glob || unread_brace || word.expands && !is_folder_variable(word) || unplaced,
+        unplaced: state.folders.is_unknown() && !is_rooted(word.text()),
         paths: places,
         files: None,
         ordinary: is_ordinary(state, word),
@@ -152,16 +157,21 @@ fn look_up(state: &mut State, word: &Word, access: Access) -> Found {
     if word.text().contains(UNKNOWN) || word.brace {
         return found;
     }
-    let target = Target {
-        word: word.text().to_owned(),
-        glob: word.glob,
-        folder: state.folder.clone().filter(|folder| folder.starts_with('/')),
-        access,
+    let from: Vec<Option<String>> = match state.folders.is_unknown() || is_rooted(word.text()) {
+        true => vec![state.folders.only().map(str::to_owned)],
+        false => state.folders.iter().map(|folder| Some(folder.to_owned())).collect(),
     };
-    found.files = state.survey.resolved(&target).map(<[ResolvedFile]>::to_vec);
-    found.beyond = !state.add_target(target);
-    found.paths.extend(found.files.iter().flatten().map(|file| file.path.clone()));
-    found.ordinary &= found.paths.len() == 1;
+    let mut resolved = Some(Vec::new());
+    for folder in from {
+        let folder = folder.filter(|folder| folder.starts_with('/'));
+        let target = Target { word: word.text().to_owned(), glob: word.glob, folder, access };
+        let files = state.survey.resolved(&target).map(<[ResolvedFile]>::to_vec);
+        found.ordinary &= files.as_ref().is_none_or(Vec::is_empty);
+        found.paths.extend(files.iter().flatten().map(|file| file.path.clone()));
+        resolved = resolved.zip(files).map(|(all, files)| [all, files].concat());
+        found.beyond |= !state.add_target(target);
+    }
+    found.files = resolved;
     found
 }
 
@@ -178,8 +188,21 @@ fn is_folder_variable(word: &Word) -> bool {
     word.text().starts_with(['~', '.']) && !word.text().contains(UNKNOWN)
 }
 
+/// Whether a path is the same in each folder.
+fn is_rooted(text: &str) -> bool {
+    text.starts_with(['/', '~'])
+}
+
+/// A word as a path from the root, in each folder in which the shell may be.
+fn places(state: &State, text: &str) -> Vec<String> {
+    if state.folders.is_unknown() || is_rooted(text) {
+        return vec![place_in(state, state.folders.only(), text)];
+    }
+    state.folders.iter().map(|folder| place_in(state, Some(folder), text)).collect()
+}
+
 /// A word as a path from the root; `~` stays where the home is not known, and an unknown folder is [`UNKNOWN`].
-pub(super) fn place(state: &State, text: &str) -> String {
+pub(super) fn place_in(state: &State, folder: Option<&str>, text: &str) -> String {
     let context = &state.survey.context;
     let rest = text.strip_prefix('~').and_then(|rest| match rest.split_once('/') {
         _ if rest.is_empty() => Some(""),
@@ -190,7 +213,7 @@ pub(super) fn place(state: &State, text: &str) -> String {
     });
     match (rest, context.home.as_deref()) {
         (Some(rest), Some(home)) => path::resolve(Some(home), if rest.is_empty() { "." } else { rest }),
-        (Some(_) | None, _) => path::resolve(state.folder.as_deref(), text),
+        (Some(_) | None, _) => path::resolve(folder, text),
     }
 }
 
@@ -235,12 +258,16 @@ fn reads(state: &mut State, span: Span, found: &Found, rule: fn(&str, Option<&st
             state.note(span, RiskClass::ReadsSecret, &format!("reads {what}"));
         }
     }
+    let resolved = found.files.as_ref().is_some_and(|files| !files.is_empty());
+    if found.unplaced && !resolved {
+        state.note(span, RiskClass::Opaque, "reads a file of a folder that is not known");
+    }
 }
 
 /// Notes scripts that the command itself writes before it runs them.
 pub(super) fn note_written_scripts(state: &mut State, span: Span) {
     let placed = |target: &Target| {
-        let folder = target.folder.as_deref().or(state.folder.as_deref());
+        let folder = target.folder.as_deref().or(state.folders.only());
         path::resolve(folder, &target.word)
     };
     let written: Vec<String> = state.written().iter().map(placed).collect();

@@ -343,7 +343,7 @@ fn container(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word], read
                         .unwrap_or(""),
                     _ => value.split(':').next().unwrap_or(""),
                 };
-                let folder = path::resolve(state.folder.as_deref(), source);
+                let folder = path::resolve(state.folders.only(), source);
                 let system = ["/etc", "/var", "/root", "/home", "/usr", "/run", "/opt", "/srv", "/mnt"];
                 folder == "/"
                     || system.contains(&folder.as_str())
@@ -370,7 +370,7 @@ fn mounts(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) 
     let system =
         ["/", "/home", "/var", "/usr", "/etc", "/boot", "/opt", "/root", "/tmp", "/dev", "/proc", "/sys"];
     let over = |word: &&&Word| {
-        let folder = path::resolve(state.folder.as_deref(), word.text());
+        let folder = path::resolve(state.folders.only(), word.text());
         system.contains(&folder.as_str()) || path::protected(&folder).is_some_and(|what| what != "a device")
     };
     let unmounts = call.words.first().is_some_and(|word| word.text().ends_with("umount"));

@@ -264,7 +264,8 @@ fn a_folder_that_is_not_known_makes_relative_writes_opaque() {
     let unknown = in_folder(None);
     assert_eq!(analyze("echo x > f", &unknown).risk.class, RiskClass::Opaque);
     assert_eq!(analyze("echo x > /tmp/f", &unknown).risk.class, RiskClass::Changes);
-    assert_eq!(analyze("cat f", &unknown).risk.class, RiskClass::ReadOnly);
+    assert_eq!(analyze("cat f", &unknown).risk.class, RiskClass::Opaque);
+    assert_eq!(analyze("cat /tmp/f; ls f", &unknown).risk.class, RiskClass::ReadOnly);
     assert_eq!(analyze("cat id_rsa", &unknown).risk.class, RiskClass::ReadsSecret);
     let elsewhere = Survey { resolution: Resolution::Elsewhere, ..unknown };
     assert_eq!(analyze("echo x > f", &elsewhere).risk.class, RiskClass::Changes);

@@ -2,11 +2,11 @@
 //!
 //! A line is `CLASS EXPECTATION [folder=PATH] [DIALECTS] | COMMAND`. The class names a way past the policy. Expectations:
 //! `never=allow` is read-only, `never=deny` is not; `auto=allow` is a change at most, `auto=ask` is opaque at least;
-//! the name of a risk class is exactly that. `␤` stands for a line end, `*` for all dialects.
+//! the name of a risk class is exactly that. `folder=unknown` is a host that cannot tell its folder. `␤` stands for a line end, `*` for all dialects.
 
 use std::collections::BTreeMap;
 
-use sysop_shell::{CommandContext, Dialect, RiskClass, Survey, analyze};
+use sysop_shell::{CommandContext, Dialect, Resolution, RiskClass, Survey, analyze};
 
 const TABLES: [(&str, &str); 6] = [
     ("review_dialects.txt", include_str!("../corpora/review_dialects.txt")),
@@ -113,6 +113,9 @@ impl Entry {
     fn wrong(&self, command: &str) -> Option<String> {
         let mut survey = survey(self.dialect);
         survey.context.folder = self.folder.map(str::to_owned);
+        if self.folder.is_none() {
+            survey.resolution = Resolution::Host;
+        }
         let risk = analyze(command, &survey).risk;
         let holds = match self.expectation {
             Expectation::Least(least) => risk.class >= least,

@@ -10,7 +10,7 @@ use crate::{path, targets};
 
 /// A word as a path, relative to where the shell is.
 fn resolved(state: &State, word: &Word) -> String {
-    let folder = if state.has_moved() { state.folder.as_deref() } else { Some("") };
+    let folder = if state.has_moved() { state.folders.only() } else { Some("") };
     path::resolve(folder, word.text())
 }
 

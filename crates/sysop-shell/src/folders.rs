@@ -1,0 +1,60 @@
+//! The folders in which a command may find the shell: one, a few where a `cd` may or may not have happened, or unknown.
+
+/// Most folders kept apart; past it they are unknown.
+const FOLDERS_MAX: usize = 16;
+
+/// Folders from which relative paths may start; none where that is unknown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Folders(Vec<String>);
+
+impl Folders {
+    /// The shell is in this folder, or it is unknown where.
+    pub(super) fn of(folder: Option<String>) -> Self {
+        Self(folder.into_iter().collect())
+    }
+
+    /// The folder, where there is only one.
+    pub(super) fn only(&self) -> Option<&str> {
+        match self.0.as_slice() {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_unknown(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
+    /// The shell is in one of either.
+    pub(super) fn or(mut self, other: &Self) -> Self {
+        if self.is_unknown() || other.is_unknown() {
+            return Self::default();
+        }
+        for folder in &other.0 {
+            if !self.0.contains(folder) {
+                self.0.push(folder.clone());
+            }
+        }
+        if self.0.len() > FOLDERS_MAX { Self::default() } else { self }
+    }
+
+    /// Where the shell is after it goes somewhere from each of them; unknown if one of these places is.
+    pub(super) fn go(&self, target: impl Fn(Option<&str>) -> Option<String>) -> Self {
+        if self.is_unknown() {
+            return Self::of(target(None));
+        }
+        let places: Option<Vec<String>> = self.0.iter().map(|folder| target(Some(folder))).collect();
+        places
+            .unwrap_or_default()
+            .into_iter()
+            .fold(None, |all: Option<Self>, place| {
+                let place = Self::of(Some(place));
+                Some(all.map_or(place.clone(), |all| all.or(&place)))
+            })
+            .unwrap_or_default()
+    }
+}
