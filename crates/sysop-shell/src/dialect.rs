@@ -267,7 +267,7 @@ fn is_portable_variable(script: &Script<'_>, node: Node<'_>, dialect: Dialect) -
         Some(':') => {
             dialect == Dialect::Sh || after.next().is_some_and(|c| matches!(c, '/' | '$' | ' ' | '"'))
         }
-        Some(c) => " \t\n\"'/.,-;&|)`\\".contains(c) || dialect == Dialect::Sh && "=@%+]}".contains(c),
+        Some(c) => " \t\n\"'/.,-;&|)`\\@".contains(c) || dialect == Dialect::Sh && "=@%+]}".contains(c),
     }
 }
 
@@ -319,18 +319,8 @@ pub(super) fn evaluates(dialect: Dialect, words: &[super::lexer::Word]) -> Optio
         | "zcompile" | "disable" | "typeset" | "declare" | "rehash" | "whence" | "where" | "zargs"
         | "log" | "r" | "history" | "private" | "nameref" | "limit" | "unlimit" | "which-command"
         | "run-help" => Some(WHY),
-        "printf" => {
-            let format = arguments.first().and_then(|word| word.literal())?;
-            let texts = format.replace("%%", "");
-            let only_text = texts.match_indices('%').all(|(at, _)| {
-                let rest = texts
-                    .get(at + 1..)
-                    .unwrap_or("")
-                    .trim_start_matches(|c: char| c.is_ascii_digit() || "-.".contains(c));
-                rest.starts_with(['s', 'b', 'c', 'q'])
-            });
-            (!only_text && !arguments.iter().skip(1).all(is_number)).then_some(evaluated)
-        }
+        // The table knows which formats and numbers of `printf` only print.
+        "printf" => (!super::programs::is_plain_printf(arguments)).then_some(evaluated),
         "test" | "[" => {
             const COMPARE: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
             let compared = |index: usize| arguments.get(index).is_some_and(is_number);

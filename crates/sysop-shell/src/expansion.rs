@@ -1,4 +1,5 @@
-//! Expansions: what they run, assign or evaluate. Plain ones change nothing but are no literal text either.
+//! Expansions: what they run, assign or evaluate. The plain value of a variable changes nothing; whether a command may
+//! take a word that is not written out is for [`super::simple_command`] to say.
 
 use tree_sitter::Node;
 
@@ -53,7 +54,17 @@ pub(super) fn within(state: &mut State, script: &Script<'_>, node: Node<'_>) {
 }
 
 fn judge(state: &mut State, script: &Script<'_>, node: Node<'_>) {
-    state.raise(RiskClass::Changes);
+    match plain_variable(text(script, node)) {
+        Some(name) if is_secret_name(name) => {
+            state.note(
+                script.span_of(node),
+                RiskClass::ReadsSecret,
+                "expands a variable named like a secret",
+            );
+        }
+        Some(_) => {}
+        None => state.raise(RiskClass::Changes),
+    }
     let span = script.span_of(node);
     state.with_depth(span, |state| match node.kind() {
         "simple_expansion" => simple_expansion(state, script, node),
@@ -64,6 +75,21 @@ fn judge(state: &mut State, script: &Script<'_>, node: Node<'_>) {
         }
         _ => parameter(state, script, node),
     });
+}
+
+/// The name in `$NAME` and `${NAME}`, which put the value there and do nothing else.
+fn plain_variable(text: &str) -> Option<&str> {
+    let name = text.strip_prefix('$')?;
+    let name = name.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(name);
+    let special = matches!(name, "@" | "*" | "#" | "?" | "$" | "!" | "-" | "0" | "1" | "2" | "3");
+    (special || is_name(name)).then_some(name)
+}
+
+/// Names that programs give to variables with keys and passwords in them.
+fn is_secret_name(name: &str) -> bool {
+    ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL"]
+        .iter()
+        .any(|part| name.contains(part))
 }
 
 /// `$name`: nothing may stand between the two, as the grammar allows.
@@ -130,6 +156,12 @@ fn inside(state: &mut State, script: &Script<'_>, node: Node<'_>) {
 fn parameter(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     let text = text(script, node);
     let inner = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')).unwrap_or("!");
+    let name = inner.trim_start_matches(['!', '#']);
+    let name = name.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next().unwrap_or("");
+    if is_secret_name(name) && !inner.starts_with('#') {
+        let why = "expands a variable named like a secret";
+        state.note(script.span_of(node), RiskClass::ReadsSecret, why);
+    }
     if let Some(why) = surprising(inner) {
         state.note(script.span_of(node), RiskClass::Opaque, why);
     }

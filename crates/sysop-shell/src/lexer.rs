@@ -347,7 +347,8 @@ impl<'s> Lexer<'s> {
         let extent = self.extent_here().ok_or(Mismatch(self.at))?;
         let text = self.source.get(extent.start..extent.end).ok_or(Mismatch(self.at))?;
         word.expands = true;
-        word.splits |= !in_quotes;
+        // In quotes, only all parameters or all elements become several words.
+        word.splits |= !in_quotes || text.contains('@');
         word.shape.push(match text {
             "$HOME" | "${HOME}" if word.shape.is_empty() => '~',
             "$PWD" | "${PWD}" if word.shape.is_empty() => '.',

@@ -177,6 +177,23 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str, trust
     found
 }
 
+/// Whether a command is a program that no text can make do more than look, and has a plain name.
+pub(super) fn takes_any_text(words: &[Word]) -> bool {
+    let Some((first, arguments)) = words.split_first() else { return false };
+    let Some(program) = first.literal().filter(|_| !first.quoted).and_then(|name| table().program(name))
+    else {
+        return false;
+    };
+    let takes_text = program.operands.iter().all(|operand| operand.kind == Kind::Text);
+    let is_text = program.harmless && takes_text && program.class == RiskClass::ReadOnly;
+    is_text || program.check.is_some_and(|check| check.judges_expansions(arguments))
+}
+
+/// Whether a `printf` with these arguments evaluates nothing in any shell.
+pub(super) fn is_plain_printf(arguments: &[Word]) -> bool {
+    checks::Check::Printf.judges_expansions(arguments)
+}
+
 fn judge_call(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     let table = table();
     if let [only] = call.arguments()

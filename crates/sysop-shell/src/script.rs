@@ -185,7 +185,7 @@ fn sequence(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdi
     }
     let conditional =
         !matches!(node.kind(), "program" | "subshell" | "compound_statement" | "negated_command");
-    if conditional || matches!(node.kind(), "subshell" | "compound_statement") {
+    if conditional {
         state.raise(RiskClass::Changes);
     }
     let closing = if is_compound(node.kind()) { None } else { end };

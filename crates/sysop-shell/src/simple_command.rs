@@ -30,10 +30,14 @@ pub(super) struct SimpleCommand {
 impl SimpleCommand {
     /// Judges assignments, redirections and the command.
     pub(super) fn judge(&self, state: &mut State, script: &Script<'_>, input: &Stdin) {
+        let assignments = self.words.iter().take_while(|word| word.value_at.is_some()).count();
+        let takes_any_text = assignments == 0 && programs::takes_any_text(&self.words);
         for word in &self.words {
             note_expansions(state, script, word);
+            if is_open(word) && !takes_any_text {
+                state.raise(RiskClass::Changes);
+            }
         }
-        let assignments = self.words.iter().take_while(|word| word.value_at.is_some()).count();
         for word in self.words.iter().take(assignments) {
             builtin::assignment(state, script, word);
             let value = word.text().split_once('=').map_or("", |(_, value)| value);
@@ -45,6 +49,9 @@ impl SimpleCommand {
         let mut stdin = self.document.clone().unwrap_or_else(|| input.clone());
         for (redirect, target) in &self.redirects {
             note_expansions(state, script, target);
+            if is_open(target) {
+                state.raise(RiskClass::Changes);
+            }
             if let Some(input) = redirected(state, script, redirect, target) {
                 stdin = input;
             }
@@ -63,10 +70,15 @@ impl SimpleCommand {
     }
 }
 
+/// Holds an expansion whose value is not known here, or one that may become several words.
+fn is_open(word: &Word) -> bool {
+    word.splits || word.expands && word.text().contains(UNKNOWN)
+}
+
 /// What a word shows by its form alone.
 fn note_expansions(state: &mut State, script: &Script<'_>, word: &Word) {
     let span = script.span(word.start, word.end);
-    if word.expands || word.brace || word.ansi {
+    if word.brace || word.ansi {
         state.raise(RiskClass::Changes);
     }
     if word.odd {

@@ -4,7 +4,7 @@ use super::operands::is_simple;
 use super::sed;
 use crate::context::Access;
 use crate::lexer::Word;
-use crate::options::{Effect, Reading, StopPoint, Style, is_listed, is_one_word, operands_of, read, rules};
+use crate::options::{Effect, Reading, StopPoint, Style, is_listed, operands_of, read, rules};
 use crate::program_call::{ArgumentSource, ProgramCall, Stdin};
 use crate::risk::RiskClass;
 use crate::state::State;
@@ -13,6 +13,7 @@ use crate::{path, targets};
 mod database;
 mod files;
 mod remote;
+mod text;
 
 /// A check by its name on the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +102,18 @@ impl Check {
         )
     }
 
+    /// Whether these arguments do no more, whatever the expansions in them become.
+    pub(super) fn judges_expansions(self, arguments: &[Word]) -> bool {
+        match self {
+            Self::Test => text::takes_any_value(arguments),
+            Self::Bracket => arguments
+                .split_last()
+                .is_some_and(|(last, inner)| last.text() == "]" && text::takes_any_value(inner)),
+            Self::Printf => text::is_printf(arguments),
+            _ => false,
+        }
+    }
+
     /// Notes what it finds; tells whether all that it reads is understood.
     pub(super) fn run(
         self,
@@ -112,13 +125,13 @@ impl Check {
         match self {
             Self::Find => return files::find(state, call),
             Self::Sed => return sed_script(state, call),
-            Self::Test => return is_test(arguments),
+            Self::Test => return text::is_test(arguments),
             Self::Bracket => {
                 return arguments
                     .split_last()
-                    .is_some_and(|(last, inner)| last.text() == "]" && is_test(inner));
+                    .is_some_and(|(last, inner)| last.text() == "]" && text::is_test(inner));
             }
-            Self::Printf => return is_printf(arguments),
+            Self::Printf => return text::is_printf(arguments),
             Self::Remove => files::remove(state, call, reading),
             Self::Rights => files::rights(state, call, reading),
             Self::Moves => files::moves(state, call, reading),
@@ -222,44 +235,6 @@ fn sed_script(state: &mut State, call: &ProgramCall<'_>) -> bool {
         state.raise(RiskClass::Changes);
     }
     parsed.unknown.is_empty() && !scripts.iter().any(|script| script.contains(crate::lexer::UNKNOWN))
-}
-
-fn is_test(arguments: &[Word]) -> bool {
-    const COMPARE: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
-    let number = |word: Option<&Word>| word.is_some_and(|word| word.text().parse::<i64>().is_ok());
-    arguments.iter().enumerate().all(|(index, word)| {
-        let text = word.text();
-        let compares_numbers = !COMPARE.contains(&text)
-            || (index > 0 && number(arguments.get(index - 1)) && number(arguments.get(index + 1)));
-        is_one_word(word) && !matches!(text, "-v" | "-R") && compares_numbers
-    })
-}
-
-/// A format of conversions that print only: `%n` would write to a variable.
-fn is_printf(arguments: &[Word]) -> bool {
-    let rest = match arguments {
-        [dashes, rest @ ..] if dashes.text() == "--" => rest,
-        all => all,
-    };
-    let Some(format) = rest.first().and_then(Word::literal) else { return false };
-    if format.starts_with('-') && rest.len() == arguments.len() {
-        return false;
-    }
-    let mut pieces = format.split('%');
-    pieces.next();
-    let mut is_escaped = false;
-    pieces.all(|piece| {
-        if std::mem::take(&mut is_escaped) {
-            return true;
-        }
-        if piece.is_empty() {
-            is_escaped = true;
-            return true;
-        }
-        let conversion = piece.trim_start_matches(|c: char| c.is_ascii_digit() || "-+ #.".contains(c));
-        conversion
-            .starts_with(['s', 'd', 'i', 'u', 'x', 'X', 'o', 'c', 'e', 'f', 'g', 'E', 'F', 'G', 'q', 'b'])
-    }) && !is_escaped
 }
 
 fn kill(state: &mut State, call: &ProgramCall<'_>) -> bool {

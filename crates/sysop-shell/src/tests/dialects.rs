@@ -46,7 +46,9 @@ fn everyday_commands_are_the_same_in_every_analyzed_shell() {
 fn usual_forms_are_the_same_in_every_analyzed_shell() {
     for dialect in [Dialect::Bash, Dialect::Sh, Dialect::Zsh] {
         for (command, expected) in [
-            ("pwd; echo \"$HOME $USER\"", RiskClass::Changes),
+            ("pwd; echo \"$HOME $USER\"", RiskClass::ReadOnly),
+            ("printf '%s %5d\\n' \"$USER\" 5", RiskClass::ReadOnly),
+            ("printf '%s\\n' \"$USER\"; [ \"$a\" = \"$b\" ]", RiskClass::ReadOnly),
             ("df -h | sort -k 5", RiskClass::ReadOnly),
             ("git log --oneline -n 5", RiskClass::ReadOnly),
             ("git diff HEAD~1", RiskClass::ReadOnly),

@@ -378,17 +378,63 @@ fn folders_are_followed() {
 }
 
 #[test]
-fn expansions_with_a_blank_between_them_are_read() {
+fn a_value_is_only_text_to_what_takes_any_text() {
     for command in [
-        "echo \"$HOME $USER\"",
-        "pwd; echo \"$KEPT $kept\"",
-        "echo \"$(pwd) $(date)\"",
-        "echo \"${x} ${y}\"",
-        "echo \"$? $((1 + 2)) $x\"",
-        "echo \"$a\t$b\n  $c\"",
+        "echo $x",
+        "echo -n \"$x\"",
+        "echo ${x}y",
+        "[ -n \"$x\" ] && echo \"$?\"",
+        "[ ! \"$x\" = \"$y\" ]",
+        "printf '%s\\n' \"$x\"",
+        "(echo \"$x\")",
+        "cat \"$HOME/notes\"",
+    ] {
+        assert_eq!(class_of(command).0, RiskClass::ReadOnly, "{command:?}");
+    }
+    for command in [
+        "cat \"$x\"",
+        "cat $HOME/notes",
+        "ls $x",
+        "[ \"$x\" \"$y\" ]",
+        "[ $x = y ]",
+        "[ -v \"$x\" ]",
+        "[ \"$x\" -eq 1 ]",
+        "printf \"$x\"",
+        "printf '%d' \"$x\"",
+        "printf '%s%d' $x 1",
+        "sort \"$x\"",
+        "find . -name \"$x\"",
+        "$x echo",
+        "x=1 echo \"$x\"",
+        "echo \"${x:=1}\"",
+        "echo \"${x@P}\"",
+        "echo \"${!x}\"",
+        "echo \"$(date)\"",
+        "echo $((x))",
+        "ec''ho \"$x\"",
+        "echo \"$x\" > \"$y\"",
+    ] {
+        assert!(class_of(command).0 >= RiskClass::Changes, "{command:?}");
+    }
+    for command in
+        ["echo $OPENAI_API_KEY", "echo \"${DB_PASSWORD:-none}\"", "curl -H \"X: $GH_TOKEN\" http://x.example"]
+    {
+        assert_eq!(class_of(command).0, RiskClass::ReadsSecret, "{command:?}");
+    }
+}
+
+#[test]
+fn expansions_with_a_blank_between_them_are_read() {
+    for (command, expected) in [
+        ("echo \"$HOME $USER\"", RiskClass::ReadOnly),
+        ("pwd; echo \"$KEPT $kept\"", RiskClass::ReadOnly),
+        ("echo \"$(pwd) $(date)\"", RiskClass::Changes),
+        ("echo \"${x} ${y}\"", RiskClass::ReadOnly),
+        ("echo \"$? $((1 + 2)) $x\"", RiskClass::Changes),
+        ("echo \"$a\t$b\n  $c\"", RiskClass::ReadOnly),
     ] {
         let (class, why) = class_of(command);
-        assert_eq!(class, RiskClass::Changes, "{command:?}: {why}");
+        assert_eq!(class, expected, "{command:?}: {why}");
     }
     for command in ["echo \"$x $(rm -rf /)\"", "echo \"$(pwd) $(rm -rf /)\""] {
         assert!(class_of(command).0 >= RiskClass::Dangerous, "{command:?}");
