@@ -208,7 +208,8 @@ fn is_portable_word(script: &Script<'_>, node: Node<'_>, dialect: Dialect) -> bo
     }
     let before = script.source.get(..node.start_byte()).and_then(|before| before.chars().next_back());
     let is_start = before.is_none_or(|c| " \t\n;&|(<>`".contains(c));
-    if is_start && text.starts_with(['=', '^', '#', '%', '!']) || text.contains("**") {
+    let is_job = text.starts_with('%') && node.parent().is_none_or(|parent| parent.kind() != "command");
+    if is_start && (is_job || text.starts_with(['=', '^', '#', '!'])) || text.contains("**") {
         return false;
     }
     let tilde = text.strip_prefix("~/").unwrap_or(text);

@@ -6,6 +6,8 @@ use super::options;
 use super::program_call::{ProgramCall, ScriptOrigin, Stdin};
 use super::script_file::{self, Start};
 use super::state::State;
+use super::targets;
+use crate::context::Access;
 use crate::risk::RiskClass;
 
 const SHELLS: &[&str] = &[
@@ -187,6 +189,9 @@ fn interpreter(state: &mut State, call: &ProgramCall<'_>, short: &str, long: &[&
     let has_file = arguments
         .get(leading)
         .is_some_and(|word| word.text() != "-" && word.text() != "/dev/stdin" && !word.expands);
+    if let Some(file) = arguments.get(leading).filter(|_| has_file) {
+        targets::use_path(state, call.span_of(file), file, Access::Run);
+    }
     let only_told =
         matches!(arguments, [word] if matches!(word.text(), "--version" | "--help" | "-V" | "-v" | "-h"));
     if options::has_option(before_file, short, long) {

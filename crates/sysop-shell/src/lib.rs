@@ -146,7 +146,8 @@ pub fn analyze(command: &str, survey: &Survey) -> Analysis {
         );
     } else {
         state.run_script(command, ScriptOrigin::TopLevel, &Stdin::Inherited);
-        targets::note_written_scripts(&mut state, whole);
+        let builds = programs::builds(state.invocations());
+        targets::note_written_scripts(&mut state, whole, builds);
     }
     state.into_analysis()
 }

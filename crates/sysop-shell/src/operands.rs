@@ -5,7 +5,7 @@
 //! table lists, does not read a key unnoticed.
 
 use super::lexer::Word;
-use super::options::{has_option, operands_of, values_of};
+use super::options::{has_option, is_listed, operands_of, values_of};
 use super::program_call::ProgramCall;
 use super::state::State;
 use super::targets;
@@ -132,6 +132,15 @@ fn secrets(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     let fed = call.argument_source.is_some();
     let open = |word: &Word| word.expands && word.text().contains(super::lexer::UNKNOWN);
     state.reads_names |= !only_names && (fed || arguments.iter().any(open));
+    if is_listed("rg ag ack", name) && !recursive {
+        for word in operands_of(arguments).skip(1) {
+            targets::note_visible_secrets(state, call.span_of(word), word);
+        }
+        if operands_of(arguments).count() <= 1 {
+            let here = Word { shape: ".".to_owned(), ..Word::default() };
+            targets::note_visible_secrets(state, call.span, &here);
+        }
+    }
     if searches && operands_of(arguments).count() <= usize::from(program) {
         let here = Word { shape: ".".to_owned(), ..Word::default() };
         targets::note_secret(state, call.span, &here, true);
@@ -152,7 +161,8 @@ fn copies(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     for source in sources {
         let text = source.text().trim_end_matches('/');
         let unnamed = source.glob || text.ends_with("/.") || matches!(text, "." | "..") || source.expands;
-        if whole && unnamed || source.glob {
+        let onto = name == "cp" && has_option(arguments, "T", &["no-target-directory"]);
+        if whole && (unnamed || onto) || source.glob {
             targets::fill_folder(state, span, &target);
         } else {
             targets::copy_to(state, span, &target, source);

@@ -179,7 +179,12 @@ fn read_long<'t, 'w>(
     let [rule] = matching.as_slice() else {
         // The worst that it may stand for counts.
         reading.unknown.push(word);
-        reading.options.extend(matching.iter().map(|rule| GivenOption { rule: **rule, value: None, word }));
+        let takes_next = |rule: &OptionRule<'_>| rule.arity == Arity::Value && attached.is_none();
+        reading.options.extend(matching.iter().map(|rule| {
+            let apart = next.filter(|_| takes_next(rule));
+            let value = attached.or(apart.map(Word::text));
+            GivenOption { rule: **rule, value, word: apart.unwrap_or(word) }
+        }));
         return false;
     };
     let value_is_apart = rule.arity == Arity::Value && attached.is_none();

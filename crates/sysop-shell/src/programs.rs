@@ -22,10 +22,11 @@ use std::sync::OnceLock;
 
 use grammar::{Entry, Kind, Table};
 
-use super::lexer::Word;
+use super::lexer::{UNKNOWN, Word};
 use super::options::{Effect, Reading, StopPoint, read};
 use super::program_call::{ArgumentSource, ProgramCall};
 use super::state::State;
+use crate::Invocation;
 use crate::context::{CommandContext, Survey};
 use crate::risk::RiskClass;
 
@@ -189,6 +190,16 @@ pub(super) fn takes_any_text(words: &[Word]) -> bool {
     is_text || program.check.is_some_and(|check| check.judges_expansions(arguments))
 }
 
+/// Whether one of the commands takes what it runs from files in its folder.
+pub(super) fn builds(invocations: &[Invocation]) -> bool {
+    let area =
+        |name: &str| table().program(name.rsplit('/').next().unwrap_or(name)).map(|program| program.area);
+    invocations.iter().any(|invocation| {
+        let name = invocation.words.first().and_then(Option::as_deref).unwrap_or("");
+        matches!(area(name), Some("Build tools and languages" | "Containers, clusters and clouds"))
+    })
+}
+
 /// Whether a `printf` with these arguments evaluates nothing in any shell.
 pub(super) fn is_plain_printf(arguments: &[Word]) -> bool {
     checks::Check::Printf.judges_expansions(arguments)
@@ -209,6 +220,11 @@ fn judge_call(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     let understood = found.judge(state, call);
     if !understood && program.has_verbs && found.path.is_empty() {
         note_worst_verb(state, call, program);
+    }
+    let connects =
+        found.entry.class == RiskClass::ReadsRemote || found.entry.check == Some(checks::Check::Sender);
+    if connects && call.arguments().iter().any(|word| word.text().contains(UNKNOWN)) {
+        state.note(call.span, RiskClass::Opaque, "sends what is not written out");
     }
     if name == "git" && state.has_moved() {
         state.note(call.span, RiskClass::Changes, "git in another folder, whose settings may name programs");

@@ -154,7 +154,7 @@ const WRITTEN: &[Kind] = &[
          .config/helix .tmux.conf .config/tmux .screenrc .lesskey .lessfilter .config/lesskey .npmrc .yarnrc \
          .yarnrc.yml .pnpmrc .cargo/config .cargo/config.toml .cargo/env .config/pip .pip pip.conf .pydistutils.cfg \
          .pypirc .condarc .gemrc .bundle/config .irbrc .pryrc .m2/settings.xml .gradle/init* \
-         .gradle/gradle.properties .sbt .rprofile .julia/config .pythonrc .pythonstartup .perldb .gdbinit .lldbinit \
+         .gradle/gradle.properties .sbt .rprofile .julia/config .pythonrc .pythonstartup .perldb .gdbinit .lldbinit .aws/config \
          .config/gdb .psqlrc .sqliterc .mailcap .muttrc .config/mutt .wgetrc .curlrc .config/curlrc .aria2 \
          .ansible.cfg ~/.ansible /etc/ansible/ansible.cfg .terraformrc .docker/config.json .docker/cli-plugins \
          /etc/docker .kube .config/containers /etc/containers .config/flatpak .local/share/flatpak/overrides \
@@ -304,6 +304,19 @@ pub(super) fn tree_read(path: &str, home: Option<&str>) -> Option<&'static str> 
     find(READ, &path, home, Relation::Within)
         .or_else(|| find(READ, &path, home, Relation::Above))
         .map(|(_, what)| what)
+}
+
+/// The same, of a reader that passes over hidden names.
+pub(super) fn visible_read(path: &str, home: Option<&str>) -> Option<&'static str> {
+    let path = normal(path);
+    let parts = PathParts::new(&path, home);
+    let is_visible = |place: &&str| place.starts_with('/') && !place.contains("/.");
+    let hit = |kind: &&Kind| {
+        kind.places.split(' ').filter(is_visible).any(|place| parts.has(Relation::Above, place))
+    };
+    find(READ, &path, home, Relation::Within)
+        .map(|(_, what)| what)
+        .or_else(|| READ.iter().find(hit).map(|kind| kind.what))
 }
 
 fn is_harmless_device(path: &str) -> bool {

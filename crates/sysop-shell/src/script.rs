@@ -183,8 +183,10 @@ fn sequence(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdi
     if !gaps_are_blank(script, node, &children) {
         return note_unparsed(state, script, node);
     }
-    let conditional =
-        !matches!(node.kind(), "program" | "subshell" | "compound_statement" | "negated_command");
+    let conditional = matches!(
+        node.kind(),
+        "do_group" | "else_clause" | "elif_clause" | "if_statement" | "while_statement"
+    );
     if conditional {
         state.raise(RiskClass::Changes);
     }

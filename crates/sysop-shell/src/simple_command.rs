@@ -87,9 +87,19 @@ fn note_expansions(state: &mut State, script: &Script<'_>, word: &Word) {
     if word.history {
         state.note(span, RiskClass::Opaque, "an interactive shell puts an older command here");
     }
-    if word.brace && word.text().starts_with(['{', '-']) {
+    if word.brace && builds_option(word.text()) {
         state.note(span, RiskClass::Opaque, "braces that build words");
     }
+}
+
+/// Whether braces may make an option of a word, as far as they are read: one pair with commas, or a range.
+fn builds_option(text: &str) -> bool {
+    let Some(inner) = text.strip_prefix('{').and_then(|rest| rest.split_once('}')).map(|(inner, _)| inner)
+    else {
+        return text.starts_with(['{', '-']);
+    };
+    let plain = |piece: &str| piece.starts_with(|c: char| c.is_ascii_alphanumeric() || "_./".contains(c));
+    !text.matches('{').count().eq(&1) || !inner.split(',').all(plain)
 }
 
 /// Judges one redirection; tells what standard input becomes.

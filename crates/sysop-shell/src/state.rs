@@ -108,6 +108,11 @@ impl State {
         &self.written
     }
 
+    /// Simple commands so far.
+    pub(super) fn invocations(&self) -> &[Invocation] {
+        &self.invocations
+    }
+
     /// Paths recorded so far.
     pub(super) fn targets(&self) -> &[Target] {
         &self.targets

@@ -5,7 +5,9 @@
 //! [`fill_folder`], one that changes a folder with all in it [`change_tree`], one that copies a file under its own name
 //! [`copy_to`], and one that makes a link [`link_to`].
 
+use super::folders::Folders;
 use super::lexer::{UNKNOWN, Word};
+use super::options::is_listed;
 use super::path;
 use super::protected;
 use super::state::{Span, State};
@@ -75,7 +77,18 @@ pub(super) fn note_secret(state: &mut State, span: Span, word: &Word, below: boo
         return;
     }
     let rule = if below { protected::tree_read } else { protected::read };
+    // A text in quotes that begins with a brace is a program or a value, as awk and curl take them.
+    if word.text().starts_with('{') && !word.brace {
+        return;
+    }
     if let Some(what) = secret(state, word, rule) {
+        state.note(span, RiskClass::ReadsSecret, &format!("reads {what}"));
+    }
+}
+
+/// Notes a folder that holds secrets in files and folders without a dot before their name.
+pub(super) fn note_visible_secrets(state: &mut State, span: Span, word: &Word) {
+    if let Some(what) = secret(state, word, protected::visible_read) {
         state.note(span, RiskClass::ReadsSecret, &format!("reads {what}"));
     }
 }
@@ -148,7 +161,7 @@ fn look_up(state: &mut State, word: &Word, access: Access) -> Found {
     let unplaced = places.iter().any(|place| place.contains(UNKNOWN));
     let mut found = Found {
         open: word.glob || unread_brace || word.expands && !is_folder_variable(word) || unplaced,
-        unplaced: state.folders.is_unknown() && !is_rooted(word.text()),
+        unplaced: state.folders.is_unknown() && !is_rooted(word.text()) || hides_place(word.text()),
         paths: places,
         files: None,
         ordinary: is_ordinary(state, word),
@@ -188,6 +201,11 @@ fn is_folder_variable(word: &Word) -> bool {
     word.text().starts_with(['~', '.']) && !word.text().contains(UNKNOWN)
 }
 
+/// A path with an expansion among what is written of it; it may lead to a secret where the rest does not.
+fn hides_place(text: &str) -> bool {
+    text.contains(UNKNOWN) && text.contains('/')
+}
+
 /// Whether a path is the same in each folder.
 fn is_rooted(text: &str) -> bool {
     text.starts_with(['/', '~'])
@@ -199,6 +217,11 @@ fn places(state: &State, text: &str) -> Vec<String> {
         return vec![place_in(state, state.folders.only(), text)];
     }
     state.folders.iter().map(|folder| place_in(state, Some(folder), text)).collect()
+}
+
+/// Where the shell would be in a folder that is named.
+pub(super) fn folders_at(state: &State, text: &str) -> Folders {
+    state.folders.go(|folder| Some(place_in(state, folder, text)).filter(|place| !place.contains(UNKNOWN)))
 }
 
 /// A word as a path from the root; `~` stays where the home is not known, and an unknown folder is [`UNKNOWN`].
@@ -260,19 +283,26 @@ fn reads(state: &mut State, span: Span, found: &Found, rule: fn(&str, Option<&st
     }
     let resolved = found.files.as_ref().is_some_and(|files| !files.is_empty());
     if found.unplaced && !resolved {
-        state.note(span, RiskClass::Opaque, "reads a file of a folder that is not known");
+        state.note(span, RiskClass::Opaque, "reads a file whose place is not known");
     }
 }
 
+/// Files in a folder from which a program that builds, tests or starts something takes what it runs.
+const BUILD_FILES: &str = "makefile gnumakefile justfile package.json cargo.toml build.rs cmakelists.txt setup.py pyproject.toml \
+    rakefile gemfile build.gradle pom.xml tasks.py noxfile.py conftest.py dockerfile docker-compose.yml compose.yaml \
+    compose.yml vagrantfile meson.build build.ninja taskfile.yml";
+
 /// Notes scripts that the command itself writes before it runs them.
-pub(super) fn note_written_scripts(state: &mut State, span: Span) {
+pub(super) fn note_written_scripts(state: &mut State, span: Span, builds: bool) {
     let placed = |target: &Target| {
         let folder = target.folder.as_deref().or(state.folders.only());
         path::resolve(folder, &target.word)
     };
     let written: Vec<String> = state.written().iter().map(placed).collect();
     let mut run = state.targets().iter().filter(|target| target.access == Access::Run);
-    if run.any(|target| written.contains(&placed(target))) {
+    let name = |path: &String| path.rsplit('/').next().unwrap_or("").to_lowercase();
+    let is_built = builds && written.iter().any(|path| is_listed(BUILD_FILES, &name(path)));
+    if is_built || run.any(|target| written.contains(&placed(target))) {
         state.note(span, RiskClass::Opaque, "runs a file that it writes");
     }
 }

@@ -152,7 +152,7 @@ const WRAPPERS: &[Wrapper] = &[
          --service-type= --uid= --gid= --nice= --working-directory= --same-dir --setenv= --pty --pipe --quiet --collect --wait \
          --no-block --shell --on-active= --on-boot= --on-startup= --on-unit-active= --on-calendar= --timer-property= --machine=",
         0,
-        QUIET,
+        (RiskClass::Opaque, "runs outside of this shell"),
     ),
     wrapper(
         &["systemd-inhibit", "systemd-cat"],
@@ -219,11 +219,29 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
             own_options(state, call, name, &parsed);
             let argument_source =
                 if name.ends_with("xargs") { Some(ArgumentSource::Stdin) } else { call.argument_source };
+            let before = state.folders.clone();
+            if let Some(folder) = start_folder(name, &parsed) {
+                state.folders = targets::folders_at(state, folder);
+            }
             inner(state, call, wrapper, parsed.first_operand, argument_source);
+            if start_folder(name, &parsed).is_some() {
+                state.folders = before;
+            }
         }
         Some(_) | None => guess(state, call),
     }
     true
+}
+
+/// The folder in which a wrapper starts its command, if an option names one.
+fn start_folder<'w>(name: &str, parsed: &options::ParsedOptions<'w>) -> Option<&'w str> {
+    match name {
+        "env" => parsed.value(&["C", "chdir"]),
+        "sudo" | "sudo-rs" => parsed.value(&["D", "chdir"]),
+        "systemd-run" => parsed.value(&["working-directory"]),
+        "unshare" | "nsenter" => parsed.value(&["wd", "w"]),
+        _ => None,
+    }
 }
 
 /// A shell that is not named here: `sh`, or the user's own. Only what every shell reads alike is not opaque.

@@ -4,15 +4,17 @@ use super::operands::is_simple;
 use super::sed;
 use crate::context::Access;
 use crate::lexer::Word;
-use crate::options::{Effect, Reading, StopPoint, Style, is_listed, operands_of, read, rules};
+use crate::options::{Effect, Reading, StopPoint, Style, operands_of, read, rules};
 use crate::program_call::{ArgumentSource, ProgramCall, Stdin};
 use crate::risk::RiskClass;
 use crate::state::State;
 use crate::{path, targets};
 
+mod addresses;
 mod database;
 mod files;
 mod remote;
+mod repository;
 mod text;
 
 /// A check by its name on the table.
@@ -47,6 +49,11 @@ pub(super) enum Check {
     Getent,
     Ifconfig,
     Mysqladmin,
+    Addresses,
+    Numeric,
+    Reset,
+    Config,
+    Scale,
 }
 
 /// Each name with its check.
@@ -80,6 +87,11 @@ const NAMES: &[(&str, Check)] = &[
     ("getent", Check::Getent),
     ("ifconfig", Check::Ifconfig),
     ("mysqladmin", Check::Mysqladmin),
+    ("addresses", Check::Addresses),
+    ("numeric", Check::Numeric),
+    ("reset", Check::Reset),
+    ("config", Check::Config),
+    ("scale", Check::Scale),
 ];
 
 impl Check {
@@ -150,10 +162,10 @@ impl Check {
                 }
             }
             Self::Address => remote::address(state, call, arguments),
-            Self::Checkout => checkout(state, call, arguments, reading),
+            Self::Checkout => repository::checkout(state, call, arguments, reading),
             Self::Cloud => cloud(state, call),
             Self::Database => database::check(state, call),
-            Self::Sender => remote::sender(state, call),
+            Self::Sender => remote::sender(state, call, reading),
             Self::Ssh => remote::ssh(state, call),
             Self::LastText => {
                 if let Some(text) = arguments.iter().rev().find(|word| word.text().contains(' ')) {
@@ -162,6 +174,9 @@ impl Check {
             }
             Self::Removes => {
                 let given = |name: &&str| reading.has(name);
+                if reading.operands.iter().any(|word| word.text().contains("://")) {
+                    state.note(call.span, RiskClass::ReadsRemote, "fetches a package");
+                }
                 if ["e", "erase", "R", "remove", "r", "P", "purge"].iter().any(given) && !reading.has("q") {
                     super::operands::note_removed(state, call, &reading.operands);
                 }
@@ -178,6 +193,16 @@ impl Check {
                     ["drop", "shutdown", "password", "flush-privileges", "kill", "stop-slave", "reload"];
                 if arguments.iter().any(|word| verbs.contains(&word.text())) {
                     state.note(call.span, RiskClass::Dangerous, "drops or stops a database");
+                }
+            }
+            Self::Addresses => addresses::operands(state, call, reading),
+            Self::Numeric => addresses::numeric(state, call, reading),
+            Self::Reset => repository::reset(state, call, reading),
+            Self::Config => repository::config(state, call, reading),
+            Self::Scale => {
+                let replicas = reading.values(&["replicas"]);
+                if replicas.iter().any(|count| count.parse::<u32>().map_or(true, |count| count == 0)) {
+                    state.note(call.span, RiskClass::Dangerous, "stops what runs in a cluster");
                 }
             }
             Self::Make => {
@@ -363,33 +388,6 @@ fn after_dashes(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word]) {
     match at.and_then(|at| arguments.get(at + 1..)) {
         Some(inner @ [_, ..]) => call.judge_inner(state, inner, call.argument_source),
         Some(_) | None => state.note(call.span, RiskClass::Opaque, "runs a command elsewhere"),
-    }
-}
-
-/// `git checkout`: of a branch it moves, of a file it throws changes away, and the words are the same.
-fn checkout(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word], reading: &Reading<'_, '_>) {
-    let creates = ["b", "B", "orphan", "t", "track"].iter().any(|name| reading.has(name));
-    let restores =
-        arguments.iter().any(|word| matches!(word.text(), "--" | "." | "./")) || reading.operands.len() > 1;
-    if restores && !creates {
-        return state.note(call.span, RiskClass::Dangerous, "throws uncommitted work away");
-    }
-    let is_branch = |name: &str| {
-        let is_version =
-            name.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-        let is_hash = (7..=40).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_hexdigit());
-        let kinds = ["feature/", "fix/", "hotfix/", "bugfix/", "release/", "origin/", "topic/", "HEAD"];
-        is_listed("main master develop dev trunk staging production next -", name)
-            || is_version
-            || is_hash
-            || kinds.iter().any(|kind| name.starts_with(kind))
-    };
-    if !creates && !reading.operands.iter().all(|word| word.literal().is_some_and(is_branch)) {
-        state.note(
-            call.span,
-            RiskClass::Opaque,
-            "throws work away if this is a file; `git switch` takes branches only",
-        );
     }
 }
 

@@ -67,6 +67,10 @@ pub(super) enum Kind {
     Host,
     /// Text that is sent away.
     Data,
+    /// The same, or without `=` a file of it.
+    Cookie,
+    /// A format of git; some show signatures, which runs a program.
+    Pretty,
     /// A setting of apt; few are known to be harmless.
     Setting,
     /// A unit of systemd or a service.
@@ -104,7 +108,6 @@ pub(super) struct OperandRule {
 pub(super) struct Entry {
     /// Each way to write it; of a subcommand its last word only.
     pub(super) names: Vec<&'static str>,
-    #[cfg_attr(not(test), expect(dead_code, reason = "only the page for people has it"))]
     pub(super) area: &'static str,
     pub(super) class: RiskClass,
     pub(super) why: &'static str,
@@ -426,6 +429,8 @@ pub(super) fn kind(name: &str) -> Result<Kind, String> {
         "target" => Kind::Target,
         "host" => Kind::Host,
         "data" => Kind::Data,
+        "cookie" => Kind::Cookie,
+        "pretty" => Kind::Pretty,
         "setting" => Kind::Setting,
         "unit" => Kind::Unit,
         "package" => Kind::Package,

@@ -119,7 +119,18 @@ fn use_word(state: &mut State, call: &ProgramCall<'_>, entry: &Entry, kind: Kind
             state.note(span, RiskClass::Opaque, "an address that is not written out");
         }
         Kind::Host => {}
-        Kind::Data => {
+        Kind::Cookie if !word.text().contains('=') => {
+            state.note(span, RiskClass::Opaque, "sends a file, or what is not written out");
+        }
+        Kind::Pretty => {
+            const NAMES: &str = "oneline short medium full fuller reference email raw mboxrd";
+            let text = word.text();
+            let is_format = is_listed(NAMES, text) || text.contains(['%', ':', ' ']) || text.is_empty();
+            if !is_format || text.contains("%G") || text.contains("signature") || word.literal().is_none() {
+                state.note(span, RiskClass::Opaque, "a format that may run a program");
+            }
+        }
+        Kind::Data | Kind::Cookie => {
             if word.literal().is_none() || names_file(word.text()) {
                 state.note(span, RiskClass::Opaque, "sends a file, or what is not written out");
             }
@@ -209,7 +220,7 @@ fn is_remote(text: &str) -> bool {
 /// `@file`, `name@file`, `name=@file`, `name=<file` and `%output{file}`, as curl takes them.
 fn names_file(text: &str) -> bool {
     let name = text.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
-    name.starts_with('@') || ["=@", "=<", "%output"].iter().any(|sign| text.contains(sign))
+    name.starts_with('@') || ["=@", ":@", "=<", "%output"].iter().any(|sign| text.contains(sign))
 }
 
 /// The name of the program without its folder.

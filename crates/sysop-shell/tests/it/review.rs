@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use sysop_shell::{CommandContext, Dialect, Resolution, RiskClass, Survey, analyze};
+use sysop_shell::{
+    CommandContext, Dialect, Resolution, ResolvedFile, ResolvedTarget, RiskClass, Survey, Target, analyze,
+};
 
 const TABLES: [(&str, &str); 6] = [
     ("review_dialects.txt", include_str!("../corpora/review_dialects.txt")),
@@ -27,15 +29,6 @@ const DISGUISES: [&str; 8] = [
     "eval {'}",
     "bash -c {'}",
     "for i in 1; do {}␤done",
-];
-
-/// Tables that do not hold yet: their lines are counted, and what fails is printed. Remove a name to turn its table on.
-const PENDING: &[&str] = &[
-    "review_dialects.txt",
-    "review_places.txt",
-    "review_options.txt",
-    "review_network.txt",
-    "review_everyday.txt",
 ];
 
 /// What must hold of a command.
@@ -64,6 +57,22 @@ pub(crate) fn survey(dialect: Dialect) -> Survey {
         uid: Some(1000),
         host: None,
     })
+}
+
+/// Does as a host does: finds a plain file at each target.
+fn resolve(survey: &mut Survey, command: &str) {
+    survey.resolution = Resolution::Host;
+    let found = |target: Target| {
+        let folder = target.folder.as_deref().unwrap_or("/home/ada/work");
+        let name = target.word.replace(['*', '?'], "x");
+        let path = match name.strip_prefix('~') {
+            Some(rest) => format!("/home/ada{rest}"),
+            None if name.starts_with('/') => name,
+            None => format!("{folder}/{name}"),
+        };
+        ResolvedTarget { files: vec![ResolvedFile { path, ..ResolvedFile::default() }], target }
+    };
+    survey.targets = analyze(command, survey).targets.into_iter().map(found).collect();
 }
 
 fn expectation(text: &str) -> Expectation {
@@ -116,6 +125,9 @@ impl Entry {
         if self.folder.is_none() {
             survey.resolution = Resolution::Host;
         }
+        if matches!(self.expectation, Expectation::Most(_)) {
+            resolve(&mut survey, command);
+        }
         let risk = analyze(command, &survey).risk;
         let holds = match self.expectation {
             Expectation::Least(least) => risk.class >= least,
@@ -159,12 +171,7 @@ fn check(name: &str) {
     }
     assert!(counts.values().all(|(_, all)| *all >= 20), "{name}: a class has fewer than 20 commands");
     let report = format!("{name}: {} wrong:\n{}", wrong.len(), wrong.join("\n"));
-    if PENDING.contains(&name) {
-        println!("{report}");
-        assert!(!wrong.is_empty(), "{name} holds; take it off the list of pending tables");
-    } else {
-        assert!(wrong.is_empty(), "{report}");
-    }
+    assert!(wrong.is_empty(), "{report}");
 }
 
 #[test]

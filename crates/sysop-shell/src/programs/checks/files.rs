@@ -70,7 +70,9 @@ pub(super) fn moves(state: &mut State, call: &ProgramCall<'_>, reading: &Reading
     }
     for word in &reading.operands {
         let target = resolved(state, word);
-        if path::is_broad(&target) && word.text() != "." && !target.starts_with(UNKNOWN) {
+        let part =
+            word.glob && word.text().trim_start_matches(['*', '?']).len() > 1 && !word.text().contains('/');
+        if path::is_broad(&target) && !part && word.text() != "." && !target.starts_with(UNKNOWN) {
             state.note(call.span_of(word), RiskClass::Dangerous, "moves a whole tree away");
         }
     }

@@ -1,10 +1,12 @@
 //! Programs that connect to other machines.
 
+use crate::context::Access;
 use crate::lexer::Word;
-use crate::options::{StopPoint, parse};
+use crate::options::{Reading, StopPoint, parse};
 use crate::program_call::{ProgramCall, Stdin};
 use crate::risk::RiskClass;
 use crate::state::State;
+use crate::targets;
 
 /// An address that is a command: `ext::sh -c …`.
 pub(super) fn address(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word]) {
@@ -13,8 +15,20 @@ pub(super) fn address(state: &mut State, call: &ProgramCall<'_>, arguments: &[Wo
     }
 }
 
-/// A program that sends its standard input away.
-pub(super) fn sender(state: &mut State, call: &ProgramCall<'_>) {
+/// A program that sends its standard input away. `wget` writes a file that it names after the address.
+pub(super) fn sender(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
+    let names = ["O", "output-document", "spider", "P", "directory-prefix"];
+    let is_wget = call.words.first().is_some_and(|word| word.text().ends_with("wget"));
+    for word in reading.operands.iter().filter(|_| is_wget && !names.iter().any(|name| reading.has(name))) {
+        let path = word.text().split(['?', '#']).next().unwrap_or("");
+        let name = path
+            .split_once("://")
+            .map_or(path, |(_, rest)| rest)
+            .rsplit_once('/')
+            .map_or("", |(_, name)| name);
+        let shape = if name.is_empty() { "index.html" } else { name }.to_owned();
+        targets::use_path(state, call.span_of(word), &Word { shape, ..(*word).clone() }, Access::Write);
+    }
     if *call.input != Stdin::Inherited {
         state.note(call.span, RiskClass::Opaque, "sends what it is fed to another machine");
     }

@@ -1,0 +1,79 @@
+//! Subcommands of git whose words say more than the table can.
+
+use crate::lexer::Word;
+use crate::options::{Reading, is_listed};
+use crate::program_call::ProgramCall;
+use crate::risk::RiskClass;
+use crate::state::State;
+
+/// `git checkout`: of a branch it moves, of a file it throws changes away, and the words are the same.
+pub(super) fn checkout(
+    state: &mut State,
+    call: &ProgramCall<'_>,
+    arguments: &[Word],
+    reading: &Reading<'_, '_>,
+) {
+    let creates = ["b", "B", "orphan", "t", "track"].iter().any(|name| reading.has(name));
+    let restores =
+        arguments.iter().any(|word| matches!(word.text(), "--" | "." | "./")) || reading.operands.len() > 1;
+    if restores && !creates {
+        return state.note(call.span, RiskClass::Dangerous, "throws uncommitted work away");
+    }
+    let is_branch = |name: &str| {
+        let is_version =
+            name.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        let is_hash = (7..=40).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_hexdigit());
+        let kinds = ["feature/", "fix/", "hotfix/", "bugfix/", "release/", "origin/", "topic/", "HEAD"];
+        is_listed("main master develop dev trunk staging production next -", name)
+            || is_version
+            || is_hash
+            || kinds.iter().any(|kind| name.starts_with(kind))
+    };
+    if !creates && !reading.operands.iter().all(|word| word.literal().is_some_and(is_branch)) {
+        state.note(
+            call.span,
+            RiskClass::Opaque,
+            "throws work away if this is a file; `git switch` takes branches only",
+        );
+    }
+}
+
+/// `git reset`: with paths it takes changes off the index; with another commit it moves the branch.
+pub(super) fn reset(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
+    let dashes = call.arguments().iter().any(|word| word.text() == "--");
+    let is_here = |word: &&Word| matches!(word.literal(), Some("HEAD" | "@"));
+    let stays = match reading.operands.as_slice() {
+        [] => true,
+        [only] => dashes || is_here(only),
+        [first, ..] => dashes || is_here(first),
+    };
+    if !stays && !reading.has("soft") && !reading.has("mixed") {
+        state.note(call.span, RiskClass::Dangerous, "moves the branch");
+    }
+}
+
+/// Settings that no program is run by.
+const PLAIN_SETTINGS: &str = "user.name user.email init.defaultbranch pull.rebase pull.ff push.default push.autosetupremote \
+    fetch.prune rebase.autostash merge.conflictstyle core.autocrlf core.eol core.filemode core.ignorecase core.quotepath \
+    color.ui advice.detachedhead commit.verbose diff.algorithm rerere.enabled";
+
+/// `git config`: one name is shown, a name with a value is set.
+pub(super) fn config(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
+    let shows = ["get", "get-all", "get-regexp", "get-urlmatch", "get-color", "get-colorbool", "l", "list"];
+    if shows.iter().any(|name| reading.has(name)) {
+        return;
+    }
+    match reading.operands.as_slice() {
+        [name] if name.literal().is_some_and(|name| name.contains('.')) => {}
+        [name, value]
+            if name.literal().is_some_and(|name| is_listed(PLAIN_SETTINGS, &name.to_lowercase()))
+                && value.literal().is_some() =>
+        {
+            state.note(call.span, RiskClass::Changes, "changes configuration");
+        }
+        _ => {
+            let why = "changes configuration, which may name programs to run";
+            state.note(call.span, RiskClass::Opaque, why);
+        }
+    }
+}
