@@ -9,6 +9,8 @@ use sysop_shell::Dialect;
 const SCRIPT: &str = include_str!("namespace.sh");
 /// The user and group that root becomes: root inside of the namespaces must not be root outside.
 const NOBODY: &str = "65534";
+/// Time of one batch, in seconds; each of its commands has 1.
+const BATCH_SECONDS_MAX: &str = "600";
 /// What the script needs beside the shells.
 const PROGRAMS: &str = "util-linux (unshare, setpriv, mount), iproute2, coreutils, findutils, diffutils, bash, dash, zsh, busybox and git";
 
@@ -56,7 +58,11 @@ impl Batch {
 
     pub(super) fn run(&self) -> Outcome {
         let mut unshare = namespaces();
-        unshare.arg("sh").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        unshare
+            .args(["timeout", "-s", "KILL", BATCH_SECONDS_MAX, "sh"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = unshare
             .spawn()
             .unwrap_or_else(|error| panic!("cannot start unshare: {error}; the fuzz needs {PROGRAMS}"));
@@ -81,11 +87,14 @@ impl Batch {
 /// The command that runs another one as root of new namespaces.
 fn namespaces() -> Command {
     let is_root = std::fs::metadata("/proc/self").expect("/proc is mounted").uid() == 0;
-    let mut command = Command::new(if is_root { "setpriv" } else { "unshare" });
+    // All processes below end when the test does, or after the time that is theirs.
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL"]);
     if is_root {
-        command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "unshare"]);
+        command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
     }
     command.args([
+        "unshare",
         "--map-root-user",
         "--mount",
         "--net",

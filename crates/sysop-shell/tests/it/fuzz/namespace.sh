@@ -97,7 +97,7 @@ second=$!
 
 files() {
     cd $root
-    find . \( -path ./proc -o -path ./usr -o -path ./run/out -o -path ./run/count \) -prune -o ! -path ./tmp ! -path ./run ! -path ./dev/shm \
+    find . \( -path ./proc -o -path ./usr -o -path ./run/out -o -path ./run/count -o -path ./run/last \) -prune -o ! -path ./tmp ! -path ./run ! -path ./dev/shm \
         ! -path ./dev/tty -printf '%p %y %m %U:%G %s %T@ %l\n' | sort
     find home etc var srv opt tmp root mnt dev/shm -type f -exec md5sum {} + | sort
     find bin/ sbin/ /mnt/usr.changes -newer /mnt/mark -printf '%p\n' 2> /dev/null | grep -v '^/mnt/usr.changes$' || :
@@ -121,19 +121,27 @@ compare() { diff $2 $3 | sed -n "s/^[<>]/change: $1 &/p"; }
 
 step='run the batch'
 cat > /mnt/batch <<'BATCH_END'
-# Each command has 2 s. Its output goes to a file, because some programs do nothing when it is /dev/null.
+# Each command has 1 s. Its output goes to a file, because some programs do nothing when it is /dev/null.
 ok=0
 all=0
 run() {
-    if timeout -s KILL 2 "$@" < /dev/null > /run/out 2>&1 3<&-; then ok=$((ok + 1)); fi
+    echo "$*" > /run/last
+    if timeout -s KILL 1 "$@" < /dev/null > /run/out 2>&1 3<&-; then ok=$((ok + 1)); fi
     all=$((all + 1))
 }
+# Output without end stops at this size, by an error and not by a signal, which would end the batch as well.
 ulimit -f 20000
+trap '' XFSZ
 BATCH
 echo "ran: $all, ended with 0: $ok" > /run/count
 BATCH_END
-touch $root/run/out $root/run/count
-until grep -qa ^sleep /proc/$first/cmdline && grep -qa ^sleep /proc/$second/cmdline; do :; done
+touch $root/run/out $root/run/count $root/run/last
+step='see them run'
+tries=0
+until grep -qa ^sleep /proc/$first/cmdline && grep -qa ^sleep /proc/$second/cmdline; do
+    tries=$((tries + 1))
+    [ $tries -lt 1000 ]
+done
 touch /mnt/mark
 files > /mnt/files.before
 machine > /mnt/machine.before
@@ -141,7 +149,7 @@ network > /mnt/network.before
 chroot $root env -i -C /home/ada/work HOME=/home/ada USER=ada LOGNAME=ada SHELL=/bin/bash LANG=C.UTF-8 TERM=dumb PAGER=cat GIT_PAGER=cat \
     PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin GIT_OPTIONAL_LOCKS=0 \
     cmd='touch P' opts='--output=P' sub='a[$(touch P)]' DIR= \
-    dash /proc/self/fd/3 3< /mnt/batch < /dev/null > /mnt/noise 2>&1 || cat /mnt/noise
+    dash /proc/self/fd/3 3< /mnt/batch < /dev/null > /mnt/noise 2>&1 || { echo "ended with $? at: $(cat $root/run/last)"; cat /mnt/noise; }
 cat $root/run/count
 : > $root/run/count
 tries=0
