@@ -118,7 +118,7 @@ pub struct ResolvedFile {
     #[serde(default)]
     pub changed_in_session: bool,
     /// Its text; of files to run only, if it is short UTF-8. Of a repository, the names of what its own configuration
-    /// sets, a line each; branches and remotes are left out.
+    /// sets, a line each; those of branches and the addresses of remotes are left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
 }

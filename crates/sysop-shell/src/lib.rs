@@ -83,6 +83,7 @@ mod path_match;
 mod program_call;
 mod programs;
 mod protected;
+mod repository;
 mod risk;
 mod script;
 mod script_file;

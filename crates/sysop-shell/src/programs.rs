@@ -4,9 +4,8 @@
 //! that is not on it is not understood: such a call is never read-only, and opaque where the program has verbs, because
 //! an unknown verb may do anything. What cannot be said in a table is in [`checks`].
 //!
-//! Repositories: `git status`, `diff`, `show` and others may run programs that the repository's own configuration
-//! names. They count as read-only in the repository one is in, because its configuration does not travel with a clone;
-//! with `-C`, `--git-dir`, or after `cd`, they do not.
+//! `git status`, `diff`, `show` and others may run programs that the repository's own configuration names: see
+//! [`repository`](super::repository).
 
 mod checks;
 mod grammar;
@@ -28,6 +27,7 @@ use super::program_call::{ArgumentSource, ProgramCall};
 use super::state::State;
 use crate::Invocation;
 use crate::context::{CommandContext, Survey};
+use crate::repository;
 use crate::risk::RiskClass;
 
 /// The files of the table, in the order of the page that is made of them.
@@ -226,8 +226,8 @@ fn judge_call(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     if connects && call.arguments().iter().any(|word| word.text().contains(UNKNOWN)) {
         state.note(call.span, RiskClass::Opaque, "sends what is not written out");
     }
-    if name == "git" && state.has_moved() {
-        state.note(call.span, RiskClass::Changes, "git in another folder, whose settings may name programs");
+    if name == "git" && found.entry.class <= RiskClass::ReadsRemote {
+        repository::judge(state, call.span, found.entry.class == RiskClass::ReadsRemote);
     }
 }
 

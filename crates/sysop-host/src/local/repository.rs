@@ -30,7 +30,7 @@ pub(super) fn settings(folder: &Path) -> Option<String> {
             };
         for name in listed.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
             let name = std::str::from_utf8(name).ok().filter(|name| !name.contains('\n'))?;
-            if !name.starts_with("branch.") && !name.starts_with("remote.") {
+            if !is_everyday(name) {
                 names.push_str(name);
                 names.push('\n');
             }
@@ -41,6 +41,12 @@ pub(super) fn settings(folder: &Path) -> Option<String> {
         folders.extend(inner_repositories(&folder)?);
     }
     Some(names)
+}
+
+/// Settings that each clone has, and one for each branch; they name no programs.
+fn is_everyday(name: &str) -> bool {
+    let ends = [".url", ".fetch", ".pushurl"];
+    name.starts_with("branch.") || (name.starts_with("remote.") && ends.iter().any(|end| name.ends_with(end)))
 }
 
 /// The repositories that the index of one names, where they are checked out.

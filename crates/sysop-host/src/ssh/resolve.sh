@@ -50,7 +50,7 @@ repository() {
   n=$(git -c core.fsmonitor=false config --local --includes --name-only --list 2>/dev/null); e=$?
   [ "$e" != 128 ] || return 0
   [ "$e" = 0 ] || return 1
-  printf '%s\n' "$n" | grep -v -e '^branch\.' -e '^remote\.'
+  printf '%s\n' "$n" | grep -v -e '^branch\.' -e '^remote\..*\.url$' -e '^remote\..*\.fetch$' -e '^remote\..*\.pushurl$'
   u=$(git -c core.fsmonitor=false rev-parse --show-cdup 2>/dev/null) || return 0
   cd -P -- "./$u" || return 1
   i=$(git -c core.fsmonitor=false ls-files --stage) || return 1

@@ -166,3 +166,26 @@ fn a_script_of_an_earlier_sitting_is_judged_by_its_text() {
     assert_eq!(run.code, Some(3), "{run:?}");
     assert!(run.err.contains("an approval is needed for `sh r.sh`"), "{run:?}");
 }
+
+#[test]
+fn git_that_only_looks_is_judged_by_the_settings_of_its_repository() {
+    let world = World::new().file("work/a", "1\n").file("work/.gitattributes", "a diff=x\n");
+    let git = |arguments: &[&str]| {
+        let mut git = std::process::Command::new("git");
+        let done = git.arg("-C").arg(world.work()).args(arguments).output().unwrap();
+        assert!(done.status.success(), "{arguments:?}: {done:?}");
+    };
+    git(&["init", "-q"]);
+    let verdict = |command: &str| check(&world, &["--mode", "never", command])["verdict"].clone();
+    for command in ["git status", "git diff", "git log -p", "git -P show HEAD"] {
+        assert_eq!(verdict(command), "allow", "{command}");
+    }
+    git(&["config", "diff.x.textconv", "touch ran; cat"]);
+    for command in ["git status", "git diff", "git log -p", "git -P show HEAD", "cd .; git diff"] {
+        assert_eq!(verdict(command), "deny", "{command}");
+    }
+    let answer = check(&world, &["--mode", "auto", "git diff"]);
+    assert_eq!((&answer["verdict"], &answer["class"]), (&"ask".into(), &"opaque".into()), "{answer}");
+    assert!(answer["reasons"][0]["why"].as_str().unwrap().contains("diff.x.textconv"), "{answer}");
+    assert_eq!(check(&world, &["--mode", "auto", "git add a"])["verdict"], "allow");
+}

@@ -1,0 +1,125 @@
+//! Judges git that only looks by what the configuration of its repository sets.
+//!
+//! A configuration does not travel with a clone, but with an archive, and then anybody may have written it. Some settings
+//! name programs that git runs when it only looks: text conversion, external diffs, filters, signature checks. A setting
+//! that is not listed here as plain is taken for one of them.
+
+use crate::context::{Access, Resolution, ResolvedFile, Target};
+use crate::options::is_listed;
+use crate::risk::RiskClass;
+use crate::state::{Span, State};
+
+/// Sections without a program that git runs when it only looks.
+const PLAIN_SECTIONS: &str = "advice alias branch checkout clone color column commit difftool fetch gc gitg github gitlab gui \
+    hub i18n include includeif index init instaweb mergetool notes pack pager pull push rebase receive rerere safe sendemail \
+    stash status submodule svn svn-remote tag transfer uploadpack user versionsort worktree";
+/// Sections of which settings with a subsection name programs, as in `diff.NAME.textconv`.
+const PLAIN_WITHOUT_SUBSECTION: &str = "blame diff extensions feature format grep log maintenance merge";
+/// Sections that matter only where git connects.
+const NETWORK_SECTIONS: &str = "credential http remote url";
+/// Plain settings of sections that have others.
+const PLAIN_SETTINGS: &str = "core.abbrev core.attributesfile core.autocrlf core.bare core.checkstat core.commitgraph \
+    core.compression core.editor core.eol core.excludesfile core.filemode core.hookspath core.ignorecase \
+    core.logallrefupdates core.longpaths core.multipackindex core.pager core.precomposeunicode core.preloadindex \
+    core.protecthfs core.protectntfs core.quotepath core.repositoryformatversion core.safecrlf core.sharedrepository \
+    core.sparsecheckout core.sparsecheckoutcone core.symlinks core.trustctime core.untrackedcache core.whitespace \
+    core.worktree lfs.repositoryformatversion";
+/// Settings of the sections above that name programs or further files.
+const EXCEPTIONS: &str = "diff.external extensions.worktreeconfig";
+
+/// Judges a call of git that only looks, in each folder that the shell may be in.
+pub(super) fn judge(state: &mut State, span: Span, connects: bool) {
+    if state.survey.resolution == Resolution::Elsewhere {
+        if state.has_moved() {
+            let why = "git in another folder, whose settings may name programs";
+            state.note(span, RiskClass::Changes, why);
+        }
+        return;
+    }
+    let folders: Vec<String> = state.folders.iter().map(str::to_owned).collect();
+    if folders.is_empty() {
+        state.note(
+            span,
+            RiskClass::Opaque,
+            "git in a folder that is not known, whose settings may name programs",
+        );
+    }
+    for folder in folders {
+        let target =
+            Target { word: ".".to_owned(), glob: false, folder: Some(folder), access: Access::Repository };
+        let settings = state.survey.resolved(&target).map(|files| named_program(files, connects));
+        match settings {
+            Some(None) => {}
+            Some(Some(why)) => state.note(span, RiskClass::Opaque, &why),
+            None => state.note(span, RiskClass::Opaque, "git whose settings could not be read"),
+        }
+        state.add_target(target);
+    }
+}
+
+/// Why a repository's settings may run a program.
+fn named_program(files: &[ResolvedFile], connects: bool) -> Option<String> {
+    for file in files {
+        let Some(names) = &file.script else {
+            return Some("git whose settings could not be read".to_owned());
+        };
+        if let Some(name) = names.lines().find(|name| !is_plain(name, connects)) {
+            return Some(format!("the repository sets {name}, which may name a program"));
+        }
+    }
+    None
+}
+
+/// Whether git runs nothing by a setting when it only looks.
+fn is_plain(name: &str, connects: bool) -> bool {
+    let (section, rest) = name.split_once('.').unwrap_or((name, ""));
+    if is_listed(EXCEPTIONS, name) {
+        return false;
+    }
+    is_listed(PLAIN_SETTINGS, name)
+        || is_listed(PLAIN_SECTIONS, section)
+        || (is_listed(PLAIN_WITHOUT_SUBSECTION, section) && !rest.contains('.'))
+        || (!connects && (is_listed(NETWORK_SECTIONS, section) || name == "core.sshcommand"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_plain;
+
+    #[test]
+    fn settings_that_name_programs_are_not_plain() {
+        for name in [
+            "diff.x.textconv",
+            "diff.x.command",
+            "diff.external",
+            "filter.lfs.clean",
+            "filter.x.process",
+            "gpg.program",
+            "gpg.ssh.program",
+            "core.fsmonitor",
+            "core.alternaterefscommand",
+            "merge.x.driver",
+            "extensions.worktreeconfig",
+            "lfs.extension.x.clean",
+            "protocol.ext.allow",
+            "anything.else",
+        ] {
+            assert!(!is_plain(name, false), "{name}");
+        }
+        for name in [
+            "core.bare",
+            "user.name",
+            "submodule.x.url",
+            "diff.renames",
+            "core.hookspath",
+            "lfs.repositoryformatversion",
+        ] {
+            assert!(is_plain(name, false) && is_plain(name, true), "{name}");
+        }
+        for name in
+            ["core.sshcommand", "remote.origin.uploadpack", "url.ext::sh.insteadof", "credential.helper"]
+        {
+            assert!(is_plain(name, false) && !is_plain(name, true), "{name}");
+        }
+    }
+}
