@@ -17,6 +17,11 @@ const NAMES_ONLY: &str = "ls ll dir vdir exa eza lsd tree stat test [ cd pushd p
     mountpoint findmnt shred wc file truncate ln trash mktemp inotifywait sleep kill pgrep ps man id ssh-add \
     ssh systemctl service journalctl";
 
+/// Whether a program shows nothing of what is in files.
+pub(super) fn shows_names_only(name: &str) -> bool {
+    is_listed(NAMES_ONLY, name.rsplit('/').next().unwrap_or(name))
+}
+
 /// Programs that read all below a folder, and the options without which they do not.
 const RECURSIVE: &[(&str, &str, &[&str])] = &[
     ("grep", "rRd", &["recursive", "dereference-recursive", "directories"]),

@@ -19,7 +19,7 @@ mod tests;
 use std::rc::Rc;
 use std::sync::OnceLock;
 
-use grammar::{Entry, Kind, Table};
+use grammar::{Entry, Index, Kind};
 
 use super::lexer::{UNKNOWN, Word};
 use super::options::{Effect, Reading, StopPoint, read};
@@ -48,10 +48,10 @@ const FILES: &[&str] = &[
     include_str!("../programs/remote.txt"),
 ];
 
-/// The table, read when it is first needed. A test sees to it that no statement of it is wrong.
-fn table() -> &'static Table {
-    static TABLE: OnceLock<Table> = OnceLock::new();
-    TABLE.get_or_init(|| Table::parse(FILES).0)
+/// The table; a program on it is read when it is first needed. A test sees to it that no statement of it is wrong.
+fn table() -> &'static Index {
+    static TABLE: OnceLock<Index> = OnceLock::new();
+    TABLE.get_or_init(|| Index::new(FILES))
 }
 
 /// A call as the table sees it.

@@ -38,6 +38,11 @@ pub(super) fn run(state: &mut State, source: &str, origin: ScriptOrigin, input: 
         state.note(whole, RiskClass::Dangerous, UNPARSED);
         return;
     }
+    // The grammar loses its way between two substitutions in backquotes.
+    if let Some(plain) = without_backquotes(source) {
+        state.with_depth(whole, |state| run(state, &plain, ScriptOrigin::Embedded(whole), input));
+        return;
+    }
     match parse(source) {
         Some(tree) if !tree.root_node().has_error() => {
             dialect::check(state, &script, tree.root_node());
@@ -45,6 +50,28 @@ pub(super) fn run(state: &mut State, source: &str, origin: ScriptOrigin, input: 
         }
         Some(_) | None => state.note(whole, RiskClass::Dangerous, UNPARSED),
     }
+}
+
+/// The script with `$(…)` for each substitution in backquotes, where there are several and nothing that quotes or escapes
+/// a backquote.
+fn without_backquotes(source: &str) -> Option<String> {
+    let quotes = source.matches('`').count();
+    if quotes < 4 || quotes % 2 == 1 || source.contains(['\'', '\\', '#', '<', '$']) {
+        return None;
+    }
+    let mut plain = String::with_capacity(source.len() + quotes);
+    for (index, part) in source.split('`').enumerate() {
+        let inside = index % 2 == 1;
+        if inside && part.contains(['"', '(', ')']) {
+            return None;
+        }
+        if inside {
+            plain.extend(["$(", part, ")"]);
+        } else {
+            plain.push_str(part);
+        }
+    }
+    Some(plain)
 }
 
 fn longest_delimiter(source: &str) -> usize {

@@ -128,6 +128,9 @@ fn redirected(state: &mut State, script: &Script<'_>, redirect: &Redirect, targe
         }
         RedirectOperator::Text => {
             state.raise(RiskClass::Changes);
+            if targets::names_secret(state, target, false) {
+                state.secret_name.get_or_insert(span);
+            }
             let text = target.literal().map(str::to_owned);
             Some(text.map_or(Stdin::Unknown, |text| Stdin::Text { text, span }))
         }

@@ -54,6 +54,7 @@ pub(super) enum Check {
     Reset,
     Config,
     Scale,
+    Objects,
 }
 
 /// Each name with its check.
@@ -92,6 +93,7 @@ const NAMES: &[(&str, Check)] = &[
     ("reset", Check::Reset),
     ("config", Check::Config),
     ("scale", Check::Scale),
+    ("objects", Check::Objects),
 ];
 
 impl Check {
@@ -116,14 +118,10 @@ impl Check {
 
     /// Whether these arguments do no more, whatever the expansions in them become.
     pub(super) fn judges_expansions(self, arguments: &[Word]) -> bool {
-        match self {
-            Self::Test => text::takes_any_value(arguments),
-            Self::Bracket => arguments
-                .split_last()
-                .is_some_and(|(last, inner)| last.text() == "]" && text::takes_any_value(inner)),
-            Self::Printf => text::is_printf(arguments),
-            _ => false,
-        }
+        let bracket = arguments.split_last().filter(|(last, _)| last.text() == "]");
+        self == Self::Test && text::takes_any_value(arguments)
+            || self == Self::Bracket && bracket.is_some_and(|(_, inner)| text::takes_any_value(inner))
+            || self == Self::Printf && text::is_printf(arguments)
     }
 
     /// Notes what it finds; tells whether all that it reads is understood.
@@ -154,13 +152,7 @@ impl Check {
             Self::Service => return service(state, call),
             Self::Container => container(state, call, arguments, reading),
             Self::AfterDashes => after_dashes(state, call, arguments),
-            Self::Push => {
-                remote::address(state, call, arguments);
-                let rewrites = |word: &&Word| word.text().starts_with(['+', ':']) || word.literal().is_none();
-                if reading.operands.iter().skip(1).any(rewrites) {
-                    state.note(call.span, RiskClass::Dangerous, "overwrites or deletes on the server");
-                }
-            }
+            Self::Push => push(state, call, arguments, reading),
             Self::Address => remote::address(state, call, arguments),
             Self::Checkout => repository::checkout(state, call, arguments, reading),
             Self::Cloud => cloud(state, call),
@@ -172,15 +164,7 @@ impl Check {
                     call.run_joined(state, std::slice::from_ref(text), Stdin::Inherited);
                 }
             }
-            Self::Removes => {
-                let given = |name: &&str| reading.has(name);
-                if reading.operands.iter().any(|word| word.text().contains("://")) {
-                    state.note(call.span, RiskClass::ReadsRemote, "fetches a package");
-                }
-                if ["e", "erase", "R", "remove", "r", "P", "purge"].iter().any(given) && !reading.has("q") {
-                    super::operands::note_removed(state, call, &reading.operands);
-                }
-            }
+            Self::Removes => removes(state, call, reading),
             Self::Mounts => mounts(state, call, reading),
             Self::Getent => getent(state, call, reading),
             Self::Ifconfig => {
@@ -188,23 +172,13 @@ impl Check {
                     state.note(call.span, RiskClass::Lockout, "changes addresses or links");
                 }
             }
-            Self::Mysqladmin => {
-                let verbs =
-                    ["drop", "shutdown", "password", "flush-privileges", "kill", "stop-slave", "reload"];
-                if arguments.iter().any(|word| verbs.contains(&word.text())) {
-                    state.note(call.span, RiskClass::Dangerous, "drops or stops a database");
-                }
-            }
+            Self::Mysqladmin => mysqladmin(state, call, arguments),
             Self::Addresses => addresses::operands(state, call, reading),
             Self::Numeric => addresses::numeric(state, call, reading),
             Self::Reset => repository::reset(state, call, reading),
             Self::Config => repository::config(state, call, reading),
-            Self::Scale => {
-                let replicas = reading.values(&["replicas"]);
-                if replicas.iter().any(|count| count.parse::<u32>().map_or(true, |count| count == 0)) {
-                    state.note(call.span, RiskClass::Dangerous, "stops what runs in a cluster");
-                }
-            }
+            Self::Scale => scale(state, call, reading),
+            Self::Objects => objects(state, call, reading),
             Self::Make => {
                 if operands_of(arguments).any(|word| word.text().starts_with("SHELL")) {
                     state.note(call.span, RiskClass::Opaque, "a build with rules given on the way");
@@ -212,6 +186,58 @@ impl Check {
             }
         }
         true
+    }
+}
+
+/// `git push`: a refspec that forces or deletes.
+fn push(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word], reading: &Reading<'_, '_>) {
+    remote::address(state, call, arguments);
+    let rewrites = |word: &&Word| word.text().starts_with(['+', ':']) || word.literal().is_none();
+    if reading.operands.iter().skip(1).any(rewrites) {
+        state.note(call.span, RiskClass::Dangerous, "overwrites or deletes on the server");
+    }
+}
+
+/// `rpm`: packages that it fetches or removes.
+fn removes(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
+    let given = |name: &&str| reading.has(name);
+    if reading.operands.iter().any(|word| word.text().contains("://")) {
+        state.note(call.span, RiskClass::ReadsRemote, "fetches a package");
+    }
+    if ["e", "erase", "R", "remove", "r", "P", "purge"].iter().any(given) && !reading.has("q") {
+        super::operands::note_removed(state, call, &reading.operands);
+    }
+}
+
+/// Verbs of `mysqladmin` that destroy or stop.
+fn mysqladmin(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word]) {
+    let verbs = ["drop", "shutdown", "password", "flush-privileges", "kill", "stop-slave", "reload"];
+    if arguments.iter().any(|word| verbs.contains(&word.text())) {
+        state.note(call.span, RiskClass::Dangerous, "drops or stops a database");
+    }
+}
+
+/// `kubectl scale`: to nothing, or to a number that is not written out, it stops.
+fn scale(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
+    let replicas = reading.values(&["replicas"]);
+    if replicas.iter().any(|count| count.parse::<u32>().map_or(true, |count| count == 0)) {
+        state.note(call.span, RiskClass::Dangerous, "stops what runs in a cluster");
+    }
+}
+
+/// `kubectl get`: a list of secrets shows their names, an output format what is in them.
+fn objects(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
+    let output = reading.values(&["o", "output", "template"]);
+    let is_table = output.iter().all(|format| matches!(*format, "wide" | "name"));
+    let names_secret = |text: &str| {
+        text.split(',').any(|kind| {
+            let kind = kind.split(['/', '.']).next().unwrap_or("").to_lowercase();
+            matches!(kind.as_str(), "secret" | "secrets")
+        })
+    };
+    if !is_table && reading.operands.iter().any(|word| names_secret(word.text()) || word.literal().is_none())
+    {
+        state.note(call.span, RiskClass::ReadsSecret, "shows what secrets of a cluster hold");
     }
 }
 

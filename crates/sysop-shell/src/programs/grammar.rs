@@ -33,6 +33,7 @@
 //! OPTIONS are described in [`crate::options`]; kinds of operands and values in [`Kind`].
 
 use std::collections::{HashMap, HashSet};
+use std::sync::OnceLock;
 
 use super::checks::Check;
 use crate::options::{Effect, OptionRule, Style, rules};
@@ -155,25 +156,91 @@ impl Entry {
     }
 }
 
-/// All that the files say.
+/// Where the files tell of each program, so that only those that a command names are read.
 #[derive(Debug, Default)]
-pub(super) struct Table {
-    pub(super) programs: Vec<Entry>,
+pub(super) struct Index {
+    blocks: Vec<Block>,
     by_name: HashMap<&'static str, usize>,
+    lists: HashMap<&'static str, &'static str>,
     versioned: HashSet<&'static str>,
 }
 
-impl Table {
+/// The statements about one program.
+#[derive(Debug)]
+struct Block {
+    area: &'static str,
+    statements: Vec<&'static str>,
+    entry: OnceLock<Option<Entry>>,
+}
+
+impl Index {
+    /// Finds the programs; statements that are wrong are left out.
+    pub(super) fn new(files: &[&'static str]) -> Self {
+        let mut index = Self::default();
+        let mut area = "";
+        for statement in files.iter().copied().flat_map(statements) {
+            let (word, rest) = statement.split_once(char::is_whitespace).unwrap_or((statement, ""));
+            match word {
+                "area" => area = rest.trim(),
+                "list" => index.lists.extend(rest.trim().split_once(char::is_whitespace)),
+                "versioned" => index.versioned.extend(listed_names(rest)),
+                "program" => {
+                    let left = split_why(rest).0;
+                    let left = left.split('(').next().unwrap_or(left).trim();
+                    let names = left.split_once(char::is_whitespace).map_or("", |(_, names)| names);
+                    let at = index.blocks.len();
+                    index.by_name.extend(names.split(',').map(|name| (trimmed(name), at)));
+                    let statements = vec![statement];
+                    index.blocks.push(Block { area, statements, entry: OnceLock::new() });
+                }
+                _ => {
+                    if let Some(block) = index.blocks.last_mut() {
+                        block.statements.push(statement);
+                    }
+                }
+            }
+        }
+        index
+    }
+
     pub(super) fn program(&self, name: &str) -> Option<&Entry> {
-        self.by_name.get(name).and_then(|index| self.programs.get(*index))
+        let block = self.by_name.get(name).and_then(|at| self.blocks.get(*at))?;
+        block.entry.get_or_init(|| self.read(block)).as_ref()
+    }
+
+    fn read(&self, block: &Block) -> Option<Entry> {
+        let mut reader = Reader { area: block.area, lists: self.lists.clone(), ..Reader::default() };
+        for statement in &block.statements {
+            reader.statement(statement).ok();
+        }
+        reader.finish().programs.pop()
     }
 
     /// Whether a lone `--version` or `--help` of this program does nothing else.
     pub(super) fn is_versioned(&self, name: &str) -> bool {
         self.versioned.contains(name)
     }
+}
 
-    /// Reads the files; gives what it understands, and each statement that is wrong.
+/// Names that stand apart by commas.
+fn listed_names(text: &'static str) -> impl Iterator<Item = &'static str> {
+    plain_words(text).map(|name| name.trim_end_matches(','))
+}
+
+fn trimmed(name: &'static str) -> &'static str {
+    name.trim_matches(|c: char| c == '\\' || c.is_whitespace())
+}
+
+/// All that the files say.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    pub(super) programs: Vec<Entry>,
+    by_name: HashMap<&'static str, usize>,
+}
+
+impl Table {
+    /// Reads the files as a whole, for the tests and the page; gives what it understands, and each statement that is wrong.
+    #[cfg(test)]
     pub(super) fn parse(files: &[&'static str]) -> (Self, Vec<String>) {
         let mut reader = Reader::default();
         let mut wrong = Vec::new();
@@ -231,9 +298,7 @@ impl Reader {
                     return Err("a list of this name exists".to_owned());
                 }
             }
-            "versioned" => {
-                self.table.versioned.extend(plain_words(rest).map(|name| name.trim_end_matches(',')));
-            }
+            "versioned" => {}
             "program" => self.program(rest)?,
             "sub" => self.sub(rest)?,
             _ => self.property(word, rest)?,
@@ -380,7 +445,6 @@ fn head(text: &'static str, area: &'static str) -> Result<(Vec<&'static str>, En
         None => (left, ""),
     };
     let (name, names) = left.trim().split_once(char::is_whitespace).ok_or("a class and names")?;
-    let trimmed = |name: &'static str| name.trim_matches(|c: char| c == '\\' || c.is_whitespace());
     let names: Vec<&str> = names.split(',').map(trimmed).collect();
     let operands = plain_words(operands).map(operand).collect::<Result<_, _>>()?;
     let entry = Entry {

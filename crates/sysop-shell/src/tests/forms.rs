@@ -440,3 +440,36 @@ fn expansions_with_a_blank_between_them_are_read() {
         assert!(class_of(command).0 >= RiskClass::Dangerous, "{command:?}");
     }
 }
+
+#[test]
+fn secrets_are_read_through_other_programs_too() {
+    for command in [
+        "find ~/.ssh -type f -exec cat {} +",
+        "find ~ -name 'id_*' -exec cat {} \\;",
+        "find / -name shadow -exec grep root {} +",
+        "find ~/.ssh -type f | xargs cat",
+        "echo /etc/shadow | xargs cat",
+        "xargs cat <<< /etc/shadow",
+        "ls ~/.ssh/* | xargs -n1 cat",
+        "git diff --no-index /etc/shadow x",
+        "git diff /etc/shadow x",
+        "kubectl get secret db -o yaml",
+        "kubectl get secrets -ojson",
+        "kubectl -n x get pods,secrets --output=yaml",
+        "kubectl get secret/db --template='{{.data}}'",
+        "echo \"`cat /etc/shadow`\"",
+        "echo \" `cat /etc/shadow`\"",
+        "echo \"a `cat /etc/shadow` b\"",
+    ] {
+        let (class, why) = class_of(command);
+        assert!(class >= RiskClass::ReadsSecret, "{command:?} {class:?}: {why}");
+    }
+    for command in
+        ["find src -name '*.rs' -exec grep -n x {} +", "kubectl get secrets", "kubectl get pods -o yaml"]
+    {
+        assert!(class_of(command).0 <= RiskClass::Changes, "{command:?}");
+    }
+    for command in ["echo \"a `date` b\"", "echo \"`date` `id -u` x\"", "echo \"n: `wc -l f`\""] {
+        assert_eq!(class_of(command).0, RiskClass::Changes, "{command:?}: {}", class_of(command).1);
+    }
+}

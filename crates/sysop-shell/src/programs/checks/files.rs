@@ -2,6 +2,7 @@
 
 use crate::context::Access;
 use crate::lexer::{UNKNOWN, Word};
+use crate::operands::shows_names_only;
 use crate::options::{Effect, Reading, StopPoint, Style, is_listed, is_one_word, read, rules};
 use crate::program_call::{ArgumentSource, ProgramCall};
 use crate::risk::RiskClass;
@@ -97,6 +98,8 @@ pub(super) fn find(state: &mut State, call: &ProgramCall<'_>) -> bool {
     let mut understood = !is_fd;
     let mut index = 0;
     let mut starts = true;
+    let mut folders: Vec<&Word> = Vec::new();
+    let mut reads = false;
     while let Some(word) = arguments.get(index) {
         index += 1;
         let text = word.text();
@@ -104,7 +107,10 @@ pub(super) fn find(state: &mut State, call: &ProgramCall<'_>) -> bool {
         starts &= !text.starts_with(['-', '(', '!']) || is_listed("-L -P -H", text);
         match text {
             "-delete" => state.note(call.span_of(word), RiskClass::Dangerous, "deletes what is found"),
-            "-exec" | "-execdir" | "-ok" | "-okdir" => index += executed(state, call, index),
+            "-exec" | "-execdir" | "-ok" | "-okdir" => {
+                reads |= !next.is_some_and(|program| shows_names_only(program.text()));
+                index += executed(state, call, index);
+            }
             _ if is_fd && fd_executes(text) => {
                 state.note(call.span_of(word), RiskClass::Opaque, "runs a program for what it finds");
                 index += executed(state, call, index);
@@ -125,9 +131,20 @@ pub(super) fn find(state: &mut State, call: &ProgramCall<'_>) -> bool {
                 understood = false;
             }
             _ if is_listed(FIND_FLAGS, text) => {}
-            _ if starts => targets::use_path(state, call.span_of(word), word, Access::Read),
+            _ if starts => folders.push(word),
             _ => understood = false,
         }
+    }
+    if reads {
+        // What is found is read: secrets below the folders too.
+        let here = Word { shape: ".".to_owned(), ..Word::default() };
+        let all = if folders.is_empty() { vec![&here] } else { folders.clone() };
+        for word in all {
+            targets::note_secret(state, call.span, word, true);
+        }
+    }
+    for word in folders {
+        targets::use_path(state, call.span_of(word), word, Access::Read);
     }
     understood
 }
