@@ -14,7 +14,9 @@ use crate::id::{CallId, JobId, Seq, StepId, Timestamp, TurnId};
 use crate::message::{ModelFailure, ModelRef, ModelRequest, Reply, ToolCall};
 use crate::mode::Mode;
 use crate::outcome::{Outcome, Reversibility, Status};
-use crate::policy::{self, ApprovalMode, Grant, GrantScope, PolicyOptions, Risk, Rule, Survey};
+use crate::policy::{
+    self, ApprovalMode, Fence, Grant, GrantScope, PolicyOptions, Risk, Rule, ShellChoice, Survey,
+};
 use crate::question::{Question, QuestionId};
 use crate::spec::SessionSpec;
 use crate::tagged::{self, InternallyTagged};
@@ -546,6 +548,8 @@ pub enum Effect {
         call: ToolCall,
         /// Where it would run.
         place: ToolLocation,
+        /// Which shell `run_command` would use there.
+        shell: ShellChoice,
         /// Tells the answers to two such effects apart.
         attempt: u32,
     },
@@ -555,6 +559,8 @@ pub enum Effect {
         call: ToolCall,
         /// Where, as it was decided on.
         place: ToolLocation,
+        /// What the kernel is to hold it to. A host that cannot fence the call does not run it.
+        fence: Fence,
     },
     /// Stop a tool; its `Input::Outcome` still comes, with what was captured.
     CancelTool {

@@ -1,5 +1,6 @@
 //! Who may run what: modes, verdicts, risks, grants. Deny beats allow; what is not understood asks.
 
+mod fence;
 mod keys;
 mod rules;
 mod targets;
@@ -13,6 +14,7 @@ pub use sysop_shell::{
     RiskClass, Survey, Target, TerminalFocus,
 };
 
+pub use self::fence::{Fence, OUTSIDE_SANDBOX, SandboxMode, SandboxOptions, ShellChoice};
 pub use self::rules::{CommandPattern, Rule, RuleAction};
 pub use self::targets::{TARGETS_MAX, command_targets, reads_with_git, targets_of};
 use crate::message::ToolCall;
@@ -120,6 +122,9 @@ pub struct PolicyOptions {
     /// Whether commands that only read ask in [`ApprovalMode::Never`]: it holds together with [`ApprovalMode::Each`].
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub never_asks: bool,
+    /// Which calls run behind a fence.
+    #[serde(skip_serializing_if = "SandboxOptions::is_default")]
+    pub sandbox: SandboxOptions,
     /// The rules of the user, in their order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,

@@ -27,7 +27,7 @@ use crate::job::RunningJobs;
 use crate::message::{Arguments, FailureKind, ModelFailure, Reply, ToolCall};
 use crate::mode::Mode;
 use crate::outcome::{Outcome, Status};
-use crate::policy::{CommandContext, GrantScope, Policy, Risk, Survey, Verdict};
+use crate::policy::{CommandContext, Fence, GrantScope, Policy, Risk, ShellChoice, Survey, Verdict};
 use crate::spec::SessionSpec;
 use crate::todo::TodoItem;
 use crate::tool::{ClientTools, ToolEffect};
@@ -67,6 +67,7 @@ struct PendingSurvey {
     origin: Origin,
     attempt: u32,
     place: ToolLocation,
+    shell: ShellChoice,
     /// What a user saw and allowed; `None` if nobody was asked yet.
     allowed: Option<Consent>,
 }
@@ -625,11 +626,12 @@ impl Session {
         self.emit(out, Event::TurnEnded { turn, reason, error });
     }
 
-    /// Starts a call that may run.
-    fn run(&mut self, out: &mut Output, call: ToolCall, origin: Origin) {
+    /// Starts a call that may run. A client fences what runs on it by its own config.
+    fn run(&mut self, out: &mut Output, call: ToolCall, origin: Origin, fence: Fence) {
         self.emit(out, Event::ToolStarted { call: call.clone(), origin });
         let place = self.location(&call);
-        out.effects.push(Effect::RunTool { call, place });
+        let fence = if place == ToolLocation::Host { fence } else { Fence::Off };
+        out.effects.push(Effect::RunTool { call, place, fence });
     }
 
     fn location(&self, call: &ToolCall) -> ToolLocation {
@@ -663,8 +665,17 @@ impl Session {
     fn start_survey(&mut self, out: &mut Output, call: ToolCall, origin: Origin, allowed: Option<Consent>) {
         self.surveys = self.surveys.wrapping_add(1);
         let (attempt, place) = (self.surveys, self.location(&call));
-        out.effects.push(Effect::Survey { call: call.clone(), place, attempt });
-        self.survey = Some(PendingSurvey { call, origin, attempt, place, allowed });
+        let shell = self.shell_choice(origin);
+        out.effects.push(Effect::Survey { call: call.clone(), place, shell, attempt });
+        self.survey = Some(PendingSurvey { call, origin, attempt, place, shell, allowed });
+    }
+
+    /// The shell that `run_command` would use.
+    fn shell_choice(&self, origin: Origin) -> ShellChoice {
+        match origin {
+            Origin::User => ShellChoice::Shared,
+            Origin::Model | Origin::Routine => self.policy().shell_choice(self.state.spec.approve),
+        }
     }
 
     fn on_surveyed(&mut self, out: &mut Output, id: CallId, attempt: u32, survey: &Survey) {
@@ -673,9 +684,9 @@ impl Session {
         else {
             return; // a stale answer: that call was given up, or is surveyed again
         };
-        let PendingSurvey { call, origin, place, allowed, .. } = pending;
-        if place != self.location(&call) {
-            return self.start_survey(out, call, origin, allowed); // its tool moved meanwhile
+        let PendingSurvey { call, origin, place, shell, allowed, .. } = pending;
+        if place != self.location(&call) || shell != self.shell_choice(origin) {
+            return self.start_survey(out, call, origin, allowed); // its tool or its shell is another one meanwhile
         }
         if let Some(why) = self
             .denial_reason(&call, survey)
@@ -691,20 +702,20 @@ impl Session {
             return self.finish(out, id, Outcome::failed(why.clone()));
         }
         if origin == Origin::User {
-            return self.run(out, call, origin);
+            return self.run(out, call, origin, Fence::Off);
         }
         let tools = Arc::clone(self.offered_tools());
         let review = match tools.check(&call) {
             Ok(spec) => decide::CallReview::new(self, spec, &call, survey),
             Err(error) => return self.finish(out, id, Outcome::failed(error)),
         };
-        let decide::CallReview { assessment, command, reason } = review;
+        let decide::CallReview { assessment, command, reason, fence } = review;
         let scope = tools.named(&call.name).and_then(|spec| GrantScope::of(spec, survey));
         let allowed = allowed
             .is_some_and(|seen| seen.scope == scope && decide::is_no_worse(&assessment.risk, &seen.risk));
         match assessment.verdict {
-            Verdict::Allow => self.run(out, call, origin),
-            Verdict::Ask if allowed => self.run(out, call, origin),
+            Verdict::Allow => self.run(out, call, origin, fence),
+            Verdict::Ask if allowed => self.run(out, call, origin, fence),
             Verdict::Ask => {
                 let (risk, covers) = (assessment.risk, assessment.covers);
                 let (preview, guarded) = (Vec::new(), None);

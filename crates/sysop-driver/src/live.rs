@@ -28,7 +28,7 @@ use sysop_core::event::{Delta, Effect, Event, Input, Logged, ToolLocation};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp};
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
-use sysop_core::policy::{CommandContext, Survey};
+use sysop_core::policy::{CommandContext, Fence, ShellChoice, Survey};
 use sysop_core::question::QuestionId;
 use sysop_core::session::{Activity, Session};
 use sysop_core::tool::ClientTools;
@@ -449,14 +449,14 @@ impl LiveSession {
                     cancel.cancel();
                 }
             }
-            Effect::Survey { call, place, attempt } => {
+            Effect::Survey { call, place, shell, attempt } => {
                 let on_client = match place {
                     ToolLocation::Host => None,
                     ToolLocation::Client => Some(survey_of_client(worker.session.client_tools())),
                 };
-                self.start_survey(call, on_client, attempt);
+                self.start_survey(call, on_client, shell, attempt);
             }
-            Effect::RunTool { call, place } => self.start_tool_call(worker, call, place),
+            Effect::RunTool { call, place, fence } => self.start_tool_call(worker, call, place, fence),
             Effect::CancelTool { call } => {
                 if let Some(cancel) = worker.tools.get(&call) {
                     cancel.cancel();
@@ -530,13 +530,20 @@ impl LiveSession {
     }
 
     /// Asks the host about a call, unless what can be said of it is known.
-    fn start_survey(self: &Arc<Self>, call: ToolCall, known: Option<Survey>, attempt: u32) {
+    fn start_survey(
+        self: &Arc<Self>,
+        call: ToolCall,
+        known: Option<Survey>,
+        shell: ShellChoice,
+        attempt: u32,
+    ) {
         let live = Arc::clone(self);
         tokio::spawn(async move {
             let surveying = async {
-                match known {
-                    Some(survey) => survey,
-                    None => live.host().survey(&call).await,
+                match (known, shell) {
+                    (Some(survey), _) => survey,
+                    (None, ShellChoice::Shared) => live.host().survey(&call).await,
+                    (None, ShellChoice::Fenced) => live.host().survey_fenced(&call).await,
                 }
             };
             let survey = tokio::select! {
@@ -561,7 +568,13 @@ impl LiveSession {
         }
     }
 
-    fn start_tool_call(self: &Arc<Self>, worker: &mut Worker, call: ToolCall, place: ToolLocation) {
+    fn start_tool_call(
+        self: &Arc<Self>,
+        worker: &mut Worker,
+        call: ToolCall,
+        place: ToolLocation,
+        fence: Fence,
+    ) {
         let sink = self.output_sink(&call.id);
         let cancel = self.end.child_token();
         worker.tools.insert(call.id.clone(), cancel.clone());
@@ -574,7 +587,8 @@ impl LiveSession {
             let id = call.id.clone();
             let running = async {
                 match place {
-                    ToolLocation::Host => live.host().run(call, sink, cancel).await,
+                    ToolLocation::Host if fence == Fence::Off => live.host().run(call, sink, cancel).await,
+                    ToolLocation::Host => live.host().run_fenced(call, fence, sink, cancel).await,
                     ToolLocation::Client => live.host().run_client_tool(call, sink, cancel).await,
                 }
             };

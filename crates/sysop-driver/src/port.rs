@@ -11,7 +11,7 @@ use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_core::message::{ModelFailure, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::Outcome;
-use sysop_core::policy::Survey;
+use sysop_core::policy::{Fence, Survey};
 use sysop_core::tool::ToolSpec;
 pub use tokio_util::sync::CancellationToken;
 
@@ -51,9 +51,26 @@ pub trait Host: Send + Sync {
     /// person allowed the call. What cannot be found out is left out; it is never an error.
     async fn survey(&self, call: &ToolCall) -> Survey;
 
+    /// Does what `survey` does for a call that would run in the fenced shell.
+    async fn survey_fenced(&self, call: &ToolCall) -> Survey {
+        self.survey(call).await
+    }
+
     /// Runs one call to its end. Failures are outcomes. After `cancel` it stops what runs, with all its
     /// children, and returns what was captured.
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome;
+
+    /// Runs one call like `run`, held by the kernel to what the fence allows. Where that cannot be had, nothing runs.
+    async fn run_fenced(
+        &self,
+        call: ToolCall,
+        fence: Fence,
+        sink: DeltaSink,
+        cancel: CancellationToken,
+    ) -> Outcome {
+        drop((fence, sink, cancel));
+        Outcome::failed(format!("`{}` cannot run in a sandbox on this host; nothing ran", call.name))
+    }
 
     /// Runs one call on the client that lends its tool, like `run`. A call comes here and not to `run` by what the log
     /// says of lent tools, whoever is connected now.

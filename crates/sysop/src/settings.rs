@@ -249,6 +249,7 @@ impl Settings {
             never_network: switch("never_network"),
             never_asks: switch("never_asks") || asks_and_denies(&self.config, host),
             rules: self.config.rules.clone(),
+            ..PolicyOptions::default()
         }
     }
 

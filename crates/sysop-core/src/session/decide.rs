@@ -7,8 +7,8 @@ use super::state::Phase;
 use crate::message::{Arguments, ToolCall};
 use crate::outcome::{HostOutcome, Outcome, Status};
 use crate::policy::{
-    ApprovalMode, Assessment, Finding, Grant, Policy, READ_ONLY_REFUSAL, Risk, RiskClass, Survey, Verdict,
-    grants_for,
+    ApprovalMode, Assessment, Fence, Finding, Grant, Policy, READ_ONLY_REFUSAL, Risk, RiskClass, Survey,
+    Verdict, grants_for,
 };
 use crate::tool::{ToolEffect, ToolSpec};
 
@@ -22,6 +22,8 @@ pub(super) struct CallReview {
     pub(super) command: String,
     /// The model's reason; may be empty.
     pub(super) reason: String,
+    /// What it is fenced by if it runs.
+    pub(super) fence: Fence,
 }
 
 impl CallReview {
@@ -31,7 +33,8 @@ impl CallReview {
         let grants = grants_for(&state.grants, spec, survey);
         let assessment = assess(policy, mode, &grants, survey, spec, call);
         let reason = call.reason().to_owned();
-        Self { assessment, command: display_command(spec, call), reason }
+        let fence = policy.fence(mode, survey, spec, call, &assessment);
+        Self { assessment, command: display_command(spec, call), reason, fence }
     }
 }
 
@@ -48,11 +51,12 @@ fn assess(
         ToolEffect::Keys => call.text_argument("keys"),
         ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes => None,
     };
-    match argument {
+    let assessment = match argument {
         Some(keys) if spec.effect == ToolEffect::Keys => policy.keys(mode, grants, survey, spec, keys),
         Some(command) => policy.command(mode, grants, survey, command),
         None => policy.tool(mode, grants, survey, spec, call),
-    }
+    };
+    policy.assess_outside(mode, call, assessment)
 }
 
 impl Session {

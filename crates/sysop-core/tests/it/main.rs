@@ -3,6 +3,7 @@
 
 mod chat;
 mod client_tools;
+mod fence;
 mod invariants;
 mod policy;
 mod properties;

@@ -127,7 +127,7 @@ impl World {
                     assert_eq!(self.asked.as_ref().map(|(asked, _)| asked), Some(step));
                     self.asked = None;
                 }
-                Effect::RunTool { call, place } => {
+                Effect::RunTool { call, place, .. } => {
                     let client_tools = self.session.client_tools().named(&call.name).is_some();
                     assert_eq!(
                         *place == ToolLocation::Client,

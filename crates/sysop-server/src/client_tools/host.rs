@@ -7,7 +7,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::Outcome;
-use sysop_core::policy::Survey;
+use sysop_core::policy::{Fence, Survey};
 use sysop_core::tool::ToolSpec;
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 use sysop_driver::prompter::{Prompter, Terminal};
@@ -63,6 +63,23 @@ impl Host for ClientToolHost {
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
         let (id, tool, began) = (call.id.clone(), call.name.clone(), Instant::now());
         let outcome = self.own.run(call, sink, cancel).await;
+        self.record_call(id.as_str(), &tool, SERVER_HOST, began, &outcome);
+        outcome
+    }
+
+    async fn survey_fenced(&self, call: &ToolCall) -> Survey {
+        self.own.survey_fenced(call).await
+    }
+
+    async fn run_fenced(
+        &self,
+        call: ToolCall,
+        fence: Fence,
+        sink: DeltaSink,
+        cancel: CancellationToken,
+    ) -> Outcome {
+        let (id, tool, began) = (call.id.clone(), call.name.clone(), Instant::now());
+        let outcome = self.own.run_fenced(call, fence, sink, cancel).await;
         self.record_call(id.as_str(), &tool, SERVER_HOST, began, &outcome);
         outcome
     }

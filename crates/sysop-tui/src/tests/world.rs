@@ -151,7 +151,7 @@ impl World {
             match effect {
                 Effect::CallModel { step, .. } => self.asked = Some(*step),
                 Effect::CancelModel { .. } => self.asked = None,
-                Effect::RunTool { call, place: _ } => self.running = Some(call.clone()),
+                Effect::RunTool { call, .. } => self.running = Some(call.clone()),
                 Effect::Survey { .. } | Effect::CancelTool { .. } | Effect::SetTimer { .. } => {}
             }
         }
