@@ -9,6 +9,7 @@ use std::sync::{Arc, LazyLock};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::policy::OUTSIDE_SANDBOX;
 use crate::tool::{ToolEffect, ToolSpec};
 
 /// The names under which every tool takes the model's reason for a call; it offers at most one of them.
@@ -92,7 +93,8 @@ pub fn tools(profile: Profile) -> Vec<ToolSpec> {
 
 /// A schema that is kept once where it is one of this catalog.
 pub(crate) fn intern_schema(schema: Value) -> Arc<Value> {
-    let known = MADE.iter().flat_map(|(_, tools)| tools).find(|tool| *tool.parameters == schema);
+    let mut known = MADE.iter().flat_map(|(_, tools)| tools).chain([&*OUTSIDE_BASH]);
+    let known = known.find(|tool| *tool.parameters == schema);
     known.map_or_else(|| Arc::new(schema), |tool| Arc::clone(&tool.parameters))
 }
 
@@ -141,6 +143,25 @@ pub fn delete_file() -> ToolSpec {
         &["path"],
         &[("path", text("File path to delete"))],
     )
+}
+
+/// `bash` with the argument by which a model asks to run a command without a fence.
+static OUTSIDE_BASH: LazyLock<ToolSpec> = LazyLock::new(|| {
+    let mut spec = bash();
+    let mut parameters = (*spec.parameters).clone();
+    parameters["properties"][OUTSIDE_SANDBOX] = json!({
+        "type": "boolean",
+        "description": "Run it outside the sandbox; only after the sandbox stopped it. A person is asked; say why in reason",
+    });
+    spec.parameters = Arc::new(parameters);
+    spec
+});
+
+/// Offers to run commands of `bash` outside the sandbox: for hosts that have one.
+pub fn offer_outside_sandbox(specs: &mut [ToolSpec]) {
+    for spec in specs.iter_mut().filter(|spec| spec.name == OUTSIDE_BASH.name) {
+        spec.clone_from(&OUTSIDE_BASH);
+    }
 }
 
 fn read_file() -> ToolSpec {

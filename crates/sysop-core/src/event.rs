@@ -14,9 +14,7 @@ use crate::id::{CallId, JobId, Seq, StepId, Timestamp, TurnId};
 use crate::message::{ModelFailure, ModelRef, ModelRequest, Reply, ToolCall};
 use crate::mode::Mode;
 use crate::outcome::{Outcome, Reversibility, Status};
-use crate::policy::{
-    self, ApprovalMode, Fence, Grant, GrantScope, PolicyOptions, Risk, Rule, ShellChoice, Survey,
-};
+use crate::policy::{self, ApprovalMode, Fence, Grant, GrantScope, PolicyOptions, Risk, Rule, Survey};
 use crate::question::{Question, QuestionId};
 use crate::spec::SessionSpec;
 use crate::tagged::{self, InternallyTagged};
@@ -548,8 +546,8 @@ pub enum Effect {
         call: ToolCall,
         /// Where it would run.
         place: ToolLocation,
-        /// Which shell `run_command` would use there.
-        shell: ShellChoice,
+        /// The fence of the shell that `run_command` would use there.
+        shell: Fence,
         /// Tells the answers to two such effects apart.
         attempt: u32,
     },

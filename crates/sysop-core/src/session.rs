@@ -27,7 +27,7 @@ use crate::job::RunningJobs;
 use crate::message::{Arguments, FailureKind, ModelFailure, Reply, ToolCall};
 use crate::mode::Mode;
 use crate::outcome::{Outcome, Status};
-use crate::policy::{CommandContext, Fence, GrantScope, Policy, Risk, ShellChoice, Survey, Verdict};
+use crate::policy::{CommandContext, Fence, GrantScope, Policy, Risk, Survey, Verdict};
 use crate::spec::SessionSpec;
 use crate::todo::TodoItem;
 use crate::tool::{ClientTools, ToolEffect};
@@ -67,7 +67,8 @@ struct PendingSurvey {
     origin: Origin,
     attempt: u32,
     place: ToolLocation,
-    shell: ShellChoice,
+    /// The fence of the shell that `run_command` would use.
+    shell: Fence,
     /// What a user saw and allowed; `None` if nobody was asked yet.
     allowed: Option<Consent>,
 }
@@ -665,16 +666,16 @@ impl Session {
     fn start_survey(&mut self, out: &mut Output, call: ToolCall, origin: Origin, allowed: Option<Consent>) {
         self.surveys = self.surveys.wrapping_add(1);
         let (attempt, place) = (self.surveys, self.location(&call));
-        let shell = self.shell_choice(origin);
-        out.effects.push(Effect::Survey { call: call.clone(), place, shell, attempt });
+        let shell = self.shell_fence(origin);
+        out.effects.push(Effect::Survey { call: call.clone(), place, shell: shell.clone(), attempt });
         self.survey = Some(PendingSurvey { call, origin, attempt, place, shell, allowed });
     }
 
-    /// The shell that `run_command` would use.
-    fn shell_choice(&self, origin: Origin) -> ShellChoice {
+    /// The fence of the shell that `run_command` would use.
+    fn shell_fence(&self, origin: Origin) -> Fence {
         match origin {
-            Origin::User => ShellChoice::Shared,
-            Origin::Model | Origin::Routine => self.policy().shell_choice(self.state.spec.approve),
+            Origin::User => Fence::Off,
+            Origin::Model | Origin::Routine => self.policy().shell_fence(self.state.spec.approve),
         }
     }
 
@@ -685,7 +686,7 @@ impl Session {
             return; // a stale answer: that call was given up, or is surveyed again
         };
         let PendingSurvey { call, origin, place, shell, allowed, .. } = pending;
-        if place != self.location(&call) || shell != self.shell_choice(origin) {
+        if place != self.location(&call) || shell != self.shell_fence(origin) {
             return self.start_survey(out, call, origin, allowed); // its tool or its shell is another one meanwhile
         }
         if let Some(why) = self

@@ -28,7 +28,7 @@ use sysop_core::event::{Delta, Effect, Event, Input, Logged, ToolLocation};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp};
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
-use sysop_core::policy::{CommandContext, Fence, ShellChoice, Survey};
+use sysop_core::policy::{CommandContext, Fence, Survey};
 use sysop_core::question::QuestionId;
 use sysop_core::session::{Activity, Session};
 use sysop_core::tool::ClientTools;
@@ -530,20 +530,14 @@ impl LiveSession {
     }
 
     /// Asks the host about a call, unless what can be said of it is known.
-    fn start_survey(
-        self: &Arc<Self>,
-        call: ToolCall,
-        known: Option<Survey>,
-        shell: ShellChoice,
-        attempt: u32,
-    ) {
+    fn start_survey(self: &Arc<Self>, call: ToolCall, known: Option<Survey>, shell: Fence, attempt: u32) {
         let live = Arc::clone(self);
         tokio::spawn(async move {
             let surveying = async {
-                match (known, shell) {
-                    (Some(survey), _) => survey,
-                    (None, ShellChoice::Shared) => live.host().survey(&call).await,
-                    (None, ShellChoice::Fenced) => live.host().survey_fenced(&call).await,
+                match known {
+                    Some(survey) => survey,
+                    None if shell == Fence::Off => live.host().survey(&call).await,
+                    None => live.host().survey_fenced(&call, &shell).await,
                 }
             };
             let survey = tokio::select! {

@@ -51,8 +51,9 @@ pub trait Host: Send + Sync {
     /// person allowed the call. What cannot be found out is left out; it is never an error.
     async fn survey(&self, call: &ToolCall) -> Survey;
 
-    /// Does what `survey` does for a call that would run in the fenced shell.
-    async fn survey_fenced(&self, call: &ToolCall) -> Survey {
+    /// Does what `survey` does where commands for the terminal run in a shell of their own behind this fence.
+    async fn survey_fenced(&self, call: &ToolCall, shell: &Fence) -> Survey {
+        let _ = shell;
         self.survey(call).await
     }
 

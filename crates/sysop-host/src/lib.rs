@@ -18,6 +18,7 @@ mod machine;
 mod output;
 mod path;
 mod pipe;
+mod sandbox;
 mod settings;
 mod spawn;
 mod ssh;
@@ -32,7 +33,7 @@ use async_trait::async_trait;
 use sysop_core::catalog::{self, Profile};
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::Outcome;
-use sysop_core::policy::{ResolvedTarget, Survey, Target};
+use sysop_core::policy::{Fence, ResolvedTarget, SandboxMode, Survey, Target};
 use sysop_core::tool::ToolSpec;
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 use sysop_driver::prompter::{Prompter, Terminal};
@@ -46,6 +47,7 @@ pub use crate::output::OutputLimits;
 use crate::output::artifacts::Artifacts;
 pub use crate::output::purge_session::purge_session;
 use crate::output::redact::Secrets;
+pub use crate::sandbox::SandboxSupport;
 pub use crate::settings::{ARTIFACT_BYTES_MAX, HostError, LocalSettings, RemoteSettings};
 use crate::ssh::SshMachine;
 pub use crate::ssh::{
@@ -73,11 +75,16 @@ impl LocalHost {
             machine
                 .with_terminal_shell(settings.shell)
                 .with_file_bytes_max(settings.file_bytes_max)
-                .with_session_start(settings.session_start),
+                .with_session_start(settings.session_start)
+                .with_sandbox(settings.sandbox),
         );
         let artifacts = Artifacts::new(settings.artifacts, settings.artifact_bytes_max);
-        let specs = specs(profile, settings.allow_delete);
-        let toolbox = toolbox(machine, specs, settings.limits, artifacts, secrets);
+        let mut specs = specs(profile, settings.allow_delete);
+        if settings.sandbox_mode == SandboxMode::Auto && settings.sandbox.is_usable() {
+            catalog::offer_outside_sandbox(&mut specs);
+        }
+        let mut toolbox = toolbox(machine, specs, settings.limits, artifacts, secrets);
+        toolbox.root = std::fs::canonicalize(&settings.root).unwrap_or(settings.root);
         Ok(Self { toolbox })
     }
 
@@ -125,8 +132,10 @@ fn toolbox(
 ) -> Toolbox {
     Toolbox {
         terminal: SharedTerminal::new(Arc::clone(&machine), artifacts.clone(), Arc::clone(&secrets)),
+        fenced_terminal: std::sync::Mutex::default(),
         machine,
         specs,
+        root: std::path::PathBuf::new(),
         limits,
         artifacts,
         secrets,
@@ -149,11 +158,25 @@ impl Host for LocalHost {
     }
 
     async fn survey(&self, call: &ToolCall) -> Survey {
-        self.toolbox.survey(call).await
+        self.toolbox.survey(call, &Fence::Off).await
     }
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
-        self.toolbox.run(call, sink, &cancel).await
+        self.toolbox.run(call, &Fence::Off, sink, &cancel).await
+    }
+
+    async fn survey_fenced(&self, call: &ToolCall, shell: &Fence) -> Survey {
+        self.toolbox.survey(call, shell).await
+    }
+
+    async fn run_fenced(
+        &self,
+        call: ToolCall,
+        fence: Fence,
+        sink: DeltaSink,
+        cancel: CancellationToken,
+    ) -> Outcome {
+        self.toolbox.run(call, &fence, sink, &cancel).await
     }
 
     fn set_prompter(&self, people: Arc<dyn Prompter>) {
@@ -172,11 +195,11 @@ impl Host for SshHost {
     }
 
     async fn survey(&self, call: &ToolCall) -> Survey {
-        self.toolbox.survey(call).await
+        self.toolbox.survey(call, &Fence::Off).await
     }
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
-        self.toolbox.run(call, sink, &cancel).await
+        self.toolbox.run(call, &Fence::Off, sink, &cancel).await
     }
 
     fn set_prompter(&self, people: Arc<dyn Prompter>) {

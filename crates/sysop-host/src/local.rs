@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use cap_std::fs::Dir;
 use sysop_core::policy::{
-    CommandContext, Dialect, Resolution, ResolvedTarget, Survey, Target, command_targets,
+    CommandContext, Dialect, Fence, Resolution, ResolvedTarget, Survey, Target, command_targets,
 };
 use sysop_driver::port::CancellationToken;
 
@@ -30,6 +30,7 @@ use crate::machine::{
 use crate::output::capture::Capture;
 use crate::output::redact::Secrets;
 use crate::path::RootPath;
+use crate::sandbox::{FenceRequest, PreparedFence, SandboxSupport};
 use crate::settings::HostError;
 use crate::terminal::shells::ShellKind;
 
@@ -53,6 +54,8 @@ pub(crate) struct LocalMachine {
     file_bytes_max: u64,
     session_start: SystemTime,
     context: OnceLock<CommandContext>,
+    /// What its kernel offers for fences.
+    sandbox: SandboxSupport,
 }
 
 /// A program as the system takes it.
@@ -60,6 +63,15 @@ struct ProgramInvocation {
     executable: CString,
     arguments: Vec<CString>,
     environment: Arc<[CString]>,
+}
+
+impl ProgramInvocation {
+    /// Has the program put its temporary files there.
+    fn set_temporary_folder(&mut self, folder: &Path) {
+        let others = self.environment.iter().filter(|entry| !entry.to_bytes().starts_with(b"TMPDIR="));
+        let entry = CString::new([b"TMPDIR=", folder.as_os_str().as_bytes()].concat()).ok();
+        self.environment = others.cloned().chain(entry).collect();
+    }
 }
 
 impl LocalMachine {
@@ -86,6 +98,7 @@ impl LocalMachine {
             file_bytes_max: FILE_BYTES_MAX,
             session_start: SystemTime::now(),
             context: OnceLock::new(),
+            sandbox: SandboxSupport::NONE,
         })
     }
 
@@ -97,6 +110,11 @@ impl LocalMachine {
     /// The same for a session that began at another time.
     pub(crate) fn with_session_start(self, session_start: SystemTime) -> Self {
         Self { session_start, ..self }
+    }
+
+    /// The same with what its kernel offers for fences.
+    pub(crate) fn with_sandbox(self, sandbox: SandboxSupport) -> Self {
+        Self { sandbox, ..self }
     }
 
     /// The same with another bound for files that are written.
@@ -222,15 +240,20 @@ impl Machine for LocalMachine {
     async fn exec(
         &self,
         program: Program,
+        fence: &Fence,
         timeout: Duration,
         capture: &mut Capture<'_>,
         cancel: &CancellationToken,
     ) -> Result<ExecResult, MachineError> {
-        let ProgramInvocation { executable, arguments, environment } = self.command(program)?;
-        self.processes
-            .run(&executable, &arguments, &environment, timeout, capture, cancel)
-            .await
-            .map_err(|error| MachineError::Refused(format!("the command cannot be run: {error}")))
+        let mut invocation = self.command(program)?;
+        let refused = |error| MachineError::Refused(format!("the command cannot be run: {error}"));
+        let request = FenceRequest { fence, root: &self.root_path, tty: None };
+        let mut fence = PreparedFence::new(&request, self.sandbox).map_err(refused)?;
+        let temporary = fence.as_mut().and_then(PreparedFence::take_temporary_folder);
+        if let Some(folder) = &temporary {
+            invocation.set_temporary_folder(folder.path());
+        }
+        self.processes.run(&invocation, fence, timeout, capture, cancel).await.map_err(refused)
     }
 
     async fn read(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Vec<u8>, MachineError> {
@@ -304,6 +327,8 @@ impl Machine for LocalMachine {
             remote_host: None,
             shell: None,
             runner: self.shell.to_string_lossy().into_owned(),
+            fence: Fence::Off,
+            sandbox: self.sandbox,
         })
     }
 

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use globset::GlobMatcher;
-use sysop_core::policy::{CommandContext, ResolvedTarget, Target};
+use sysop_core::policy::{CommandContext, Fence, ResolvedTarget, Target};
 use sysop_driver::port::CancellationToken;
 
 use crate::output::capture::Capture;
 use crate::path::RootPath;
+use crate::sandbox::SandboxSupport;
 use crate::ssh::SshError;
 use crate::terminal::shells::ShellKind;
 
@@ -37,11 +38,12 @@ pub(crate) trait Machine: Send + Sync {
     /// Reads what a tool's argument says into a path beneath the root.
     async fn path(&self, text: &str) -> Result<RootPath, MachineError>;
 
-    /// Runs a program in the root to its end and takes its output. It is stopped, with all that it started,
-    /// by `cancel` and when its time is up.
+    /// Runs a program in the root to its end and takes its output, held to what `fence` allows or not at all. It is
+    /// stopped, with all that it started, by `cancel` and when its time is up.
     async fn exec(
         &self,
         program: Program,
+        fence: &Fence,
         timeout: Duration,
         capture: &mut Capture<'_>,
         cancel: &CancellationToken,
@@ -114,6 +116,10 @@ pub(crate) struct TerminalStart {
     pub(crate) shell: Option<ShellKind>,
     /// The program that runs the model's commands where the shell is of another language: bash, else `sh`.
     pub(crate) runner: String,
+    /// What the shell is held to.
+    pub(crate) fence: Fence,
+    /// By what it can be held.
+    pub(crate) sandbox: SandboxSupport,
 }
 
 /// What a terminal does with what is typed.

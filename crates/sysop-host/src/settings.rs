@@ -6,9 +6,11 @@ use std::time::SystemTime;
 
 use secrecy::SecretString;
 use sysop_core::catalog::Profile;
+use sysop_core::policy::SandboxMode;
 
 use crate::machine::FILE_BYTES_MAX;
 use crate::output::OutputLimits;
+use crate::sandbox::SandboxSupport;
 use crate::ssh::SshConnection;
 
 /// The most bytes kept of the whole output of one call, where the settings do not say otherwise.
@@ -39,6 +41,10 @@ pub struct LocalSettings {
     pub shell: Option<PathBuf>,
     /// When the session began: a script that was changed since is judged by its text.
     pub session_start: SystemTime,
+    /// What the kernel offers for fences; without it a call that has to be fenced does not run.
+    pub sandbox: SandboxSupport,
+    /// When calls are fenced. Decides nothing here but whether a model is offered to run a command outside.
+    pub sandbox_mode: SandboxMode,
 }
 
 impl LocalSettings {
@@ -56,6 +62,8 @@ impl LocalSettings {
             file_bytes_max: FILE_BYTES_MAX,
             shell: None,
             session_start: SystemTime::now(),
+            sandbox: SandboxSupport::NONE,
+            sandbox_mode: SandboxMode::Off,
         }
     }
 }

@@ -5,15 +5,15 @@
 use sysop_core::id::CallId;
 use sysop_core::message::ToolCall;
 use sysop_core::policy::{
-    CommandContext, Resolution, ResolvedTarget, Survey, Target, TerminalFocus, targets_of,
+    CommandContext, Fence, Resolution, ResolvedTarget, Survey, Target, TerminalFocus, targets_of,
 };
 use sysop_core::tool::{ToolEffect, ToolSpec};
 
 use crate::tools::Toolbox;
 
 impl Toolbox {
-    /// Tells the circumstances of a call and resolves its targets.
-    pub(crate) async fn survey(&self, call: &ToolCall) -> Survey {
+    /// Tells the circumstances of a call and resolves its targets. `fence` is that of the shell that it would use.
+    pub(crate) async fn survey(&self, call: &ToolCall, fence: &Fence) -> Survey {
         let Some(spec) = self.specs.iter().find(|spec| spec.name == call.name) else {
             return Survey::default();
         };
@@ -23,9 +23,9 @@ impl Toolbox {
         };
         let mut survey = Survey { context, resolution: Resolution::Host, ..Survey::default() };
         if spec.effect == ToolEffect::Keys {
-            survey.terminal = self.enter_terminal(&mut survey, TerminalUse::Keys, &call.id).await;
+            survey.terminal = self.enter_terminal(&mut survey, fence, TerminalUse::Keys, &call.id).await;
         } else if spec.name == "run_command" {
-            self.enter_terminal(&mut survey, TerminalUse::Command, &call.id).await;
+            self.enter_terminal(&mut survey, fence, TerminalUse::Command, &call.id).await;
         }
         if survey.resolution == Resolution::Host {
             self.resolve_targets(spec, call, &mut survey).await;
@@ -61,9 +61,16 @@ impl Toolbox {
     }
 
     /// Puts what the terminal tells into the survey of a call that uses it.
-    async fn enter_terminal(&self, survey: &mut Survey, usage: TerminalUse, call: &CallId) -> TerminalFocus {
-        let place = self.terminal.survey(usage).await;
-        self.terminal.note_place(call, &place);
+    async fn enter_terminal(
+        &self,
+        survey: &mut Survey,
+        fence: &Fence,
+        usage: TerminalUse,
+        call: &CallId,
+    ) -> TerminalFocus {
+        let terminal = self.terminal_for(fence);
+        let place = terminal.survey(usage).await;
+        terminal.note_place(call, &place);
         let context = &mut survey.context;
         context.dialect = place.dialect;
         context.folder = match place.folder {

@@ -34,6 +34,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use rustix::fs::OFlags;
 use sysop_core::id::CallId;
+use sysop_core::policy::Fence;
 use sysop_driver::prompter::{NoPrompter, Prompter, Terminal, TerminalOutput, TerminalSize, TerminalView};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
@@ -70,6 +71,8 @@ pub(crate) struct SharedTerminal {
     size: Mutex<TerminalSize>,
     /// Made with the first shell: most sessions have none.
     outputs: OnceLock<broadcast::Sender<TerminalOutput>>,
+    /// What its shell is held to.
+    fence: Fence,
     /// Itself, for what goes on when a call has ended.
     weak_self: Weak<Self>,
 }
@@ -88,11 +91,32 @@ struct ShellSlot {
 impl SharedTerminal {
     /// Of a machine. Starts nothing.
     pub(crate) fn new(machine: Arc<dyn Machine>, artifacts: Artifacts, secrets: Arc<Secrets>) -> Arc<Self> {
+        Self::build(machine, artifacts, secrets, Arc::new(NoPrompter), Fence::Off)
+    }
+
+    /// Another one of the same machine and people, whose shell is held to what a fence allows. People do not see it.
+    pub(crate) fn fenced(&self, fence: Fence) -> Arc<Self> {
+        let (machine, secrets) = (Arc::clone(&self.machine), Arc::clone(&self.secrets));
+        Self::build(machine, self.artifacts.clone(), secrets, self.people(), fence)
+    }
+
+    /// What its shell is held to.
+    pub(crate) fn fence(&self) -> &Fence {
+        &self.fence
+    }
+
+    fn build(
+        machine: Arc<dyn Machine>,
+        artifacts: Artifacts,
+        secrets: Arc<Secrets>,
+        people: Arc<dyn Prompter>,
+        fence: Fence,
+    ) -> Arc<Self> {
         Arc::new_cyclic(|weak_self| Self {
             machine,
             artifacts,
             secrets,
-            people: Mutex::new(Arc::new(NoPrompter)),
+            people: Mutex::new(people),
             slot: tokio::sync::Mutex::default(),
             current: Mutex::default(),
             judged: Mutex::default(),
@@ -100,6 +124,7 @@ impl SharedTerminal {
             user_control: Mutex::default(),
             size: Mutex::new(SIZE_DEFAULT),
             outputs: OnceLock::new(),
+            fence,
             weak_self: weak_self.clone(),
         })
     }

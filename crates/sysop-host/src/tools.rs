@@ -10,7 +10,8 @@ mod list;
 mod terminal;
 mod undo;
 
-use std::sync::{Arc, Mutex};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
@@ -20,6 +21,7 @@ use sysop_core::catalog::REASONS;
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
+use sysop_core::policy::{Fence, OUTSIDE_SANDBOX};
 use sysop_core::tool::ToolSpec;
 use sysop_driver::port::{CancellationToken, DeltaSink};
 
@@ -30,6 +32,7 @@ use crate::output::artifacts::Artifacts;
 use crate::output::capture::{Capture, CapturedOutput};
 use crate::output::redact::Secrets;
 use crate::path::RootPath;
+use crate::sandbox::{Escape, hint};
 use crate::terminal::SharedTerminal;
 
 /// The tool that front ends call by themselves to take changes back; no model is offered it.
@@ -39,7 +42,11 @@ pub(crate) const UNDO: &str = "undo";
 pub(crate) struct Toolbox {
     pub(crate) machine: Arc<dyn Machine>,
     pub(crate) terminal: Arc<SharedTerminal>,
+    /// The shell of the calls that run behind a fence, once there is one.
+    pub(crate) fenced_terminal: Mutex<Option<Arc<SharedTerminal>>>,
     pub(crate) specs: Vec<ToolSpec>,
+    /// The root of the machine, for people and the model.
+    pub(crate) root: PathBuf,
     pub(crate) limits: OutputLimits,
     pub(crate) artifacts: Artifacts,
     pub(crate) secrets: Arc<Secrets>,
@@ -60,6 +67,8 @@ pub(crate) enum ToolError {
 /// What a running call is given by its caller.
 pub(crate) struct CallContext<'a> {
     pub(crate) id: &'a CallId,
+    /// What the programs of the call are held to.
+    pub(crate) fence: &'a Fence,
     pub(crate) sink: DeltaSink,
     pub(crate) cancel: &'a CancellationToken,
 }
@@ -67,13 +76,19 @@ pub(crate) struct CallContext<'a> {
 type ToolOutcome = Result<Outcome, ToolError>;
 
 impl Toolbox {
-    /// Runs one call to its end.
-    pub(crate) async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: &CancellationToken) -> Outcome {
+    /// Runs one call to its end, its programs held to what the fence allows.
+    pub(crate) async fn run(
+        &self,
+        call: ToolCall,
+        fence: &Fence,
+        sink: DeltaSink,
+        cancel: &CancellationToken,
+    ) -> Outcome {
         let started = Instant::now();
         let answer = if cancel.is_cancelled() {
             Err(MachineError::Cancelled.into())
         } else {
-            self.dispatch(&call, &CallContext { id: &call.id, sink, cancel }).await
+            self.dispatch(&call, &CallContext { id: &call.id, fence, sink, cancel }).await
         };
         let mut outcome = match answer {
             Ok(outcome) => outcome,
@@ -131,6 +146,31 @@ impl Toolbox {
             () = call.cancel.cancelled() => Err(MachineError::Cancelled),
             path = self.machine.path(text) => path,
         }
+    }
+
+    /// The shell that a call uses: the shared one, or one of its own behind its fence.
+    pub(crate) fn terminal_for(&self, fence: &Fence) -> Arc<SharedTerminal> {
+        if *fence == Fence::Off {
+            return Arc::clone(&self.terminal);
+        }
+        let mut slot = self.fenced_terminal.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = slot.take_if(|terminal| terminal.fence() == fence);
+        let terminal = fits.unwrap_or_else(|| self.terminal.fenced(fence.clone()));
+        *slot = Some(Arc::clone(&terminal));
+        terminal
+    }
+
+    /// Adds a line to the outcome of a command that the fence may have stopped.
+    fn with_hint(&self, mut outcome: Outcome, fence: &Fence) -> Outcome {
+        if *fence == Fence::Off || outcome.exit_code.is_none_or(|code| code == 0) {
+            return outcome;
+        }
+        let offers = |spec: &ToolSpec| spec.parameters["properties"].get(OUTSIDE_SANDBOX).is_some();
+        let escape = if self.specs.iter().any(offers) { Escape::Offered } else { Escape::Missing };
+        if let Some(line) = hint(fence, &self.root, escape, &outcome.output) {
+            push_line(&mut outcome.output, &line);
+        }
+        outcome
     }
 
     /// A capture of output for the model.
@@ -203,10 +243,14 @@ fn ended(exec: ExecResult, limit: Duration, captured: CapturedOutput, say_succes
     let left =
         exec.left_running.then(|| "[something that it started still runs in the background]".to_owned());
     for line in left.into_iter().chain(note) {
-        if !outcome.output.is_empty() && !outcome.output.ends_with('\n') {
-            outcome.output.push('\n');
-        }
-        outcome.output.push_str(&line);
+        push_line(&mut outcome.output, &line);
     }
     outcome
+}
+
+fn push_line(output: &mut String, line: &str) {
+    if !output.is_empty() && !output.ends_with('\n') {
+        output.push('\n');
+    }
+    output.push_str(line);
 }

@@ -13,6 +13,8 @@ use crate::tool::{ToolEffect, ToolSpec};
 
 /// The tool whose commands are fenced in every mode that fences.
 const BASH: &str = "bash";
+/// The tool whose commands run in a terminal.
+const RUN_COMMAND: &str = "run_command";
 /// The argument of `bash` by which a model asks to run a command without a fence.
 pub const OUTSIDE_SANDBOX: &str = "outside_sandbox";
 
@@ -124,16 +126,6 @@ pub enum Fence {
     },
 }
 
-/// The shell in which `run_command` runs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ShellChoice {
-    /// The one that people share.
-    #[default]
-    Shared,
-    /// One of the model's own, behind a fence.
-    Fenced,
-}
-
 /// Whether a call asks to run without a fence.
 fn is_outside(call: &ToolCall) -> bool {
     matches!(&call.arguments, Arguments::Object(map) if map.get(OUTSIDE_SANDBOX).is_some_and(|value| *value == true))
@@ -155,6 +147,7 @@ impl Policy {
         let is_bash = spec.name == BASH && spec.effect == ToolEffect::Command;
         match (sandbox.mode, mode) {
             (SandboxMode::Off, _) => Fence::Off,
+            _ if spec.name == RUN_COMMAND || spec.effect == ToolEffect::Keys => self.shell_fence(mode),
             (SandboxMode::Auto | SandboxMode::On, ApprovalMode::Never) => {
                 Fence::ReadOnly { network: self.options.never_network && class == RiskClass::ReadsRemote }
             }
@@ -173,10 +166,15 @@ impl Policy {
         }
     }
 
-    /// The shell that a call of a model would run in.
-    pub fn shell_choice(&self, mode: ApprovalMode) -> ShellChoice {
-        let is_fenced = self.options.sandbox.mode != SandboxMode::Off && mode == ApprovalMode::Never;
-        if is_fenced { ShellChoice::Fenced } else { ShellChoice::Shared }
+    /// The fence of the shell in which `run_command` of a model runs: in `never` it has one of its own, elsewhere it runs in
+    /// the one that people share.
+    pub fn shell_fence(&self, mode: ApprovalMode) -> Fence {
+        match (self.options.sandbox.mode, mode) {
+            (SandboxMode::Auto | SandboxMode::On, ApprovalMode::Never) => {
+                Fence::ReadOnly { network: self.options.never_network }
+            }
+            (SandboxMode::Off | SandboxMode::Auto | SandboxMode::On, _) => Fence::Off,
+        }
     }
 
     /// The assessment of a call that asks to run without a fence: it asks whatever it does, and is denied where nobody may

@@ -9,7 +9,7 @@ use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::policy::{
     ApprovalMode, Assessment, CommandContext, Fence, Policy, PolicyOptions, SandboxMode, SandboxOptions,
-    ShellChoice, Survey, Verdict,
+    Survey, Verdict,
 };
 use sysop_core::tool::ToolSpec;
 
@@ -114,10 +114,10 @@ fn the_shared_terminal_is_never_fenced_and_never_has_a_shell_of_its_own() {
         let policy = policy(mode);
         let table = matrix(&policy, &survey(1000), "run_command");
         assert!(table.lines().all(|row| row.ends_with(" off off off read-only")), "{table}");
-        assert_eq!(policy.shell_choice(ApprovalMode::Never), ShellChoice::Fenced);
-        assert_eq!(policy.shell_choice(ApprovalMode::Auto), ShellChoice::Shared);
+        assert_eq!(policy.shell_fence(ApprovalMode::Never), Fence::ReadOnly { network: false });
+        assert_eq!(policy.shell_fence(ApprovalMode::Auto), Fence::Off);
     }
-    assert_eq!(policy(SandboxMode::Off).shell_choice(ApprovalMode::Never), ShellChoice::Shared);
+    assert_eq!(policy(SandboxMode::Off).shell_fence(ApprovalMode::Never), Fence::Off);
 }
 
 #[test]

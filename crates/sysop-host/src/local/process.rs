@@ -1,6 +1,6 @@
 //! Runs one program to its end: reads what it prints, waits, and stops it with all that it started.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -15,10 +15,12 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
+use super::ProgramInvocation;
 use super::process_tree::ProcessTree;
 use crate::machine::{ExecResult, ExitReason};
 use crate::output::capture::Capture;
 use crate::pipe::{default_pipe, discard_output, grow, read};
+use crate::sandbox::PreparedFence;
 use crate::spawn::{SpawnSpec, open_pidfd, spawn};
 use crate::watchdog::{Watchdog, WatchedGroup};
 
@@ -62,17 +64,16 @@ impl ProcessRunner {
         }
     }
 
-    /// Runs a program to its end.
+    /// Runs a program to its end, behind its fence.
     pub(super) async fn run(
         &self,
-        program: &CStr,
-        arguments: &[CString],
-        environment: &[CString],
+        invocation: &ProgramInvocation,
+        fence: Option<PreparedFence>,
         limit: Duration,
         capture: &mut Capture<'_>,
         cancel: &CancellationToken,
     ) -> io::Result<ExecResult> {
-        let mut running = self.start(program, arguments, environment)?;
+        let mut running = self.start(invocation, fence)?;
         let stopped = tokio::select! {
             ended = running.pump(capture) => {
                 let left_running = ended?;
@@ -91,16 +92,16 @@ impl ProcessRunner {
 
     fn start(
         &self,
-        program: &CStr,
-        arguments: &[CString],
-        environment: &[CString],
+        invocation: &ProgramInvocation,
+        fence: Option<PreparedFence>,
     ) -> io::Result<RunningProcess<'_>> {
+        let ProgramInvocation { executable, arguments, environment } = invocation;
         let mark = format!("SYSOP_CALL_{:016x}", rand::random::<u64>());
         let marked = CString::new(format!("{mark}=1"))?;
         let (pipe, write) = default_pipe()?;
         let nothing = open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        let pid = spawn(&SpawnSpec {
-            program,
+        let start = SpawnSpec {
+            program: executable,
             arguments,
             environment,
             mark: Some(&marked),
@@ -108,7 +109,11 @@ impl ProcessRunner {
             stdin: nothing.as_fd(),
             output: write.as_fd(),
             errors: write.as_fd(),
-        })?;
+        };
+        let pid = match fence {
+            None => spawn(&start)?,
+            Some(fence) => fence.start_inside(|| spawn(&start))?,
+        };
         let child = ChildProcess::new(pid, mark);
         Ok(RunningProcess {
             processes: self,

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use sysop_core::policy::{CommandContext, Dialect, ResolvedTarget, Target};
+use sysop_core::policy::{CommandContext, Dialect, Fence, ResolvedTarget, Target};
 use sysop_driver::port::CancellationToken;
 
 use super::connection::{ConnectionInner, SCRIPT_MAX, SshConnection};
@@ -21,6 +21,7 @@ use crate::machine::{
 };
 use crate::output::capture::Capture;
 use crate::path::RootPath;
+use crate::sandbox::SandboxSupport;
 use crate::terminal::shells::ShellKind;
 
 /// Begins a person's login shell in the root, with no pager in the way.
@@ -163,10 +164,14 @@ impl Machine for SshMachine {
     async fn exec(
         &self,
         program: Program,
+        fence: &Fence,
         timeout: Duration,
         capture: &mut Capture<'_>,
         cancel: &CancellationToken,
     ) -> Result<ExecResult, MachineError> {
+        if *fence != Fence::Off {
+            return Err(MachineError::Refused("a remote host has no sandbox; nothing ran".to_owned()));
+        }
         let piece = match &program {
             Program::Shell { command, variables } => shell_script(command, variables),
             Program::Git { arguments, settings } => git_script(arguments, settings),
@@ -265,6 +270,8 @@ impl Machine for SshMachine {
             remote_host: Some(self.inner.name().to_owned()),
             shell: ShellKind::of_program(&facts.login_shell),
             runner: facts.bash.clone().unwrap_or_else(|| "sh".to_owned()),
+            fence: Fence::Off,
+            sandbox: SandboxSupport::NONE,
         })
     }
 

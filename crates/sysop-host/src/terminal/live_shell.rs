@@ -4,8 +4,11 @@
 //! A thread reads and another parses, so that a program that prints a lot holds nothing up but itself; a task
 //! writes.
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,6 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{LocalModes, tcgetattr, tcgetpgrp};
 use sysop_driver::port::CancellationToken;
 use sysop_driver::prompter::{TerminalOutput, TerminalSize};
+use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe::Sender;
 use tokio::runtime::Handle;
@@ -25,6 +29,7 @@ use super::recording::Recording;
 use super::state::{HiddenInput, ShellEnd, TerminalState};
 use crate::machine::{Echo, TerminalStart};
 use crate::output::redact::Secrets;
+use crate::sandbox::{FenceRequest, PreparedFence};
 use crate::spawn::with_default_signals;
 
 /// Bytes of output that wait for a call; then the program waits.
@@ -42,6 +47,36 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// What takes a line away, in all editors and in those of the system.
 pub(super) const KILL_LINE: u8 = 0x15;
+
+/// Starts the program of a shell behind its fence. The folder is its own, where it has one, and is there as long as it runs.
+fn spawn_shell(
+    start: &TerminalStart,
+    master: &OwnedFd,
+    pts: pty_process::Pts,
+) -> io::Result<(tokio::process::Child, Option<TempDir>)> {
+    let mut command = with_default_signals(pty_process::Command::new(&start.program))
+        .args(&start.arguments)
+        .env_clear()
+        .envs(start.environment.iter().map(|(name, value)| (name, value)))
+        .current_dir(&start.folder)
+        .kill_on_drop(true);
+    let tty = rustix::pty::ptsname(master, Vec::new())?;
+    let tty = Path::new(OsStr::from_bytes(tty.to_bytes()));
+    let request = FenceRequest { fence: &start.fence, root: &start.folder, tty: Some(tty) };
+    let Some(mut fence) = PreparedFence::new(&request, start.sandbox)? else {
+        return Ok((command.spawn(pts).map_err(io::Error::other)?, None));
+    };
+    let temporary = fence.take_temporary_folder();
+    if let Some(folder) = &temporary {
+        command = command.env("TMPDIR", folder.path());
+    }
+    let runtime = Handle::current();
+    let child = fence.start_inside(move || {
+        let _runtime = runtime.enter();
+        command.spawn(pts).map_err(io::Error::other)
+    })?;
+    Ok((child, temporary))
+}
 
 /// A running shell.
 pub(super) struct LiveShell {
@@ -76,14 +111,7 @@ impl LiveShell {
         let master = OwnedFd::from(pty);
         let (read, write) = (master.try_clone()?, master.try_clone()?);
         let write = Sender::from_file_unchecked(write.into())?;
-        let child = with_default_signals(pty_process::Command::new(&start.program))
-            .args(&start.arguments)
-            .env_clear()
-            .envs(start.environment.iter().map(|(name, value)| (name, value)))
-            .current_dir(&start.folder)
-            .kill_on_drop(true)
-            .spawn(pts)
-            .map_err(io::Error::other)?;
+        let (child, temporary) = spawn_shell(start, &master, pts)?;
         let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         let (typing, typed) = mpsc::unbounded_channel();
         let live = Arc::new(Self {
@@ -111,7 +139,11 @@ impl LiveShell {
             live.stop.clone(),
             write_typed(write, typed, Arc::clone(&live.typed_waiting)),
         ));
-        tokio::spawn(Arc::clone(&live).wait(child, read_all, reading));
+        let waiting = Arc::clone(&live).wait(child, read_all, reading);
+        tokio::spawn(async move {
+            waiting.await;
+            drop(temporary);
+        });
         Ok(live)
     }
 

@@ -49,7 +49,7 @@ impl SharedTerminal {
 
     async fn start(&self, slot: &mut ShellSlot) -> Result<Arc<LiveShell>, MachineError> {
         let again = slot.live.is_some();
-        let start: TerminalStart = self.machine.terminal().await?;
+        let start = TerminalStart { fence: self.fence.clone(), ..self.machine.terminal().await? };
         let size = self.size();
         let recording = Recording::begin(&self.artifacts, self.people().session().as_ref(), size)
             .inspect_err(|error| tracing::warn!(%error, "the terminal is not recorded"))

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use sysop_core::event::TypedInput;
 use sysop_core::id::CallId;
 use sysop_core::outcome::Status;
-use sysop_core::policy::{CommandContext, ResolvedTarget, Target};
+use sysop_core::policy::{CommandContext, Fence, ResolvedTarget, Target};
 use sysop_core::question::QuestionKind;
 use sysop_driver::port::{CancellationToken, DeltaSink};
 use sysop_driver::prompter::{PromptReply, PromptRequest, Prompter};
@@ -47,11 +47,12 @@ impl Machine for RemoteMachine {
     async fn exec(
         &self,
         program: Program,
+        fence: &Fence,
         timeout: Duration,
         capture: &mut Capture<'_>,
         cancel: &CancellationToken,
     ) -> Result<ExecResult, MachineError> {
-        self.machine.exec(program, timeout, capture, cancel).await
+        self.machine.exec(program, fence, timeout, capture, cancel).await
     }
 
     async fn read(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Vec<u8>, MachineError> {

@@ -19,6 +19,9 @@ pub(super) struct Bash {
     command: String,
     #[serde(default)]
     timeout_s: Option<u64>,
+    /// The policy has decided by it; the fence of the call says what came of that.
+    #[serde(default, rename = "outside_sandbox")]
+    _outside_sandbox: bool,
 }
 
 impl Toolbox {
@@ -43,7 +46,7 @@ impl Toolbox {
         let guarded = reads_with_git(&arguments.command, dialect);
         let variables: &[_] = if guarded { &GIT_GUARD } else { &[] };
         let program = Program::Shell { command: arguments.command, variables };
-        let exec = self.machine.exec(program, limit, &mut capture, call.cancel).await?;
-        Ok(ended(exec, limit, capture.finish().await, true))
+        let exec = self.machine.exec(program, call.fence, limit, &mut capture, call.cancel).await?;
+        Ok(self.with_hint(ended(exec, limit, capture.finish().await, true), call.fence))
     }
 }

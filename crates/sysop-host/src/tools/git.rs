@@ -204,7 +204,7 @@ impl Toolbox {
         settings.extend(repository.overrides.iter().cloned());
         let mut capture = self.capture(call.sink.clone());
         let program = Program::Git { arguments, settings };
-        let exec = self.machine.exec(program, GIT_TIMEOUT, &mut capture, call.cancel).await?;
+        let exec = self.machine.exec(program, call.fence, GIT_TIMEOUT, &mut capture, call.cancel).await?;
         Ok(ended(exec, GIT_TIMEOUT, capture.finish().await, false))
     }
 
@@ -213,7 +213,7 @@ impl Toolbox {
         let arguments = strings(&["--no-pager", "config", "--list", "--show-scope", "--null"]);
         let mut capture = Capture::for_tool(CONFIG_BYTES_MAX);
         let program = Program::Git { arguments, settings: settings() };
-        let exec = self.machine.exec(program, GIT_TIMEOUT, &mut capture, call.cancel).await?;
+        let exec = self.machine.exec(program, call.fence, GIT_TIMEOUT, &mut capture, call.cancel).await?;
         let bytes = capture.into_bytes();
         match (exec.end, bytes) {
             (ExitReason::Exited(0), Some(bytes)) => {

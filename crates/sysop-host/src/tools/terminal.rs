@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use sysop_core::catalog::{RUN_COMMAND_TIMEOUT_S_DEFAULT, RUN_COMMAND_TIMEOUT_S_MAX};
 
-use super::{CallContext, ToolError, ToolOutcome, Toolbox, outcome};
+use super::{CallContext, ToolError, ToolOutcome, Toolbox, outcome, push_line};
 use crate::output::capture::CapturedOutput;
 use crate::terminal::{CallEnd, CallError};
 
@@ -58,8 +58,9 @@ impl Toolbox {
         }
         let mut capture = self.capture(call.sink.clone());
         let limit = Duration::from_secs(seconds);
-        let end = self.terminal.run_command(&command, limit, &mut capture, call.id, call.cancel).await?;
-        Ok(terminal_outcome(end, capture.finish().await))
+        let terminal = self.terminal_for(call.fence);
+        let end = terminal.run_command(&command, limit, &mut capture, call.id, call.cancel).await?;
+        Ok(self.with_hint(terminal_outcome(end, capture.finish().await), call.fence))
     }
 
     pub(super) async fn send_keys(&self, arguments: SendKeys, call: &CallContext<'_>) -> ToolOutcome {
@@ -68,7 +69,10 @@ impl Toolbox {
             return Err(ToolError::Arguments(long));
         }
         let mut capture = self.capture(call.sink.clone());
-        let end = self.terminal.send_keys(&arguments.keys, &mut capture, call.id, call.cancel).await?;
+        let end = self
+            .terminal_for(call.fence)
+            .send_keys(&arguments.keys, &mut capture, call.id, call.cancel)
+            .await?;
         Ok(terminal_outcome(end, capture.finish().await))
     }
 }
@@ -95,12 +99,7 @@ fn terminal_outcome(mut end: CallEnd, captured: CapturedOutput) -> sysop_core::o
     let mut outcome = outcome(end.status, captured);
     outcome.exit_code = end.exit_code;
     for note in end.notes {
-        if !outcome.output.is_empty() && !outcome.output.ends_with('\n') {
-            outcome.output.push('\n');
-        }
-        outcome.output.push('[');
-        outcome.output.push_str(note.trim_start_matches('[').trim_end_matches(']'));
-        outcome.output.push(']');
+        push_line(&mut outcome.output, &format!("[{}]", note.trim_start_matches('[').trim_end_matches(']')));
     }
     outcome
 }

@@ -12,6 +12,7 @@ mod network;
 mod paths;
 mod properties;
 mod proxy;
+mod sandbox;
 mod ssh;
 mod sshd;
 mod survey;

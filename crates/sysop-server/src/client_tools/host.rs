@@ -67,8 +67,8 @@ impl Host for ClientToolHost {
         outcome
     }
 
-    async fn survey_fenced(&self, call: &ToolCall) -> Survey {
-        self.own.survey_fenced(call).await
+    async fn survey_fenced(&self, call: &ToolCall, shell: &Fence) -> Survey {
+        self.own.survey_fenced(call, shell).await
     }
 
     async fn run_fenced(

@@ -1,0 +1,98 @@
+//! The line that tells a model of the sandbox in which its command failed.
+//!
+//! Without it models take a refusal of the sandbox for a fault of the machine: a registry that is down, a database that has to
+//! be installed.
+
+use std::path::Path;
+
+use sysop_core::policy::Fence;
+
+use super::rules::{TEMPORARY_FOLDERS, has_network};
+
+/// What programs print when the sandbox stopped them, and not only then.
+const SYMPTOMS: [&str; 6] = [
+    "permission denied",
+    "operation not permitted",
+    "read-only file system",
+    "could not resolve",
+    "network is unreachable",
+    "no new privileges",
+];
+
+/// What a model can do about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Escape {
+    /// Ask to run outside.
+    Offered,
+    /// Nothing.
+    Missing,
+}
+
+/// The line for a command that failed behind a fence and printed this; `None` if nothing points to the fence.
+pub(crate) fn hint(fence: &Fence, root: &Path, escape: Escape, printed: &str) -> Option<String> {
+    let printed = printed.to_ascii_lowercase();
+    SYMPTOMS.iter().find(|symptom| printed.contains(**symptom))?;
+    let writes = match fence {
+        Fence::Off => return None,
+        Fence::ReadOnly { .. } => "nothing but $TMPDIR".to_owned(),
+        Fence::Workspace { write, .. } => {
+            let root = root.display().to_string();
+            let folders = [root.as_str()].into_iter().chain(TEMPORARY_FOLDERS);
+            folders.chain(write.iter().map(String::as_str)).collect::<Vec<_>>().join(", ")
+        }
+    };
+    let network = if has_network(fence) { "" } else { "; no network" };
+    let next = match (fence, escape) {
+        (Fence::Workspace { .. }, Escape::Offered) => {
+            "If that is the cause, call again with outside_sandbox=true and say why; a person will be asked."
+        }
+        (Fence::Workspace { .. }, Escape::Missing) => "Nothing runs outside of it here.",
+        (Fence::ReadOnly { .. } | Fence::Off, _) => "This session is read-only; nothing runs outside of it.",
+    };
+    Some(format!("[sysop: this ran in a sandbox (write: {writes}{network}). {next}]"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn workspace(network: bool, write: &[&str]) -> Fence {
+        Fence::Workspace { write: write.iter().map(|path| (*path).to_owned()).collect(), network }
+    }
+
+    #[test]
+    fn a_model_is_told_what_it_may_and_how_to_get_more() {
+        let told =
+            |fence: &Fence, escape| hint(fence, Path::new("/srv/app"), escape, "sh: a: Permission denied");
+        assert_eq!(
+            told(&workspace(false, &["/home/ann/.cache"]), Escape::Offered).as_deref(),
+            Some(
+                "[sysop: this ran in a sandbox (write: /srv/app, /tmp, /var/tmp, /home/ann/.cache; no network). \
+                 If that is the cause, call again with outside_sandbox=true and say why; a person will be asked.]"
+            )
+        );
+        assert_eq!(
+            told(&workspace(true, &[]), Escape::Missing).as_deref(),
+            Some(
+                "[sysop: this ran in a sandbox (write: /srv/app, /tmp, /var/tmp). Nothing runs outside of it here.]"
+            )
+        );
+        assert_eq!(
+            told(&Fence::ReadOnly { network: false }, Escape::Offered).as_deref(),
+            Some(
+                "[sysop: this ran in a sandbox (write: nothing but $TMPDIR; no network). This session is \
+                 read-only; nothing runs outside of it.]"
+            )
+        );
+        assert_eq!(told(&Fence::Off, Escape::Offered), None);
+    }
+
+    #[test]
+    fn a_failure_that_has_nothing_to_do_with_it_is_left_alone() {
+        let fence = workspace(true, &[]);
+        assert_eq!(hint(&fence, Path::new("/"), Escape::Offered, "error: 3 tests failed"), None);
+        for printed in ["curl: (6) Could not resolve host: x", "touch: Read-only file system"] {
+            assert!(hint(&fence, Path::new("/"), Escape::Offered, printed).is_some(), "{printed}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What Landlock allows behind a fence.
+
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError,
+    Scope, path_beneath_rules,
+};
+use sysop_core::policy::Fence;
+
+use super::FenceRequest;
+
+/// The newest Landlock whose rights are known. An older kernel enforces those that it has.
+const ABI_KNOWN: ABI = ABI::V10;
+
+/// Devices that change nothing when they are written to.
+const HARMLESS_DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
+/// Devices that programs need which open terminals, share memory or feed the pool of random numbers.
+const WORK_DEVICES: [&str; 5] = ["/dev/ptmx", "/dev/pts", "/dev/shm", "/dev/random", "/dev/urandom"];
+/// Where temporary files are.
+pub(super) const TEMPORARY_FOLDERS: [&str; 2] = ["/tmp", "/var/tmp"];
+
+/// The rules of a fence. `temporary` is a folder of the program's own.
+pub(super) fn ruleset(
+    request: &FenceRequest<'_>,
+    temporary: Option<&Path>,
+) -> Result<RulesetCreated, RulesetError> {
+    let all = AccessFs::from_all(ABI_KNOWN);
+    let mut ruleset = Ruleset::default().handle_access(all)?.scope(Scope::from_all(ABI_KNOWN))?;
+    if !has_network(request.fence) {
+        ruleset = ruleset.handle_access(AccessNet::from_all(ABI_KNOWN))?;
+    }
+    ruleset
+        .create()?
+        .add_rules(path_beneath_rules(["/"], AccessFs::from_read(ABI_KNOWN)))?
+        .add_rules(path_beneath_rules(HARMLESS_DEVICES, AccessFs::from_file(ABI_KNOWN)))?
+        .add_rules(path_beneath_rules(request.tty, AccessFs::from_file(ABI_KNOWN)))?
+        .add_rules(path_beneath_rules(temporary, all))?
+        .add_rules(path_beneath_rules(writable_paths(request), all))
+}
+
+/// Whether the programs may connect.
+pub(super) fn has_network(fence: &Fence) -> bool {
+    match fence {
+        Fence::Off => true,
+        Fence::ReadOnly { network } | Fence::Workspace { network, .. } => *network,
+    }
+}
+
+/// What may be written below, beside what every fence allows. Paths that are not there are left out by the kernel's own rule:
+/// a rule is for an open file.
+fn writable_paths(request: &FenceRequest<'_>) -> Vec<PathBuf> {
+    let Fence::Workspace { write, .. } = request.fence else { return Vec::new() };
+    let mut paths = vec![request.root.to_owned(), std::env::temp_dir()];
+    paths.extend(TEMPORARY_FOLDERS.iter().chain(&WORK_DEVICES).map(PathBuf::from));
+    paths.extend(write.iter().map(PathBuf::from));
+    paths
+}

@@ -1,0 +1,181 @@
+//! The system calls that a fence refuses with `EPERM`: those whose effect Landlock does not see.
+//!
+//! A list of what is refused, not of what is allowed: any program of a server may run behind a fence, and a call that is new
+//! must not break it. What is listed was chosen by its effect; files are Landlock's business.
+
+use std::collections::BTreeMap;
+
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule,
+};
+use sysop_core::policy::Fence;
+
+use super::rules::has_network;
+
+/// The calls of one filter: each with its rules, none of which stands for any arguments.
+type RuleMap = BTreeMap<i64, Vec<SeccompRule>>;
+
+// Calls that are newer than the C library's list; their numbers are the same on all processors.
+const SYS_FCHMODAT2: i64 = 452;
+const SYS_SETXATTRAT: i64 = 463;
+const SYS_REMOVEXATTRAT: i64 = 466;
+const SYS_FILE_SETATTR: i64 = 469;
+
+/// Marks a call of the x32 ABI, which the kernel serves under the same architecture.
+#[cfg(target_arch = "x86_64")]
+const X32_BIT: i64 = 0x4000_0000;
+
+/// Ways to type into a terminal as if a person did: `TIOCSTI` and `TIOCLINUX`.
+const TYPING_IOCTLS: [u64; 2] = [0x5412, 0x541c];
+/// Ways to change flags and attributes of a file that is open for reading: `FS_IOC_SETFLAGS`, its 32-bit form, and
+/// `FS_IOC_FSSETXATTR`.
+const ATTRIBUTE_IOCTLS: [u64; 3] = [0x4008_6602, 0x4004_6602, 0x401c_5820];
+/// Actions of `syslog(2)` that change: read and clear, clear, console off, on, level.
+const SYSLOG_CHANGES: [u64; 5] = [4, 5, 6, 7, 8];
+/// Commands of System V IPC that change: remove and set, each also with the bit of the 64-bit form.
+const IPC_CHANGES: [u64; 4] = [0, 1, 0x100, 0x101];
+/// Netlink protocols by which routes and sockets are looked at. To change them takes a capability that no fence keeps.
+const NETLINK_READS: [u64; 2] = [0, 4];
+
+/// Calls that change metadata of files, whatever their arguments.
+const METADATA_CALLS: &[i64] = &[
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    SYS_FCHMODAT2,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    SYS_SETXATTRAT,
+    SYS_REMOVEXATTRAT,
+    SYS_FILE_SETATTR,
+    libc::SYS_truncate,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chmod,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_lchown,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utime,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_utimes,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_futimesat,
+];
+
+/// Calls that change other processes, keys, queues or the machine, whatever their arguments.
+const MACHINE_CALLS: &[i64] = &[
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_writev,
+    libc::SYS_add_key,
+    libc::SYS_keyctl,
+    libc::SYS_request_key,
+    libc::SYS_mq_unlink,
+    libc::SYS_bpf,
+    libc::SYS_userfaultfd,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_reboot,
+    libc::SYS_kexec_load,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+];
+
+/// Calls whose argument at this place is a process; 0 is the caller itself.
+const PROCESS_CALLS: &[(i64, u8)] = &[
+    (libc::SYS_setpriority, 1),
+    (libc::SYS_ioprio_set, 1),
+    (libc::SYS_sched_setaffinity, 0),
+    (libc::SYS_sched_setscheduler, 0),
+    (libc::SYS_sched_setparam, 0),
+    (libc::SYS_sched_setattr, 0),
+];
+
+/// The filter of a fence.
+pub(super) fn filter(fence: &Fence) -> Result<BpfProgram, BackendError> {
+    let mut rules = RuleMap::new();
+    // Its requests pass no filter.
+    refuse(&mut rules, libc::SYS_io_uring_setup);
+    for request in TYPING_IOCTLS {
+        refuse_if(&mut rules, libc::SYS_ioctl, &[equal(1, request)?])?;
+    }
+    if !has_network(fence) {
+        refuse_network(&mut rules)?;
+    }
+    match fence {
+        Fence::Off | Fence::Workspace { .. } => {}
+        Fence::ReadOnly { .. } => refuse_changes(&mut rules)?,
+    }
+    #[cfg(target_arch = "x86_64")]
+    rules.extend(rules.clone().into_iter().map(|(call, rules)| (call | X32_BIT, rules)));
+    let (others, refused) = (SeccompAction::Allow, SeccompAction::Errno(libc::EPERM.unsigned_abs()));
+    SeccompFilter::new(rules, others, refused, std::env::consts::ARCH.try_into()?)?.try_into()
+}
+
+/// Leaves sockets of this machine, and those that tell of its network.
+fn refuse_network(rules: &mut RuleMap) -> Result<(), BackendError> {
+    let (local, told) = (libc::AF_UNIX.unsigned_abs().into(), libc::AF_NETLINK.unsigned_abs().into());
+    refuse_if(rules, libc::SYS_socket, &[unequal(0, local)?, unequal(0, told)?])?;
+    let [routes, sockets] = NETLINK_READS;
+    refuse_if(rules, libc::SYS_socket, &[equal(0, told)?, unequal(2, routes)?, unequal(2, sockets)?])
+}
+
+fn refuse_changes(rules: &mut RuleMap) -> Result<(), BackendError> {
+    for call in METADATA_CALLS.iter().chain(MACHINE_CALLS) {
+        refuse(rules, *call);
+    }
+    for (call, place) in PROCESS_CALLS {
+        refuse_if(rules, *call, &[unequal(*place, 0)?])?;
+    }
+    refuse_if(rules, libc::SYS_prlimit64, &[unequal(0, 0)?, wide_unequal(2, 0)?])?;
+    for request in ATTRIBUTE_IOCTLS {
+        refuse_if(rules, libc::SYS_ioctl, &[equal(1, request)?])?;
+    }
+    for action in SYSLOG_CHANGES {
+        refuse_if(rules, libc::SYS_syslog, &[equal(0, action)?])?;
+    }
+    for command in IPC_CHANGES {
+        refuse_if(rules, libc::SYS_shmctl, &[equal(1, command)?])?;
+        refuse_if(rules, libc::SYS_msgctl, &[equal(1, command)?])?;
+        refuse_if(rules, libc::SYS_semctl, &[equal(2, command)?])?;
+    }
+    Ok(())
+}
+
+/// Refuses a call whatever its arguments.
+fn refuse(rules: &mut RuleMap, call: i64) {
+    rules.insert(call, Vec::new());
+}
+
+/// Refuses a call where all conditions hold, beside what else it is refused for.
+fn refuse_if(rules: &mut RuleMap, call: i64, conditions: &[SeccompCondition]) -> Result<(), BackendError> {
+    rules.entry(call).or_default().push(SeccompRule::new(conditions.to_vec())?);
+    Ok(())
+}
+
+fn equal(place: u8, value: u64) -> Result<SeccompCondition, BackendError> {
+    SeccompCondition::new(place, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
+}
+
+fn unequal(place: u8, value: u64) -> Result<SeccompCondition, BackendError> {
+    SeccompCondition::new(place, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, value)
+}
+
+/// For a pointer.
+fn wide_unequal(place: u8, value: u64) -> Result<SeccompCondition, BackendError> {
+    SeccompCondition::new(place, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, value)
+}
