@@ -421,7 +421,10 @@ impl Config {
         let present = self.entries.get_mut(path);
         let stricter = match (rule, present, &entry.value) {
             (keys::WorkspaceRule::Stricter, Some(present), ConfigValue::Text(new)) => {
-                let rank = |word: &str| APPROVE.iter().position(|known| *known == word);
+                let Some(keys::ValueKind::Word(words)) = keys::find(path).map(|key| key.kind) else {
+                    return false;
+                };
+                let rank = |word: &str| words.iter().position(|known| *known == word);
                 matches!(&present.value, ConfigValue::Text(old) if rank(new) >= rank(old))
             }
             (keys::WorkspaceRule::Lower, Some(present), ConfigValue::Integer(new)) => {

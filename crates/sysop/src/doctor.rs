@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use futures::future::join_all;
 use sysop_core::message::ModelRef;
 use sysop_core::text::neutralize;
+use sysop_host::SandboxSupport;
 use sysop_provider::NO_REMOTE_MACHINE;
 
 use crate::config::{DEMO, PROVIDERS, display_path, trust_file};
@@ -18,6 +19,7 @@ use crate::select_model::{ModelChoice, NoModelFound};
 use crate::settings::{ColorMode, HostChoice, ProviderSettings, SINGLE_REMOTE_MACHINE, Settings, SshTarget};
 
 mod hosts;
+mod sandbox;
 
 /// What the doctor asks of the other crates.
 #[async_trait]
@@ -105,6 +107,7 @@ pub(crate) async fn examine(
     providers(settings, model, probe, &mut report).await;
     programs(settings, &mut report).await;
     surroundings(settings, &mut report);
+    sandbox::sandbox(settings, SandboxSupport::of_kernel(), &mut report);
     hosts::hosts(settings, probe, &mut report).await;
     finish(report)
 }

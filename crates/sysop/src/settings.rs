@@ -26,6 +26,7 @@ use crate::exit::CommandError;
 use crate::global_flags::{GlobalFlags, Profile, ResumeTarget, Verbosity};
 
 mod hosts;
+mod sandbox;
 mod ssh_names;
 
 use hosts::asks_and_denies;
@@ -249,7 +250,7 @@ impl Settings {
             never_network: switch("never_network"),
             never_asks: switch("never_asks") || asks_and_denies(&self.config, host),
             rules: self.config.rules.clone(),
-            ..PolicyOptions::default()
+            sandbox: self.sandbox_options(host),
         }
     }
 

@@ -38,7 +38,8 @@ pub(crate) fn hint(fence: &Fence, root: &Path, escape: Escape, printed: &str) ->
         Fence::Workspace { write, .. } => {
             let root = root.display().to_string();
             let folders = [root.as_str()].into_iter().chain(TEMPORARY_FOLDERS);
-            folders.chain(write.iter().map(String::as_str)).collect::<Vec<_>>().join(", ")
+            let there = write.iter().map(String::as_str).filter(|folder| Path::new(folder).exists());
+            folders.chain(there).collect::<Vec<_>>().join(", ")
         }
     };
     let network = if has_network(fence) { "" } else { "; no network" };
@@ -65,9 +66,9 @@ mod tests {
         let told =
             |fence: &Fence, escape| hint(fence, Path::new("/srv/app"), escape, "sh: a: Permission denied");
         assert_eq!(
-            told(&workspace(false, &["/home/ann/.cache"]), Escape::Offered).as_deref(),
+            told(&workspace(false, &["/usr", "/no/such"]), Escape::Offered).as_deref(),
             Some(
-                "[sysop: this ran in a sandbox (write: /srv/app, /tmp, /var/tmp, /home/ann/.cache; no network). \
+                "[sysop: this ran in a sandbox (write: /srv/app, /tmp, /var/tmp, /usr; no network). \
                  If that is the cause, call again with outside_sandbox=true and say why; a person will be asked.]"
             )
         );

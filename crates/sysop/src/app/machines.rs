@@ -10,10 +10,11 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 use secrecy::SecretString;
 use sysop_core::catalog::Profile;
+use sysop_core::policy::SandboxMode;
 use sysop_driver::port::Host;
 use sysop_host::{
-    Fleet, FleetSettings, LocalHost, LocalSettings, OutputLimits, PipedEvent, RemoteSettings, SshConnection,
-    SshError, SshHost, SshSettings,
+    Fleet, FleetSettings, LocalHost, LocalSettings, OutputLimits, PipedEvent, RemoteSettings, SandboxSupport,
+    SshConnection, SshError, SshHost, SshSettings,
 };
 use sysop_provider::{ForwardedPort, RemoteError, RemoteEvent, RemoteMachine};
 
@@ -79,7 +80,10 @@ impl Machines {
         allow_delete: bool,
         file_bytes_max: u64,
     ) -> Result<Arc<dyn Host>> {
-        let settings = LocalSettings { allow_delete, file_bytes_max, ..self.local_settings(root, profile) };
+        // The server judges calls, and knows nothing of the fences of this machine.
+        let sandbox_mode = SandboxMode::Off;
+        let settings = self.local_settings(root, profile);
+        let settings = LocalSettings { allow_delete, file_bytes_max, sandbox_mode, ..settings };
         let host = LocalHost::open(settings).map_err(|error| CommandError::usage(error.to_string()))?;
         Ok(Arc::new(host))
     }
@@ -98,7 +102,17 @@ impl Machines {
             limits: self.limits(),
             scrub_env: self.settings.secret_variables.clone(),
             secrets: self.secrets(),
+            sandbox: self.sandbox(),
+            sandbox_mode: self.settings.sandbox_mode(),
             ..LocalSettings::new(root, self.artifacts())
+        }
+    }
+
+    /// What the kernel offers for fences; it is not asked where none is wanted.
+    fn sandbox(&self) -> SandboxSupport {
+        match self.settings.sandbox_mode() {
+            SandboxMode::Off => SandboxSupport::NONE,
+            SandboxMode::Auto | SandboxMode::On => SandboxSupport::of_kernel(),
         }
     }
 

@@ -19,6 +19,9 @@ const PRICE_MAX: f64 = 1_000_000.0;
 /// How strict each `approve` is, from loosest to strictest.
 pub(crate) const APPROVE: &[&str] = &["auto", "ask", "each", "never"];
 
+/// How much is fenced by each `sandbox`, from least to most.
+pub(crate) const SANDBOX: &[&str] = &["off", "auto", "on"];
+
 /// Where a value lives: the names from the outermost table to the key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct KeyPath(Vec<String>);
@@ -114,6 +117,8 @@ pub(crate) enum ValueKind {
     Denials,
     /// A list of words by which hosts are called together.
     Tags,
+    /// A list of folders.
+    Folders,
     /// `PROVIDER/NAME`; stands for `model.provider` and `model.name`.
     Model,
 }
@@ -123,7 +128,7 @@ pub(crate) enum ValueKind {
 pub(crate) enum WorkspaceRule {
     /// Nothing.
     Ignored,
-    /// Make it stricter, in the order of [`APPROVE`].
+    /// Make it stricter, in the order of the words of its kind.
     Stricter,
     /// Set it to the value that is stricter: this one.
     Only(bool),
@@ -166,6 +171,9 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     key(&["deny"], ValueKind::Denials, WorkspaceRule::Adds),
     key(&["never_network"], ValueKind::Switch, WorkspaceRule::Only(false)),
     key(&["never_asks"], ValueKind::Switch, WorkspaceRule::Only(true)),
+    key(&["sandbox"], ValueKind::Word(SANDBOX), WorkspaceRule::Stricter),
+    key(&["sandbox_write"], ValueKind::Folders, WorkspaceRule::Ignored),
+    key(&["sandbox_network"], ValueKind::Switch, WorkspaceRule::Only(false)),
     key(&["database"], ValueKind::Secret, WorkspaceRule::Ignored),
     key(&["otlp_endpoint"], ValueKind::Url, WorkspaceRule::Ignored),
     key(&["theme"], ValueKind::Word(THEMES), WorkspaceRule::Ignored),

@@ -626,3 +626,4 @@ proptest! {
 }
 
 mod routines;
+mod sandbox;

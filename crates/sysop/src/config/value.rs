@@ -75,7 +75,7 @@ pub(crate) struct ValueError {
     pub(crate) why: String,
 }
 
-/// The most regular expressions, or tags, in one list.
+/// The most regular expressions, tags or folders in one list.
 const LIST_MAX: usize = 256;
 
 /// Whether regular expressions are compiled to see if they are any.
@@ -139,6 +139,7 @@ pub(crate) fn from_toml(
 enum ListKind {
     Patterns,
     Tags,
+    Folders,
 }
 
 impl ListKind {
@@ -146,6 +147,7 @@ impl ListKind {
         match kind {
             ValueKind::Patterns | ValueKind::Denials => Some(Self::Patterns),
             ValueKind::Tags => Some(Self::Tags),
+            ValueKind::Folders => Some(Self::Folders),
             ValueKind::Text
             | ValueKind::Secret
             | ValueKind::Url
@@ -164,6 +166,7 @@ impl ListKind {
         match self {
             Self::Patterns => "patterns",
             Self::Tags => "tags",
+            Self::Folders => "folders",
         }
     }
 
@@ -171,6 +174,7 @@ impl ListKind {
         match self {
             Self::Patterns => checked_pattern(text),
             Self::Tags => checked_tag(text),
+            Self::Folders => checked_folder(text),
         }
     }
 }
@@ -194,7 +198,8 @@ fn scalar(kind: ValueKind, raw: &DeValue<'_>) -> Result<ConfigValue, String> {
             | ValueKind::Switch
             | ValueKind::Patterns
             | ValueKind::Denials
-            | ValueKind::Tags,
+            | ValueKind::Tags
+            | ValueKind::Folders,
             _,
         ) => Err(wants(kind, raw)),
         (_, DeValue::String(text)) => text_value(kind, text),
@@ -214,6 +219,7 @@ pub(crate) fn from_text(kind: ValueKind, text: &str) -> Result<ConfigValue, Stri
         },
         ValueKind::Patterns | ValueKind::Denials => list_value(ListKind::Patterns, kind, text),
         ValueKind::Tags => list_value(ListKind::Tags, kind, text),
+        ValueKind::Folders => list_value(ListKind::Folders, kind, text),
         ValueKind::Text
         | ValueKind::Secret
         | ValueKind::Url
@@ -271,7 +277,8 @@ fn text_value(kind: ValueKind, text: &str) -> Result<ConfigValue, String> {
         | ValueKind::Switch
         | ValueKind::Patterns
         | ValueKind::Denials
-        | ValueKind::Tags => return Err(wanted(kind).to_owned()),
+        | ValueKind::Tags
+        | ValueKind::Folders => return Err(wanted(kind).to_owned()),
     }
     Ok(ConfigValue::Text(text.to_owned()))
 }
@@ -288,6 +295,13 @@ fn checked_tag(text: &str) -> Result<String, String> {
             "holds {}, which is no tag: it wants one word without `,` and `@`",
             quoted(text)
         ));
+    }
+    Ok(text.to_owned())
+}
+
+fn checked_folder(text: &str) -> Result<String, String> {
+    if !text.starts_with('/') && text != "~" && !text.starts_with("~/") {
+        return Err(format!("holds {}, which does not begin with `/` or `~/`", quoted(text)));
     }
     Ok(text.to_owned())
 }
@@ -333,6 +347,7 @@ fn wanted(kind: ValueKind) -> &'static str {
         ValueKind::Switch => "wants true or false",
         ValueKind::Patterns | ValueKind::Denials => "wants a list of regular expressions in quotes",
         ValueKind::Tags => "wants a list of words in quotes",
+        ValueKind::Folders => "wants a list of folders in quotes",
         ValueKind::Model => "wants \"PROVIDER/NAME\"",
     }
 }
