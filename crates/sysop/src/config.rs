@@ -23,7 +23,7 @@ use file::Flavor;
 use sysop_core::policy::{Rule, RuleAction};
 
 pub(crate) use environment::{Environment, secret_variables};
-pub(crate) use keys::{APPROVE, DEMO, KeyPath, PROVIDERS, nearest_word, unknown_provider};
+pub(crate) use keys::{DEMO, KeyPath, PROVIDERS, nearest_word, unknown_provider};
 pub(crate) use private_files::check_private_folder;
 pub(crate) use routine::{Routine, Variable};
 pub(crate) use trust::{TrustDecision, UntrustedWorkspace, save_trust, trust_file};

@@ -18,6 +18,7 @@ mod known_host;
 mod otlp_exporter;
 mod parent_watch;
 mod policy_check;
+mod process_guard;
 mod select_model;
 mod serve;
 mod serve_options;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
     if let Some(code) = sysop_host::run_as_askpass() {
         return ExitCode::from(code);
     }
+    process_guard::close_memory();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     // Asked by scripts again and again; the whole command line need not be built for it.
     if let [_, flag] = arguments.as_slice()
@@ -126,9 +128,10 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
     }
 }
 
-/// Loads the settings and tells what in them was not taken as it stands.
+/// Loads the settings, wipes the secrets of the environment, and tells what in the settings was not taken as it stands.
 fn load(flags: &GlobalFlags) -> Result<Settings> {
     let settings = Settings::load(flags)?;
+    process_guard::wipe_variables(&settings.secret_variables);
     if settings.verbosity != Verbosity::Quiet {
         let warnings = settings.warnings();
         for warning in warnings.iter().take(WARNINGS_PRINTED_MAX) {

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::OnceLock;
 
 use super::keys::{self, KeyPath, PROVIDERS, ValueKind};
 use super::value::{self, ConfigValue};
@@ -20,8 +21,14 @@ const NO_KEYS: &[&str] = &["SYSOP_TOKEN", "SYSOP_LOG"];
 pub(crate) struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    /// The variables of this process; those that are not UTF-8 are left out.
+    /// The variables that this process was started with, also after the secrets among them were wiped; those that are not
+    /// UTF-8 are left out.
     pub(crate) fn of_process() -> Self {
+        static STARTED_WITH: OnceLock<Environment> = OnceLock::new();
+        STARTED_WITH.get_or_init(Self::read_process).clone()
+    }
+
+    fn read_process() -> Self {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };

@@ -618,7 +618,7 @@ proptest! {
                 texts.join(", ")
             ));
         let config = world.load();
-        let rank = |word: &str| super::APPROVE.iter().position(|known| *known == word.trim_matches('"'));
+        let rank = |word: &str| super::keys::APPROVE.iter().position(|known| *known == word.trim_matches('"'));
         prop_assert!(rank(&config.text("approve")) >= rank(approve));
         prop_assert!(config.text("max_iterations").parse::<i64>().unwrap() <= limit);
         prop_assert!(config.text("dangerous_patterns").contains("mkfs"));

@@ -16,6 +16,7 @@ mod person;
 mod pg;
 mod policy;
 mod remote;
+mod sandbox;
 mod screen;
 mod serve;
 #[path = "../../../sysop-host/tests/it/sshd.rs"]
