@@ -26,13 +26,14 @@ const INHERITED_VARIABLES: [&str; 4] = ["PATH", "LANG", "LC_ALL", "SHELL"];
 type BenchCase = fn(&mut Bench) -> Result<()>;
 
 /// All, by name.
-pub(crate) const ALL: [(&str, BenchCase); 12] = [
+pub(crate) const ALL: [(&str, BenchCase); 13] = [
     ("start", start),
     ("turn", turn),
     ("tools", tools),
     ("stream", stream),
     ("output", output),
     ("store", store),
+    ("sandbox", machines::sandbox),
     ("ssh", machines::ssh),
     ("terminal", machines::terminal),
     ("tui", tui::tui),

@@ -1,4 +1,4 @@
-//! The measurements of other machines and of the terminal.
+//! The measurements of other machines, of the terminal and of the sandbox.
 
 use std::ffi::OsStr;
 use std::process::Command;
@@ -91,6 +91,16 @@ pub(super) fn terminal(bench: &mut Bench) -> Result<()> {
     bench.at_least("captured / bare", numbers.get("ratio")? * 100.0, 60.0, "%");
     bench.at_most("its peak memory", numbers.get("peak_rss_mib")?, 60.0, "MiB");
     bench.at_most("`send_keys`, after the screen has settled", numbers.get("settled_ms")?, 150.0, "ms");
+    Ok(())
+}
+
+/// A command behind a fence against the same one without.
+pub(super) fn sandbox(bench: &mut Bench) -> Result<()> {
+    let numbers = BenchOutput::of_example("sysop-host", "sandbox", &[])?;
+    let plain = numbers.get("plain_ms")?;
+    bench.baseline("`bash` runs `true`", plain, "ms");
+    bench.at_most("a fence around the workspace adds", numbers.get("workspace_ms")? - plain, 1.0, "ms");
+    bench.at_most("a read-only fence adds", numbers.get("read_only_ms")? - plain, 1.0, "ms");
     Ok(())
 }
 
