@@ -9,11 +9,12 @@ use std::sync::{Arc, LazyLock};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::policy::OUTSIDE_SANDBOX;
 use crate::tool::{ToolEffect, ToolSpec};
 
 /// The names under which every tool takes the model's reason for a call; it offers at most one of them.
 pub const REASONS: [&str; 2] = ["reason", "reasoning"];
+/// The argument of `bash` by which a model asks to run a command outside the sandbox.
+pub const OUTSIDE_SANDBOX: &str = "outside_sandbox";
 /// The seconds that a `bash` call may take where it does not say.
 pub const BASH_TIMEOUT_S_DEFAULT: u64 = 30;
 /// The most seconds that a `bash` call may ask for.

@@ -14,7 +14,7 @@ pub use sysop_shell::{
     RiskClass, Survey, Target, TerminalFocus,
 };
 
-pub use self::fence::{Fence, OUTSIDE_SANDBOX, SandboxMode, SandboxOptions};
+pub use self::fence::{Fence, SandboxMode, SandboxOptions};
 pub use self::rules::{CommandPattern, Rule, RuleAction};
 pub use self::targets::{TARGETS_MAX, command_targets, reads_with_git, targets_of};
 use crate::message::ToolCall;

@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-use sysop_core::catalog::REASONS;
+use sysop_core::catalog::{OUTSIDE_SANDBOX, REASONS};
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
-use sysop_core::policy::{Fence, OUTSIDE_SANDBOX};
+use sysop_core::policy::Fence;
 use sysop_core::tool::ToolSpec;
 use sysop_driver::port::{CancellationToken, DeltaSink};
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use sysop_shell as shell;
 
 use super::{ApprovalMode, Assessment, Finding, Policy, READ_ONLY_REFUSAL, RiskClass, Survey, Verdict};
+use crate::catalog::OUTSIDE_SANDBOX;
 use crate::message::{Arguments, ToolCall};
 use crate::tool::{ToolEffect, ToolSpec};
 
@@ -15,8 +16,6 @@ use crate::tool::{ToolEffect, ToolSpec};
 const BASH: &str = "bash";
 /// The tool whose commands run in a terminal.
 const RUN_COMMAND: &str = "run_command";
-/// The argument of `bash` by which a model asks to run a command without a fence.
-pub const OUTSIDE_SANDBOX: &str = "outside_sandbox";
 
 /// Programs that cannot work behind a fence: they gain rights, or have a service do the work. They run as they were judged.
 const UNCONFINED: &[&str] = &[
