@@ -2,6 +2,9 @@
 
 use super::lexer::UNKNOWN;
 
+/// Characters of a component that is not literal.
+const OPEN: [char; 5] = ['*', '?', '[', '{', UNKNOWN];
+
 /// A path cut into components, with the points from which places are looked for.
 #[derive(Debug)]
 pub(super) struct PathParts<'p> {
@@ -12,6 +15,8 @@ pub(super) struct PathParts<'p> {
     homes: Vec<usize>,
     /// A home may lie below it.
     above_home: bool,
+    /// Holds a glob or an expansion.
+    open: bool,
 }
 
 /// How a place relates to a path.
@@ -35,11 +40,17 @@ impl<'p> PathParts<'p> {
         let homes = within.map(|home| components(home).count());
         let homes: Vec<usize> = homes.chain(tilde).collect();
         let above_home = folders.into_iter().any(|home| is_above(&parts, home));
-        Self { parts, absolute, homes, above_home }
+        let open = path.contains(OPEN);
+        Self { parts, absolute, homes, above_home, open }
     }
 
     /// Whether the place has this relation to the path.
     pub(super) fn has(&self, relation: Relation, place: &str) -> bool {
+        let literal: fn(&str, &str) -> bool = |part, pattern| covers(pattern, part);
+        let (component_matches, specific_component_matches) = match self.open {
+            true => (component_matches as fn(&str, &str) -> bool, specific_component_matches as _),
+            false => (literal, literal),
+        };
         match (relation, place.strip_prefix("~/")) {
             (Relation::Within, _) if place.starts_with('/') => {
                 self.absolute && starts_with(&self.parts, place, component_matches)
@@ -86,7 +97,7 @@ fn component_matches(part: &str, pattern: &str) -> bool {
     if part == pattern {
         return true;
     }
-    if !part.contains(['*', '?', '[', '{', UNKNOWN]) {
+    if !part.contains(OPEN) {
         return covers(pattern, part);
     }
     if part.contains(UNKNOWN) && !part.contains(|c: char| c.is_ascii_alphanumeric()) {
@@ -102,7 +113,7 @@ fn component_matches(part: &str, pattern: &str) -> bool {
 
 /// The same, for names that occur in any folder: a glob that says nothing of the name does not count.
 fn specific_component_matches(part: &str, pattern: &str) -> bool {
-    if !part.contains(['*', '?', '[', '{', UNKNOWN]) {
+    if !part.contains(OPEN) {
         return covers(pattern, part);
     }
     if part.contains(UNKNOWN) && pattern.contains('*') {

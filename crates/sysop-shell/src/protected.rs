@@ -4,6 +4,8 @@
 //! it: `/etc/ssh` from the root, `~/.ssh` in anybody's home, `.git/hooks` wherever these components occur. `*` stands
 //! for any characters of one component. All in small letters, because some file systems do not tell capitals apart.
 
+use std::sync::OnceLock;
+
 use super::lexer::UNKNOWN;
 use super::path_match::{PathParts, Relation, covers};
 use crate::risk::RiskClass;
@@ -13,17 +15,25 @@ struct Kind {
     class: RiskClass,
     what: &'static str,
     /// Places with a space between them.
-    places: &'static str,
+    text: &'static str,
+    /// The same, apart.
+    places: OnceLock<Vec<&'static str>>,
+}
+
+impl Kind {
+    fn places(&self) -> impl Iterator<Item = &'static str> {
+        self.places.get_or_init(|| self.text.split(' ').collect()).iter().copied()
+    }
 }
 
 const fn kind(class: RiskClass, what: &'static str, places: &'static str) -> Kind {
-    Kind { class, what, places }
+    Kind { class, what, text: places, places: OnceLock::new() }
 }
 
 use RiskClass::{Dangerous, Lockout, ReadsSecret};
 
 /// What a change of a place does. The first kind that matches counts: what locks people out stands first.
-const WRITTEN: &[Kind] = &[
+static WRITTEN: [Kind; 26] = [
     kind(
         Lockout,
         "the ssh server's settings",
@@ -173,7 +183,7 @@ const WRITTEN: &[Kind] = &[
 ];
 
 /// What a read of a place shows. Names in folders may be listed; their content is what counts.
-const READ: &[Kind] = &[
+static READ: [Kind; 10] = [
     kind(
         ReadsSecret,
         "the account files",
@@ -266,7 +276,7 @@ pub(super) fn written(path: &str, home: Option<&str>) -> Option<(RiskClass, &'st
     if is_harmless_device(&path) {
         return None;
     }
-    find(WRITTEN, &path, home, Relation::Within).or_else(|| unplaced_below_root(&path))
+    find(&WRITTEN, &path, home, Relation::Within).or_else(|| unplaced_below_root(&path))
 }
 
 /// A path from the root with an expansion in it, which may lead to any place that begins alike.
@@ -275,7 +285,7 @@ fn unplaced_below_root(path: &str) -> Option<(RiskClass, &'static str)> {
         .split(UNKNOWN)
         .next()
         .filter(|literal| literal.len() < path.len() && literal.starts_with('/'))?;
-    let reached = |kind: &&Kind| kind.places.split(' ').any(|place| place.starts_with(literal));
+    let reached = |kind: &&Kind| kind.places().any(|place| place.starts_with(literal));
     WRITTEN.iter().find(reached).map(|kind| (Dangerous, kind.what))
 }
 
@@ -285,7 +295,7 @@ pub(super) fn tree_written(path: &str, home: Option<&str>) -> Option<(RiskClass,
     if is_harmless_device(&path) {
         return None;
     }
-    find(WRITTEN, &path, home, Relation::Within).or_else(|| find(WRITTEN, &path, home, Relation::Above))
+    find(&WRITTEN, &path, home, Relation::Within).or_else(|| find(&WRITTEN, &path, home, Relation::Above))
 }
 
 /// What reading the content of a path shows, if that is secret.
@@ -295,14 +305,14 @@ pub(super) fn read(path: &str, home: Option<&str>) -> Option<&'static str> {
     if PUBLIC.split(' ').any(|public| covers(public, name)) {
         return None;
     }
-    find(READ, &path, home, Relation::Within).map(|(_, what)| what)
+    find(&READ, &path, home, Relation::Within).map(|(_, what)| what)
 }
 
 /// What reading all files below a path shows, if some of it is secret.
 pub(super) fn tree_read(path: &str, home: Option<&str>) -> Option<&'static str> {
     let path = normal(path);
-    find(READ, &path, home, Relation::Within)
-        .or_else(|| find(READ, &path, home, Relation::Above))
+    find(&READ, &path, home, Relation::Within)
+        .or_else(|| find(&READ, &path, home, Relation::Above))
         .map(|(_, what)| what)
 }
 
@@ -311,10 +321,8 @@ pub(super) fn visible_read(path: &str, home: Option<&str>) -> Option<&'static st
     let path = normal(path);
     let parts = PathParts::new(&path, home);
     let is_visible = |place: &&str| place.starts_with('/') && !place.contains("/.");
-    let hit = |kind: &&Kind| {
-        kind.places.split(' ').filter(is_visible).any(|place| parts.has(Relation::Above, place))
-    };
-    find(READ, &path, home, Relation::Within)
+    let hit = |kind: &&Kind| kind.places().filter(is_visible).any(|place| parts.has(Relation::Above, place));
+    find(&READ, &path, home, Relation::Within)
         .map(|(_, what)| what)
         .or_else(|| READ.iter().find(hit).map(|kind| kind.what))
 }
@@ -344,6 +352,6 @@ fn find(
         .then(|| format!("/{}", path.trim_start_matches("../").trim_start_matches("..")));
     let home = home.map(str::to_lowercase);
     let parts = PathParts::new(climbed.as_deref().unwrap_or(path), home.as_deref());
-    let hit = |kind: &&Kind| kind.places.split(' ').any(|place| parts.has(relation, place));
+    let hit = |kind: &&Kind| kind.places().any(|place| parts.has(relation, place));
     kinds.iter().find(hit).map(|kind| (kind.class, kind.what))
 }

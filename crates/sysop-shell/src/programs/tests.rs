@@ -145,7 +145,9 @@ fn each_listed_option_keeps_the_class_in_each_spelling() {
                     Effect::Known | Effect::Lowers(_) => true,
                     Effect::Raises(class, _) => found >= class,
                 };
+                // This check tells from the options whether names are resolved.
                 let reads = entry.class == RiskClass::ReadOnly
+                    && entry.check != Some(super::checks::Check::Numeric)
                     && rule.effect == Effect::Known
                     && matches!(kind(rule.kind), Ok(Kind::Text | Kind::Word | Kind::Read))
                     && alone == RiskClass::ReadOnly;
