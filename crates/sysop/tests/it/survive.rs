@@ -271,13 +271,15 @@ fn a_session_that_failed_goes_on() {
 
 #[test]
 fn the_key_reaches_no_command_no_model_and_no_disk() {
+    // Older than the session, and so not judged by its text.
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/scripts/read_parent.sh");
     let mock = Mock::start(&[(
         "go",
         vec![
             bash("env; printenv OPENAI_API_KEY"),
-            bash("cat /proc/$PPID/environ | tr '\\000' '\\n'"),
+            bash(&format!("sh {script}")),
             // More than a model is told: the whole is kept in a file.
-            bash("for i in 1 2 3 4 5 6 7 8 9; do cat /proc/$PPID/environ; seq 20000; done"),
+            bash(&format!("sh {script} often")),
             call("read_file", json!({ "path": "leak.txt" })),
             say("I looked around."),
         ],
