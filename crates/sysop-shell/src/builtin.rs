@@ -1,6 +1,6 @@
 //! Builtins of the shell that evaluate text or change what later commands mean, and variables that do.
 
-use super::lexer::{Word, is_name};
+use super::lexer::{Word, is_name, is_plain_subscript};
 use super::options;
 use super::program_call::{ProgramCall, Script, ScriptOrigin, Stdin};
 use super::script_file::{self, Start};
@@ -45,11 +45,6 @@ pub(super) fn assignment(state: &mut State, script: &Script<'_>, word: &Word) {
     {
         state.note(span, RiskClass::Opaque, "a subscript that the shell evaluates");
     }
-}
-
-/// A subscript that is a number, or all elements.
-pub(super) fn is_plain_subscript(text: &str) -> bool {
-    matches!(text, "@" | "*") || (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// What a builtin makes of names it is given: a subscript is evaluated, some variables steer other programs.

@@ -3,10 +3,8 @@
 
 use tree_sitter::Node;
 
-use super::builtin::is_plain_subscript;
-use super::lexer::is_name;
+use super::lexer::{is_name, is_plain_subscript};
 use super::program_call::{Script, ScriptOrigin, Stdin};
-use super::script;
 use super::state::State;
 use super::syntax_tree::each_below;
 use crate::risk::RiskClass;
@@ -112,7 +110,7 @@ fn substitution(state: &mut State, script: &Script<'_>, node: Node<'_>) {
         state.run_script(&inner, ScriptOrigin::Embedded(span), &Stdin::Inherited);
         state.folders = folders;
     } else if text.starts_with("$(") && text.ends_with(')') {
-        script::visit_substitution(state, script, node);
+        script.visit_substitution(state, node);
     } else {
         state.note(span, RiskClass::Dangerous, "cannot be parsed");
     }
@@ -120,7 +118,7 @@ fn substitution(state: &mut State, script: &Script<'_>, node: Node<'_>) {
 
 fn process(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     let text = text(script, node);
-    let inner = state.class_of(|state| script::visit_substitution(state, script, node));
+    let inner = state.class_of(|state| script.visit_substitution(state, node));
     if inner > RiskClass::ReadOnly || !text.starts_with('<') {
         state.note(script.span_of(node), RiskClass::Opaque, "a command in the place of a file");
     }

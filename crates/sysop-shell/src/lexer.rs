@@ -434,6 +434,11 @@ fn is_assignment_name(text: &str) -> bool {
     is_name(name)
 }
 
+/// A subscript that is a number, or all elements.
+pub(super) fn is_plain_subscript(text: &str) -> bool {
+    matches!(text, "@" | "*") || (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()))
+}
+
 /// A shell variable's name.
 pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty()

@@ -493,15 +493,17 @@ fn redirected(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &St
     }
 }
 
-/// The statements in a substitution, which runs in a shell of its own.
-pub(super) fn visit_substitution(state: &mut State, script: &Script<'_>, node: Node<'_>) {
-    in_subshell(state, |state| match node.child_by_field_name("redirect") {
-        Some(redirect) => {
-            let read = read(script, redirect.start_byte(), redirect.end_byte(), redirect);
-            judge_read(state, script, redirect, read, &Stdin::Inherited, true);
-        }
-        None => sequence(state, script, node, &Stdin::Inherited, None),
-    });
+impl Script<'_> {
+    /// The statements in a substitution, which runs in a shell of its own.
+    pub(super) fn visit_substitution(&self, state: &mut State, node: Node<'_>) {
+        in_subshell(state, |state| match node.child_by_field_name("redirect") {
+            Some(redirect) => {
+                let read = read(self, redirect.start_byte(), redirect.end_byte(), redirect);
+                judge_read(state, self, redirect, read, &Stdin::Inherited, true);
+            }
+            None => sequence(state, self, node, &Stdin::Inherited, None),
+        });
+    }
 }
 
 /// Where the simple command with a here-document ends on its own line.
