@@ -26,13 +26,14 @@ const INHERITED_VARIABLES: [&str; 4] = ["PATH", "LANG", "LC_ALL", "SHELL"];
 type BenchCase = fn(&mut Bench) -> Result<()>;
 
 /// All, by name.
-pub(crate) const ALL: [(&str, BenchCase); 13] = [
+pub(crate) const ALL: [(&str, BenchCase); 14] = [
     ("start", start),
     ("turn", turn),
     ("tools", tools),
     ("stream", stream),
     ("output", output),
     ("store", store),
+    ("policy", policy),
     ("sandbox", machines::sandbox),
     ("ssh", machines::ssh),
     ("terminal", machines::terminal),
@@ -60,6 +61,14 @@ fn exec(bench: &Bench, port: u16, prompt: &str) -> Command {
 fn environment<'a>(command: &'a mut Command, home: &Path) -> &'a mut Command {
     let kept = INHERITED_VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
     command.env_clear().envs(kept).env("HOME", home)
+}
+
+/// A verdict on one command.
+fn policy(bench: &mut Bench) -> Result<()> {
+    let numbers = BenchOutput::of_example("sysop-shell", "verdict", &[])?;
+    bench.at_most("a verdict on 200 bytes", numbers.get("best_ms")?, 1.0, "ms");
+    bench.at_most("the first verdict of a process", numbers.get("first_ms")?, 3.0, "ms");
+    Ok(())
 }
 
 fn start(bench: &mut Bench) -> Result<()> {
