@@ -335,7 +335,9 @@ impl Transcript {
                 ConfigChange::Model(model) => facts.model = model.clone(),
                 ConfigChange::Approve(mode) => facts.approve = *mode,
                 ConfigChange::Mode(mode) => facts.mode = *mode,
-                ConfigChange::Rules { .. } => {}
+                ConfigChange::Rules { options, .. } => {
+                    facts.sandbox = options.as_ref().map_or(facts.sandbox, |options| options.sandbox.mode);
+                }
                 ConfigChange::ClientTools(client_tools) => facts.set_client_tools(client_tools),
             }
         }

@@ -2,7 +2,7 @@
 
 use crate::message::ModelRef;
 use crate::mode::Mode;
-use crate::policy::ApprovalMode;
+use crate::policy::{ApprovalMode, SandboxMode};
 use crate::spec::SessionSpec;
 use crate::tool::{ClientTools, ToolEffect, ToolSpec};
 
@@ -18,6 +18,8 @@ pub struct SessionInfo {
     pub model: ModelRef,
     /// How much runs without a person.
     pub approve: ApprovalMode,
+    /// When calls are fenced.
+    pub sandbox: SandboxMode,
     /// With tools or without, from the next turn on.
     pub mode: Mode,
     /// The most model calls in one turn.
@@ -47,6 +49,7 @@ impl SessionInfo {
         Self {
             model: spec.model.clone(),
             approve: spec.approve,
+            sandbox: spec.policy.sandbox.mode,
             mode: Mode::default(),
             max_iterations: spec.max_iterations,
             host: spec.host.clone(),
@@ -66,6 +69,14 @@ impl SessionInfo {
         self.client_root.clone_from(&client_tools.root);
         self.client_completing = named(&client_tools.tools, ToolEffect::Completes);
         self.client_commanding = named(&client_tools.tools, ToolEffect::Command);
+    }
+
+    /// The word for status lines where every command of the model's own shells is fenced.
+    pub fn fence_label(&self) -> Option<&'static str> {
+        match (self.sandbox, self.approve) {
+            (SandboxMode::On, _) | (SandboxMode::Auto, ApprovalMode::Never) => Some("sandboxed"),
+            (SandboxMode::Off | SandboxMode::Auto, _) => None,
+        }
     }
 
     /// Where its tools run: the host, or the client where there is none of its own.

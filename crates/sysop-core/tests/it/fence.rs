@@ -5,13 +5,15 @@ use std::fmt::Write;
 use expect_test::expect;
 use serde_json::{Map, Value, json};
 use sysop_core::catalog::{Profile, tools};
-use sysop_core::id::CallId;
+use sysop_core::event::{Event, Logged};
+use sysop_core::id::{CallId, Seq, Timestamp};
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::policy::{
     ApprovalMode, Assessment, CommandContext, Fence, Policy, PolicyOptions, SandboxMode, SandboxOptions,
     Survey, Verdict,
 };
 use sysop_core::tool::ToolSpec;
+use sysop_core::transcript::Transcript;
 
 fn survey(uid: u32) -> Survey {
     let context = CommandContext {
@@ -189,4 +191,20 @@ fn options_without_a_sandbox_are_logged_as_before() {
     let text = serde_json::to_string(&options).expect("JSON");
     assert_eq!(text, r#"{"sandbox":{"mode":"auto","write":["/a"],"network":true}}"#);
     assert_eq!(serde_json::from_str::<PolicyOptions>(&text).expect("options"), options);
+}
+
+#[test]
+fn a_status_line_tells_of_the_sandbox_where_every_command_is_fenced() {
+    let label = |sandbox, mode| {
+        let mut spec = crate::world::spec(mode);
+        spec.policy.sandbox.mode = sandbox;
+        let mut transcript = Transcript::default();
+        let event = Event::SessionOpened { spec, opened_by: None };
+        transcript.apply_logged(&Logged { seq: Seq(1), at: Timestamp(0), event });
+        transcript.session_info().expect("a session").fence_label()
+    };
+    assert_eq!(label(SandboxMode::Auto, ApprovalMode::Never), Some("sandboxed"));
+    assert_eq!(label(SandboxMode::On, ApprovalMode::Ask), Some("sandboxed"));
+    assert_eq!(label(SandboxMode::Auto, ApprovalMode::Auto), None);
+    assert_eq!(label(SandboxMode::Off, ApprovalMode::Never), None);
 }

@@ -415,6 +415,7 @@ impl Repl {
             if facts.approve != ApprovalMode::Ask {
                 left.push_str(&format!("{} ", approval_label(facts.approve)));
             }
+            left.extend(facts.fence_label().map(|word| format!("{word} ")));
             if facts.mode == Mode::Chat {
                 left.push_str("chat ");
             }

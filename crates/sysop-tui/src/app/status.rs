@@ -87,6 +87,7 @@ impl App {
                 0,
             ),
         ];
+        parts.extend(facts.fence_label().map(|word| segment(word, Tone::Dim, 3)));
         if facts.mode == Mode::Chat {
             parts.push(segment("chat", Tone::Plain, 0));
         }
