@@ -9,6 +9,7 @@ mod resolve;
 mod root;
 
 use std::ffi::{CString, OsStr};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -30,7 +31,7 @@ use crate::machine::{
 use crate::output::capture::Capture;
 use crate::output::redact::Secrets;
 use crate::path::RootPath;
-use crate::sandbox::{FenceRequest, PreparedFence, SandboxSupport};
+use crate::sandbox::{FenceRequest, OpenRoot, PreparedFence, SandboxSupport};
 use crate::settings::HostError;
 use crate::terminal::shells::ShellKind;
 
@@ -247,7 +248,8 @@ impl Machine for LocalMachine {
     ) -> Result<ExecResult, MachineError> {
         let mut invocation = self.command(program)?;
         let refused = |error| MachineError::Refused(format!("the command cannot be run: {error}"));
-        let request = FenceRequest { fence, root: &self.root_path, tty: None };
+        let root = OpenRoot { folder: self.root.as_fd(), path: &self.root_path };
+        let request = FenceRequest { fence, root: Some(root), tty: None };
         let mut fence = PreparedFence::new(&request, self.sandbox).map_err(refused)?;
         let temporary = fence.as_mut().and_then(PreparedFence::take_temporary_folder);
         if let Some(folder) = &temporary {

@@ -29,6 +29,7 @@ mod rules;
 mod syscalls;
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -60,8 +61,7 @@ impl SandboxSupport {
     pub fn of_kernel() -> Self {
         static FOUND: OnceLock<SandboxSupport> = OnceLock::new();
         *FOUND.get_or_init(|| {
-            let request =
-                FenceRequest { fence: &Fence::ReadOnly { network: false }, root: Path::new("/"), tty: None };
+            let request = FenceRequest { fence: &Fence::ReadOnly { network: false }, root: None, tty: None };
             let prepared = PreparedFence::build(&request, None);
             let entered = prepared.and_then(|fence| on_thread(move || fence.enter()));
             match entered.map(|status| status.landlock) {
@@ -115,15 +115,22 @@ impl SandboxSupport {
 pub(crate) struct FenceRequest<'a> {
     pub(crate) fence: &'a Fence,
     /// The root of the session.
-    pub(crate) root: &'a Path,
+    pub(crate) root: Option<OpenRoot<'a>>,
     /// The terminal that the program runs in.
     pub(crate) tty: Option<&'a Path>,
+}
+
+/// A root that was opened when its session began: its path could lead elsewhere by now.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OpenRoot<'a> {
+    pub(crate) folder: BorrowedFd<'a>,
+    pub(crate) path: &'a Path,
 }
 
 /// A fence that is built and not entered.
 pub(crate) struct PreparedFence {
     ruleset: RulesetCreated,
-    filter: BpfProgram,
+    filter: &'static BpfProgram,
     /// What root may keep.
     capabilities: CapabilitySet,
     temporary: Option<TempDir>,
@@ -182,7 +189,7 @@ impl PreparedFence {
         if status.ruleset == RulesetStatus::NotEnforced || !status.no_new_privs {
             return Err(io::Error::other("the kernel does not enforce it"));
         }
-        apply_filter(&self.filter).map_err(io::Error::other)?;
+        apply_filter(self.filter).map_err(io::Error::other)?;
         Ok(status)
     }
 }

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError,
-    Scope, path_beneath_rules,
+    ABI, Access, AccessFs, AccessNet, PathBeneath, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr,
+    RulesetError, Scope, path_beneath_rules,
 };
 use sysop_core::policy::Fence;
 
@@ -26,6 +26,7 @@ pub(super) fn ruleset(
     temporary: Option<&Path>,
 ) -> Result<RulesetCreated, RulesetError> {
     let all = AccessFs::from_all(ABI_KNOWN);
+    let root = request.root.filter(|_| matches!(request.fence, Fence::Workspace { .. }));
     let mut ruleset = Ruleset::default().handle_access(all)?.scope(Scope::from_all(ABI_KNOWN))?;
     if !has_network(request.fence) {
         ruleset = ruleset.handle_access(AccessNet::from_all(ABI_KNOWN))?;
@@ -36,6 +37,7 @@ pub(super) fn ruleset(
         .add_rules(path_beneath_rules(HARMLESS_DEVICES, AccessFs::from_file(ABI_KNOWN)))?
         .add_rules(path_beneath_rules(request.tty, AccessFs::from_file(ABI_KNOWN)))?
         .add_rules(path_beneath_rules(temporary, all))?
+        .add_rules(root.map(|root| Ok::<_, RulesetError>(PathBeneath::new(root.folder, all))))?
         .add_rules(path_beneath_rules(writable_paths(request), all))
 }
 
@@ -47,12 +49,18 @@ pub(super) fn has_network(fence: &Fence) -> bool {
     }
 }
 
-/// What may be written below, beside what every fence allows. Paths that are not there are left out by the kernel's own rule:
-/// a rule is for an open file.
+/// What may be written below, beside the root and what every fence allows. A path that is not there is left out.
+///
+/// A path below another one is left out as well: it needs no rule, and an earlier call that may write to its parent could
+/// have put a link to anywhere in its place.
 fn writable_paths(request: &FenceRequest<'_>) -> Vec<PathBuf> {
     let Fence::Workspace { write, .. } = request.fence else { return Vec::new() };
-    let mut paths = vec![request.root.to_owned(), std::env::temp_dir()];
-    paths.extend(TEMPORARY_FOLDERS.iter().chain(&WORK_DEVICES).map(PathBuf::from));
-    paths.extend(write.iter().map(PathBuf::from));
+    let is_in_root = |path: &Path| request.root.is_some_and(|root| path.starts_with(root.path));
+    let mut paths: Vec<PathBuf> = TEMPORARY_FOLDERS.iter().chain(&WORK_DEVICES).map(PathBuf::from).collect();
+    for path in [std::env::temp_dir()].into_iter().chain(write.iter().map(PathBuf::from)) {
+        if !is_in_root(&path) && !paths.iter().any(|parent| path.starts_with(parent)) {
+            paths.push(path);
+        }
+    }
     paths
 }

@@ -4,6 +4,7 @@
 //! must not break it. What is listed was chosen by its effect; files are Landlock's business.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -105,8 +106,18 @@ const PROCESS_CALLS: &[(i64, u8)] = &[
     (libc::SYS_sched_setattr, 0),
 ];
 
-/// The filter of a fence.
-pub(super) fn filter(fence: &Fence) -> Result<BpfProgram, BackendError> {
+/// The filter of a fence. Made once for each kind of fence: to compile one takes as long as all else that a fence needs.
+pub(super) fn filter(fence: &Fence) -> Result<&'static BpfProgram, BackendError> {
+    static FILTERS: [OnceLock<BpfProgram>; 4] = [const { OnceLock::new() }; 4];
+    let kind = usize::from(has_network(fence)) + 2 * usize::from(matches!(fence, Fence::ReadOnly { .. }));
+    if let Some(filter) = FILTERS[kind].get() {
+        return Ok(filter);
+    }
+    let filter = compile(fence)?;
+    Ok(FILTERS[kind].get_or_init(|| filter))
+}
+
+fn compile(fence: &Fence) -> Result<BpfProgram, BackendError> {
     let mut rules = RuleMap::new();
     // Its requests pass no filter.
     refuse(&mut rules, libc::SYS_io_uring_setup);

@@ -62,7 +62,7 @@ fn spawn_shell(
         .kill_on_drop(true);
     let tty = rustix::pty::ptsname(master, Vec::new())?;
     let tty = Path::new(OsStr::from_bytes(tty.to_bytes()));
-    let request = FenceRequest { fence: &start.fence, root: &start.folder, tty: Some(tty) };
+    let request = FenceRequest { fence: &start.fence, root: None, tty: Some(tty) };
     let Some(mut fence) = PreparedFence::new(&request, start.sandbox)? else {
         return Ok((command.spawn(pts).map_err(io::Error::other)?, None));
     };

@@ -174,6 +174,19 @@ async fn a_workspace_fence_lets_write_below_the_root_and_nowhere_else() {
 }
 
 #[tokio::test]
+async fn a_link_in_the_place_of_the_root_opens_nothing() {
+    if !is_fenced_here() {
+        return;
+    }
+    let world = FencedWorld::new();
+    fs::rename(world.at("root"), world.at("moved")).unwrap();
+    std::os::unix::fs::symlink("outside", world.at("root")).unwrap();
+    let outcome = world.bash("echo x > new", &workspace(true)).await;
+    assert!(outcome.output.contains("Permission denied"), "{}", outcome.output);
+    assert!(!world.at("outside/new").exists());
+}
+
+#[tokio::test]
 async fn a_workspace_fence_lets_write_below_what_the_config_names() {
     if !is_fenced_here() {
         return;
