@@ -226,7 +226,7 @@ fn judge_call(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     if connects && call.arguments().iter().any(|word| word.text().contains(UNKNOWN)) {
         state.note(call.span, RiskClass::Opaque, "sends what is not written out");
     }
-    if name == "git" && found.entry.class <= RiskClass::ReadsRemote {
+    if name == "git" && found.entry.class <= RiskClass::ReadsRemote && found.path != ["config"] {
         repository::judge(state, call.span, found.entry.class == RiskClass::ReadsRemote);
     }
 }

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use sysop_shell::{
-    CommandContext, Dialect, Resolution, ResolvedFile, ResolvedTarget, RiskClass, Survey, Target, analyze,
+    Access, CommandContext, Dialect, Resolution, ResolvedFile, ResolvedTarget, RiskClass, Survey, Target,
+    analyze,
 };
 
 const TABLES: [(&str, &str); 6] = [
@@ -70,7 +71,9 @@ fn resolve(survey: &mut Survey, command: &str) {
             None if name.starts_with('/') => name,
             None => format!("{folder}/{name}"),
         };
-        ResolvedTarget { files: vec![ResolvedFile { path, ..ResolvedFile::default() }], target }
+        // A repository as `git init` and `git clone` make it.
+        let script = (target.access == Access::Repository).then(|| "core.bare\ncore.filemode\n".to_owned());
+        ResolvedTarget { files: vec![ResolvedFile { path, script, ..ResolvedFile::default() }], target }
     };
     survey.targets = analyze(command, survey).targets.into_iter().map(found).collect();
 }
