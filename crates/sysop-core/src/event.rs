@@ -154,6 +154,13 @@ pub enum ConfigChange {
     ClientTools(ClientTools),
 }
 
+impl ConfigChange {
+    /// One more rule of the user; all else stays.
+    pub fn added_rule(rule: Rule) -> Self {
+        Self::Rules { dangerous: Vec::new(), deny: Vec::new(), options: None, rules: vec![rule] }
+    }
+}
+
 /// Whose wish a tool call is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -7,7 +7,7 @@
 //! were tried and rejected: what belongs to a host is in the session's [`Runtime`].
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use sysop_core::event::{Event, Input, Logged};
 use sysop_core::id::{Seq, SessionId, TurnId};
@@ -48,7 +48,7 @@ pub(crate) struct DriverInner {
     /// Those that came out of their logs, the first to evict first.
     pub(crate) from_logs: Mutex<VecDeque<Weak<LiveSession>>>,
     /// Inputs that each session gets when it comes to this process.
-    initial_inputs: OnceLock<Vec<Input>>,
+    initial_inputs: Mutex<Vec<Input>>,
     /// Tasks of sessions at work.
     workers: TaskTracker,
 }
@@ -82,9 +82,9 @@ impl Driver {
     }
 
     /// Sets the inputs that each session gets first when it comes to this process from a log: what the process allows
-    /// holds wherever the session was before. The first call counts.
+    /// holds wherever the session was before. They take the place of those of an earlier call.
     pub fn set_initial_inputs(&self, inputs: Vec<Input>) {
-        let _ = self.inner.initial_inputs.set(inputs);
+        *lock(&self.inner.initial_inputs) = inputs;
     }
 
     /// Creates a session; it is durable on return. It stays open if this node loses it.
@@ -238,7 +238,7 @@ impl DriverInner {
             membership,
             sessions: Mutex::default(),
             from_logs: Mutex::default(),
-            initial_inputs: OnceLock::new(),
+            initial_inputs: Mutex::default(),
             workers,
         }
     }
@@ -265,8 +265,9 @@ impl DriverInner {
         match self.insert(handle, Some(Input::Recovered)) {
             Insertion::New(handle) => {
                 self.enforce_idle_limit(&handle.live);
-                for input in self.initial_inputs.get().into_iter().flatten() {
-                    handle.live.send(input.clone())?;
+                let initial_inputs = lock(&self.initial_inputs).clone();
+                for input in initial_inputs {
+                    handle.live.send(input)?;
                 }
                 if let Some(lease) = &handle.lease {
                     lease.drain_queue(&handle.live);

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
-use sysop_core::event::{Input, Update};
-use sysop_core::id::{Seq, SessionId, TurnId};
+use sysop_core::event::{ConfigChange, Decision, Input, Update};
+use sysop_core::id::{CallId, Seq, SessionId, TurnId};
 use sysop_core::message::ModelRef;
 use sysop_core::policy::Rule;
 use sysop_core::question::QuestionId;
 use sysop_core::spec::SessionSpec;
+use sysop_core::transcript::{Proposal, Transcript};
 
 use crate::Handle;
 use crate::port::SessionSummary;
@@ -74,6 +75,37 @@ pub struct AttachedSession {
     pub spec: Arc<SessionSpec>,
 }
 
+/// The rule that the answer "always" to a proposal writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OfferedRule {
+    /// The call that waits for the answer.
+    pub call: CallId,
+    /// The rule as TOML, as it would be written.
+    pub toml: String,
+    /// The file that it would be written to, for people.
+    pub file: String,
+    /// The rule itself; `None` if a server keeps it.
+    pub rule: Option<Rule>,
+}
+
+impl OfferedRule {
+    /// The rule for a proposal of a session whose rules are written to this file.
+    pub fn for_proposal(transcript: &Transcript, proposal: &Proposal, file: String) -> Option<Self> {
+        let rule = proposal.always_rule(transcript.session_info()?)?;
+        Some(Self { call: proposal.call.id.clone(), toml: rule.to_toml(), file, rule: Some(rule) })
+    }
+}
+
+/// Gives a session a rule that was written, and allows the call that it was written for.
+///
+/// # Errors
+/// One sentence if the session takes nothing more.
+pub fn allow_by_rule(session: &dyn SessionHandle, rule: Rule, call: CallId, by: &str) -> Result<(), String> {
+    session.send(Input::Configure { change: ConfigChange::added_rule(rule) })?;
+    let decision = Decision::Allow { command: None };
+    session.send(Input::Decision { call, decision, by: by.to_owned() })
+}
+
 /// Which session to open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionSelector {
@@ -114,11 +146,27 @@ pub trait SessionService: Send + Sync {
     /// The hosts that are known by a name.
     fn hosts(&self) -> Vec<NamedItem>;
 
-    /// Writes a rule into the user's own file, and gives its place there, as `FILE:LINE`.
-    fn save_rule(&self, rule: &Rule) -> Result<String, String> {
-        let _ = rule;
-        Err("no rule was written: the rules of this session are on its server; the command runs once"
-            .to_owned())
+    /// The rule that answering a proposal with "always" would write; `None` where that answer is not offered.
+    fn offered_rule(
+        &self,
+        session: &SessionId,
+        transcript: &Transcript,
+        proposal: &Proposal,
+    ) -> Option<OfferedRule> {
+        let _ = (session, transcript, proposal);
+        None
+    }
+
+    /// Answers a proposal with "always": writes the rule that was offered, gives it to the session and allows the call.
+    /// On an error nothing was decided.
+    async fn allow_always(
+        &self,
+        session: &dyn SessionHandle,
+        offered: &OfferedRule,
+        by: &str,
+    ) -> Result<(), String> {
+        let _ = (session, offered, by);
+        Err("no rule can be written here; nothing was decided".to_owned())
     }
 
     /// The routines that can be run.

@@ -4,7 +4,6 @@
 //! or a program waits for an answer; the session's terminal after `/shell`; nobody while a turn runs. What is typed then stays in the terminal until the next prompt, and
 //! never answers a question.
 
-pub(crate) mod always;
 pub(crate) mod approval;
 pub(crate) mod editor;
 pub(crate) mod inline_screen;

@@ -16,7 +16,7 @@ use sysop_core::id::{CallId, Seq, StepId, TurnId};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::text::{Stripper, strip_controls};
 use sysop_core::transcript::{Decider, ItemBody, ItemId, ProposalState, Transcript, TurnEnd};
-use sysop_driver::frontend::AttachedSession;
+use sysop_driver::frontend::{AttachedSession, SessionService};
 use sysop_term::markdown::MarkdownStream;
 use sysop_wire::Encoder;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -100,6 +100,8 @@ pub struct ExecContext {
     pub ask: Option<ApprovalHandler>,
     /// Who is asked what programs want to know.
     pub ask_for_program: Option<ProgramPromptHandler>,
+    /// Writes rules, where "always" is an answer.
+    pub service: Option<Arc<dyn SessionService>>,
     /// Signals.
     pub stops: UnboundedReceiver<StopSignal>,
 }
@@ -186,6 +188,7 @@ pub async fn run(context: ExecContext) -> Exit {
         ending: None,
         withdrawn: Arc::new(AtomicBool::new(false)),
         questions: ProgramPrompts::with_handler(context.ask_for_program),
+        service: context.service,
     };
     // A turn that was left under way gives way to the task: there may be nobody to answer what it asks.
     let left = (run.opened.last > Seq(0)).then_some(Input::Cancel);
@@ -209,7 +212,7 @@ pub async fn run(context: ExecContext) -> Exit {
                 }
             },
             Some(stop) = stops.recv() => run.handle_signal(stop),
-            Some((call, answer)) = answered.recv() => run.handle_approval(call, answer),
+            Some(answer) = answered.recv() => run.handle_approval(answer, context.ask.as_ref(), &answers).await,
             Some((id, reply)) = replied.recv() => run.handle_prompt_outcome(id, reply, &replies),
             () = sleep_until(deadline.unwrap_or_else(distant_future)), if deadline.is_some() => run.ending.map(|(exit, _)| exit),
         };
@@ -253,6 +256,7 @@ struct ExecRun {
     ending: Option<(Exit, Instant)>,
     withdrawn: Arc<AtomicBool>,
     questions: ProgramPrompts,
+    service: Option<Arc<dyn SessionService>>,
 }
 
 impl ExecRun {
@@ -366,7 +370,11 @@ impl ExecRun {
             ));
             return self.end(Exit::ApprovalNeeded);
         };
+        let service = self.service.as_ref();
+        let rule = service
+            .and_then(|service| service.offered_rule(self.opened.session.id(), &self.transcript, plan));
         let question = question_of(plan, &self.transcript, self.printer.render_options());
+        let question = ApprovalPrompt { rule, ..question };
         // Where standard output is the terminal too, its unfinished row must not run into the question.
         if let Err(error) = self.printer.pause() {
             return self.handle_write_error(&error);
@@ -391,10 +399,22 @@ impl ExecRun {
         self.end(Exit::Failed)
     }
 
-    fn handle_approval(&mut self, call: CallId, answer: io::Result<ApprovalOutcome>) -> Option<Exit> {
+    async fn handle_approval(
+        &mut self,
+        (call, answer): (CallId, io::Result<ApprovalOutcome>),
+        ask: Option<&ApprovalHandler>,
+        answers: &ApprovalSender,
+    ) -> Option<Exit> {
         let decision = match answer {
             Ok(ApprovalOutcome::Allow(command)) => Decision::Allow { command },
-            Ok(ApprovalOutcome::Always(_)) => Decision::Allow { command: None }, // not offered here
+            Ok(ApprovalOutcome::Always(offered)) => {
+                let Some(service) = &self.service else { return None };
+                let answered = service.allow_always(self.opened.session.as_ref(), &offered, BY).await;
+                return answered.err().and_then(|error| {
+                    self.printer.notice(&error);
+                    self.request_approval(&call, ask, answers) // nothing was decided
+                });
+            }
             Ok(ApprovalOutcome::AllowSession(command)) => Decision::AllowSession { command },
             Ok(ApprovalOutcome::Reject(reason)) => Decision::Reject { reason },
             Ok(ApprovalOutcome::StopTurn) => Decision::Reject { reason: "stop".to_owned() },

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
@@ -13,6 +13,7 @@ use sysop_core::catalog::Profile;
 use sysop_core::event::{ConfigChange, Event, Input, Logged};
 use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_core::message::{ModelRef, ModelRequest};
+use sysop_core::policy::{PolicyOptions, Rule};
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::ToolSpec;
 use sysop_driver::frontend::AttachedSession;
@@ -35,6 +36,7 @@ pub(crate) use self::local_sessions::LocalSessions;
 use self::machines::HOME;
 pub(crate) use self::machines::{Machines, ToolLocation};
 pub(crate) use self::storage::Storage;
+use crate::config::{append_rule, display_path, rules_file};
 use crate::demo::{DEMO, DemoProvider};
 use crate::exit::CommandError;
 use crate::global_flags::ResumeTarget;
@@ -60,6 +62,8 @@ pub(crate) struct Services {
     machines: Machines,
     models: Arc<ProvidersByHost>,
     model: ModelRef,
+    /// Rules that were written since the config was read.
+    written_rules: Arc<Mutex<Vec<Rule>>>,
 }
 
 impl Services {
@@ -76,7 +80,8 @@ impl Services {
         let machines = Machines::new(Arc::clone(&settings));
         let models = Arc::new(ProvidersByHost::new(Arc::clone(&settings), machines.clone()));
         let ports = Ports { store: Arc::clone(&store), clock: system_clock() };
-        Self { driver: Driver::new(ports), storage, store, settings, machines, models, model }
+        let (driver, written_rules) = (Driver::new(ports), Arc::default());
+        Self { driver, storage, store, settings, machines, models, model, written_rules }
     }
 
     /// The session that the flags ask for: a new one, or an earlier one.
@@ -129,7 +134,7 @@ impl Services {
             approve: settings.approve(&place.host),
             dangerous_patterns: settings.dangerous_patterns.clone(),
             deny: settings.deny.clone(),
-            policy: settings.policy_options(&place.host),
+            policy: self.policy_options(&place.host),
             max_iterations: settings.limits.iterations,
             max_history_messages: settings.limits.history_messages,
             max_output_tokens: settings.limits.output_tokens,
@@ -195,9 +200,39 @@ impl Services {
         ConfigChange::Rules {
             dangerous: self.settings.dangerous_patterns.clone(),
             deny: self.settings.deny.clone(),
-            options: Some(self.settings.policy_options(host)),
+            options: Some(self.policy_options(host)),
             rules: Vec::new(),
         }
+    }
+
+    /// The policy of today's config, with the rules that were written since.
+    fn policy_options(&self, host: &HostChoice) -> PolicyOptions {
+        let mut options = self.settings.policy_options(host);
+        options.rules.extend(self.written_rules().iter().cloned());
+        options
+    }
+
+    fn written_rules(&self) -> MutexGuard<'_, Vec<Rule>> {
+        self.written_rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file of the user's rules, for people.
+    fn rules_file(&self) -> String {
+        display_path(&rules_file(&self.settings.config.own_file))
+    }
+
+    /// Writes a rule into the user's own file, for sessions that begin from now on as well; gives it with its place.
+    ///
+    /// # Errors
+    /// One sentence if the file cannot be written.
+    fn write_rule(&self, rule: &Rule) -> Result<Rule, String> {
+        let mut written = self.written_rules(); // one writer at a time
+        let origin = append_rule(&self.settings.config.own_file, rule)?;
+        let rule = Rule { origin, ..rule.clone() };
+        if !written.contains(&rule) {
+            written.push(rule.clone());
+        }
+        Ok(rule)
     }
 
     /// Where an earlier session worked: on its hosts, with its roots.

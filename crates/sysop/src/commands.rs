@@ -97,6 +97,7 @@ async fn headless(settings: Settings, model: ModelRef, task: ExecTask, json: boo
         err: Box::new(io::stderr()),
         ask: asks.then(|| exec::ask_on_terminal(color)),
         ask_for_program: asks.then(|| exec::ask_for_programs_on_terminal(color)),
+        service: Some(Arc::new(services.clone())),
         stops,
     };
     let exit = exec::run(context).await;

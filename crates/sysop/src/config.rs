@@ -38,21 +38,25 @@ pub(crate) fn rules_file(own: &Path) -> PathBuf {
     own.with_file_name("rules.toml")
 }
 
-/// Adds a rule to that file and gives its place, as `FILE:LINE`.
+/// Adds a rule to that file, if it does not hold it, and gives its place, as `FILE:LINE`.
 ///
 /// # Errors
 /// One sentence if the file cannot be written.
 pub(crate) fn append_rule(own: &Path, rule: &Rule) -> Result<String, String> {
     let path = rules_file(own);
     let failed = |error: &dyn fmt::Display| {
-        format!("no rule was written: {}: {error}; the command runs once", display_path(&path))
+        format!("no rule was written, and nothing was decided: {}: {error}", display_path(&path))
     };
+    let entry = rule.to_toml();
     let mut text = file::read(&path).map_err(|error| failed(&error))?.unwrap_or_default();
+    if let Some(at) = text.find(&entry) {
+        return Ok(format!("{}:{}", display_path(&path), text[..at].lines().count() + 1));
+    }
     if !text.is_empty() {
         text.push_str(if text.ends_with('\n') { "\n" } else { "\n\n" });
     }
     let line = text.lines().count() + 1;
-    text.push_str(&rule.to_toml());
+    text.push_str(&entry);
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
     }

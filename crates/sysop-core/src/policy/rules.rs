@@ -5,7 +5,9 @@
 //! only if every simple command in it is allowed or read-only.
 
 use serde::{Deserialize, Serialize};
-use sysop_shell::{Access, Analysis, CommandContext, Invocation, RiskClass, Survey, analyze};
+use sysop_shell::{Access, Analysis, CommandContext, Invocation, Risk, RiskClass, Survey, analyze};
+
+use crate::message::ToolCall;
 
 /// The name of this machine in `host` patterns.
 const LOCAL: &str = "local";
@@ -94,6 +96,16 @@ impl Rule {
         };
         let rule = Self { action: RuleAction::Allow, pattern, origin: String::new() };
         (!analysis.risk.class.always_asks() && rule.decides(command, survey)).then_some(rule)
+    }
+
+    /// The rule that the answer "always" to an approval writes: it allows exactly this command on this host. `None` if
+    /// the call is anything but one plain command, or always asks.
+    pub fn for_approval(host: &str, call: &ToolCall, command: &str, risk: &Risk) -> Option<Self> {
+        if risk.class.always_asks() || call.text_argument("command") != Some(command) {
+            return None;
+        }
+        let host = (host != LOCAL).then(|| host.to_owned());
+        Self::for_command(command, &Survey::elsewhere(CommandContext { host, ..CommandContext::bash() }))
     }
 
     /// The rule as an entry of a config file.

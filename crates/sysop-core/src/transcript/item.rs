@@ -7,7 +7,8 @@ use crate::guard::GuardTimeout;
 use crate::id::{CallId, Seq, StepId, TurnId};
 use crate::message::{ToolCall, Usage};
 use crate::outcome::Outcome;
-use crate::policy::{Grant, Risk};
+use crate::policy::{Grant, Risk, Rule};
+use crate::transcript::SessionInfo;
 
 /// Names an item for as long as the session exists, live and replayed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -146,6 +147,16 @@ impl Proposal {
     /// What "for this session" would cover; `None` if the call can be allowed only once.
     pub fn session_grant(&self) -> Option<&Grant> {
         self.covers.as_ref().filter(|_| !self.risk.class.always_asks())
+    }
+
+    /// The rule that the answer "always" would write, or `None` if there is none: the call is no plain command, always
+    /// asks, was not asked about, or runs on a client, whose rules are its own.
+    pub fn always_rule(&self, info: &SessionInfo) -> Option<Rule> {
+        self.session_grant()?;
+        if info.client_tools.contains(&self.call.name) {
+            return None;
+        }
+        Rule::for_approval(&info.host, &self.call, &self.command, &self.risk)
     }
 }
 

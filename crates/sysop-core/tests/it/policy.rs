@@ -9,7 +9,7 @@ use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::policy::{
     ApprovalMode, Assessment, CommandContext, CommandPattern, Grant, GrantScope, Policy, PolicyOptions,
-    Resolution, Rule, RuleAction, ScopedGrant, Survey, Verdict, grants_for,
+    Resolution, Risk, RiskClass, Rule, RuleAction, ScopedGrant, Survey, Verdict, grants_for,
 };
 use sysop_core::tool::ToolSpec;
 
@@ -218,4 +218,29 @@ fn ask_of_0_1_0_is_each_and_ask_of_today_stays() {
         let text = serde_json::to_string(&event).expect("plain data");
         assert_eq!(serde_json::from_str::<Event>(&text).expect("an event"), event, "{text}");
     }
+}
+
+#[test]
+fn always_has_a_rule_for_one_plain_command_that_does_not_always_ask() {
+    let call = |name: &str, key: &str, value: &str| ToolCall {
+        id: CallId::new("c1"),
+        wire_id: None,
+        name: name.to_owned(),
+        arguments: Arguments::Object(serde_json::Map::from_iter([(key.to_owned(), value.into())])),
+    };
+    let risk = |class| Risk { class, findings: Vec::new() };
+    let rule = |command: &str, class| {
+        Rule::for_approval("local", &call("bash", "command", command), command, &risk(class))
+    };
+    let toml = rule("touch a", RiskClass::Changes).map(|rule| rule.to_toml());
+    let expected = "[[policy.rules]]\naction = \"allow\"\n\
+        match = { program = \"touch\", options = [], operands = [\"a\"], host = \"local\" }\n";
+    assert_eq!(toml.as_deref(), Some(expected));
+    // A dangerous pattern of the user counts as well as the grammar.
+    assert_eq!(rule("touch a", RiskClass::Dangerous), None);
+    for command in ["rm -rf /", "touch a; touch b", "touch $(id)", "touch a > b"] {
+        assert_eq!(rule(command, RiskClass::Changes), None, "{command}");
+    }
+    let file = call("edit_file", "path", "a");
+    assert_eq!(Rule::for_approval("local", &file, "edit_file a", &risk(RiskClass::Changes)), None);
 }

@@ -13,8 +13,8 @@ use crossterm::event::{
     self, DisableBracketedPaste, EnableBracketedPaste, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers,
 };
 use crossterm::terminal;
-use sysop_core::policy::Rule;
 use sysop_core::text::visible_text;
+use sysop_driver::frontend::OfferedRule;
 use sysop_term::{StyleRole, TextRow, paint};
 
 use super::editor::edit_once;
@@ -29,6 +29,14 @@ const LOOK_UP: Duration = Duration::from_millis(50);
 /// What is said where a call cannot be allowed for longer than once.
 pub(crate) const ONCE_ONLY: &str = "this kind of command is allowed once only; y runs it";
 
+/// Text for a call for which no rule can be written.
+pub(crate) const NO_RULE: &str = "no rule can be written for this command";
+
+/// The question before a rule is written.
+pub(crate) fn rule_question(offered: &OfferedRule) -> String {
+    format!("Write this rule to {} and run the command?", visible_text(&offered.file))
+}
+
 /// A person's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ApprovalOutcome {
@@ -37,7 +45,7 @@ pub(crate) enum ApprovalOutcome {
     /// Run it and what its grant covers; the command, where it was edited.
     AllowSession(Option<String>),
     /// Run it and write this rule.
-    Always(Rule),
+    Always(OfferedRule),
     /// Do not run it; a word to the model, or none.
     Reject(String),
     /// Do not run it and stop the turn.
@@ -58,7 +66,7 @@ pub(crate) struct ApprovalPrompt {
     /// What "for this session" covers, in words; empty if it can be allowed only once.
     pub(crate) covers: String,
     /// The rule that "always" would write, if it can be written.
-    pub(crate) rule: Option<Rule>,
+    pub(crate) rule: Option<OfferedRule>,
 }
 
 /// Where keys come from, and where the question is drawn.
@@ -88,9 +96,13 @@ pub(crate) fn ask(
     loop {
         draw_keys(console, question)?;
         let Some(key) = next_key(console, withdrawn)? else { return Ok(ApprovalOutcome::Withdrawn) };
-        if let (KeyCode::Char('A'), Some(rule)) = (key.code, &question.rule) {
-            if confirm_rule(console, rule, withdrawn)? {
-                return Ok(ApprovalOutcome::Always(rule.clone()));
+        if key.code == KeyCode::Char('A') {
+            match &question.rule {
+                Some(offered) if confirm_rule(console, offered, withdrawn)? => {
+                    return Ok(ApprovalOutcome::Always(offered.clone()));
+                }
+                Some(_) => {}
+                None => say(console, NO_RULE, StyleRole::Warn)?,
             }
             continue;
         }
@@ -117,11 +129,15 @@ pub(crate) fn ask(
 }
 
 /// Shows the rule as it would be written, and asks whether it is.
-fn confirm_rule(console: &mut impl ApprovalIo, rule: &Rule, withdrawn: &AtomicBool) -> io::Result<bool> {
-    for line in rule.to_toml().lines() {
-        say(console, line, StyleRole::Code)?;
+fn confirm_rule(
+    console: &mut impl ApprovalIo,
+    offered: &OfferedRule,
+    withdrawn: &AtomicBool,
+) -> io::Result<bool> {
+    for line in offered.toml.lines() {
+        say(console, &visible_text(line), StyleRole::Code)?;
     }
-    say(console, "Write this rule to rules.toml and run the command?  y yes  n no", StyleRole::Strong)?;
+    say(console, &format!("{}  y yes  n no", rule_question(offered)), StyleRole::Strong)?;
     loop {
         let Some(key) = next_key(console, withdrawn)? else { return Ok(false) };
         match letter(key) {
@@ -236,7 +252,7 @@ fn help(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<
             Some(_) => {
                 "A  shows a rule that allows exactly this command, and writes it if you say so".to_owned()
             }
-            None => "A  no rule can be written for this command".to_owned(),
+            None => format!("A  {NO_RULE}"),
         },
         "e  lets you change the command; what you leave there is what runs".to_owned(),
         "n  does not run it; you can say why".to_owned(),

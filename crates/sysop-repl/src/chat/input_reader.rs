@@ -16,10 +16,14 @@ use rustix::termios::{QueueSelector, tcflush};
 use secrecy::SecretString;
 use secrecy::zeroize::{Zeroize as _, Zeroizing};
 use sysop_core::question::QuestionKind;
+use sysop_core::text::visible_text;
+use sysop_driver::frontend::OfferedRule;
 use sysop_driver::prompter;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::approval::{ApprovalOutcome, ApprovalPrompt, GUARD, ONCE_ONLY, TtyApprovalIo, ask};
+use super::approval::{
+    ApprovalOutcome, ApprovalPrompt, GUARD, NO_RULE, ONCE_ONLY, TtyApprovalIo, ask, rule_question,
+};
 use super::editor::{PromptLabel, editor};
 use super::program_prompt::{ProgramPrompt, PromptOutcome, TtyPromptIo, ask_on_terminal, read_terminal};
 use super::prompt_field::ANSWER_BYTES_MAX;
@@ -316,12 +320,13 @@ fn ask_by_lines(
         let line = line.trim();
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rest = rest.trim();
-        if let ("A", Some(rule)) = (line, &question.rule) {
-            say(&rule.to_toml())?;
-            say("Write this rule to rules.toml and run the command? [y/n] ")?;
-            let answer = read_echoed_line(lines)?.unwrap_or_default();
-            if matches!(answer.trim(), "y" | "yes") && !withdrawn.load(Ordering::Relaxed) {
-                return Ok(ApprovalOutcome::Always(rule.clone()));
+        if line == "A" {
+            match &question.rule {
+                Some(offered) if confirm_rule(lines, offered)? && !withdrawn.load(Ordering::Relaxed) => {
+                    return Ok(ApprovalOutcome::Always(offered.clone()));
+                }
+                Some(_) => {}
+                None => say(&format!("{NO_RULE}\n"))?,
             }
             continue;
         }
@@ -350,6 +355,16 @@ fn ask_by_lines(
             ))?,
         }
     }
+}
+
+/// Shows the rule as it would be written, and asks whether it is.
+fn confirm_rule(lines: &mut (impl BufRead + AsFd), offered: &OfferedRule) -> io::Result<bool> {
+    for line in offered.toml.lines() {
+        say(&format!("{}\n", visible_text(line)))?;
+    }
+    say(&format!("{} [y/n] ", rule_question(offered)))?;
+    let answer = read_echoed_line(lines)?.unwrap_or_default();
+    Ok(matches!(answer.trim(), "y" | "yes"))
 }
 
 fn drop_early_lines(lines: &impl AsFd) -> io::Result<()> {

@@ -115,7 +115,7 @@ impl ReplView for PanelView {
             rows: panel.around("PLAN", plan::rows(plan, place, panel.inner())),
             command: plan.call.text_argument("command").map(|_| plan.command.clone()),
             covers: plan.session_grant().map(words::covers).unwrap_or_default(),
-            rule: super::always::rule_for(plan, transcript),
+            rule: None,
         }
     }
 

@@ -121,7 +121,7 @@ impl ReplView for PlainView {
             rows: plan::rows(plan, place, COLUMNS),
             command: plan.call.text_argument("command").map(|_| plan.command.clone()),
             covers: plan.session_grant().map(words::covers).unwrap_or_default(),
-            rule: super::always::rule_for(plan, transcript),
+            rule: None,
         }
     }
 

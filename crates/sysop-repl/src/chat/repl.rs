@@ -1,5 +1,6 @@
 //! The REPL's loop: one task that takes updates, what the person says, signals and time, one after the other.
 
+mod approvals;
 mod prompter;
 mod shell;
 
@@ -25,18 +26,16 @@ use sysop_term::StyleRole;
 use sysop_term::command::{COMMANDS, InputLine, parse};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::always::save_rule;
-use super::approval::ApprovalOutcome;
 use super::editor::PromptLabel;
 use super::inline_screen::{InlineScreen, TerminalOwner};
 use super::input_reader::{InputReader, ReadRequest, UserInput};
 use super::no_echo::NoEcho;
 use super::panel_view::PanelView;
-use super::plain_view::{PlainView, lines};
+use super::plain_view::PlainView;
 use super::program_prompt::PromptOutcome;
 use super::terminal_mirror::AlternateScreen;
 use super::view::ReplView;
-use super::{BY, CompletionNames, ExitBehavior, ReplContext, ReplLayout};
+use super::{CompletionNames, ExitBehavior, ReplContext, ReplLayout};
 use crate::Exit;
 use crate::render::terminal_width;
 use crate::render::{RenderOptions, safe, words};
@@ -426,21 +425,6 @@ impl Repl {
         PromptLabel { left: safe(&left), sign: "› " }
     }
 
-    fn ask_question(&mut self, call: &CallId) -> io::Result<()> {
-        let Some(plan) = self.transcript.plan(call) else { return Ok(()) };
-        let question = self.view.question(plan, &self.transcript, &self.screen);
-        match self.context.form {
-            ReplLayout::Panels { .. } => self.screen.set_owner(TerminalOwner::Prompt)?,
-            ReplLayout::Plain => {
-                self.screen.blank_row()?;
-                self.screen.text(&lines(&question.rows))?;
-            }
-        }
-        self.active_read = ActiveRead::Approval(call.clone());
-        self.console.request(ReadRequest::Approval(question));
-        Ok(())
-    }
-
     async fn handle_input(&mut self, said: UserInput, signals: &mut ReplSignals) -> anyhow::Result<()> {
         let withdrawn = self.withdrawing;
         let active_read = match &said {
@@ -477,7 +461,7 @@ impl Repl {
             UserInput::Withdrawn(draft) => self.draft = draft,
             UserInput::Approval(answer) => {
                 if let ActiveRead::Approval(call) = active_read {
-                    self.answer(call, answer)?;
+                    self.answer(call, answer).await?;
                 }
             }
             UserInput::ProgramPrompt(reply) => {
@@ -490,25 +474,6 @@ impl Repl {
             UserInput::Notice(text) => self.view.say(&text, StyleRole::Warn, &mut self.screen)?,
         }
         Ok(())
-    }
-
-    fn answer(&mut self, call: CallId, answer: ApprovalOutcome) -> io::Result<()> {
-        let decision = match answer {
-            ApprovalOutcome::Allow(command) => Decision::Allow { command },
-            ApprovalOutcome::AllowSession(command) => Decision::AllowSession { command },
-            ApprovalOutcome::Always(rule) => {
-                if let Err(error) = save_rule(self.context.service.as_ref(), self.session.as_ref(), rule) {
-                    self.view.say(&error, StyleRole::Bad, &mut self.screen)?;
-                }
-                Decision::Allow { command: None }
-            }
-            ApprovalOutcome::Reject(reason) => Decision::Reject { reason },
-            ApprovalOutcome::StopTurn => Decision::Reject { reason: "stop".to_owned() },
-            ApprovalOutcome::Interrupt => return self.handle_interrupt(),
-            ApprovalOutcome::Withdrawn => return Ok(()),
-        };
-        self.answered = Some(call.clone());
-        self.send(Input::Decision { call, decision, by: BY.to_owned() })
     }
 
     fn send(&mut self, input: Input) -> io::Result<()> {

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use expect_test::expect;
-use sysop_core::id::{SessionId, Timestamp};
+use sysop_core::id::{CallId, SessionId, Timestamp};
 use sysop_core::message::ModelRef;
-use sysop_driver::frontend::{NamedItem, Routine, SessionSelector};
+use sysop_driver::frontend::{NamedItem, OfferedRule, Routine, SessionSelector};
 use sysop_driver::port::SessionSummary;
 use sysop_term::testing::painted_intruder as intruder;
 use sysop_term::{StyleRole, TextRow, paint};
@@ -70,6 +70,7 @@ fn exec_context(fake: &Arc<FakeSession>, task: &str) -> exec::ExecContext {
         err: Box::new(std::io::stderr()),
         ask: Some(exec::ask_on_terminal(true)),
         ask_for_program: Some(exec::ask_for_programs_on_terminal(true)),
+        service: None,
         stops: exec::signals().unwrap(),
     }
 }
@@ -854,13 +855,19 @@ impl ApprovalIo for Scripted {
 }
 
 fn asked(keys: &[(u64, char)], edits: Vec<Option<String>>) -> (ApprovalOutcome, Vec<String>, Duration) {
+    asked_with(None, keys, edits)
+}
+
+fn asked_with(
+    rule: Option<OfferedRule>,
+    keys: &[(u64, char)],
+    edits: Vec<Option<String>>,
+) -> (ApprovalOutcome, Vec<String>, Duration) {
     let rows: Vec<TextRow> = vec![row("$ rm x", StyleRole::Code)];
-    let question = ApprovalPrompt {
-        rows,
-        command: Some("rm \u{1b}x".into()),
-        covers: "any plain `rm …`".into(),
-        rule: None,
-    };
+    let question =
+        ApprovalPrompt {
+            rows, command: Some("rm \u{1b}x".into()), covers: "any plain `rm …`".into(), rule
+        };
     let mut console = Scripted { now: Duration::ZERO, keys: keys.to_vec(), drawn: Vec::new(), edits };
     let answer = approval::ask(&mut console, &question, &std::sync::atomic::AtomicBool::new(false)).unwrap();
     (answer, console.drawn, console.now)
@@ -881,13 +888,34 @@ fn a_key_counts_only_when_it_is_pressed_after_the_question() {
 
 #[test]
 fn keys_mean_what_they_say() {
-    assert_eq!(asked(&[(400, 'x'), (401, '?'), (402, 'A')], vec![]).0, ApprovalOutcome::AllowSession(None));
+    assert_eq!(asked(&[(400, 'x'), (401, '?'), (402, 'a')], vec![]).0, ApprovalOutcome::AllowSession(None));
     assert_eq!(asked(&[(400, 'n')], vec![Some(" why ".into())]).0, ApprovalOutcome::Reject("why".into()));
     assert_eq!(asked(&[(400, 'n'), (401, 'y')], vec![None]).0, ApprovalOutcome::Allow(None));
     let (answer, drawn, _) = asked(&[(400, 'e')], vec![Some("rm -i x".into())]);
     assert_eq!(answer, ApprovalOutcome::Allow(Some("rm -i x".into())));
     assert!(drawn.contains(&"400 [command] \"rm x\"".to_owned()), "{drawn:?}");
     assert_eq!(asked(&[(400, 'e'), (401, 's')], vec![Some("  ".into())]).0, ApprovalOutcome::StopTurn);
+}
+
+#[test]
+fn always_is_the_answer_once_the_rule_was_seen_and_confirmed() {
+    let offered = OfferedRule {
+        call: CallId::new("c1"),
+        toml: "[[policy.rules]]\naction = \"allow\"\n".into(),
+        file: "/home/me/rules.toml".into(),
+        rule: None,
+    };
+    let always = |keys: &[(u64, char)]| asked_with(Some(offered.clone()), keys, vec![]);
+    let (answer, drawn, _) = always(&[(400, 'A'), (401, 'x'), (402, 'y')]);
+    assert_eq!(answer, ApprovalOutcome::Always(offered.clone()));
+    let shown = drawn.iter().position(|row| row.ends_with("action = \"allow\"")).unwrap();
+    let confirm = "Write this rule to /home/me/rules.toml and run the command?";
+    assert!(drawn[shown + 1].contains(confirm), "{drawn:?}");
+    assert_eq!(always(&[(400, 'A'), (401, 'n'), (402, 's')]).0, ApprovalOutcome::StopTurn);
+    // Where no rule is offered, the key is no other answer.
+    let (answer, drawn, _) = asked(&[(400, 'A'), (401, 's')], vec![]);
+    assert_eq!(answer, ApprovalOutcome::StopTurn);
+    assert!(drawn.iter().any(|row| row.contains(approval::NO_RULE)), "{drawn:?}");
 }
 
 #[test]

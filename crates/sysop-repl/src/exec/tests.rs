@@ -69,6 +69,7 @@ fn rig(task: ExecTask) -> Rig {
         err: Box::new(err.clone()),
         ask: None,
         ask_for_program: None,
+        service: None,
         stops,
     };
     Rig { fake, out, err, stop, context }

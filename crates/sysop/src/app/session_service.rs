@@ -6,8 +6,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sysop_core::id::SessionId;
 use sysop_core::message::ModelRef;
-use sysop_core::policy::Rule;
-use sysop_driver::frontend::{AttachedSession, NamedItem, Routine, SessionSelector, SessionService};
+use sysop_core::transcript::{Proposal, Transcript};
+use sysop_driver::frontend::{
+    AttachedSession, NamedItem, OfferedRule, Routine, SessionHandle, SessionSelector, SessionService,
+    allow_by_rule,
+};
 use sysop_driver::port::SessionSummary;
 
 use super::Services;
@@ -81,8 +84,24 @@ impl SessionService for Services {
         found.unwrap_or_default()
     }
 
-    fn save_rule(&self, rule: &Rule) -> Result<String, String> {
-        crate::config::append_rule(&self.settings.config.own_file, rule)
+    fn offered_rule(
+        &self,
+        _: &SessionId,
+        transcript: &Transcript,
+        proposal: &Proposal,
+    ) -> Option<OfferedRule> {
+        OfferedRule::for_proposal(transcript, proposal, self.rules_file())
+    }
+
+    async fn allow_always(
+        &self,
+        session: &dyn SessionHandle,
+        offered: &OfferedRule,
+        by: &str,
+    ) -> Result<(), String> {
+        let rule = offered.rule.as_ref().ok_or("there is no rule to write; nothing was decided")?;
+        let rule = self.write_rule(rule)?;
+        allow_by_rule(session, rule, offered.call.clone(), by)
     }
 
     fn hosts(&self) -> Vec<NamedItem> {

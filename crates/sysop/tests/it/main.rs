@@ -1,6 +1,7 @@
 //! Runs the real binary, each time in a home and a workspace of its own, with no environment but what a test gives.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
+mod always;
 mod chat;
 mod cli;
 mod config;

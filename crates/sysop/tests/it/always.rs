@@ -1,0 +1,64 @@
+//! The answer "always": a rule that is shown, written and obeyed, in each front end.
+
+use crate::World;
+use crate::person::at_a_terminal;
+use crate::support::{Mock, bash, say};
+use crate::viewer::Viewer;
+
+/// The rule for `touch made` on this machine.
+const RULE: &str = "[[policy.rules]]\naction = \"allow\"\nmatch = { program = \"touch\", options = [], \
+                    operands = [\"made\"], host = \"local\" }\n";
+
+fn rules_file(world: &World) -> std::path::PathBuf {
+    world.home().join(".config/sysop/rules.toml")
+}
+
+fn rules(world: &World) -> String {
+    std::fs::read_to_string(rules_file(world)).unwrap_or_default()
+}
+
+fn mock() -> Mock {
+    Mock::start(&[("go", vec![bash("touch made"), say("Done.")])])
+}
+
+#[test]
+fn in_exec_on_a_terminal_always_writes_the_rule_and_the_next_exec_does_not_ask() {
+    let mock = mock();
+    let world = World::with_openai(&mock.url());
+    at_a_terminal(async {
+        let mut viewer = Viewer::sits_down(&world, &["exec", "go"]);
+        viewer.sees("A always").await;
+        viewer.types("A").await;
+        let screen = viewer.sees("Write this rule to").await;
+        assert!(screen.contains("program = \"touch\""), "{screen}");
+        assert!(!rules_file(&world).exists(), "not before it is confirmed");
+        viewer.types("y").await;
+        viewer.sees("Done.").await;
+        assert_eq!(viewer.ends().await, 0);
+    });
+    assert_eq!(rules(&world), RULE);
+    std::fs::remove_file(world.work().join("made")).unwrap();
+    let run = world.finish(&["exec", "go"]);
+    assert_eq!(run.code, Some(0), "nobody is there to be asked: {run:?}");
+    assert!(world.has("made"));
+}
+
+#[test]
+fn a_rule_that_cannot_be_written_decides_nothing() {
+    let mock = mock();
+    let world = World::with_openai(&mock.url());
+    std::fs::create_dir_all(rules_file(&world).parent().unwrap()).unwrap();
+    at_a_terminal(async {
+        let mut viewer = Viewer::sits_down(&world, &["exec", "go"]);
+        viewer.sees("A always").await;
+        // A folder in its place: nobody writes that, not even root.
+        std::fs::create_dir(rules_file(&world)).unwrap();
+        viewer.types("Ay").await;
+        viewer.sees("no rule was written, and nothing was decided").await;
+        assert!(!world.has("made"));
+        viewer.sees_that("the next question", |screen| screen.matches("Run it?").count() >= 2).await;
+        viewer.types("s").await;
+        viewer.ends().await;
+    });
+    assert!(!world.has("made"));
+}
