@@ -13,6 +13,7 @@ mod overlay;
 mod prompt_history;
 mod question_prompt;
 mod review;
+mod rule_offer;
 mod state;
 mod status;
 mod text_area;
@@ -769,12 +770,7 @@ impl App {
     }
 
     fn decide(&mut self, call: CallId, decision: sysop_core::event::Decision, now: Duration) -> Vec<Action> {
-        self.decided = Some((call.clone(), State::after(&decision)));
-        // A remark about this proposal is none about the next.
-        (self.review, self.flash) = (None, None);
-        self.meter.phase(now);
-        self.sync_questions(now);
-        self.move_draft();
+        self.close_review(&call, &decision, now);
         vec![Action::Send(Input::Decision { call, decision, by: BY.to_owned() })]
     }
 }

@@ -267,16 +267,22 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
         let mut hints = match review.mode() {
             ReviewMode::Deciding if !review.is_read() => vec!["Enter more", "r reject", "Esc cancel"],
             ReviewMode::Deciding if review.is_editable() => {
-                vec!["Enter run", "r reject", "i edit", "a session", "Esc cancel", "e editor"]
+                vec!["Enter run", "r reject", "i edit", "a session", "A always", "Esc cancel", "e editor"]
             }
-            ReviewMode::Deciding => vec!["Enter run", "r reject", "a session", "Esc cancel"],
+            ReviewMode::Deciding => vec!["Enter run", "r reject", "a session", "A always", "Esc cancel"],
             ReviewMode::Editing if !review.is_whole() => {
                 vec!["Enter reads", "Esc done", "Alt+Enter new line", "Alt+u undo"]
             }
             ReviewMode::Editing => vec!["Enter run", "Esc done", "Alt+Enter new line", "Alt+u undo"],
             ReviewMode::Rejecting => vec!["Enter reject", "Esc back"],
+            ReviewMode::ConfirmingRule if !review.is_read() => vec!["Enter more", "Esc back"],
+            ReviewMode::ConfirmingRule => vec!["Enter write and run", "Esc back"],
         };
-        hints.retain(|hint| *hint != "a session" || review.has_session_grant());
+        hints.retain(|hint| match *hint {
+            "a session" => review.has_session_grant(),
+            "A always" => review.offered_rule().is_some(),
+            _ => true,
+        });
         return hints;
     }
     if !app.history.follows() {

@@ -18,7 +18,7 @@ use sysop_core::message::ModelRef;
 use sysop_core::style::StyleRuns;
 use sysop_core::text::split_styles;
 use sysop_core::transcript::{Item, Transcript};
-use sysop_driver::frontend::{AttachedSession, SessionHandle, SessionSelector, SessionService};
+use sysop_driver::frontend::{AttachedSession, OfferedRule, SessionHandle, SessionSelector, SessionService};
 use sysop_driver::port::SessionSummary;
 use sysop_term::grid::Mouse;
 use sysop_term::theme::ThemeName;
@@ -64,6 +64,8 @@ enum FetchResult {
     Backfilled(SessionId, Vec<Item>),
     /// How a session stands that was left while it ran; none where it runs no more.
     BackgroundStatus(SessionId, Option<BackgroundStatus>),
+    /// A proposal was answered with "always", or could not be.
+    AllowedAlways(Result<(), String>),
     /// Colors were kept, or not; one sentence.
     ThemeSaved(String),
     /// Something could not be done; one sentence.
@@ -214,6 +216,7 @@ impl RunLoop {
             return Ok(());
         }
         self.app.tick(now);
+        self.look_for_rule();
         self.follow_pane();
         let (app, pane) = (&mut self.app, &mut self.pane);
         self.screen.draw(|frame, links| match pane {
@@ -223,6 +226,14 @@ impl RunLoop {
         (self.dirty, self.urgent, self.unseen, self.last_frame) = (false, false, true, now);
         self.backfill();
         Ok(())
+    }
+
+    /// Looks whether "always" is offered for the proposal that is about to be drawn.
+    fn look_for_rule(&mut self) {
+        let (Some(service), Some(session)) = (&self.service, &self.session) else { return };
+        let Some(plan) = self.app.proposal_without_offer() else { return };
+        let offered = service.offered_rule(session.id(), self.app.transcript(), plan);
+        self.app.set_offered_rule(offered);
     }
 
     /// Brings back the old texts that the person has come to.
@@ -447,6 +458,11 @@ impl RunLoop {
                     self.screen.ring_bell();
                 }
             }
+            FetchResult::AllowedAlways(answered) => {
+                if let Err(why) = answered {
+                    self.app.failed(why, now); // nothing was decided
+                }
+            }
             FetchResult::SessionOpened(Err(why)) => self.app.open_failed(why, now),
             FetchResult::Sessions(Err(why)) => self.app.list_failed(why, now),
             FetchResult::Artifact(Err(why)) | FetchResult::ThemeSaved(why) | FetchResult::Failed(why) => {
@@ -487,6 +503,7 @@ impl RunLoop {
                     self.app.show_flash("nobody waits for that answer any more", now);
                 }
             }
+            Action::AllowAlways(offered) => self.allow_always(offered),
             Action::OpenEditor(what, text) => self.edit(what, &text).await?,
             Action::OpenPager(text) => self.page(&text, &StyleRuns::default()).await?,
             Action::PageOutput(text, looks) => self.page(&text, &looks).await?,
@@ -533,6 +550,13 @@ impl RunLoop {
             Action::Quit(left) => self.quit(left),
         }
         Ok(())
+    }
+
+    fn allow_always(&mut self, offered: OfferedRule) {
+        let Some(session) = self.session.clone() else { return };
+        self.fetch(move |service| async move {
+            FetchResult::AllowedAlways(service.allow_always(session.as_ref(), &offered, BY).await)
+        });
     }
 
     fn quit(&mut self, left: ExitReason) {

@@ -1,5 +1,6 @@
 //! The front end without a terminal: keys in, a real session behind it, cells out.
 
+mod always;
 mod keys;
 mod properties;
 mod screens;

@@ -3,7 +3,7 @@
 use sysop_core::event::Input;
 use sysop_core::question::QuestionId;
 use sysop_core::style::StyleRuns;
-use sysop_driver::frontend::SessionSelector;
+use sysop_driver::frontend::{OfferedRule, SessionSelector};
 use sysop_driver::prompter::PromptReply;
 use sysop_term::theme::ThemeName;
 
@@ -12,6 +12,8 @@ use sysop_term::theme::ThemeName;
 pub enum Action {
     /// Tells the session something.
     Send(Input),
+    /// Writes this rule and allows the call that it was offered for.
+    AllowAlways(OfferedRule),
     /// Answers a question of a program.
     AnswerQuestion(QuestionId, PromptReply),
     /// Lends the terminal to the person's editor, for this text.

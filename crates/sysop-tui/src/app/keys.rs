@@ -268,11 +268,17 @@ impl App {
         if is_control(key, 'g') && review.is_editable() {
             return vec![Action::OpenEditor(EditTarget::Proposal, review.command())];
         }
-        let early = review.mode() == ReviewMode::Deciding && review.debounce.blocked_until(now).is_some();
+        let is_always = key.code == KeyCode::Char('A') && review.mode() == ReviewMode::Deciding;
+        let early = review.is_answering() && review.debounce.blocked_until(now).is_some();
+        if is_always && !early && !self.next.is_empty() {
+            self.show_flash("A counts while the box is empty; send or clear what is in it", now);
+            return Vec::new();
+        }
         match review.key(key, now) {
+            review::ReviewEvent::AllowedAlways(offered) => self.decide_always(offered, now),
             review::ReviewEvent::Consumed => {
                 // What was being written when the proposal came goes on where it was.
-                if early && is_text(key) {
+                if early && is_text(key) && review.mode() == ReviewMode::Deciding {
                     review.debounce.note_typing(now);
                     self.next.key(key);
                 }

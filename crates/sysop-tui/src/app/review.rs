@@ -8,6 +8,7 @@ use ratatui_textarea::TextArea;
 use sysop_core::event::Decision;
 use sysop_core::id::CallId;
 use sysop_core::transcript::Proposal;
+use sysop_driver::frontend::OfferedRule;
 use sysop_term::plan::is_command;
 
 use super::key_debounce::KeyDebounce;
@@ -22,6 +23,8 @@ pub enum ReviewMode {
     Editing,
     /// They write the word to the model.
     Rejecting,
+    /// They answer whether the rule on the screen is written.
+    ConfirmingRule,
 }
 
 /// The proposal on the screen.
@@ -43,6 +46,8 @@ pub struct Review {
     page: u16,
     /// Whether the box with the command shows all of it.
     whole: bool,
+    /// The rule that "always" would write; the outer `None` until it was looked for.
+    offered: Option<Option<OfferedRule>>,
 }
 
 /// What came of a key.
@@ -52,6 +57,8 @@ pub(super) enum ReviewEvent {
     Consumed,
     /// A decision.
     Decided(Decision),
+    /// It is allowed, and this rule is to be written.
+    AllowedAlways(OfferedRule),
     /// The turn is to end here.
     Cancelled,
     /// The person wants the command in their editor.
@@ -61,6 +68,10 @@ pub(super) enum ReviewEvent {
 }
 
 const NOT_EDITABLE: &str = "only a command can be edited; r says in words what should be different";
+
+const NO_RULE: &str = "no rule can be written for this command";
+
+const RULE_IS_FOR_PROPOSED: &str = "a rule is offered for the command as it was proposed only";
 
 const ONCE_ONLY: &str = "this kind of command is allowed once only; Enter runs it";
 
@@ -79,7 +90,23 @@ impl Review {
             below: 0,
             page: 1,
             whole: true,
+            offered: None,
         }
+    }
+
+    /// Whether it was looked for a rule that "always" would write.
+    pub(super) fn knows_offer(&self) -> bool {
+        self.offered.is_some()
+    }
+
+    /// Takes note of the rule that "always" would write, if there is one.
+    pub(super) fn set_offered_rule(&mut self, offered: Option<OfferedRule>) {
+        self.offered = Some(offered);
+    }
+
+    /// The rule that "always" would write; `None` for a command that was changed.
+    pub fn offered_rule(&self) -> Option<&OfferedRule> {
+        self.offered.as_ref()?.as_ref().filter(|_| !self.is_edited())
     }
 
     /// Which call.
@@ -165,7 +192,7 @@ impl Review {
         let text = text_area::strip_invisible(text);
         match self.mode {
             // A paste is no answer.
-            ReviewMode::Deciding => {}
+            ReviewMode::Deciding | ReviewMode::ConfirmingRule => {}
             ReviewMode::Editing => {
                 self.area.insert_str(text);
             }
@@ -177,14 +204,20 @@ impl Review {
 
     pub(super) fn key(&mut self, key: KeyEvent, now: Duration) -> ReviewEvent {
         // Whoever changes the command or writes a word has seen the proposal.
-        if self.mode == ReviewMode::Deciding && !self.debounce.accepts(now) {
+        if self.is_answering() && !self.debounce.accepts(now) {
             return ReviewEvent::Consumed;
         }
         match self.mode {
             ReviewMode::Deciding => self.decision_key(key),
             ReviewMode::Editing => self.edit(key),
             ReviewMode::Rejecting => self.reject(key),
+            ReviewMode::ConfirmingRule => self.confirm_rule(key),
         }
+    }
+
+    /// Whether a single key is an answer.
+    pub(super) fn is_answering(&self) -> bool {
+        matches!(self.mode, ReviewMode::Deciding | ReviewMode::ConfirmingRule)
     }
 
     fn decision_key(&mut self, key: KeyEvent) -> ReviewEvent {
@@ -194,8 +227,9 @@ impl Review {
         match key.code {
             KeyCode::Enter | KeyCode::Char('a' | 'A' | ' ') if !self.is_read() => self.down(self.page),
             KeyCode::Enter => self.allow(|command| Decision::Allow { command }),
-            KeyCode::Char('a' | 'A') if !self.session => ReviewEvent::Message(ONCE_ONLY),
-            KeyCode::Char('a' | 'A') => self.allow(|command| Decision::AllowSession { command }),
+            KeyCode::Char('A') => self.show_rule(),
+            KeyCode::Char('a') if !self.session => ReviewEvent::Message(ONCE_ONLY),
+            KeyCode::Char('a') => self.allow(|command| Decision::AllowSession { command }),
             KeyCode::Char('r' | 'R') => {
                 self.mode = ReviewMode::Rejecting;
                 ReviewEvent::Consumed
@@ -206,6 +240,41 @@ impl Review {
             KeyCode::Esc => ReviewEvent::Cancelled,
             KeyCode::Down | KeyCode::Char('j') => self.down(1),
             KeyCode::Up | KeyCode::Char('k') => {
+                self.scroll = self.scroll.saturating_sub(1);
+                ReviewEvent::Consumed
+            }
+            _ => ReviewEvent::Consumed,
+        }
+    }
+
+    /// Puts the rule that "always" writes on the screen; it is to be seen before a key counts.
+    fn show_rule(&mut self) -> ReviewEvent {
+        if self.is_edited() {
+            return ReviewEvent::Message(RULE_IS_FOR_PROPOSED);
+        }
+        if self.offered_rule().is_none() {
+            return ReviewEvent::Message(NO_RULE);
+        }
+        (self.mode, self.scroll, self.debounce) = (ReviewMode::ConfirmingRule, 0, KeyDebounce::default());
+        ReviewEvent::Consumed
+    }
+
+    fn confirm_rule(&mut self, key: KeyEvent) -> ReviewEvent {
+        if !(key.modifiers - KeyModifiers::SHIFT).is_empty() {
+            return ReviewEvent::Consumed;
+        }
+        match key.code {
+            KeyCode::Enter | KeyCode::Char('y' | ' ') if !self.is_read() => self.down(self.page),
+            KeyCode::Enter | KeyCode::Char('y') => match self.offered_rule() {
+                Some(offered) => ReviewEvent::AllowedAlways(offered.clone()),
+                None => ReviewEvent::Message(NO_RULE),
+            },
+            KeyCode::Esc | KeyCode::Char('n') => {
+                (self.mode, self.scroll, self.debounce) = (ReviewMode::Deciding, 0, KeyDebounce::default());
+                ReviewEvent::Consumed
+            }
+            KeyCode::Down => self.down(1),
+            KeyCode::Up => {
                 self.scroll = self.scroll.saturating_sub(1);
                 ReviewEvent::Consumed
             }

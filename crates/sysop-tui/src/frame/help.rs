@@ -34,6 +34,7 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
             ("i, Tab", "changes it in place; what is there then is what runs"),
             ("e", "changes it in your editor"),
             ("a", "runs it, and what it says it covers, for this session"),
+            ("A", "shows a rule that allows exactly this from now on, and writes it if you say so"),
             ("r", "rejects it, with a word to the model"),
             ("Esc", "cancels the turn"),
         ],

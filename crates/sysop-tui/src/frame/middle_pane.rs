@@ -5,9 +5,11 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use sysop_core::policy::{Finding, Risk, RiskClass};
 use sysop_core::question::Question;
+use sysop_core::text::visible_text;
 use sysop_core::transcript::{ItemBody, Proposal, SessionInfo, ToolOutput};
 use sysop_core::ui_text;
-use sysop_term::cells::{hang, truncate, width, wrap};
+use sysop_driver::frontend::OfferedRule;
+use sysop_term::cells::{hang, truncate, width, wrap, wrap_exact};
 use sysop_term::plan::{preview_rows, reason_rows};
 use sysop_term::question::prompt_rows;
 use sysop_term::theme::{StyleRole, Theme};
@@ -59,6 +61,12 @@ impl MiddlePane {
                     crate::app::text_area_rows(review.area(), area.width.saturating_sub(INDENT + 2).max(1));
                 let above = reason_rows(plan, columns, theme);
                 return Self::Editing { title, above, wants, below: risk_rows(plan, &risk, theme, columns) };
+            }
+            if let (ReviewMode::ConfirmingRule, Some(offered)) = (review.mode(), review.offered_rule()) {
+                let title =
+                    TextRow::of("Write this rule and run the command?", theme.style(StyleRole::Title));
+                let rows = rule_rows(offered, theme, columns);
+                return Self::Rows { title, rows, content: MiddleContent::Proposal };
             }
             let command = review.command();
             let rows = proposal_rows(plan, &command, &risk, facts, theme, columns);
@@ -215,6 +223,18 @@ fn proposal_rows(
     rows.extend(preview_rows(plan, command, &risk.findings, theme, columns));
     rows.push(TextRow::default());
     rows.extend(risk_rows(plan, risk, theme, columns));
+    rows
+}
+
+/// The rule as it would be written, and the file that it would be written to.
+fn rule_rows(offered: &OfferedRule, theme: Theme, columns: usize) -> Vec<TextRow> {
+    let mut rows = Vec::new();
+    for line in offered.toml.lines() {
+        rows.extend(wrap_exact(&[Span::new(&visible_text(line), theme.style(StyleRole::Code))], columns));
+    }
+    rows.push(TextRow::default());
+    let file = format!("into {}", visible_text(&offered.file));
+    rows.extend(wrap_exact(&[Span::new(&file, theme.style(StyleRole::Dim))], columns));
     rows
 }
 

@@ -62,3 +62,35 @@ fn a_rule_that_cannot_be_written_decides_nothing() {
     });
     assert!(!world.has("made"));
 }
+
+#[test]
+fn in_the_full_screen_always_writes_the_rule_and_later_sessions_obey_it() {
+    let mock = mock();
+    let world = World::with_openai(&mock.url());
+    at_a_terminal(async {
+        let mut viewer = Viewer::sits_down(&world, &["go"]);
+        viewer.reads_the_proposal().await;
+        assert!(viewer.screen().contains("A always"), "{}", viewer.screen());
+        viewer.types("A").await;
+        let screen = viewer.sees("Enter write and run").await;
+        assert!(screen.contains("program = \"touch\"") && screen.contains("rules.toml"), "{screen}");
+        assert!(!rules_file(&world).exists() && !world.has("made"), "not before it is confirmed");
+        viewer.types("\r").await;
+        viewer.sees("Done.").await;
+        assert_eq!(rules(&world), RULE);
+        // In another session of the same process.
+        std::fs::remove_file(world.work().join("made")).unwrap();
+        viewer.types("/new\r").await;
+        viewer.sees_that("a new session", |screen| !screen.contains("Done.")).await;
+        viewer.types("go\r").await;
+        viewer.sees("Done.").await;
+        assert!(world.has("made"));
+        viewer.types("\x04").await;
+        assert_eq!(viewer.ends().await, 0);
+    });
+    // And in another process.
+    std::fs::remove_file(world.work().join("made")).unwrap();
+    assert_eq!(world.finish(&["exec", "go"]).code, Some(0));
+    assert!(world.has("made"));
+    assert_eq!(rules(&world), RULE, "it is written once");
+}

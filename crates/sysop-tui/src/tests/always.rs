@@ -1,0 +1,153 @@
+//! The answer "always", and the steps of a read-only session.
+#![expect(clippy::wildcard_enum_match_arm, reason = "the rest is of no interest")]
+
+use crossterm::event::KeyCode;
+use sysop_core::event::{Decision, Event};
+use sysop_core::id::CallId;
+use sysop_core::outcome::Outcome;
+use sysop_driver::frontend::OfferedRule;
+
+use super::world::{World, bash, says};
+use crate::app::{Action, KEY_DEBOUNCE, ReviewMode, State};
+
+/// A proposal on the screen, with the rule that the session service offers for it.
+fn in_review(command: &str) -> World {
+    let mut world = World::new();
+    world.says("go").replies(bash("c1", command));
+    let plan = world.app.proposal_without_offer().expect("nobody has looked for a rule");
+    let file = "/home/me/rules.toml".to_owned();
+    let offered = OfferedRule::for_proposal(world.app.transcript(), plan, file);
+    world.app.set_offered_rule(offered);
+    assert!(world.app.proposal_without_offer().is_none());
+    world.is_read();
+    world
+}
+
+fn has_decided(world: &World) -> bool {
+    world.log.iter().any(|event| matches!(event, Event::Decided { .. }))
+}
+
+fn mode(world: &World) -> Option<ReviewMode> {
+    world.app.review().map(|review| review.mode())
+}
+
+/// The rules that were to be written.
+fn written(world: &World) -> Vec<&OfferedRule> {
+    let rules = world.actions.iter().filter_map(|act| match act {
+        Action::AllowAlways(offered) => Some(offered),
+        _ => None,
+    });
+    rules.collect()
+}
+
+#[test]
+fn always_shows_the_rule_and_its_file_before_it_is_written() {
+    let mut world = in_review("touch x");
+    assert!(world.screen(120, 40).contains("A always"));
+    world.press(KeyCode::Char('A'));
+    let screen = world.screen(120, 40);
+    let rule = "match = { program = \"touch\", options = [], operands = [\"x\"], host = \"web1\" }";
+    assert!(screen.contains(rule) && screen.contains("into /home/me/rules.toml"), "{screen}");
+    // The key that was meant for the proposal is no answer to the rule.
+    world.press(KeyCode::Enter);
+    assert!(written(&world).is_empty() && mode(&world) == Some(ReviewMode::ConfirmingRule));
+    world.is_read();
+    assert!(world.screen(120, 40).contains("Enter write and run"));
+    world.press(KeyCode::Enter);
+    let [offered] = written(&world)[..] else { panic!("one rule is written: {:?}", world.actions) };
+    assert!(offered.toml.contains(rule) && offered.call == CallId::new("c1"));
+    assert!(!has_decided(&world), "whoever writes the rule allows the call");
+    assert_eq!((world.app.review().is_none(), world.app.state()), (true, State::Executing));
+    // It could not be written: the proposal is there again.
+    world.app.failed("no rule was written".to_owned(), world.now);
+    assert_eq!(mode(&world), Some(ReviewMode::Deciding));
+    assert!(world.screen(120, 40).contains("no rule was written"));
+}
+
+#[test]
+fn who_says_no_to_a_rule_is_back_at_the_proposal() {
+    for no in [KeyCode::Esc, KeyCode::Char('n')] {
+        let mut world = in_review("touch x");
+        world.press(KeyCode::Char('A')).is_read().press(no);
+        assert_eq!(mode(&world), Some(ReviewMode::Deciding));
+        assert!(world.screen(120, 40).contains("Run this?"));
+        // It has to be seen again.
+        world.press(KeyCode::Enter);
+        assert!(!has_decided(&world));
+        world.is_read().press(KeyCode::Enter);
+        assert!(has_decided(&world) && written(&world).is_empty());
+    }
+}
+
+#[test]
+fn a_long_rule_is_read_to_its_end_before_it_is_written() {
+    let names: Vec<String> = (0..200).map(|at| format!("name{at}")).collect();
+    let mut world = in_review(&format!("touch {}", names.join(" ")));
+    world.press(KeyCode::Char('A'));
+    world.frame(40, 12);
+    world.passes(KEY_DEBOUNCE);
+    assert!(world.screen(40, 12).contains("Enter more"));
+    world.press(KeyCode::Enter);
+    assert!(written(&world).is_empty());
+    for _ in 0..200 {
+        world.frame(40, 12);
+        world.press(KeyCode::Enter);
+    }
+    assert_eq!(written(&world).len(), 1);
+}
+
+#[test]
+fn always_is_no_answer_where_it_is_not_offered() {
+    for command in ["rm -rf /etc", "touch x; touch y", "touch x > y", "touch $(id)"] {
+        let mut world = in_review(command);
+        assert!(!world.screen(120, 40).contains("A always"), "{command}");
+        world.press(KeyCode::Char('A'));
+        assert!(world.screen(120, 40).contains("no rule can be written"), "{command}");
+        assert!(!has_decided(&world) && mode(&world) == Some(ReviewMode::Deciding), "{command}");
+    }
+    // A command that was changed is not the one of the rule.
+    let mut world = in_review("touch x");
+    world.press(KeyCode::Char('i')).types("y").press(KeyCode::Esc).is_read().press(KeyCode::Char('A'));
+    assert!(world.screen(120, 40).contains("as it was proposed only"));
+    assert!(!has_decided(&world));
+}
+
+#[test]
+fn always_counts_only_while_the_box_is_empty() {
+    let mut world = World::new();
+    world.says("go").types("and").replies(bash("c1", "touch x"));
+    let plan = world.app.proposal_without_offer().unwrap();
+    let offered = OfferedRule::for_proposal(world.app.transcript(), plan, "rules.toml".to_owned());
+    world.app.set_offered_rule(offered);
+    world.is_read().press(KeyCode::Char('A'));
+    assert_eq!(mode(&world), Some(ReviewMode::Deciding));
+    assert!(world.screen(120, 40).contains("A counts while the box is empty"));
+}
+
+#[test]
+fn a_plan_of_a_read_only_session_is_listed_and_run_step_by_step() {
+    let mut world = World::new();
+    world.says("/approve never").says("go").replies(bash("c1", "touch one"));
+    world.replies(bash("c2", "touch two")).replies(says("That is the plan."));
+    assert!(world.running.is_none() && world.app.review().is_none());
+    world.says("/approve ask");
+    let listed = "2 proposed steps: `touch one`, `touch two`; /plan runs the next one";
+    assert!(world.screen(120, 40).contains(listed), "{}", world.screen(120, 40));
+    // Each is judged by the mode of now: it asks.
+    world.says("/plan").is_read();
+    assert!(world.screen(120, 40).contains("$ touch one"));
+    world.press(KeyCode::Enter);
+    let running = |world: &World| {
+        world.running.as_ref().and_then(|call| call.text_argument("command")).map(str::to_owned)
+    };
+    assert_eq!(running(&world).as_deref(), Some("touch one"));
+    world.ends(Outcome::ok(""));
+    world.says("/approve auto").says("/plan");
+    assert_eq!(running(&world).as_deref(), Some("touch two"));
+    world.ends(Outcome::ok("")).says("/plan");
+    assert!(world.screen(120, 40).contains("there are no proposed steps"));
+    let rejected = world.log.iter().any(
+        |event| matches!(event, Event::Decided { decision, .. } if matches!(decision, Decision::Reject { .. })),
+    );
+    assert!(!rejected);
+}
