@@ -279,6 +279,8 @@ export type DecisionKind =
   | "allow"
   /** Run it and its like for the rest of the session. */
   | "allow_session"
+  /** Run it, and write the rule that the request has as `always`: it runs unasked from now on. The answer that is told and logged is `allow`. */
+  | "allow_always"
   /** Do not run it. */
   | "reject";
 
@@ -789,6 +791,10 @@ export type ServerMessage =
     preview?: Array<string>;
     /** Set if the call would run under a guard. */
     guarded?: GuardTimeout;
+    /** The rule that `allow_always` would write, as TOML; left out where that is not offered. */
+    always?: string;
+    /** The file that the rule would be written to, for people; there where `always` is. */
+    rulesFile?: string;
   }
   /** One of several people whose consent is needed allowed a call. */
   | {

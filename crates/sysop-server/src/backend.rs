@@ -9,7 +9,7 @@ use futures::stream::BoxStream;
 use sysop_core::event::ConfigChange;
 use sysop_core::id::{Seq, SessionId, TurnId};
 use sysop_core::message::{ModelRef, ModelRequest};
-use sysop_core::policy::ApprovalMode;
+use sysop_core::policy::{ApprovalMode, Rule};
 use sysop_driver::frontend::{NamedItem, SessionHandle};
 use sysop_driver::port::{Host, ModelEvent, SessionSummary};
 
@@ -107,6 +107,18 @@ pub trait SessionBackend: Send + Sync {
 
     /// Whether a client may change this; the error is one sentence.
     fn check_change(&self, change: &ConfigChange) -> Result<(), String>;
+
+    /// The file that rules are written to, for people; `None` where none can be written.
+    fn rules_file(&self) -> Option<String> {
+        None
+    }
+
+    /// Writes a rule of the server's own making into the user's file, for sessions that begin from now on, and gives it
+    /// with its place. The error is one sentence.
+    async fn save_rule(&self, rule: Rule) -> Result<Rule, String> {
+        let _ = rule;
+        Err("this server writes no rules; nothing was decided".to_owned())
+    }
 
     /// From now on it is their wish what the session does; for who keeps account of it.
     fn attribute_to(&self, id: &SessionId, who: &str, trace: Option<&str>);

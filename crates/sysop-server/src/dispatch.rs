@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use sysop_core::event::Input;
+use sysop_core::event::{ConfigChange, Input};
+use sysop_core::id::CallId;
+use sysop_core::policy::Rule;
 use sysop_core::session::QUEUED_PROMPTS_MAX;
 use sysop_driver::QUEUE_IS_FULL;
 use sysop_driver::prompter::{PromptReply, Terminal, TerminalSize, TerminalView};
@@ -69,21 +71,7 @@ pub(crate) async fn handle_message(
             return Ok(MessageOutcome::Accepted);
         }
         ClientMessage::ApprovalDecision { tool_call_id, decision, .. } => {
-            let now = inner.registry.open(&session_ref.state.id).await;
-            let now = now.map_err(|error| rejection(ErrorCode::Closed, error.to_string()))?;
-            let known = Follower::caught_up(&now).await;
-            // Of several servers another one may have told of an approval that this one has yet to hear of.
-            if known.asked_about() != Some(tool_call_id)
-                && !inner.registry.backend.is_logged(&session_ref.state.id, known.seq().next()).await
-            {
-                let why =
-                    format!("no approval of call {tool_call_id} is open; it may have been answered before");
-                return Err(rejection(ErrorCode::Stale, why));
-            }
-            if *decision == DecisionKind::AllowSession && known.allows_once_only() {
-                let why = "this kind of command can be allowed only once; nothing was decided";
-                return Err(rejection(ErrorCode::BadMessage, why));
-            }
+            check_decision(inner, session_ref, caller, tool_call_id, *decision).await?;
         }
         ClientMessage::UserMessage { content, .. } if content.trim().is_empty() => {
             return Err(rejection(ErrorCode::BadMessage, "the message is empty"));
@@ -104,6 +92,61 @@ pub(crate) async fn handle_message(
     forward_to_session(inner, session_ref, caller, &message)
 }
 
+/// Fails where a decision is none that the call's open approval takes. The rule of "always" is written here.
+async fn check_decision(
+    inner: &ServerInner,
+    session_ref: &SessionRef,
+    caller: &Caller,
+    tool_call_id: &CallId,
+    decision: DecisionKind,
+) -> Result<(), MessageRejection> {
+    let now = inner.registry.open(&session_ref.state.id).await;
+    let now = now.map_err(|error| rejection(ErrorCode::Closed, error.to_string()))?;
+    let known = Follower::caught_up(&now).await;
+    // Of several servers another one may have told of an approval that this one has yet to hear of.
+    if known.asked_about() != Some(tool_call_id)
+        && !inner.registry.backend.is_logged(&session_ref.state.id, known.seq().next()).await
+    {
+        let why = format!("no approval of call {tool_call_id} is open; it may have been answered before");
+        return Err(rejection(ErrorCode::Stale, why));
+    }
+    if matches!(decision, DecisionKind::AllowSession | DecisionKind::AllowAlways) && known.allows_once_only()
+    {
+        let why = "this kind of command can be allowed only once; nothing was decided";
+        return Err(rejection(ErrorCode::BadMessage, why));
+    }
+    if decision == DecisionKind::AllowAlways {
+        let rule = known.offered_rule().filter(|_| known.asked_about() == Some(tool_call_id));
+        let why = "no rule can be written for this call; nothing was decided";
+        let rule = rule.ok_or_else(|| rejection(ErrorCode::BadMessage, why))?;
+        write_rule(inner, session_ref, caller, rule).await?;
+    }
+    Ok(())
+}
+
+/// Writes a rule that the server made for the open approval, and gives it to the session; the call is yet to be allowed.
+async fn write_rule(
+    inner: &ServerInner,
+    session_ref: &SessionRef,
+    caller: &Caller,
+    rule: Rule,
+) -> Result<(), MessageRejection> {
+    if !inner.is_open() {
+        return Err(rejection(ErrorCode::Draining, DRAINING));
+    }
+    let written = inner.registry.backend.save_rule(rule).await;
+    let rule = written.map_err(|why| rejection(ErrorCode::Internal, why))?;
+    attribute(inner, session_ref, caller);
+    send(inner, session_ref, vec![Input::Configure { change: ConfigChange::added_rule(rule) }])?;
+    Ok(())
+}
+
+/// From now on it is the caller's wish what the session does.
+fn attribute(inner: &ServerInner, session_ref: &SessionRef, caller: &Caller) {
+    let trace = session_ref.state.trace().map(|trace| trace.to_string());
+    inner.registry.backend.attribute_to(&session_ref.state.id, &caller.name, trace.as_deref());
+}
+
 /// Tells the session, once however often a message of a name comes.
 fn forward_to_session(
     inner: &ServerInner,
@@ -118,13 +161,8 @@ fn forward_to_session(
     {
         return Ok(MessageOutcome::Ignored);
     }
-    let trace = session_ref.state.trace();
-    inner.registry.backend.attribute_to(
-        &session_ref.state.id,
-        by,
-        trace.as_ref().map(ToString::to_string).as_deref(),
-    );
-    if let (Some(spans), Some(trace)) = (&inner.settings.spans, trace)
+    attribute(inner, session_ref, caller);
+    if let (Some(spans), Some(trace)) = (&inner.settings.spans, session_ref.state.trace())
         && message.starts_turn()
     {
         spans.attribute_to(&session_ref.state.id, trace);

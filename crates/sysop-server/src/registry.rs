@@ -47,6 +47,8 @@ pub(crate) struct SessionContext {
     pub(crate) id: SessionId,
     pub(crate) tool_broker: Arc<ClientToolBroker>,
     pub(crate) metrics: Arc<Metrics>,
+    /// The file that rules are written to, for people; `None` where none can be written.
+    pub(crate) rules_file: Option<String>,
     /// What the log came to when somebody last looked.
     pub(crate) followed: tokio::sync::Mutex<Option<Follower>>,
     /// The trace of the last message that had one.
@@ -159,6 +161,7 @@ impl SessionRegistry {
             id: id.clone(),
             tool_broker: Arc::new(ClientToolBroker::new(self.client_tools.clone())),
             metrics: Arc::clone(&self.metrics),
+            rules_file: self.backend.rules_file(),
             followed: tokio::sync::Mutex::default(),
             trace: Mutex::default(),
             offered: Mutex::default(),

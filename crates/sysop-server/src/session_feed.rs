@@ -8,8 +8,11 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use serde_json::Value;
 use sysop_core::event::{ConfigChange, Event, Logged, Update};
 use sysop_core::id::{CallId, Seq};
+use sysop_core::message::{Arguments, ToolCall};
+use sysop_core::policy::{Risk, Rule};
 use sysop_core::tool::ClientTools;
 use sysop_wire::{Encoder, LogPosition, ServerMessage};
 use tokio::time::Instant;
@@ -35,6 +38,10 @@ pub(crate) struct Follower {
     running: HashMap<CallId, ServerMessage>,
     /// The approval that is open.
     asked: Option<ServerMessage>,
+    /// The session's own host.
+    host: String,
+    /// The file that rules are written to, for people; `None` where none can be written.
+    rules_file: Option<String>,
 }
 
 impl Follower {
@@ -45,6 +52,8 @@ impl Follower {
             client_tools: ClientTools::default(),
             running: HashMap::new(),
             asked: None,
+            host: String::new(),
+            rules_file: session_ref.state.rules_file.clone(),
         }
     }
 
@@ -72,12 +81,43 @@ impl Follower {
         self.seq
     }
 
-    /// The call that a person is asked about.
+    /// The rule that "always" would write for the call that waits; `None` where it is not offered.
+    pub(crate) fn offered_rule(&self) -> Option<Rule> {
+        self.rule_for(self.asked.as_ref()?)
+    }
+
+    /// The rule that "always" would write for a request. A client that lends tools has rules of its own.
+    fn rule_for(&self, request: &ServerMessage) -> Option<Rule> {
+        let ServerMessage::ApprovalRequest { tool_call_id, name, command, arguments, risk, .. } = request
+        else {
+            return None;
+        };
+        if self.rules_file.is_none() || self.client_tools.named(name).is_some() {
+            return None;
+        }
+        let Value::Object(arguments) = arguments else { return None };
+        let arguments = Arguments::Object(arguments.clone());
+        let call = ToolCall { id: tool_call_id.clone(), wire_id: None, name: name.clone(), arguments };
+        Rule::for_approval(&self.host, &call, command, &Risk { class: *risk, findings: Vec::new() })
+    }
+
+    /// A message with the rule that "always" would write, where it is a request for which there is one.
+    fn with_offer(&self, mut message: ServerMessage) -> ServerMessage {
+        let rule = self.rule_for(&message);
+        if let (ServerMessage::ApprovalRequest { always, rules_file, .. }, Some(rule)) = (&mut message, rule)
+        {
+            *always = Some(rule.to_toml());
+            rules_file.clone_from(&self.rules_file);
+        }
+        message
+    }
+
     /// Whether the call that waits can be allowed only once.
     pub(crate) fn allows_once_only(&self) -> bool {
         matches!(&self.asked, Some(ServerMessage::ApprovalRequest { risk, .. }) if risk.always_asks())
     }
 
+    /// The call that a person is asked about.
     pub(crate) fn asked_about(&self) -> Option<&CallId> {
         match &self.asked {
             Some(ServerMessage::ApprovalRequest { tool_call_id, .. }) => Some(tool_call_id),
@@ -110,6 +150,7 @@ impl Follower {
     #[expect(clippy::wildcard_enum_match_arm, reason = "it follows these, whatever else there is")]
     fn fold(&mut self, event: &Event, messages: &[ServerMessage]) {
         match event {
+            Event::SessionOpened { spec, .. } => self.host.clone_from(&spec.host),
             Event::Configured { change: ConfigChange::ClientTools(client_tools) } => {
                 self.client_tools = client_tools.clone()
             }
@@ -142,7 +183,7 @@ impl Follower {
         };
         let mut messages: VecDeque<_> = self.encoder.hello_reply().into_iter().collect();
         messages.push_back(state);
-        messages.extend(self.asked.clone());
+        messages.extend(self.asked.clone().map(|asked| self.with_offer(asked)));
         messages
     }
 }
@@ -285,7 +326,8 @@ impl SessionFeed {
             _ => {}
         }
         if logged.seq > self.known {
-            self.ready.extend(messages);
+            let follower = &self.follower;
+            self.ready.extend(messages.into_iter().map(|message| follower.with_offer(message)));
         }
     }
 

@@ -330,6 +330,9 @@ pub enum DecisionKind {
     Allow,
     /// Run it and its like for the rest of the session.
     AllowSession,
+    /// Run it, and write the rule that the request has as `always`: it runs unasked from now on. The answer that is
+    /// told and logged is `allow`.
+    AllowAlways,
     /// Do not run it.
     Reject,
 }
@@ -391,6 +394,9 @@ impl ClientMessage {
             && (command.is_some() == tool.is_some() || (command.is_some() && !arguments.is_empty()))
         {
             return Some("give either `command` or `tool` with its `arguments`");
+        }
+        if let Self::ApprovalDecision { decision: DecisionKind::AllowAlways, command: Some(_), .. } = self {
+            return Some("`allow_always` is for the command as it was proposed; leave out `command`");
         }
         None
     }
@@ -554,7 +560,7 @@ impl DecisionKind {
     /// The decision of this word.
     pub(crate) fn into_decision(self, command: Option<String>, reason: String) -> Decision {
         match self {
-            Self::Allow => Decision::Allow { command },
+            Self::Allow | Self::AllowAlways => Decision::Allow { command },
             Self::AllowSession => Decision::AllowSession { command },
             Self::Reject => Decision::Reject { reason },
         }

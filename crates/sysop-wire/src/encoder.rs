@@ -401,6 +401,9 @@ fn approval_request(session_id: SessionId, position: LogPosition, event: &Event)
         covers: covers.clone(),
         preview: preview.clone(),
         guarded: *guarded,
+        // The encoder knows of no file; who does fills them in.
+        always: None,
+        rules_file: None,
     })
 }
 

@@ -321,6 +321,12 @@ pub enum ServerMessage {
         /// Set if the call would run under a guard.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         guarded: Option<GuardTimeout>,
+        /// The rule that `allow_always` would write, as TOML; left out where that is not offered.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        always: Option<String>,
+        /// The file that the rule would be written to, for people; there where `always` is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rules_file: Option<String>,
     },
     /// One of several people whose consent is needed allowed a call.
     #[serde(rename = "approval.given")]

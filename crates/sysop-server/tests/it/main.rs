@@ -1,6 +1,7 @@
 //! The server over real sockets: scripted models, logs in memory, port 0.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
+mod always;
 mod client;
 mod client_tools;
 mod http;

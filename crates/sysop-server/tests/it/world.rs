@@ -17,7 +17,7 @@ use sysop_core::event::ConfigChange;
 use sysop_core::id::{CallId, Seq, SessionId};
 use sysop_core::message::{Arguments, HistoryMessage, Message, ModelRef, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::Outcome;
-use sysop_core::policy::{ApprovalMode, CommandContext, Survey};
+use sysop_core::policy::{ApprovalMode, CommandContext, Rule, Survey};
 use sysop_core::question::QuestionKind;
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
@@ -234,6 +234,18 @@ impl SessionBackend for ScriptedBackend {
         }
     }
 
+    fn rules_file(&self) -> Option<String> {
+        Some("rules.toml".to_owned())
+    }
+
+    async fn save_rule(&self, rule: Rule) -> Result<Rule, String> {
+        if *self.machine.rules_are_full.lock().unwrap() {
+            return Err("no rule was written: there is no room".to_owned());
+        }
+        self.machine.rules.lock().unwrap().push(rule.clone());
+        Ok(Rule { origin: "rules.toml:1".to_owned(), ..rule })
+    }
+
     fn attribute_to(&self, _: &SessionId, _: &str, _: Option<&str>) {}
 
     fn model(&self, wanted: Option<&str>) -> ModelRef {
@@ -348,6 +360,10 @@ pub(crate) struct Machine {
     pub(crate) ran: Mutex<Vec<String>>,
     pub(crate) typed: Mutex<Vec<u8>>,
     pub(crate) arrived: Notify,
+    /// The rules that were written.
+    pub(crate) rules: Mutex<Vec<Rule>>,
+    /// Whether no more rules can be written.
+    pub(crate) rules_are_full: Mutex<bool>,
 }
 
 struct OwnHost {

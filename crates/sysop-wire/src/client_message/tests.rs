@@ -49,6 +49,8 @@ fn a_decision_carries_what_belongs_to_it() {
     let edited = Decision::Allow { command: Some("ls -l".into()) };
     assert_eq!(decide(json!({"decision": "allow", "command": "ls -l"})), edited);
     assert_eq!(decide(json!({"decision": "allow_session"})), Decision::AllowSession { command: None });
+    let always = decide(json!({"decision": "allow_always"}));
+    assert_eq!(always, Decision::Allow { command: None }, "the rule is written by the server, before");
     let rejected = Decision::Reject { reason: "not here".into() };
     assert_eq!(decide(json!({"decision": "reject", "reason": "not here"})), rejected);
     assert_eq!(decide(json!({"decision": "reject"})), Decision::Reject { reason: String::new() });

@@ -13,7 +13,7 @@ use sysop_core::event::{ConfigChange, Event, Input, Logged};
 use sysop_core::id::{Seq, SessionId, Timestamp, TurnId};
 use sysop_core::message::{ModelRef, ModelRequest, ToolCall};
 use sysop_core::outcome::Outcome;
-use sysop_core::policy::{ApprovalMode, Survey};
+use sysop_core::policy::{ApprovalMode, Rule, Survey};
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::ToolSpec;
 use sysop_driver::cluster::Cluster as _;
@@ -289,6 +289,19 @@ impl SessionBackend for LocalSessions {
             | ConfigChange::Rules { .. }
             | ConfigChange::ClientTools(_) => Ok(()),
         }
+    }
+
+    fn rules_file(&self) -> Option<String> {
+        Some(self.services.rules_file())
+    }
+
+    async fn save_rule(&self, rule: Rule) -> Result<Rule, String> {
+        let services = self.services.clone();
+        let written = tokio::task::spawn_blocking(move || services.write_rule(&rule)).await;
+        let rule = written.unwrap_or_else(|error| Err(format!("no rule was written: {error}")))?;
+        // Earlier sessions that are opened from now on have it, too.
+        self.driver.set_initial_inputs(self.opening_inputs());
+        Ok(rule)
     }
 
     fn attribute_to(&self, id: &SessionId, who: &str, trace: Option<&str>) {
