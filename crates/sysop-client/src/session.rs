@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::stream::BoxStream;
 use sysop_core::event::{Input, Update};
-use sysop_core::id::{Seq, SessionId};
+use sysop_core::id::{CallId, Seq, SessionId};
 use sysop_core::question::QuestionId;
-use sysop_driver::frontend::SessionHandle;
+use sysop_driver::frontend::{OfferedRule, SessionHandle};
 use sysop_driver::port::CancellationToken;
 use sysop_driver::prompter::{PromptReply, Terminal};
 use sysop_wire::{ClientMessage, QuestionReply, Secret};
@@ -44,6 +44,8 @@ pub(crate) struct RemoteSessionInner {
     /// Told when there is something to send.
     pub(crate) wake: Notify,
     error: Mutex<Option<String>>,
+    /// The rule that the server offers to write for the newest approval.
+    offered: Mutex<Option<OfferedRule>>,
     /// Whether the session's own host has a terminal.
     has_terminal: bool,
 }
@@ -89,12 +91,20 @@ impl RemoteSession {
             transient: Mutex::default(),
             wake: Notify::new(),
             error: Mutex::default(),
+            offered: Mutex::default(),
             has_terminal,
         });
         let uplink: Arc<dyn Uplink> = Arc::clone(&shared) as Arc<dyn Uplink>;
         shared.terminal.connect(&uplink);
         tasks.spawn(stream::run(Arc::clone(&shared), stop.clone()));
         Ok(Self { shared, _stop: stop.drop_guard() })
+    }
+}
+
+impl RemoteSession {
+    /// The rule that the server offers to write for a call.
+    pub(crate) fn offered_rule(&self, call: &CallId) -> Option<OfferedRule> {
+        self.shared.offered_rule(call)
     }
 }
 
@@ -115,6 +125,17 @@ impl RemoteSessionInner {
     /// The next message that is for the moment.
     pub(crate) fn next_transient(&self) -> Option<ClientMessage> {
         self.transient().waiting.pop_front()
+    }
+
+    /// The server asks about a call; it may offer to write a rule for it.
+    pub(crate) fn set_offered_rule(&self, offered: Option<OfferedRule>) {
+        *self.offered.lock().unwrap_or_else(PoisonError::into_inner) = offered;
+    }
+
+    /// The rule that the server offers to write for a call.
+    fn offered_rule(&self, call: &CallId) -> Option<OfferedRule> {
+        let offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
+        offered.clone().filter(|offered| offered.call == *call)
     }
 
     /// The session is gone.

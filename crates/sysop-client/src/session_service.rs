@@ -13,8 +13,9 @@ use sysop_core::id::{Seq, SessionId, Timestamp, TurnId};
 use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::spec::SessionSpec;
+use sysop_core::transcript::{Proposal, Transcript};
 use sysop_driver::frontend::{
-    AttachedSession, NamedItem, Routine, SessionHandle, SessionSelector, SessionService,
+    AttachedSession, NamedItem, OfferedRule, Routine, SessionHandle, SessionSelector, SessionService,
 };
 use sysop_driver::port::SessionSummary;
 use sysop_wire::{Decoder, ServerMessage};
@@ -295,6 +296,23 @@ impl SessionService for RemoteSessionService {
 
     fn hosts(&self) -> Vec<NamedItem> {
         self.hosts.clone()
+    }
+
+    fn offered_rule(&self, session: &SessionId, _: &Transcript, proposal: &Proposal) -> Option<OfferedRule> {
+        let session = self.open_sessions().get(session).and_then(Weak::upgrade)?;
+        session.offered_rule(&proposal.call.id)
+    }
+
+    /// The server writes the rule that it offered; what it looks like here is not sent.
+    async fn allow_always(
+        &self,
+        session: &dyn SessionHandle,
+        offered: &OfferedRule,
+        _: &str,
+    ) -> Result<(), String> {
+        let path = ["api", "agent", "sessions", session.id().as_str(), "decisions"];
+        let body = json!({ "toolCallId": offered.call, "decision": "allow_always" });
+        self.api.post(&path, &body).await.map(|_| ()).map_err(|error| error.to_string())
     }
 
     /// Routines are of the person's own config, and run where their own tools do.

@@ -8,6 +8,7 @@ use serde_json::Value;
 use sysop_core::event::{Event, Update};
 use sysop_core::id::{CallId, Seq};
 use sysop_core::message::{Arguments, ToolCall};
+use sysop_driver::frontend::OfferedRule;
 use sysop_driver::port::CancellationToken;
 use sysop_driver::prompter::TerminalSize;
 use sysop_wire::{ClientMessage, Decoder, ErrorCode, Hello, ServerMessage, to_json_line};
@@ -256,7 +257,19 @@ impl SessionConnection {
                     tool_executor.run(call(tool_call_id, name, arguments), *origin, line);
                 }
             }
-            ServerMessage::ApprovalRequest { tool_call_id, name, arguments, command, .. } => {
+            ServerMessage::ApprovalRequest {
+                tool_call_id,
+                name,
+                arguments,
+                command,
+                always,
+                rules_file,
+                ..
+            } => {
+                self.shared.set_offered_rule(always.clone().map(|toml| {
+                    let (call, file) = (tool_call_id.clone(), rules_file.clone().unwrap_or_default());
+                    OfferedRule { call, toml, file, rule: None }
+                }));
                 if let Some(tool_executor) = &self.shared.tool_executor {
                     tool_executor.record_proposal(call(tool_call_id, name, arguments), command.clone());
                 }

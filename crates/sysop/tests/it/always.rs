@@ -1,7 +1,10 @@
 //! The answer "always": a rule that is shown, written and obeyed, in each front end.
 
+use serde_json::json;
+
 use crate::World;
 use crate::person::at_a_terminal;
+use crate::serve::serve;
 use crate::support::{Mock, bash, say};
 use crate::viewer::Viewer;
 
@@ -93,4 +96,71 @@ fn in_the_full_screen_always_writes_the_rule_and_later_sessions_obey_it() {
     assert_eq!(world.finish(&["exec", "go"]).code, Some(0));
     assert!(world.has("made"));
     assert_eq!(rules(&world), RULE, "it is written once");
+}
+
+#[test]
+fn a_server_writes_the_rule_that_it_offered_and_its_later_sessions_obey_it() {
+    let mock = Mock::start(&[
+        ("go", vec![bash("touch made"), say("Done.")]),
+        ("wipe", vec![bash("rm -rf /etc"), say("Wiped.")]),
+    ]);
+    let world = World::with_openai(&mock.url());
+    let served = serve(&world, &[]);
+    let id = served.session();
+    let path = |what: &str| format!("/api/agent/sessions/{id}/{what}");
+    let always = |call: &serde_json::Value| json!({"toolCallId": call, "decision": "allow_always"});
+    let mut events = served.events(&id, 0);
+    served.post(&path("messages"), &json!({"content": "wipe"}));
+    let asked = events.until("approval.request").pop().unwrap();
+    let (status, text) = served.post_as(&served.token, &path("decisions"), &always(&asked["toolCallId"]));
+    assert_eq!((status, asked.get("always")), (400, None), "{text}");
+    served.post(
+        &path("decisions"),
+        &json!({"toolCallId": asked["toolCallId"], "decision": "reject", "reason": "stop"}),
+    );
+    events.until("assistant.done");
+    served.post(&path("messages"), &json!({"content": "go"}));
+    let asked = events.until("approval.request").pop().unwrap();
+    assert_eq!(asked["always"], RULE);
+    assert!(asked["rulesFile"].as_str().unwrap().ends_with("rules.toml"), "{asked}");
+    let run = world.finish(&["token", "create", "--name", "looks", "--scope", "read"]);
+    let reader = run.out.split_whitespace().find(|word| word.starts_with("sysop_")).unwrap();
+    assert_eq!(served.post_as(reader, &path("decisions"), &always(&asked["toolCallId"])).0, 403);
+    assert!(!rules_file(&world).exists() && !world.has("made"));
+    served.post(&path("decisions"), &always(&asked["toolCallId"]));
+    let heard = events.until("assistant.done");
+    let closed = heard.iter().find(|message| message["type"] == "approval.closed").unwrap();
+    assert_eq!(closed["decision"], "allow");
+    assert_eq!((rules(&world).as_str(), world.has("made")), (RULE, true));
+    // Another session of the same server.
+    let other = served.session();
+    let mut events = served.events(&other, 0);
+    served.post(&format!("/api/agent/sessions/{other}/messages"), &json!({"content": "go"}));
+    let heard = events.until("assistant.done");
+    assert!(heard.iter().all(|message| message["type"] != "approval.request"), "{heard:?}");
+    assert!(heard.iter().any(|message| message["status"] == "ok"), "{heard:?}");
+}
+
+#[test]
+fn who_is_attached_has_the_server_write_the_rule() {
+    let mock = mock();
+    let world = World::with_openai(&mock.url());
+    let served = serve(&world, &[]);
+    let (id, here) = (served.session(), World::new());
+    let url = format!("http://{}/?token={}", served.address, served.token);
+    at_a_terminal(async {
+        let mut viewer = Viewer::sits_down(&here, &["attach", &url, &id]);
+        viewer.sees("say what you want").await;
+        viewer.types("go\r").await;
+        viewer.reads_the_proposal().await;
+        viewer.types("A").await;
+        let screen = viewer.sees("Enter write and run").await;
+        assert!(screen.contains("program = \"touch\""), "{screen}");
+        viewer.types("\r").await;
+        viewer.sees("Done.").await;
+        viewer.types("\x04").await;
+        viewer.ends().await;
+    });
+    assert_eq!((rules(&world).as_str(), world.has("made")), (RULE, true));
+    assert!(!rules_file(&here).exists(), "the rules of the client are its own");
 }

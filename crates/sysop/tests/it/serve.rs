@@ -13,13 +13,13 @@ use crate::World;
 use crate::support::{DEADLINE, Mock, Running, bash, call, say};
 
 /// A server that runs.
-struct ServeProcess {
+pub(crate) struct ServeProcess {
     running: Running,
-    address: String,
-    token: String,
+    pub(crate) address: String,
+    pub(crate) token: String,
 }
 
-fn serve(world: &World, arguments: &[&str]) -> ServeProcess {
+pub(crate) fn serve(world: &World, arguments: &[&str]) -> ServeProcess {
     let running = world.start(&[&["serve", "--port", "0"], arguments].concat());
     let said = running.out.wait_for("address", |said| said.contains('\n'));
     let url = said.split_whitespace().find(|word| word.starts_with("http://")).expect("it says where it is");
@@ -30,9 +30,13 @@ fn serve(world: &World, arguments: &[&str]) -> ServeProcess {
 
 impl ServeProcess {
     fn send(&self, method: &str, path: &str, more: &str, body: &str) -> TcpStream {
+        self.send_as(&self.token, method, path, more, body)
+    }
+
+    fn send_as(&self, token: &str, method: &str, path: &str, more: &str, body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
-        let (address, token, length) = (&self.address, &self.token, body.len());
+        let (address, length) = (&self.address, body.len());
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\
              Content-Type: application/json\r\nContent-Length: {length}\r\n{more}\r\n"
@@ -41,7 +45,15 @@ impl ServeProcess {
         stream
     }
 
-    fn post(&self, path: &str, body: &Value) -> Value {
+    /// The status and the text of the answer to a request with this token.
+    pub(crate) fn post_as(&self, token: &str, path: &str, body: &Value) -> (u16, String) {
+        let mut text = String::new();
+        self.send_as(token, "POST", path, "", &body.to_string()).read_to_string(&mut text).unwrap();
+        let status = text.split_whitespace().nth(1).and_then(|word| word.parse().ok());
+        (status.expect("a status"), text)
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Value {
         let mut text = String::new();
         self.send("POST", path, "", &body.to_string()).read_to_string(&mut text).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
@@ -49,12 +61,12 @@ impl ServeProcess {
         serde_json::from_str(body).unwrap()
     }
 
-    fn session(&self) -> String {
+    pub(crate) fn session(&self) -> String {
         let made = self.post("/api/agent/sessions", &json!({}));
         made["sessionId"].as_str().unwrap().to_owned()
     }
 
-    fn events(&self, session: &str, after: u64) -> Events {
+    pub(crate) fn events(&self, session: &str, after: u64) -> Events {
         let path = format!("/api/agent/sessions/{session}/events");
         let stream = self.send("GET", &path, &format!("Last-Event-ID: {after}\r\n"), "");
         Events { lines: BufReader::new(stream) }
@@ -62,7 +74,7 @@ impl ServeProcess {
 }
 
 /// A stream of events.
-struct Events {
+pub(crate) struct Events {
     lines: BufReader<TcpStream>,
 }
 
@@ -79,7 +91,7 @@ impl Events {
         None
     }
 
-    fn until(&mut self, kind: &str) -> Vec<Value> {
+    pub(crate) fn until(&mut self, kind: &str) -> Vec<Value> {
         let mut all = Vec::new();
         loop {
             let Some(message) = self.next() else { panic!("ended before {kind}: {all:?}") };
