@@ -58,7 +58,8 @@ export function covers(grant: Grant): string {
         : `any plain \`${program} …\`, in this folder`,
     );
   }
-  if ("tool" in grant) return neutralizeLine(`any call of ${grant.tool.name} here, except on protected files`);
+  if ("tool" in grant)
+    return neutralizeLine(`any call of ${grant.tool.name} here, except on protected files`);
   return "what the server says";
 }
 
