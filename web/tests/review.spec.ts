@@ -64,3 +64,69 @@ test("two tabs are in step, and a decision in one closes the card in the other",
   }
   expect(readFileSync(join(server.work, "made"), "utf8")).toBe("proposed\n");
 });
+
+test("always shows the rule, and writes it on a click", async ({ page, serve }) => {
+  const server = await serve({
+    script: { "touch it": [call("bash", { command: "touch made" }), say("Done.")] },
+  });
+  const rules = join(server.home, ".config/sysop/rules.toml");
+  const person = await visit(page, server, await server.session());
+  await person.says("touch it");
+  await person.button("Always…").click();
+  const rule = page.getByRole("region", { name: "The rule that is written" });
+  await expect(rule).toContainText('program = "touch"');
+  await expect(rule).toContainText("rules.toml");
+  // No key runs anything here.
+  for (const key of ["Enter", "a", "A", "y"]) await page.keyboard.press(key);
+  await expect(rule).toBeVisible();
+  expect(existsSync(rules)).toBe(false);
+  await person.button("Back").click();
+  await expect(rule).toHaveCount(0);
+  await person.button("Always…").click();
+  await person.button("Write this rule").click();
+  await expect(person.conversation).toContainText("Done.");
+  expect(readFileSync(rules, "utf8")).toContain('operands = ["made"]');
+  // Nobody is asked about it any more.
+  await person.says("touch it");
+  await expect(person.conversation.getByText("Done.")).toHaveCount(2);
+  await expect(person.review).toHaveCount(0);
+});
+
+test("always is not offered for what always asks", async ({ page, serve }) => {
+  const server = await serve({
+    script: { "wipe it": [call("bash", { command: "rm -rf /etc" }), say("Done.")] },
+  });
+  const person = await visit(page, server, await server.session());
+  await person.says("wipe it");
+  await expect(person.button(/^Run/)).toBeVisible();
+  await expect(person.button("Always…")).toHaveCount(0);
+});
+
+test("the plan of a read-only session is run step by step", async ({ page, serve }) => {
+  const plan = [
+    call("bash", { command: "touch one" }),
+    call("bash", { command: "touch two" }),
+    say("That is the plan."),
+  ];
+  const server = await serve({ script: { "plan it": plan } });
+  const person = await visit(page, server, await server.session());
+  const mode = page.getByRole("combobox", { name: "What runs without a question" });
+  await mode.selectOption("never");
+  await person.says("plan it");
+  await expect(person.conversation).toContainText("That is the plan.");
+  const card = page.getByRole("region", { name: "Proposed steps" });
+  await expect(card).toHaveCount(0);
+  await mode.selectOption("ask");
+  await expect(card.getByRole("listitem")).toHaveText([/touch one/, /touch two/]);
+  await expect(card.getByRole("button", { name: "Run" }).last()).toBeDisabled();
+  // It is judged by the mode of now: it asks.
+  await card.getByRole("button", { name: "Run" }).first().click();
+  await expect(person.review).toContainText("touch one");
+  await person.review.getByRole("button", { name: /^Run/ }).click();
+  await expect(card.getByRole("listitem")).toHaveText([/touch two/]);
+  expect([existsSync(join(server.work, "one")), existsSync(join(server.work, "two"))]).toEqual([true, false]);
+  await mode.selectOption("auto");
+  await card.getByRole("button", { name: "Run" }).click();
+  await expect(card).toHaveCount(0);
+  await expect.poll(() => existsSync(join(server.work, "two"))).toBe(true);
+});

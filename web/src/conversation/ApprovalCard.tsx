@@ -10,7 +10,7 @@ import { CommandText } from "./CommandText";
 /** How long it must have had the focus before Enter counts: who just typed Enter meant something else. */
 export const ENTER_AFTER_MS = 300;
 
-type Stage = "ask" | "edit" | "reject";
+type Stage = "ask" | "edit" | "reject" | "always";
 
 interface Props {
   store: SessionStore;
@@ -42,6 +42,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
   const run = () => !disabled && store.decide(step.call, "allow");
   const covered = asksAlways(step.risk) ? undefined : step.covers;
   const allowSession = () => !disabled && covered && store.decide(step.call, "allow_session");
+  const always = () => !disabled && step.rule && store.decide(step.call, "allow_always");
   const edit = () => {
     if (!editable) return;
     setText(stripInvisible(step.proposal));
@@ -74,6 +75,11 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
       event.nativeEvent.isComposing
     )
       return;
+    if (stage === "always" && event.key === "Escape") {
+      event.preventDefault();
+      back();
+    }
+    if (stage === "always") return; // a rule is written by its button only
     if (event.target !== card.current) return; // its buttons and fields have keys of their own
     const held = performance.now() - since.current >= ENTER_AFTER_MS && !event.repeat;
     const act = { Enter: run, a: allowSession, r: reject, e: edit, Escape: leave }[event.key];
@@ -157,8 +163,29 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
           onKeyDown={fieldKeys}
         />
       )}
+      {stage === "always" && step.rule && (
+        <section className="rule" aria-label="The rule that is written">
+          <p className="meta">
+            It runs, and from now on without asking: this rule is written to{" "}
+            <code>{neutralizeLine(step.rule.file)}</code> on the server.
+          </p>
+          <pre className="what" tabIndex={0} ref={focusOnce}>
+            <SafeText text={step.rule.toml} />
+          </pre>
+        </section>
+      )}
       <footer>
-        {stage === "ask" ? (
+        {stage === "always" && (
+          <>
+            <button type="button" className="primary" disabled={disabled} onClick={always}>
+              Write this rule
+            </button>
+            <button type="button" onClick={back}>
+              Back
+            </button>
+          </>
+        )}
+        {stage === "ask" && (
           <>
             <button type="button" className="primary" disabled={disabled} onClick={run}>
               Run <kbd>Enter</kbd>
@@ -183,8 +210,14 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
                 <small>{covers(covered)}</small>
               </button>
             )}
+            {step.rule && (
+              <button type="button" disabled={disabled} onClick={() => setStage("always")}>
+                Always…
+              </button>
+            )}
           </>
-        ) : (
+        )}
+        {(stage === "edit" || stage === "reject") && (
           <>
             <button type="button" className="primary" disabled={disabled} onClick={send}>
               {stage === "edit" ? "Run what I wrote" : "Reject"} <kbd>Enter</kbd>
@@ -199,6 +232,10 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
       </footer>
     </section>
   );
+}
+
+function focusOnce(element: HTMLElement | null): void {
+  element?.focus();
 }
 
 function focusEnd(field: HTMLTextAreaElement | HTMLInputElement | null): void {

@@ -4,12 +4,13 @@ import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } fr
 import { useLatest, useSessionView } from "../app/hooks";
 import { Icon } from "../app/icons";
 import type { SessionStore, SessionView } from "../state/session-store";
-import { pendingApproval } from "../state/transcript";
+import { pendingApproval, proposedSteps } from "../state/transcript";
 import { type CommandActions, Commands } from "../text/Markdown";
 import { neutralize, neutralizeLine, oneLine } from "../text/neutralize";
 import { Announcer } from "./Announcer";
 import { ApprovalCard } from "./ApprovalCard";
 import { Composer, type ComposerHandle } from "./Composer";
+import { PlanCard } from "./PlanCard";
 import { QuestionCard } from "./QuestionCard";
 import { RowView } from "./RowView";
 import { type Row, rowsOf } from "./rows";
@@ -33,6 +34,11 @@ export function Conversation({ store, commands }: Props) {
   const online = status.state === "open";
   const running = transcript.phase !== "idle";
   const step = pendingApproval(transcript);
+  const readsOnly = transcript.facts?.approve === "never";
+  const plan = useMemo(
+    () => (readsOnly || running || !caughtUp ? [] : proposedSteps(transcript)),
+    [transcript, readsOnly, running, caughtUp],
+  );
   const latest = useLatest(view);
   const history = useCallback(
     () => [
@@ -68,6 +74,7 @@ export function Conversation({ store, commands }: Props) {
             leave={toComposer}
           />
         )}
+        {plan.length > 0 && <PlanCard store={store} steps={plan} online={online} />}
         <Composer
           ref={composer}
           store={store}

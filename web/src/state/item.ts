@@ -58,6 +58,8 @@ export interface Step {
   findings: readonly Finding[];
   /** What "for this session" covers; none for a call that was not asked about. */
   covers: Grant | undefined;
+  /** The rule that "always" would write, and the file that it would be written to; none where that is not offered. */
+  rule: { toml: string; file: string } | undefined;
   decided: ApprovalState;
   /** Whether it began. */
   started: boolean;

@@ -16,6 +16,7 @@ import type {
   ServerMessage,
   SessionId,
 } from "../wire";
+import type { Step } from "./item";
 import { notify } from "./notify";
 import * as storage from "./storage";
 import { emptyTranscript, fold, isCaughtUp, type Transcript } from "./transcript";
@@ -150,6 +151,12 @@ export class SessionStore {
       "The answer did not count",
       { call },
     );
+  }
+
+  /** Runs a step that was proposed while the session was read-only; it is judged by the mode of now. */
+  runStep({ tool, arguments: args }: Step): void {
+    const given = typeof args === "object" && args !== null ? (args as Record<string, unknown>) : {};
+    this.sendCommand({ type: "direct", tool, arguments: given, origin: "routine" }, "The step was not run");
   }
 
   /** Answers a program's question. The answer goes to the connection and nowhere else. */

@@ -10,6 +10,7 @@ import {
   LIVE_OUTPUT_MAX,
   LIVE_TEXT_MAX,
   pendingApproval,
+  proposedSteps,
   type Transcript,
 } from "./transcript";
 
@@ -475,5 +476,34 @@ describe("what is not known", () => {
     ]);
     expect(after.facts).toMatchObject({ model: "ollama/phi3", approve: "auto" });
     expect(textOf(after, "notice")).toContain("ollama/phi3");
+  });
+});
+
+describe("the plan of a read-only session", () => {
+  const refusal =
+    "refused: this session is read-only (approve = never); nothing ran. The call is noted as a step";
+  const touch = (name: string) => ({ command: `touch ${name}` });
+  const denied = [
+    first,
+    prompt("go", 1),
+    step(1, 1),
+    reply("", 1, call("c1", "run_command", touch("one")), call("c2", "run_command", touch("two"))),
+    ends("c1", "run_command", refusal, "rejected"),
+    ends("c2", "run_command", refusal, "rejected"),
+    done(1),
+  ];
+  const commands = (...more: (object | object[])[]) =>
+    proposedSteps(fold(emptyTranscript, log(...denied, ...more))).map(({ command }) => command);
+
+  test("is the calls that were denied, without those that ran since", () => {
+    expect(commands()).toEqual(["touch one", "touch two"]);
+    const ran = { ...starts("d1", "run_command", touch("one")), origin: "routine" };
+    const direct = [state("running", 2, 0, { event: "turn_started" }), ran];
+    expect(commands(...direct, ends("d1", "run_command", ""), done(2))).toEqual(["touch two"]);
+    expect(commands(prompt("something else", 2))).toEqual([]);
+  });
+
+  test("has no calls that a person refused", () => {
+    expect(commands(ends("c1", "run_command", "the person refused this", "rejected"))).toEqual(["touch two"]);
   });
 });

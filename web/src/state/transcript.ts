@@ -127,6 +127,33 @@ export function pendingApproval(transcript: Transcript): Step | undefined {
   return undefined;
 }
 
+/** Begins what the model is told of a call that a read-only session denied; see `READ_ONLY_REFUSAL` in sysop-core. */
+const READ_ONLY_REFUSAL =
+  "refused: this session is read-only (approve = never); nothing ran. The call is noted";
+/** The most proposed steps of one turn. */
+const STEPS_MAX = 32;
+
+/**
+ * The calls of the last prompt's turn that were denied because the session was read-only and have not been run since,
+ * in their order.
+ */
+export function proposedSteps(transcript: Transcript): Step[] {
+  let steps: Step[] = [];
+  for (const item of transcript.items) {
+    if (item.kind === "prompt") steps = [];
+    if (item.kind !== "step") continue;
+    const isOther = (step: Step) => !isSameCall(step, item);
+    const denied = item.outcome?.status === "rejected" && item.outcome.output.startsWith(READ_ONLY_REFUSAL);
+    if (item.started && item.origin !== "model") steps = steps.filter(isOther);
+    else if (denied && steps.length < STEPS_MAX && steps.every(isOther)) steps.push(item);
+  }
+  return steps;
+}
+
+function isSameCall(one: Step, other: Step): boolean {
+  return one.tool === other.tool && JSON.stringify(one.arguments) === JSON.stringify(other.arguments);
+}
+
 /** Where the conversation begins that the model knows. */
 export function contextStart(transcript: Transcript): number {
   for (let at = transcript.items.length - 1; at >= 0; at -= 1) {
@@ -376,7 +403,7 @@ class TranscriptBuilder {
   }
 
   private asked(message: Extract<ServerMessage, { type: "approval.request" }>): void {
-    const { toolCallId: call, name, command, reason, risk, findings, covers } = message;
+    const { toolCallId: call, name, command, reason, risk, findings, covers, always, rulesFile } = message;
     const step = this.stepOf(call, name, message.arguments);
     this.put({
       ...step,
@@ -386,6 +413,7 @@ class TranscriptBuilder {
       risk,
       findings: findings ?? [],
       covers,
+      rule: always === undefined ? undefined : { toml: always, file: rulesFile ?? "" },
       decided: { state: "waiting" },
     });
   }
@@ -572,6 +600,7 @@ class TranscriptBuilder {
       risk: undefined,
       findings: [],
       covers: undefined,
+      rule: undefined,
       decided: { state: "allowed", by: undefined, session: false },
       started: false,
       tail: "",

@@ -1,0 +1,49 @@
+/** The steps that the agent proposed while the session was read-only, to be run one by one. */
+import { useState } from "react";
+import { Icon } from "../app/icons";
+import type { Step } from "../state/item";
+import type { SessionStore } from "../state/session-store";
+import { oneLine } from "../text/neutralize";
+
+interface Props {
+  store: SessionStore;
+  steps: readonly Step[];
+  online: boolean;
+}
+
+/** Only the next step can be run: the others may need what it does. Each is judged by the mode that holds then. */
+export function PlanCard({ store, steps, online }: Props) {
+  const last = steps.at(-1)?.call;
+  const [putAway, setPutAway] = useState<string>();
+  const [sent, setSent] = useState<string>();
+  if (last === undefined || putAway === last) return null;
+  return (
+    <section className="plan" aria-label="Proposed steps">
+      <header>
+        <strong>Proposed steps</strong>
+        <span className="meta">Each is judged by the mode of now.</span>
+        <button type="button" aria-label="Put the steps away" onClick={() => setPutAway(last)}>
+          <Icon name="close" />
+        </button>
+      </header>
+      <ol>
+        {steps.map((step, at) => (
+          <li key={step.call}>
+            <code>{oneLine(step.command)}</code>
+            <button
+              type="button"
+              disabled={!online || at > 0 || sent === step.call}
+              title={at > 0 ? "The steps above come first" : undefined}
+              onClick={() => {
+                setSent(step.call);
+                store.runStep(step);
+              }}
+            >
+              Run
+            </button>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}
