@@ -532,13 +532,7 @@ impl RunLoop {
                     FetchResult::Paths(word, paths)
                 });
             }
-            Action::AppendPromptHistory(message) => {
-                if let Some(path) = &self.history
-                    && let Err(error) = remember(path, &message)
-                {
-                    self.app.show_flash(format!("{} cannot be written ({error})", path.display()), now);
-                }
-            }
+            Action::AppendPromptHistory(message) => self.append_prompt_history(&message),
             Action::SaveTheme(theme) => self.keep_theme(theme),
             Action::ShowTerminal => match self.session.as_ref().map(|session| session.terminal()) {
                 Some(Some(terminal)) => self.pane = Some(TerminalPane::new(terminal, BY)),
@@ -550,6 +544,15 @@ impl RunLoop {
             Action::Quit(left) => self.quit(left),
         }
         Ok(())
+    }
+
+    fn append_prompt_history(&mut self, message: &str) {
+        if let Some(path) = &self.history
+            && let Err(error) = remember(path, message)
+        {
+            let text = format!("{} cannot be written ({error})", path.display());
+            self.app.show_flash(text, self.began.elapsed());
+        }
     }
 
     fn allow_always(&mut self, offered: OfferedRule) {

@@ -51,7 +51,7 @@ pub(crate) enum ReadRequest {
         draft: String,
     },
     /// An answer about a proposal.
-    Approval(ApprovalPrompt),
+    Approval(Box<ApprovalPrompt>),
     /// An answer for a program.
     ProgramPrompt(ProgramPrompt),
     /// Keys for the session's terminal.

@@ -27,7 +27,7 @@ impl Repl {
             }
         }
         self.active_read = ActiveRead::Approval(call.clone());
-        self.console.request(ReadRequest::Approval(question));
+        self.console.request(ReadRequest::Approval(Box::new(question)));
         Ok(())
     }
 
