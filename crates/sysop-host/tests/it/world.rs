@@ -291,7 +291,7 @@ pub(crate) fn wait_until_gone(pid: i32) {
     let Ok(descriptor) = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()) else { return };
     let mut polled = [PollFd::new(&descriptor, PollFlags::IN)];
     let deadline = Timespec { tv_sec: DEADLINE.as_secs().cast_signed(), tv_nsec: 0 };
-    let ended = poll(&mut polled, Some(&deadline)).unwrap();
+    let ended = rustix::io::retry_on_intr(|| poll(&mut polled, Some(&deadline))).unwrap();
     assert_eq!(ended, 1, "process {pid} is still there");
 }
 

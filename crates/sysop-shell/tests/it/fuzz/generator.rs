@@ -228,7 +228,7 @@ const REDIRECTIONS: &[&str] = &[
     " > /dev/stdout",
     " > /dev/fd/1",
     " > /dev/stderr",
-    " < /dev/zero",
+    " < /dev/null",
     " >\\\nP",
     " 2>&P",
     " <& 0",
