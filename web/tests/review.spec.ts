@@ -1,5 +1,5 @@
 /** Review: edited, answered in another tab, refused; by keys. */
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { call, expect, say, test, visit } from "./fixtures";
 
@@ -41,6 +41,31 @@ test("a proposal is refused by keys, with a word to the model", async ({ page, s
   await expect(person.steps.first()).toContainText("not here");
   await expect(person.conversation).toContainText("It is made.");
   expect(existsSync(join(server.work, "made"))).toBe(false);
+});
+
+test("no single letter runs anything, and a dangerous command wants a capital Y", async ({ page, serve }) => {
+  const server = await serve({
+    script: { "wipe it": [call("bash", { command: "rm -rf gone" }), say("It is gone.")] },
+  });
+  const person = await visit(page, server, await server.session());
+  mkdirSync(join(server.work, "gone"));
+  await person.says("wipe it");
+  await expect(person.review).toBeFocused();
+  // The keys count by now: this one opens the field and closes it again.
+  await expect(async () => {
+    await page.keyboard.press("r");
+    await expect(page.getByRole("textbox", { name: /A word to the model/ })).toBeFocused({ timeout: 200 });
+  }).toPass();
+  await page.keyboard.press("Escape");
+  await expect(person.review).toBeFocused();
+  await expect(async () => {
+    for (const key of ["Enter", "a", "A", "y", "Space"]) await page.keyboard.press(key);
+    await expect(person.button(/^Run/)).toBeEnabled({ timeout: 200 });
+    expect(existsSync(join(server.work, "gone"))).toBe(true);
+    await page.keyboard.press("Y");
+    await expect(person.conversation).toContainText("It is gone.", { timeout: 500 });
+  }).toPass();
+  expect(existsSync(join(server.work, "gone"))).toBe(false);
 });
 
 test("two tabs are in step, and a decision in one closes the card in the other", async ({

@@ -264,14 +264,18 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
         return vec!["Enter unfolds", "o whole", "Esc back", "↑↓ others"];
     }
     if let Some(review) = app.review() {
+        let run = if review.takes_capital_y() { "Y run" } else { "Enter run" };
         let mut hints = match review.mode() {
             ReviewMode::Deciding if !review.is_read() => vec!["Enter more", "r reject", "Esc cancel"],
             ReviewMode::Deciding if review.is_editable() => {
-                vec!["Enter run", "r reject", "i edit", "a session", "A always", "Esc cancel", "e editor"]
+                vec![run, "r reject", "i edit", "a session", "A always", "Esc cancel", "e editor"]
             }
-            ReviewMode::Deciding => vec!["Enter run", "r reject", "a session", "A always", "Esc cancel"],
+            ReviewMode::Deciding => vec![run, "r reject", "a session", "A always", "Esc cancel"],
             ReviewMode::Editing if !review.is_whole() => {
                 vec!["Enter reads", "Esc done", "Alt+Enter new line", "Alt+u undo"]
+            }
+            ReviewMode::Editing if review.takes_capital_y() => {
+                vec!["Enter done", "Esc done", "Alt+Enter new line", "Alt+u undo"]
             }
             ReviewMode::Editing => vec!["Enter run", "Esc done", "Alt+Enter new line", "Alt+u undo"],
             ReviewMode::Rejecting => vec!["Enter reject", "Esc back"],

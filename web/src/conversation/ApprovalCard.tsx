@@ -30,6 +30,8 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
   const since = useRef(Number.POSITIVE_INFINITY);
   const disabled = !online || sent;
   const editable = step.effect === "command";
+  // Enter is pressed too easily for these: a click, or a capital Y.
+  const careful = step.risk === "dangerous" || step.risk === "lockout";
 
   // It takes the keyboard where nothing else is being written.
   useEffect(() => {
@@ -82,7 +84,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
     if (stage === "always") return; // a rule is written by its button only
     if (event.target !== card.current) return; // its buttons and fields have keys of their own
     const held = performance.now() - since.current >= ENTER_AFTER_MS && !event.repeat;
-    const act = { Enter: run, a: allowSession, r: reject, e: edit, Escape: leave }[event.key];
+    const act = { [careful ? "Y" : "Enter"]: run, r: reject, e: edit, Escape: leave }[event.key];
     if (!act) return;
     event.preventDefault();
     if (event.key === "Escape" || held) act();
@@ -93,7 +95,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
       back();
     } else if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) {
       event.preventDefault();
-      send();
+      if (stage === "reject" || !careful) send();
     }
   };
 
@@ -187,8 +189,13 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
         )}
         {stage === "ask" && (
           <>
-            <button type="button" className="primary" disabled={disabled} onClick={run}>
-              Run <kbd>Enter</kbd>
+            <button
+              type="button"
+              className={careful ? "primary danger" : "primary"}
+              disabled={disabled}
+              onClick={run}
+            >
+              Run <kbd>{careful ? "Y" : "Enter"}</kbd>
             </button>
             {editable && (
               <button type="button" disabled={disabled} onClick={edit}>
@@ -206,7 +213,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
                 className="session"
                 title={`For the rest of this session: ${covers(covered)}`}
               >
-                For this session <kbd>a</kbd>
+                For this session
                 <small>{covers(covered)}</small>
               </button>
             )}
@@ -220,7 +227,8 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
         {(stage === "edit" || stage === "reject") && (
           <>
             <button type="button" className="primary" disabled={disabled} onClick={send}>
-              {stage === "edit" ? "Run what I wrote" : "Reject"} <kbd>Enter</kbd>
+              {stage === "edit" ? "Run what I wrote" : "Reject"}{" "}
+              {(stage === "reject" || !careful) && <kbd>Enter</kbd>}
             </button>
             <button type="button" onClick={back}>
               Back <kbd>Esc</kbd>

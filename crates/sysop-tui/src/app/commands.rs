@@ -104,7 +104,7 @@ impl App {
     }
 
     /// Changes the approval mode, or tells it. A mode that runs things offers the steps that were only proposed.
-    fn approve(&mut self, mode: Option<ApprovalMode>, now: Duration) -> Vec<Action> {
+    pub(super) fn approve(&mut self, mode: Option<ApprovalMode>, now: Duration) -> Vec<Action> {
         let Some(mode) = mode else {
             let mode = self.transcript.session_info().map_or(ApprovalMode::Ask, |facts| facts.approve);
             let text =

@@ -7,6 +7,7 @@ use crossterm::event::{
     KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
 use sysop_core::event::Input;
+use sysop_core::policy::ApprovalMode;
 use sysop_core::text::split_styles;
 use sysop_core::transcript::{ItemBody, ItemId, SessionPhase};
 use sysop_driver::prompter::PromptReply;
@@ -115,6 +116,13 @@ impl App {
 
     /// Keys that mean the same whatever is in front.
     fn global_key(&mut self, key: KeyEvent, now: Duration) -> Option<Vec<Action>> {
+        if self.overlay.is_none() && self.question_prompt.is_none() && self.completion.is_none() {
+            match key.code {
+                KeyCode::F(1) => return Some(self.open_palette()),
+                KeyCode::BackTab => return Some(self.next_approval_mode(now)),
+                _ => {}
+            }
+        }
         if key.modifiers == KeyModifiers::CONTROL {
             let KeyCode::Char(letter) = key.code else { return self.scrolling(key) };
             return match letter {
@@ -126,6 +134,28 @@ impl App {
             };
         }
         self.scrolling(key)
+    }
+
+    /// Offers all commands: those of the empty box, else the help.
+    fn open_palette(&mut self) -> Vec<Action> {
+        if !self.composer().is_empty() || self.review.is_some() {
+            self.overlay = Some(Overlay::help());
+            return Vec::new();
+        }
+        self.leave_cards();
+        self.composer_mut().paste("/");
+        self.complete()
+    }
+
+    /// Goes from `ask` to `each` to `never` and around; `auto` is never one key away.
+    fn next_approval_mode(&mut self, now: Duration) -> Vec<Action> {
+        let mode = self.transcript.session_info().map_or(ApprovalMode::Ask, |info| info.approve);
+        let next = match mode {
+            ApprovalMode::Ask => ApprovalMode::Each,
+            ApprovalMode::Each => ApprovalMode::Never,
+            ApprovalMode::Never | ApprovalMode::Auto => ApprovalMode::Ask,
+        };
+        self.approve(Some(next), now)
     }
 
     fn scrolling(&mut self, key: KeyEvent) -> Option<Vec<Action>> {
@@ -268,11 +298,16 @@ impl App {
         if is_control(key, 'g') && review.is_editable() {
             return vec![Action::OpenEditor(EditTarget::Proposal, review.command())];
         }
-        let is_always = key.code == KeyCode::Char('A') && review.mode() == ReviewMode::Deciding;
         let early = review.is_answering() && review.debounce.blocked_until(now).is_some();
-        if is_always && !early && !self.next.is_empty() {
-            self.show_flash("A counts while the box is empty; send or clear what is in it", now);
-            return Vec::new();
+        if review.mode() == ReviewMode::Deciding && !early {
+            if key.code == KeyCode::Tab {
+                self.enter_cards();
+                return Vec::new();
+            }
+            // Somebody writes: no key of theirs is an answer.
+            if !self.next.is_empty() {
+                return self.key_in_box(key, now);
+            }
         }
         match review.key(key, now) {
             review::ReviewEvent::AllowedAlways(offered) => self.decide_always(offered, now),
@@ -301,13 +336,11 @@ impl App {
 
     fn key_in_cards(&mut self, key: KeyEvent, now: Duration) -> Vec<Action> {
         match key.code {
-            KeyCode::Up | KeyCode::Char('k') | KeyCode::BackTab => {
-                self.history.focus_previous(&self.transcript)
-            }
-            KeyCode::Down | KeyCode::Char('j') | KeyCode::Tab => self.history.focus_next(&self.transcript),
+            KeyCode::Up | KeyCode::Char('k') => self.history.focus_previous(&self.transcript),
+            KeyCode::Down | KeyCode::Char('j') => self.history.focus_next(&self.transcript),
             KeyCode::Enter | KeyCode::Char(' ') => self.history.toggle(),
             KeyCode::Char('o') => return self.whole_output(now),
-            KeyCode::Esc | KeyCode::Char('q' | 'i') => self.leave_cards(),
+            KeyCode::Esc | KeyCode::Tab | KeyCode::Char('q' | 'i') => self.leave_cards(),
             KeyCode::Char(_) if (key.modifiers - KeyModifiers::SHIFT).is_empty() => {
                 self.leave_cards();
                 return self.key_in_box(key, now);
@@ -399,7 +432,7 @@ impl App {
                 self.enter_cards();
                 return Vec::new();
             }
-            KeyCode::Tab | KeyCode::BackTab if empty => {
+            KeyCode::Tab if empty => {
                 self.enter_cards();
                 return Vec::new();
             }

@@ -7,6 +7,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui_textarea::TextArea;
 use sysop_core::event::Decision;
 use sysop_core::id::CallId;
+use sysop_core::policy::RiskClass;
 use sysop_core::transcript::Proposal;
 use sysop_driver::frontend::OfferedRule;
 use sysop_term::plan::is_command;
@@ -33,6 +34,8 @@ pub struct Review {
     proposed: String,
     /// Whether there is a command to change.
     editable: bool,
+    /// Whether only `Y` runs it: Enter is pressed too easily.
+    takes_capital_y: bool,
     /// Whether it can be allowed for longer than once.
     session: bool,
     mode: ReviewMode,
@@ -73,7 +76,9 @@ const NO_RULE: &str = "no rule can be written for this command";
 
 const RULE_IS_FOR_PROPOSED: &str = "a rule is offered for the command as it was proposed only";
 
-const ONCE_ONLY: &str = "this kind of command is allowed once only; Enter runs it";
+const ONCE_ONLY: &str = "this kind of command is allowed once only";
+
+const ONLY_CAPITAL_Y: &str = "this is dangerous: Y runs it";
 
 impl Review {
     pub(super) fn of(plan: &Proposal) -> Self {
@@ -81,6 +86,7 @@ impl Review {
             call: plan.call.id.clone(),
             proposed: plan.command.clone(),
             editable: is_command(plan),
+            takes_capital_y: matches!(plan.risk.class, RiskClass::Dangerous | RiskClass::Lockout),
             session: plan.session_grant().is_some(),
             mode: ReviewMode::Deciding,
             area: text_area::area(&plan.command),
@@ -122,6 +128,11 @@ impl Review {
     /// Whether there is a command that can be changed.
     pub fn is_editable(&self) -> bool {
         self.editable
+    }
+
+    /// Whether only `Y` runs it.
+    pub fn takes_capital_y(&self) -> bool {
+        self.takes_capital_y
     }
 
     /// Whether it can be allowed for longer than once.
@@ -225,8 +236,9 @@ impl Review {
             return ReviewEvent::Consumed;
         }
         match key.code {
-            KeyCode::Enter | KeyCode::Char('a' | 'A' | ' ') if !self.is_read() => self.down(self.page),
-            KeyCode::Enter => self.allow(|command| Decision::Allow { command }),
+            KeyCode::Enter | KeyCode::Char('a' | 'A' | 'Y' | ' ') if !self.is_read() => self.down(self.page),
+            KeyCode::Enter if self.takes_capital_y => ReviewEvent::Message(ONLY_CAPITAL_Y),
+            KeyCode::Enter | KeyCode::Char('Y') => self.allow(|command| Decision::Allow { command }),
             KeyCode::Char('A') => self.show_rule(),
             KeyCode::Char('a') if !self.session => ReviewEvent::Message(ONCE_ONLY),
             KeyCode::Char('a') => self.allow(|command| Decision::AllowSession { command }),
@@ -234,7 +246,7 @@ impl Review {
                 self.mode = ReviewMode::Rejecting;
                 ReviewEvent::Consumed
             }
-            KeyCode::Char('i' | 'I') | KeyCode::Tab => self.begin_edit(),
+            KeyCode::Char('i' | 'I') => self.begin_edit(),
             KeyCode::Char('e' | 'E') if self.editable => ReviewEvent::OpenEditor,
             KeyCode::Char('e' | 'E') => ReviewEvent::Message(NOT_EDITABLE),
             KeyCode::Esc => ReviewEvent::Cancelled,
@@ -308,6 +320,10 @@ impl Review {
             KeyCode::Enter if !text_area::is_newline(key) && !self.whole => {
                 (self.mode, self.scroll, self.debounce) = (ReviewMode::Deciding, 0, KeyDebounce::default());
                 ReviewEvent::Message("it is longer than its box; read it to its end")
+            }
+            KeyCode::Enter if !text_area::is_newline(key) && self.takes_capital_y => {
+                (self.mode, self.scroll, self.debounce) = (ReviewMode::Deciding, 0, KeyDebounce::default());
+                ReviewEvent::Message(ONLY_CAPITAL_Y)
             }
             KeyCode::Enter if !text_area::is_newline(key) => {
                 self.allow(|command| Decision::Allow { command })

@@ -30,8 +30,8 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
     (
         "A proposal",
         &[
-            ("Enter", "runs it once, exactly as shown"),
-            ("i, Tab", "changes it in place; what is there then is what runs"),
+            ("Enter", "runs it once, exactly as shown; a dangerous one only Y runs"),
+            ("i", "changes it in place; what is there then is what runs"),
             ("e", "changes it in your editor"),
             ("a", "runs it, and what it says it covers, for this session"),
             ("A", "shows a rule that allows exactly this from now on, and writes it if you say so"),
@@ -53,7 +53,12 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
         &[
             ("PgUp PgDn, wheel", "scroll; Shift+↑ and Shift+↓ by one row"),
             ("End", "follows the end again"),
-            ("Tab on an empty box", "goes to the cards: Enter unfolds, o shows the whole"),
+            (
+                "Tab on an empty box",
+                "goes to the cards and back: ↑↓ choose, Enter unfolds, o shows the whole",
+            ),
+            ("Shift+Tab", "changes what asks: ask, each, never"),
+            ("F1", "offers all commands"),
             ("Ctrl+L", "draws everything anew"),
             ("Ctrl+Z", "goes back to the shell; `fg` comes back"),
             ("Ctrl+D", "leaves"),

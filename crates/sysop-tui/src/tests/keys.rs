@@ -79,15 +79,64 @@ fn what_is_being_written_goes_on_when_a_proposal_comes() {
     // A pause between two words is no answer.
     world.passes(Duration::from_millis(500)).press(KeyCode::Char('a'));
     assert!(decisions(&world).is_empty());
-    world.passes(Duration::from_secs(1)).press(KeyCode::Char('a'));
+    // Nor is any key while something stands in the box.
+    for key in [KeyCode::Char('a'), KeyCode::Char('Y'), KeyCode::Char('r')] {
+        world.passes(Duration::from_secs(1)).press(key);
+    }
+    assert!(decisions(&world).is_empty());
+    assert_eq!(world.app.composer().text(), "and afteraaYr");
+    world.passes(Duration::from_secs(1)).key(control('u')).press(KeyCode::Char('a'));
     assert_eq!(decisions(&world), [Decision::AllowSession { command: None }]);
-    assert_eq!(world.app.composer().text(), "and aftera");
+}
+
+#[test]
+fn a_dangerous_command_is_run_by_a_capital_y_only() {
+    for command in ["sudo rm -rf /srv", "shutdown now"] {
+        let mut world = in_review(command);
+        assert!(world.screen(120, 24).contains("Y run"), "{command}");
+        world.press(KeyCode::Enter).press(KeyCode::Char('y')).press(KeyCode::Char(' '));
+        assert!(decisions(&world).is_empty() && world.screen(120, 24).contains("Y runs it"), "{command}");
+        // Neither does Enter where it is changed.
+        world.press(KeyCode::Char('i')).press(KeyCode::Enter);
+        assert!(decisions(&world).is_empty(), "{command}");
+        world.is_read().press(KeyCode::Char('Y'));
+        assert_eq!(decisions(&world), [Decision::Allow { command: None }], "{command}");
+    }
+}
+
+#[test]
+fn one_key_changes_what_asks_but_never_to_auto() {
+    let mut world = World::new();
+    let mode = |world: &World| world.app.transcript().session_info().unwrap().approve;
+    for expected in [ApprovalMode::Each, ApprovalMode::Never, ApprovalMode::Ask] {
+        world.press(KeyCode::BackTab);
+        assert_eq!(mode(&world), expected);
+    }
+    world.says("/approve auto").press(KeyCode::BackTab);
+    assert_eq!(mode(&world), ApprovalMode::Ask);
+    world.press(KeyCode::F(1));
+    assert!(world.screen(100, 30).contains("/approve"), "{}", world.screen(100, 30));
+}
+
+#[test]
+fn tab_goes_from_a_proposal_to_the_cards_and_back() {
+    let mut world = in_review("touch x");
+    world.press(KeyCode::Tab).press(KeyCode::Enter);
+    assert!(decisions(&world).is_empty());
+    world.press(KeyCode::Tab).press(KeyCode::Enter);
+    assert_eq!(decisions(&world), [Decision::Allow { command: None }]);
 }
 
 #[test]
 fn a_proposal_is_changed_in_place_and_undone() {
     let mut world = in_review("touch x");
-    world.press(KeyCode::Tab).types("y").press(KeyCode::Backspace).types("z").key(control('w')).types("new");
+    world
+        .press(KeyCode::Char('i'))
+        .types("y")
+        .press(KeyCode::Backspace)
+        .types("z")
+        .key(control('w'))
+        .types("new");
     assert_eq!(world.app.review().map(|it| it.command()).as_deref(), Some("touch new"));
     let undo = crossterm::event::KeyEvent::new(KeyCode::Char('u'), crossterm::event::KeyModifiers::ALT);
     for _ in 0..4 {
@@ -538,7 +587,12 @@ fn a_remark_about_one_proposal_is_none_about_the_next() {
     let mut world = in_review("echo a\u{202e}b");
     world.press(KeyCode::Char('i'));
     assert!(world.screen(100, 24).contains("were taken out"));
-    world.press(KeyCode::Enter).ends(Outcome::ok("")).replies(bash("c2", "touch x"));
+    world
+        .press(KeyCode::Enter)
+        .is_read()
+        .press(KeyCode::Char('Y'))
+        .ends(Outcome::ok(""))
+        .replies(bash("c2", "touch x"));
     assert!(!world.screen(100, 24).contains("were taken out"));
     world.press(KeyCode::Esc);
     let mut world = World::new();
@@ -553,7 +607,7 @@ fn what_a_box_would_hide_does_not_run_from_it() {
     let mut world = in_review("rm a\u{200b}b\u{2060}c\u{e0041}\u{ad}\u{feff}\td");
     world.press(KeyCode::Char('i'));
     assert!(world.screen(120, 24).contains("invisible characters were taken out"));
-    world.pastes("e\u{200b}f").press(KeyCode::Enter);
+    world.pastes("e\u{200b}f").press(KeyCode::Enter).is_read().press(KeyCode::Char('Y'));
     assert_eq!(running(&world), Some("rm abc\tdef"));
 }
 

@@ -193,7 +193,7 @@ proptest! {
         while world.app.review().is_some_and(|review| !review.is_read()) {
             world.press(KeyCode::Enter).is_read();
         }
-        world.press(KeyCode::Enter);
+        world.press(KeyCode::Char('Y'));
         let ran = world.running.as_ref().and_then(|call| call.text_argument("command").map(str::to_owned));
         prop_assert_eq!(ran, Some(command));
     }
@@ -241,6 +241,9 @@ proptest! {
         let expected: String = expected.into_iter().collect();
         prop_assert_eq!(world.app.review().expect("in review").command(), expected.clone());
         world.press(KeyCode::Enter);
+        if world.app.review().is_some_and(|review| review.takes_capital_y()) {
+            world.is_read().press(KeyCode::Char('Y'));
+        }
         if expected.trim().is_empty() {
             prop_assert_eq!(world.app.state(), State::ReviewAction);
         } else {

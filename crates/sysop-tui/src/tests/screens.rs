@@ -58,7 +58,7 @@ fn edit_review() -> World {
 fn executing() -> World {
     let mut world = review();
     world
-        .press(KeyCode::Enter)
+        .press(KeyCode::Char('Y'))
         .prints("removed 14 files\r\n\u{1b}[32mok\u{1b}[0m\n/dev/sda1   20G   12G  8.0G  60% /var\n");
     world.passes(std::time::Duration::from_secs(2));
     world
