@@ -194,7 +194,7 @@ async fn marks_and_typing_of_ours_are_seen_by_nobody(rig: Rig) {
     }
     told.push_str(&rig.recorded());
     assert!(told.contains("echo visible; false"), "{told}");
-    for ours in ["sysop", "7717", "eval", "printf", "PROMPT_COMMAND", "SUDO_PROMPT"] {
+    for ours in ["sysop", "]7717", "eval", "printf", "PROMPT_COMMAND", "SUDO_PROMPT"] {
         assert!(!told.contains(ours), "{ours} is in {told}");
     }
 }
