@@ -111,6 +111,14 @@ impl Session {
         (session, out)
     }
 
+    /// Opens a new session for a person; the output holds its first event.
+    pub fn open_for(spec: SessionSpec, opened_by: String) -> (Self, Output) {
+        let mut session = Self::blank(spec.clone());
+        let mut out = Output::default();
+        session.emit(&mut out, Event::SessionOpened { spec, opened_by: Some(opened_by) });
+        (session, out)
+    }
+
     /// Rebuilds a session from its log; performs nothing.
     ///
     /// # Errors

@@ -97,7 +97,21 @@ impl Driver {
         spec: SessionSpec,
         runtime_factory: RuntimeFactory,
     ) -> Result<Arc<dyn SessionHandle>, DriverError> {
-        let handle = match self.inner.insert(self.new_session(id, spec, runtime_factory()), None) {
+        self.create_for(id, spec, None, runtime_factory).await
+    }
+
+    /// As `create`, for the person who opens it.
+    ///
+    /// # Errors
+    /// As `create`.
+    pub async fn create_for(
+        &self,
+        id: SessionId,
+        spec: SessionSpec,
+        opened_by: Option<String>,
+        runtime_factory: RuntimeFactory,
+    ) -> Result<Arc<dyn SessionHandle>, DriverError> {
+        let handle = match self.inner.insert(self.new_session(id, spec, opened_by, runtime_factory()), None) {
             Insertion::New(handle) => handle,
             Insertion::Existing(handle) => {
                 let (id, found) = (handle.id().clone(), handle.last_seq());
@@ -120,13 +134,22 @@ impl Driver {
 
     /// Creates a session that becomes durable with its first input: one that is never used leaves no trace.
     pub fn create_lazy(&self, id: SessionId, spec: SessionSpec, runtime: Runtime) -> Handle {
-        match self.inner.insert(self.new_session(id, spec, runtime), None) {
+        match self.inner.insert(self.new_session(id, spec, None, runtime), None) {
             Insertion::New(handle) | Insertion::Existing(handle) => handle,
         }
     }
 
-    fn new_session(&self, id: SessionId, spec: SessionSpec, runtime: Runtime) -> Handle {
-        let (session, out) = Session::open(spec);
+    fn new_session(
+        &self,
+        id: SessionId,
+        spec: SessionSpec,
+        opened_by: Option<String>,
+        runtime: Runtime,
+    ) -> Handle {
+        let (session, out) = match opened_by {
+            Some(person) => Session::open_for(spec, person),
+            None => Session::open(spec),
+        };
         let start = SessionStart { session, seq: Seq(0), pending: out.events };
         let lease = self.inner.membership.as_ref().map(|membership| membership.new_lease(&self.inner, &id));
         self.inner.new_live(&id, lease, runtime, start)
@@ -182,7 +205,13 @@ impl Driver {
     ///
     /// # Errors
     /// When there is no such session or turn, or the store cannot keep the new one.
-    pub async fn fork(&self, from: &SessionId, before: TurnId, id: &SessionId) -> Result<(), DriverError> {
+    pub async fn fork(
+        &self,
+        from: &SessionId,
+        before: TurnId,
+        id: &SessionId,
+        person: Option<&str>,
+    ) -> Result<(), DriverError> {
         let store = &self.inner.ports.store;
         let mut copied: Vec<Arc<Logged>> = Vec::new();
         loop {
@@ -191,7 +220,10 @@ impl Driver {
             if page.is_empty() {
                 return Err(DriverError::NoTurn(from.clone(), before));
             }
-            for logged in page {
+            for mut logged in page {
+                if let (Event::SessionOpened { opened_by, .. }, Some(person)) = (&mut logged.event, person) {
+                    *opened_by = Some(person.to_owned());
+                }
                 if matches!(&logged.event, Event::TurnStarted { turn, .. } if *turn == before) {
                     store.append(id, Seq(0), &copied).await?;
                     // The artifacts of a session that was deleted meanwhile may be gone.

@@ -45,8 +45,10 @@ pub struct TokenRecord {
     pub kind: TokenKind,
     /// What its maker calls it; also who its bearer is in logs.
     pub name: String,
+    /// The user of the system who made it; empty in databases of 0.1.0.
+    pub owner: String,
     /// What its bearer may do.
-    pub scope: Scope,
+    pub scopes: Scopes,
     /// BLAKE3 of the token.
     pub hash: [u8; 32],
     /// When it was made.
@@ -59,6 +61,9 @@ pub struct TokenRecord {
     pub parent: Option<TokenId>,
     /// Whether its one visit to the page was made.
     pub visited: bool,
+    /// Whether it is not certain that a person made it: a process of unknown origin did, which a command of a session may
+    /// have left behind.
+    pub unattended: bool,
 }
 
 /// Names a token.
@@ -114,31 +119,50 @@ impl FromStr for TokenKind {
     }
 }
 
-/// What the bearer of a token may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Scope {
-    /// Watch and list.
-    Read,
-    /// Everything.
-    Operate,
+/// What the bearer of a token may do. Every token may look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Scopes {
+    /// Open sessions and make them do something.
+    pub operate: bool,
+    /// Answer approvals and questions of any session, and change how much runs without a person.
+    pub decide: bool,
 }
 
-impl Scope {
-    /// The word for flags, lists and stores.
+impl Scopes {
+    /// Watch and list.
+    pub const READ: Self = Self { operate: false, decide: false };
+    /// Make sessions do something.
+    pub const OPERATE: Self = Self { operate: true, decide: false };
+    /// Answer what sessions ask.
+    pub const DECIDE: Self = Self { operate: false, decide: true };
+    /// Everything.
+    pub const ALL: Self = Self { operate: true, decide: true };
+
+    /// The words for flags, lists and stores, with a comma between them.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Read => "read",
-            Self::Operate => "operate",
+            Self { operate: false, decide: false } => "read",
+            Self { operate: true, decide: false } => "operate",
+            Self { operate: false, decide: true } => "decide",
+            Self { operate: true, decide: true } => "operate,decide",
         }
     }
 }
 
-impl FromStr for Scope {
+impl FromStr for Scopes {
     type Err = UnknownKeyword;
 
     fn from_str(text: &str) -> Result<Self, UnknownKeyword> {
-        let known = [Self::Read, Self::Operate];
-        known.into_iter().find(|scope| scope.as_str() == text).ok_or_else(|| UnknownKeyword(text.to_owned()))
+        let mut scopes = Self::READ;
+        for word in text.split(',') {
+            match word.trim() {
+                "read" => {}
+                "operate" => scopes.operate = true,
+                "decide" => scopes.decide = true,
+                other => return Err(UnknownKeyword(other.to_owned())),
+            }
+        }
+        Ok(scopes)
     }
 }
 
@@ -146,3 +170,26 @@ impl FromStr for Scope {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no such word")]
 pub struct UnknownKeyword(String);
+
+#[cfg(test)]
+mod tests {
+    use super::Scopes;
+
+    #[test]
+    fn scopes_are_a_list_in_any_order_and_every_one_may_read() {
+        for (text, scopes, shown) in [
+            ("read", Scopes::READ, "read"),
+            ("operate", Scopes::OPERATE, "operate"),
+            ("decide", Scopes::DECIDE, "decide"),
+            ("decide, operate", Scopes::ALL, "operate,decide"),
+            ("read,operate,read", Scopes::OPERATE, "operate"),
+        ] {
+            assert_eq!(text.parse(), Ok(scopes), "{text}");
+            assert_eq!(scopes.as_str(), shown);
+            assert_eq!(shown.parse(), Ok(scopes));
+        }
+        for text in ["", "operate,", "all", "Operate"] {
+            assert!(text.parse::<Scopes>().is_err(), "{text}");
+        }
+    }
+}

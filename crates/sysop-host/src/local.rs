@@ -320,6 +320,7 @@ impl Machine for LocalMachine {
     async fn terminal(&self) -> Result<TerminalStart, MachineError> {
         let program = self.user_shell();
         let mut environment = self.environment.for_terminal();
+        environment.set("SYSOP_CALL_TERMINAL", "1"); // a sysop that is started here knows that it is below this one
         environment.set("SHELL", &program);
         Ok(TerminalStart {
             program,

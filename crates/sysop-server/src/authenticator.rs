@@ -9,6 +9,8 @@ use axum::http::HeaderValue;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use secrecy::SecretString;
+use sysop_core::id::Timestamp;
+use sysop_driver::tokens::Scopes;
 use tokio_util::sync::CancellationToken;
 
 use crate::Peer;
@@ -20,8 +22,30 @@ pub enum Scope {
     Public,
     /// To look at sessions.
     Read,
+    /// To say something to a session that exists. What it is decides what it needs: see `dispatch`.
+    Answer,
     /// To make sessions do something.
     Operate,
+}
+
+impl Scope {
+    /// Whether a token of these scopes has enough to come in.
+    pub fn is_met_by(self, scopes: Scopes) -> bool {
+        match self {
+            Self::Public | Self::Read => true,
+            Self::Answer => scopes.operate || scopes.decide,
+            Self::Operate => scopes.operate,
+        }
+    }
+}
+
+/// How the token of a caller came to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TokenOrigin {
+    /// When it was made.
+    pub created: Timestamp,
+    /// Whether a process of unknown origin made it, which a command of a session may have left behind.
+    pub unattended: bool,
 }
 
 /// Who calls.
@@ -31,8 +55,10 @@ pub struct Caller {
     pub name: String,
     /// What tells this caller from others, and stays the same from call to call.
     pub key: String,
-    /// The most that they may do.
-    pub scope: Scope,
+    /// What they may do.
+    pub scopes: Scopes,
+    /// How their token came to be; `None` where there are no tokens.
+    pub token: Option<TokenOrigin>,
     /// Cancelled when they may no longer do it: their sockets and streams must end then, within a second.
     pub ended: CancellationToken,
     /// Kept for as long as the request, the socket or the stream lives.
@@ -71,7 +97,8 @@ impl Authenticator for AllowAll {
         Ok(Caller {
             name: "anyone".to_owned(),
             key: "anyone".to_owned(),
-            scope: Scope::Operate,
+            scopes: Scopes::ALL,
+            token: None,
             ended: CancellationToken::new(),
             hold: None,
         })
@@ -98,6 +125,9 @@ impl Authenticator for AllowAll {
 
 impl std::fmt::Debug for Caller {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Caller").field("name", &self.name).field("scope", &self.scope).finish_non_exhaustive()
+        f.debug_struct("Caller")
+            .field("name", &self.name)
+            .field("scopes", &self.scopes)
+            .finish_non_exhaustive()
     }
 }

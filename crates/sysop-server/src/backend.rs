@@ -26,6 +26,8 @@ pub struct CreateSession {
     pub profile: Option<String>,
     /// The root of its file tools; on this machine it lies below the server's own root.
     pub root: Option<PathBuf>,
+    /// The name of the person who opens it.
+    pub opened_by: Option<String>,
 }
 
 /// Puts something in front of the host of a session that is opened, each time that it comes here.
@@ -83,9 +85,15 @@ pub trait SessionBackend: Send + Sync {
     /// The whole output of a call, as its artifact has it.
     async fn artifact(&self, id: &SessionId, name: &str) -> Result<Artifact, BackendError>;
 
-    /// Gives a new session the log of an earlier one up to the prompt of a turn, which is left out.
-    async fn fork(&self, from: &SessionId, before: TurnId, id: &SessionId) -> Result<(), BackendError> {
-        let _ = (before, id);
+    /// Gives a new session of this person the log of an earlier one up to the prompt of a turn, which is left out.
+    async fn fork(
+        &self,
+        from: &SessionId,
+        before: TurnId,
+        id: &SessionId,
+        person: &str,
+    ) -> Result<(), BackendError> {
+        let _ = (before, id, person);
         Err(BackendError::Invalid(format!("session {from} cannot be forked here")))
     }
 
@@ -122,6 +130,12 @@ pub trait SessionBackend: Send + Sync {
 
     /// From now on it is their wish what the session does; for who keeps account of it.
     fn attribute_to(&self, id: &SessionId, who: &str, trace: Option<&str>);
+
+    /// Somebody tried to decide what they may not, by a token that a command of a session may have made; for who keeps
+    /// account of it.
+    async fn audit_refusal(&self, id: &SessionId, who: &str, what: &str) {
+        let _ = (id, who, what);
+    }
 
     /// The model that answers to this name, or the one of the settings.
     fn model(&self, wanted: Option<&str>) -> ModelRef;

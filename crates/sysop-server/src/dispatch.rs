@@ -8,10 +8,11 @@ use sysop_core::policy::Rule;
 use sysop_core::session::QUEUED_PROMPTS_MAX;
 use sysop_driver::QUEUE_IS_FULL;
 use sysop_driver::prompter::{PromptReply, Terminal, TerminalSize, TerminalView};
-use sysop_wire::{ClientMessage, DecisionKind, ErrorCode, QuestionReply};
+use sysop_driver::tokens::Scopes;
+use sysop_wire::{ClientMessage, DecisionKind, DirectOrigin, ErrorCode, QuestionReply};
 
 use crate::ServerInner;
-use crate::authenticator::{Caller, Scope};
+use crate::authenticator::Caller;
 use crate::registry::SessionRef;
 use crate::session_feed::Follower;
 
@@ -46,7 +47,7 @@ pub(crate) async fn handle_message(
     caller: &Caller,
     message: ClientMessage,
 ) -> Result<MessageOutcome, MessageRejection> {
-    require_scope(caller, Scope::Operate)?;
+    require_scopes(inner, session_ref, caller, needed_scopes(&message)).await?;
     let by = caller.name.as_str();
     match &message {
         ClientMessage::ToolResult(result) => {
@@ -254,20 +255,92 @@ pub(crate) fn attach(
 ) -> Result<Arc<dyn Terminal>, MessageRejection> {
     let terminal = terminal(session_ref)?;
     if !terminal.is_open() {
-        require_scope(caller, Scope::Operate)?; // to watch is to look, to open a shell is not
+        require_operate(caller)?; // to watch is to look, to open a shell is not
     }
     if let Some((columns, rows)) = size
-        && caller.scope >= Scope::Operate
+        && caller.scopes.operate
     {
         terminal.resize(TerminalSize { columns, rows });
     }
     Ok(terminal)
 }
 
-/// Fails where the caller may not do what this scope allows.
-pub(crate) fn require_scope(caller: &Caller, scope: Scope) -> Result<(), MessageRejection> {
-    if caller.scope >= scope {
+/// The scopes that a message needs. Where it decides what runs, the opener of the session needs no `decide`.
+pub(crate) fn needed_scopes(message: &ClientMessage) -> Scopes {
+    match message {
+        ClientMessage::Hello(_)
+        | ClientMessage::Heartbeat {}
+        | ClientMessage::TerminalAttach { .. }
+        | ClientMessage::TerminalDetach { .. } => Scopes::READ,
+        ClientMessage::ApprovalDecision { .. } | ClientMessage::QuestionAnswer { .. } => Scopes::DECIDE,
+        ClientMessage::Configure { model, approve, mode, .. } => {
+            let decide = approve.is_some();
+            Scopes { operate: !decide || model.is_some() || mode.is_some(), decide }
+        }
+        // What is typed runs without a question.
+        ClientMessage::Direct { origin: DirectOrigin::Typed, .. } | ClientMessage::TerminalInput { .. } => {
+            Scopes::ALL
+        }
+        ClientMessage::Direct { origin: DirectOrigin::Routine, .. }
+        | ClientMessage::UserMessage { .. }
+        | ClientMessage::ToolResult(_)
+        | ClientMessage::ToolOutput { .. }
+        | ClientMessage::Cancel { .. }
+        | ClientMessage::Pause { .. }
+        | ClientMessage::Resume { .. }
+        | ClientMessage::Retry { .. }
+        | ClientMessage::Clear { .. }
+        | ClientMessage::TerminalResize { .. }
+        | ClientMessage::TerminalRelease { .. } => Scopes::OPERATE,
+    }
+}
+
+async fn require_scopes(
+    inner: &ServerInner,
+    session_ref: &SessionRef,
+    caller: &Caller,
+    needed: Scopes,
+) -> Result<(), MessageRejection> {
+    if needed.operate {
+        require_operate(caller)?;
+    }
+    if needed.decide { require_decide(inner, session_ref, caller).await } else { Ok(()) }
+}
+
+/// Fails where the caller may not make sessions do something.
+pub(crate) fn require_operate(caller: &Caller) -> Result<(), MessageRejection> {
+    if caller.scopes.operate {
         return Ok(());
     }
-    Err(rejection(ErrorCode::Forbidden, "this token may only look; make one with `--scope operate`"))
+    Err(rejection(ErrorCode::Forbidden, "this token may not do that; make one with `--scope operate`"))
+}
+
+/// Fails where the caller may not decide what runs in a session. A command of the session must not decide for its own
+/// calls, so a token that one may have made since the last prompt decides nothing.
+async fn require_decide(
+    inner: &ServerInner,
+    session_ref: &SessionRef,
+    caller: &Caller,
+) -> Result<(), MessageRejection> {
+    let unattended = caller.token.filter(|token| token.unattended);
+    if caller.scopes.decide && unattended.is_none() {
+        return Ok(());
+    }
+    let now = inner.registry.open(&session_ref.state.id).await;
+    let now = now.map_err(|error| rejection(ErrorCode::Closed, error.to_string()))?;
+    let known = Follower::caught_up(&now).await;
+    if let Some(token) = unattended
+        && known.prompted().is_some_and(|prompted| token.created >= prompted)
+    {
+        let what = "a token that was made after the last prompt";
+        inner.registry.backend.audit_refusal(&session_ref.state.id, &caller.name, what).await;
+        let why = "this token was made after the session's last prompt by a process of unknown origin, and may not \
+                   decide; make one in a terminal of your own";
+        return Err(rejection(ErrorCode::Forbidden, why));
+    }
+    if caller.scopes.decide || known.is_opened_by(caller) {
+        return Ok(());
+    }
+    let why = "this token did not open the session and may not decide in it; make one with `--scope decide`";
+    Err(rejection(ErrorCode::Forbidden, why))
 }

@@ -10,6 +10,8 @@ mod health;
 mod log_in;
 mod openapi;
 pub(crate) mod problem;
+#[cfg(test)]
+mod scope_table;
 mod sessions;
 
 use std::sync::Arc;
@@ -221,10 +223,11 @@ fn routes() -> Vec<Route> {
 fn message_routes() -> Vec<Route> {
     let message_routes =
         |path: &'static str, what: &'static str, kind: &'static str, handler: MethodRouter<SharedServer>| {
+            let decides = matches!(kind, "approval.decision" | "question.answer" | "configure");
             at(
                 "post",
                 path,
-                Scope::Operate,
+                if decides { Scope::Answer } else { Scope::Operate },
                 RouteDoc::of(what, ResponseKind::Accepted).with_body(RouteBody::Message(kind)),
                 handler,
             )

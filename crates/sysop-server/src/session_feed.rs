@@ -10,13 +10,14 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use serde_json::Value;
 use sysop_core::event::{ConfigChange, Event, Logged, Update};
-use sysop_core::id::{CallId, Seq};
+use sysop_core::id::{CallId, Seq, Timestamp};
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::policy::{Risk, Rule};
 use sysop_core::tool::ClientTools;
 use sysop_wire::{Encoder, LogPosition, ServerMessage};
 use tokio::time::Instant;
 
+use crate::authenticator::Caller;
 use crate::backend::SessionBackend;
 use crate::client_tools::{CallState, ToolRegistration};
 use crate::registry::SessionRef;
@@ -42,6 +43,10 @@ pub(crate) struct Follower {
     host: String,
     /// The file that rules are written to, for people; `None` where none can be written.
     rules_file: Option<String>,
+    /// The person who opened the session, and when.
+    opened: Option<(String, Timestamp)>,
+    /// The time of the last prompt.
+    prompted: Option<Timestamp>,
 }
 
 impl Follower {
@@ -54,6 +59,8 @@ impl Follower {
             asked: None,
             host: String::new(),
             rules_file: session_ref.state.rules_file.clone(),
+            opened: None,
+            prompted: None,
         }
     }
 
@@ -112,6 +119,18 @@ impl Follower {
         message
     }
 
+    /// The time of the last prompt.
+    pub(crate) fn prompted(&self) -> Option<Timestamp> {
+        self.prompted
+    }
+
+    /// Whether this caller opened the session. Names are not unique: a token that was made later is another one.
+    pub(crate) fn is_opened_by(&self, caller: &Caller) -> bool {
+        self.opened.as_ref().is_some_and(|(person, at)| {
+            *person == caller.name && caller.token.is_none_or(|token| token.created <= *at)
+        })
+    }
+
     /// Whether the call that waits can be allowed only once.
     pub(crate) fn allows_once_only(&self) -> bool {
         matches!(&self.asked, Some(ServerMessage::ApprovalRequest { risk, .. }) if risk.always_asks())
@@ -143,14 +162,18 @@ impl Follower {
     fn encode_event(&mut self, logged: &Logged) -> Vec<ServerMessage> {
         self.seq = logged.seq;
         let messages = self.encoder.encode_event(logged);
-        self.fold(&logged.event, &messages);
+        self.fold(logged, &messages);
         messages
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "it follows these, whatever else there is")]
-    fn fold(&mut self, event: &Event, messages: &[ServerMessage]) {
-        match event {
-            Event::SessionOpened { spec, .. } => self.host.clone_from(&spec.host),
+    fn fold(&mut self, logged: &Logged, messages: &[ServerMessage]) {
+        match &logged.event {
+            Event::SessionOpened { spec, opened_by, .. } => {
+                self.host.clone_from(&spec.host);
+                self.opened = opened_by.clone().map(|person| (person, logged.at));
+            }
+            Event::TurnStarted { .. } | Event::PromptQueued { .. } => self.prompted = Some(logged.at),
             Event::Configured { change: ConfigChange::ClientTools(client_tools) } => {
                 self.client_tools = client_tools.clone()
             }

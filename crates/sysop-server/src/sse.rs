@@ -13,7 +13,7 @@ use sysop_core::id::{Seq, SessionId};
 use sysop_wire::{ErrorCode, ServerMessage, to_json_line};
 use tokio::time::Instant;
 
-use crate::authenticator::{Caller, Scope};
+use crate::authenticator::Caller;
 use crate::dispatch::{DRAINING, watch};
 use crate::http::{SharedServer, problem};
 use crate::session_feed::{Follower, SessionFeed, StartPosition};
@@ -64,7 +64,7 @@ pub(crate) async fn events(
         Err(error) => return problem::backend_error(&error),
     };
     let lends = query.lend || session_ref.state.is_offered_by(&caller.key);
-    let lends = lends && caller.scope >= Scope::Operate && !session_ref.state.tool_broker.is_registered();
+    let lends = lends && caller.scopes.operate && !session_ref.state.tool_broker.is_registered();
     let client_tools =
         if lends { Some(Follower::caught_up(&session_ref).await.client_tools().clone()) } else { None };
     let state = Arc::clone(&session_ref.state);

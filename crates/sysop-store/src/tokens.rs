@@ -4,24 +4,39 @@ use sysop_core::id::Timestamp;
 use sysop_driver::port::StoreError;
 use sysop_driver::tokens::{TOKENS_MAX, TokenId, TokenRecord};
 
-/// A token as every database has it: id, kind, name, scope, hash, created, expires, last used, parent, visited.
-pub(crate) type TokenRow =
-    (String, String, String, String, Vec<u8>, i64, Option<i64>, Option<i64>, Option<String>, bool);
+/// A token as every database has it: id, kind, name, scope, hash, created, expires, last used, parent, visited, owner,
+/// unattended.
+pub(crate) type TokenRow = (
+    String,
+    String,
+    String,
+    String,
+    Vec<u8>,
+    i64,
+    Option<i64>,
+    Option<i64>,
+    Option<String>,
+    bool,
+    String,
+    bool,
+);
 
 /// The token of a row; none where a later sysop wrote it and this one does not understand it: it opens nothing.
 pub(crate) fn token_from_row(row: TokenRow) -> Option<TokenRecord> {
-    let (id, kind, name, scope, hash, created, expires, last_used, parent, visited) = row;
+    let (id, kind, name, scope, hash, created, expires, last_used, parent, visited, owner, unattended) = row;
     Some(TokenRecord {
         id: TokenId::new(id),
         kind: kind.parse().ok()?,
         name,
-        scope: scope.parse().ok()?,
+        owner,
+        scopes: scope.parse().ok()?,
         hash: hash.try_into().ok()?,
         created: Timestamp(created),
         expires: expires.map(Timestamp),
         last_used: last_used.map(Timestamp),
         parent: parent.map(TokenId::new),
         visited,
+        unattended,
     })
 }
 

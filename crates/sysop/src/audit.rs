@@ -79,6 +79,7 @@ fn write_entry(entry: &AuditEntry, out: &mut impl Write) -> io::Result<()> {
         Kind::Opened => "opened",
         Kind::Mended => "mended",
         Kind::Decided => "decided",
+        Kind::Refused => "refused",
         Kind::Started => "started",
         Kind::Finished => "finished",
         Kind::Typed => "typed",

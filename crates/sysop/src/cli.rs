@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use secrecy::SecretString;
 use sysop_core::policy::Dialect;
+use sysop_driver::tokens::Scopes;
 
 use crate::config::nearest_word;
 use crate::global_flags::{Approve, GlobalFlags};
@@ -113,7 +114,8 @@ pub(crate) enum Command {
         after_help = "Examples:\n  sysop serve\n  sysop serve --port 9000 --root ~/project\n  SYSOP_DATABASE=postgres://sysop@db/sysop sysop serve   \
                             # one of several\n  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 sysop \
                             serve   # tells a collector of turns and calls, not what they are about\n\nThe first line says \
-                            where; the address in it opens the page once."
+                            where. On a terminal the address in it opens the page once; elsewhere the token is in a file \
+                            that the line names, which is there as long as the server runs."
     )]
     Serve(ServeArguments),
     /// Talk with a session that lives on a server, and let its tools run here
@@ -148,7 +150,7 @@ pub(crate) enum Command {
     Sessions(SessionsArguments),
     /// Say who may use your server: make, list and end tokens
     #[command(
-        after_help = "Examples:\n  sysop token create --name laptop --scope operate --expires 30d\n  sysop token list\n  \
+        after_help = "Examples:\n  sysop token create --name laptop --scope operate,decide --expires 30d\n  sysop token create --name phone --scope decide   # answers what waits for a person\n  sysop token list\n  \
                       sysop token revoke 1a2b3c4d"
     )]
     Token(TokenArguments),
@@ -367,9 +369,9 @@ pub(crate) enum TokenCommand {
         /// What to call it in lists and logs
         #[arg(long, value_name = "NAME", value_parser = token_name)]
         name: String,
-        /// What its bearer may do
-        #[arg(long, value_name = "SCOPE")]
-        scope: TokenScope,
+        /// What its bearer may do besides look: operate, decide, or both with a comma; read for nothing else
+        #[arg(long, value_name = "SCOPES", value_parser = token_scopes)]
+        scope: Scopes,
         /// How long it lives: 30d, 12h, 45m or 2w [default: for ever]
         #[arg(long, value_name = "LIFE", value_parser = token_lifetime)]
         expires: Option<TokenLifetime>,
@@ -382,15 +384,6 @@ pub(crate) enum TokenCommand {
         #[arg(value_name = "ID", value_parser = word)]
         id: String,
     },
-}
-
-/// `sysop token create --scope`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TokenScope {
-    /// Watch and list
-    Read,
-    /// Everything
-    Operate,
 }
 
 /// `sysop token create --expires`: the time that a token lives.
@@ -639,6 +632,11 @@ fn token_lifetime(text: &str) -> Result<TokenLifetime, String> {
 }
 
 /// Reads the name of a token: one short line, to be recognized in lists and logs.
+fn token_scopes(text: &str) -> Result<Scopes, String> {
+    let known = |_| "scopes are `read`, `operate` and `decide`, with a comma between them".to_owned();
+    text.parse().map_err(known)
+}
+
 fn token_name(text: &str) -> Result<String, String> {
     let text = text.trim();
     if text.is_empty() || text.chars().count() > TOKEN_NAME_CHARS_MAX || text.chars().any(char::is_control) {

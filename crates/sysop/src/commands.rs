@@ -23,6 +23,7 @@ use crate::exit::{CommandError, Exit};
 use crate::select_model::ModelChoice;
 use crate::sessions::{self, DisplayOptions, SessionsError};
 use crate::settings::{ColorMode, ProviderSettings, Settings, SshTarget};
+use crate::token::TokenMaker;
 
 /// The file of typed lines, in the data folder.
 pub(crate) const HISTORY: &str = "history";
@@ -136,13 +137,19 @@ pub(crate) async fn sessions(settings: Settings, command: SessionsCommand) -> Re
 }
 
 /// Who may use the server.
-pub(crate) async fn token(settings: Settings, command: TokenCommand) -> Result<Exit> {
+pub(crate) async fn token(settings: Settings, maker: &TokenMaker, command: TokenCommand) -> Result<Exit> {
     let storage = Storage::open(&settings).await?;
     let store = storage.tokens();
     let clock = sysop_driver::system_clock();
-    let done =
-        crate::token::run(store.as_ref(), clock.as_ref(), command, &mut io::stdout(), &mut io::stderr())
-            .await;
+    let done = crate::token::run(
+        store.as_ref(),
+        clock.as_ref(),
+        maker,
+        command,
+        &mut io::stdout(),
+        &mut io::stderr(),
+    )
+    .await;
     storage.close().await;
     done
 }

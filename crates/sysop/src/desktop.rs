@@ -31,6 +31,7 @@ const LINKER_SAYS: &str = ": error while loading shared libraries: ";
 
 /// Opens the window, and waits until it is closed.
 pub(crate) async fn run(flags: GlobalFlags, arguments: DesktopArguments) -> Result<Exit> {
+    crate::origin::name_window();
     let display = ["DISPLAY", "WAYLAND_DISPLAY"].into_iter().filter_map(std::env::var_os);
     if display.into_iter().all(|display| display.is_empty()) {
         let why = "there is no display here (neither DISPLAY nor WAYLAND_DISPLAY is set); `sysop` opens the full screen \

@@ -15,6 +15,7 @@ mod exit;
 mod global_flags;
 mod help;
 mod known_host;
+mod origin;
 mod otlp_exporter;
 mod parent_watch;
 mod policy_check;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         return ExitCode::from(code);
     }
     process_guard::close_memory();
+    origin::name_process();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     // Asked by scripts again and again; the whole command line need not be built for it.
     if let [_, flag] = arguments.as_slice()
@@ -87,6 +89,7 @@ fn end(result: Result<Exit>) -> ExitCode {
 }
 
 fn dispatch(arguments: Arguments) -> Result<Exit> {
+    origin::check(arguments.command.as_ref())?;
     let flags = arguments.global;
     let Some(command) = arguments.command else { return tui::run(&flags, arguments.task) };
     match command {
@@ -102,7 +105,8 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
         }
         Command::Token(command) => {
             let settings = load(&flags)?.with_database(command.database.database);
-            wait_for(commands::token(settings, command.command))
+            let maker = token::TokenMaker { owner: origin::user_name(), unattended: origin::is_unattended() };
+            wait_for(commands::token(settings, &maker, command.command))
         }
         Command::Audit(command) => audit_command(command, &Settings::load(&flags)?),
         Command::Serve(arguments) => {

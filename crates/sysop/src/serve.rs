@@ -23,6 +23,7 @@ use crate::cli::ServeArguments;
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::Verbosity;
 use crate::otlp_exporter::OtlpExporter;
+use crate::origin;
 use crate::parent_watch::ParentWatch;
 use crate::serve_options::redaction;
 use crate::settings::Settings;
@@ -76,7 +77,7 @@ async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) 
     let parts = Services::on(storage.clone(), settings, model);
     let tokens = Tokens::open(storage.tokens(), system_clock()).await;
     let tokens = Arc::new(tokens.map_err(|error| CommandError::failed(error.to_string()))?);
-    let token = tokens.start().await.map_err(|error| CommandError::failed(error.to_string()))?;
+    let token = tokens.start(&origin::user_name()).await.map_err(|error| CommandError::failed(error.to_string()))?;
     let exporter = OtlpExporter::new(parts.settings())?;
     let spans = exporter.as_ref().map(OtlpExporter::spans);
     let audited =

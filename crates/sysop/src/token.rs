@@ -10,11 +10,20 @@ use secrecy::ExposeSecret;
 use sysop_core::id::Timestamp;
 use sysop_core::text::neutralize_line;
 use sysop_driver::port::Clock;
-use sysop_driver::tokens::{Scope, TokenId, TokenKind, TokenRecord, TokenStore};
+use sysop_driver::tokens::{TokenId, TokenKind, TokenRecord, TokenStore};
 use sysop_server::auth::{NewToken, mint};
 
-use crate::cli::{TokenCommand, TokenScope};
+use crate::cli::TokenCommand;
 use crate::exit::{CommandError, Exit};
+
+/// Who makes tokens.
+#[derive(Debug, Clone)]
+pub(crate) struct TokenMaker {
+    /// The user of the system.
+    pub(crate) owner: String,
+    /// Whether it is not certain that a person does it.
+    pub(crate) unattended: bool,
+}
 
 /// Does it. The token goes to `out` alone, what there is to say of it to `err`.
 ///
@@ -23,6 +32,7 @@ use crate::exit::{CommandError, Exit};
 pub(crate) async fn run(
     store: &dyn TokenStore,
     clock: &dyn Clock,
+    maker: &TokenMaker,
     command: TokenCommand,
     out: &mut impl Write,
     err: &mut impl Write,
@@ -33,20 +43,19 @@ pub(crate) async fn run(
             let (token, record) = mint(NewToken {
                 kind: TokenKind::Issued,
                 name,
-                scope: match scope {
-                    TokenScope::Read => Scope::Read,
-                    TokenScope::Operate => Scope::Operate,
-                },
+                owner: maker.owner.clone(),
+                scopes: scope,
                 now,
                 expires: expires.map(|life| Timestamp(now.0 + life.milliseconds)),
                 parent: None,
+                unattended: maker.unattended,
             });
             store.insert_token(&record).await.map_err(|error| CommandError::failed(error.to_string()))?;
             writeln!(out, "{}", token.expose_secret())?;
             out.flush()?;
             let until =
                 record.expires.map_or("never expires".to_owned(), |at| format!("expires {}", date(at)));
-            let (id, scope) = (&record.id, record.scope.as_str());
+            let (id, scope) = (&record.id, record.scopes.as_str());
             writeln!(
                 err,
                 "This is token {id} ({scope}, {until}); it is shown only now. `sysop token revoke {id}` ends it."
@@ -102,27 +111,32 @@ fn list(tokens: &[TokenRecord], now: Timestamp, out: &mut impl Write) -> io::Res
         let name = neutralize_line(&record.name).into_owned();
         [
             record.id.to_string(),
-            record.scope.as_str().to_owned(),
+            record.scopes.as_str().to_owned(),
             date(record.created),
             expires,
             last_used,
             made_by.to_owned(),
+            neutralize_line(&record.owner).into_owned(),
             name,
         ]
     });
     let rows: Vec<_> = rows.collect();
     if rows.is_empty() {
-        return writeln!(out, "No tokens yet; `sysop token create --name NAME --scope operate` makes one.");
+        return writeln!(
+            out,
+            "No tokens yet; `sysop token create --name NAME --scope operate,decide` makes one."
+        );
     }
-    let heading = ["ID", "SCOPE", "CREATED", "EXPIRES", "LAST USED", "MADE BY", "NAME"].map(str::to_owned);
-    let widths: Vec<usize> = (0..6)
+    let heading =
+        ["ID", "SCOPE", "CREATED", "EXPIRES", "LAST USED", "MADE BY", "OWNER", "NAME"].map(str::to_owned);
+    let widths: Vec<usize> = (0..7)
         .map(|column| rows.iter().chain([&heading]).map(|row| row[column].len()).max().unwrap_or(0))
         .collect();
     for row in [&heading].into_iter().chain(&rows) {
         for (cell, width) in row.iter().zip(&widths) {
             write!(out, "{cell:width$}  ")?;
         }
-        writeln!(out, "{}", row[6])?;
+        writeln!(out, "{}", row[7])?;
     }
     Ok(())
 }

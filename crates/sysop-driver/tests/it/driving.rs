@@ -520,7 +520,7 @@ async fn a_session_forks_at_a_prompt() {
         until(&mut updates, ended).await;
     }
     let fork = SessionId::new("fork");
-    driver.fork(handle.id(), TurnId(3), &fork).await.unwrap();
+    driver.fork(handle.id(), TurnId(3), &fork, Some("ada")).await.unwrap();
     let forked = driver.resume(&fork, world.runtime()).await.unwrap();
     forked.send(prompt("another third")).unwrap();
     let mut updates = forked.subscribe(Seq(0));
@@ -533,7 +533,7 @@ async fn a_session_forks_at_a_prompt() {
         }
     }
     assert_eq!(prompts, ["first", "second", "another third"]);
-    let gone = driver.fork(handle.id(), TurnId(9), &SessionId::new("other")).await;
+    let gone = driver.fork(handle.id(), TurnId(9), &SessionId::new("other"), None).await;
     assert_eq!(gone, Err(DriverError::NoTurn(handle.id().clone(), TurnId(9))));
 }
 

@@ -22,6 +22,8 @@ pub enum Kind {
     Mended,
     /// A person answered an approval.
     Decided,
+    /// Somebody tried to decide by a token that a command of a session may have made.
+    Refused,
     /// A call began.
     Started,
     /// A call ended, or was refused.

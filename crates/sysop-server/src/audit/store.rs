@@ -73,6 +73,19 @@ impl AuditedStore {
         self.watch().attribute_to(id, actor);
     }
 
+    /// Writes down that somebody was not let decide. If that fails, the log says so: nothing happens either way.
+    pub async fn audit_refusal(&self, id: &SessionId, who: &str, what: &str) {
+        let entry = AuditEntry {
+            session: id.as_str().to_owned(),
+            who: Some(who.to_owned()),
+            what: Some(what.to_owned()),
+            ..AuditEntry::new(Kind::Refused, self.clock.now())
+        };
+        if let Err(error) = self.audit.write(vec![entry]).await {
+            tracing::error!(%error, "a refused decision is not audited");
+        }
+    }
+
     /// Forgets what it knows of all sessions, as a new process would.
     #[cfg(test)]
     pub(super) fn watch_forgets(&self) {

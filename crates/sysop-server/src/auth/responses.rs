@@ -9,6 +9,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 
 use super::origin::Scheme;
+use crate::Scope;
 
 /// What the page may do: its own scripts only. Styles that scripts make are what a terminal on the page needs.
 const PAGE_POLICY: HeaderValue = HeaderValue::from_static(
@@ -55,8 +56,8 @@ pub(super) enum AuthError {
     Token,
     /// As `Token`, and a person with a browser is there, who can type one.
     TokenInBrowser,
-    /// The token may only look.
-    Scope,
+    /// The token may not do what this scope allows.
+    Scope(Scope),
     /// A body that is not JSON.
     ContentType,
     /// Too much of something; after so many seconds it is not.
@@ -81,10 +82,15 @@ impl AuthError {
             Self::Token | Self::TokenInBrowser => {
                 (StatusCode::UNAUTHORIZED, "unauthorized", "a token is needed: Authorization: Bearer TOKEN")
             }
-            Self::Scope => (
+            Self::Scope(Scope::Answer) => (
                 StatusCode::FORBIDDEN,
                 "forbidden_scope",
-                "this token may only look; the scope `operate` is needed",
+                "this token may only look; the scope `decide` is needed, or `operate` in a session of its own",
+            ),
+            Self::Scope(Scope::Public | Scope::Read | Scope::Operate) => (
+                StatusCode::FORBIDDEN,
+                "forbidden_scope",
+                "this token may not do that; the scope `operate` is needed",
             ),
             Self::ContentType => (
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,

@@ -11,7 +11,7 @@ use axum::http::{HeaderValue, Request, Response, Version, header};
 use secrecy::{ExposeSecret, SecretString};
 use sysop_core::id::Timestamp;
 use sysop_driver::port::{Clock, StoreError};
-use sysop_driver::tokens::{Scope as TokenScope, TokenId, TokenKind, TokenRecord, TokenStore};
+use sysop_driver::tokens::{Scopes, TokenId, TokenKind, TokenRecord, TokenStore};
 use sysop_store::MemoryStore;
 use tokio_util::sync::CancellationToken;
 
@@ -56,14 +56,16 @@ fn settings() -> TokenAuthSettings {
     TokenAuthSettings { host_policy, tls: false, proxies: Proxies::here(), limits }
 }
 
-async fn keep(store: &MemoryStore, scope: TokenScope, expires: Option<i64>) -> (SecretString, TokenRecord) {
+async fn keep(store: &MemoryStore, scopes: Scopes, expires: Option<i64>) -> (SecretString, TokenRecord) {
     let (token, record) = mint(NewToken {
         kind: TokenKind::Issued,
-        name: format!("a token to {}", scope.as_str()),
-        scope,
+        name: format!("a token to {}", scopes.as_str()),
+        owner: "ada".to_owned(),
+        scopes,
         now: Timestamp(0),
         expires: expires.map(Timestamp),
         parent: None,
+        unattended: false,
     });
     store.insert_token(&record).await.unwrap();
     (token, record)
@@ -77,8 +79,8 @@ impl World {
     async fn with(settings: TokenAuthSettings) -> Self {
         let store = Arc::new(MemoryStore::new());
         let clock = Arc::new(StoppedClock::default());
-        let (read, _) = keep(&store, TokenScope::Read, None).await;
-        let (operate, _) = keep(&store, TokenScope::Operate, None).await;
+        let (read, _) = keep(&store, Scopes::READ, None).await;
+        let (operate, _) = keep(&store, Scopes::ALL, None).await;
         let tokens = Arc::new(
             Tokens::open(Arc::clone(&store) as Arc<dyn TokenStore>, Arc::clone(&clock) as Arc<dyn Clock>)
                 .await
@@ -336,7 +338,7 @@ async fn a_token_for_reading_operates_nothing() {
 #[tokio::test]
 async fn token_in_the_address_bar() {
     let world = World::new().await;
-    let start = world.tokens.start().await.unwrap();
+    let start = world.tokens.start("ada").await.unwrap();
     let target = format!("/?x=1&token={}", start.expose_secret());
     let visit = async |headers: &[(&str, &str)]| {
         world.ask(request("GET", &target, headers), Scope::Read).await.unwrap_err()
@@ -391,7 +393,7 @@ async fn a_person_logs_in_with_a_token_on_our_own_page_only() {
 async fn behind_tls_the_cookie_is_for_tls_only() {
     let settings = TokenAuthSettings { tls: true, ..settings() };
     let world = World::with(settings).await;
-    let start = world.tokens.start().await.unwrap();
+    let start = world.tokens.start("ada").await.unwrap();
     let target = format!("/?token={}", start.expose_secret());
     let mut response = world.ask(request("GET", &target, &[]), Scope::Read).await.unwrap_err();
     let cookie = response.headers()["set-cookie"].to_str().unwrap().to_owned();
@@ -406,7 +408,7 @@ async fn behind_tls_the_cookie_is_for_tls_only() {
 #[tokio::test]
 async fn a_proxy_says_how_it_is_spoken_to() {
     let world = World::new().await;
-    let start = world.tokens.start().await.unwrap();
+    let start = world.tokens.start("ada").await.unwrap();
     let target = format!("/?token={}", start.expose_secret());
     let headers = [("x-forwarded-proto", "https"), ("host", "ops.example")];
     let response = world.ask(request("GET", &target, &headers), Scope::Read).await.unwrap_err();
@@ -501,7 +503,7 @@ async fn revocation_is_honored_within_a_second() {
     );
 
     tokio::time::advance(Duration::from_millis(1)).await;
-    let (fresh, _) = keep(&world.store, TokenScope::Read, None).await;
+    let (fresh, _) = keep(&world.store, Scopes::READ, None).await;
     tokio::time::advance(Duration::from_millis(1)).await;
     let fresh = format!("Bearer {}", fresh.expose_secret());
     assert_eq!(
@@ -521,7 +523,7 @@ async fn a_token_that_another_process_made_opens_at_once() {
     for _ in 0..3 {
         // The store was read a moment ago, and did not have it.
         assert!(stranger().await.unwrap().is_none());
-        let (token, _) = keep(&world.store, TokenScope::Operate, None).await;
+        let (token, _) = keep(&world.store, Scopes::ALL, None).await;
         assert!(world.tokens.bearer(&token, CredentialKind::Explicit).await.unwrap().is_some());
     }
     // However many ask for one that there is not, the store is not read more often for it.
@@ -534,7 +536,7 @@ async fn a_token_that_another_process_made_opens_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_token_ends_when_it_expires() {
     let world = World::new().await;
-    let (token, _) = keep(&world.store, TokenScope::Operate, Some(1000)).await;
+    let (token, _) = keep(&world.store, Scopes::ALL, Some(1000)).await;
     tokio::time::advance(Duration::from_secs(1)).await;
     let bearer = world.tokens.bearer(&token, CredentialKind::Explicit).await.unwrap().unwrap();
     world.clock.0.store(1000, Ordering::Relaxed);
@@ -550,7 +552,7 @@ async fn a_token_ends_when_it_expires() {
 #[tokio::test]
 async fn the_token_of_a_start_works_after_a_restart_and_old_ones_go() {
     let world = World::new().await;
-    let first = world.tokens.start().await.unwrap();
+    let first = world.tokens.start("ada").await.unwrap();
     let reopened = Tokens::open(
         Arc::clone(&world.store) as Arc<dyn TokenStore>,
         Arc::clone(&world.clock) as Arc<dyn Clock>,
@@ -559,13 +561,13 @@ async fn the_token_of_a_start_works_after_a_restart_and_old_ones_go() {
     assert!(reopened.bearer(&first, CredentialKind::Explicit).await.unwrap().is_some());
     for _ in 0..16 {
         world.clock.0.fetch_add(1, Ordering::Relaxed);
-        reopened.start().await.unwrap();
+        reopened.start("ada").await.unwrap();
     }
     assert!(reopened.bearer(&first, CredentialKind::Explicit).await.unwrap().is_none());
     let starts = world.store.tokens().await.unwrap();
     assert_eq!(starts.iter().filter(|record| record.kind == TokenKind::Start).count(), 16);
     world.clock.0.fetch_add(40 * 24 * 3600 * 1000, Ordering::Relaxed);
-    reopened.start().await.unwrap();
+    reopened.start("ada").await.unwrap();
     assert_eq!(
         world.store.tokens().await.unwrap().len(),
         3,
@@ -633,7 +635,7 @@ async fn a_token_that_was_just_made_elsewhere_opens_at_once_also_in_a_flood_of_w
     let wrong: SecretString = format!("sysop_{}", "A".repeat(43)).into();
     for _ in 0..4 {
         let flood = (0..1000).map(|_| tokens.bearer(&wrong, CredentialKind::Explicit));
-        let (fresh, _) = keep(&counting.store, TokenScope::Read, None).await;
+        let (fresh, _) = keep(&counting.store, Scopes::READ, None).await;
         let (flood, fresh) =
             tokio::join!(futures::future::join_all(flood), tokens.bearer(&fresh, CredentialKind::Explicit));
         assert!(fresh.unwrap().is_some(), "what was there when it was shown is known");

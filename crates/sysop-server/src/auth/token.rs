@@ -5,7 +5,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
 use sysop_core::id::Timestamp;
-use sysop_driver::tokens::{Scope, TokenId, TokenKind, TokenRecord};
+use sysop_driver::tokens::{Scopes, TokenId, TokenKind, TokenRecord};
 
 /// What every token begins with, so that one that leaks is known for what it is.
 const PREFIX: &str = "sysop_";
@@ -19,14 +19,18 @@ pub struct NewToken {
     pub kind: TokenKind,
     /// What its maker calls it.
     pub name: String,
+    /// The user of the system who makes it.
+    pub owner: String,
     /// What its bearer may do.
-    pub scope: Scope,
+    pub scopes: Scopes,
     /// When it is made.
     pub now: Timestamp,
     /// From when on it is worth nothing.
     pub expires: Option<Timestamp>,
     /// The token that a page is opened with.
     pub parent: Option<TokenId>,
+    /// Whether a process of unknown origin makes it.
+    pub unattended: bool,
 }
 
 /// Makes a token of 256 random bits. This is the only time that it is seen; its record has a hash of it.
@@ -39,13 +43,15 @@ pub fn mint(new: NewToken) -> (SecretString, TokenRecord) {
         id: TokenId::new(format!("{:08x}", rand::random::<u32>())),
         kind: new.kind,
         name: new.name,
-        scope: new.scope,
+        owner: new.owner,
+        scopes: new.scopes,
         hash: *blake3::hash(token.as_bytes()).as_bytes(),
         created: new.now,
         expires: new.expires,
         last_used: None,
         parent: new.parent,
         visited: false,
+        unattended: new.unattended,
     };
     (token.into(), record)
 }
@@ -66,7 +72,7 @@ pub(super) fn same(a: &[u8; 32], b: &[u8; 32]) -> bool {
 mod tests {
     use secrecy::ExposeSecret;
     use sysop_core::id::Timestamp;
-    use sysop_driver::tokens::{Scope, TokenKind};
+    use sysop_driver::tokens::{Scopes, TokenKind};
 
     use super::{NewToken, hash_of, mint, same};
 
@@ -74,10 +80,12 @@ mod tests {
         NewToken {
             kind: TokenKind::Issued,
             name: "laptop".to_owned(),
-            scope: Scope::Read,
+            owner: "ada".to_owned(),
+            scopes: Scopes::READ,
             now: Timestamp(5),
             expires: None,
             parent: None,
+            unattended: false,
         }
     }
 

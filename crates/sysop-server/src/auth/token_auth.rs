@@ -13,14 +13,14 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use secrecy::SecretString;
-use sysop_driver::tokens::{Scope as TokenScope, TokenId};
+use sysop_driver::tokens::TokenId;
 
 use super::origin::{HostPolicy, Scheme, check_origin};
 use super::proxy::{ClientAddress, Proxies};
 use super::responses::{AuthError, Cookie, add_response_headers, redirect_to_page};
 use super::tokens::{Bearer, CredentialKind, Tokens};
 use crate::limits::{ConcurrencyLimiter, Limits, PeerKey, RateLimiter, RetryAfter, UnauthenticatedSlot};
-use crate::{Authenticator, Caller, Peer, Scope};
+use crate::{Authenticator, Caller, Peer, Scope, TokenOrigin};
 
 /// The longest query in which a token is looked for, in bytes.
 const QUERY_BYTES_MAX: usize = 1024;
@@ -123,7 +123,8 @@ impl TokenAuth {
         Ok(Caller {
             name: bearer.name,
             key: bearer.id.as_str().to_owned(),
-            scope: scope_of_token(bearer.scope),
+            scopes: bearer.scopes,
+            token: Some(TokenOrigin { created: bearer.created, unattended: bearer.unattended }),
             ended: bearer.ended,
             hold: Some(Arc::new(permit)),
         })
@@ -220,13 +221,6 @@ fn unavailable(error: &sysop_driver::port::StoreError) -> AuthError {
     AuthError::Unavailable
 }
 
-fn scope_of_token(scope: TokenScope) -> Scope {
-    match scope {
-        TokenScope::Read => Scope::Read,
-        TokenScope::Operate => Scope::Operate,
-    }
-}
-
 /// The token that a request shows, and how.
 fn credential_of(
     request: &Parts,
@@ -286,9 +280,12 @@ fn check(
         }
     }
     // A route that forgot what it needs may still only be looked at by who may only look.
-    let needed = if read_only { scope } else { scope.max(Scope::Operate) };
-    if scope_of_token(bearer.scope) < needed {
-        return Err(AuthError::Scope);
+    let needed = match scope {
+        Scope::Public | Scope::Read if !read_only => Scope::Operate,
+        Scope::Public | Scope::Read | Scope::Answer | Scope::Operate => scope,
+    };
+    if !needed.is_met_by(bearer.scopes) {
+        return Err(AuthError::Scope(needed));
     }
     if !read_only && has_body(&request.headers) && !is_json(&request.headers) {
         return Err(AuthError::ContentType);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use sysop_core::id::Timestamp;
 use sysop_driver::port::{Clock, StoreError};
-use sysop_driver::tokens::{Scope, TokenId, TokenKind, TokenRecord, TokenStore};
+use sysop_driver::tokens::{Scopes, TokenId, TokenKind, TokenRecord, TokenStore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -40,8 +40,14 @@ pub struct Bearer {
     pub id: TokenId,
     /// What its maker calls it.
     pub name: String,
+    /// The user of the system who made the token.
+    pub owner: String,
     /// What they may do.
-    pub scope: Scope,
+    pub scopes: Scopes,
+    /// When the token was made, or the one that the page was opened with.
+    pub created: Timestamp,
+    /// Whether a process of unknown origin made it.
+    pub unattended: bool,
     /// Cancelled when the token is revoked or expires: what they hold open must end then.
     pub ended: CancellationToken,
 }
@@ -100,20 +106,22 @@ impl Tokens {
     ///
     /// # Errors
     /// When the store cannot.
-    pub async fn start(&self) -> Result<SecretString, StoreError> {
+    pub async fn start(&self, owner: &str) -> Result<SecretString, StoreError> {
         self.remove_expired().await?;
         let now = self.clock.now();
         let has_own = self.table().rows.iter().any(|row| {
-            row.record.kind == TokenKind::Issued && row.record.scope == Scope::Operate && !row.is_over(now)
+            row.record.kind == TokenKind::Issued && row.record.scopes.operate && !row.is_over(now)
         });
         let life = if has_own { START_BESIDE_OTHERS_MS } else { START_MS };
         let (token, record) = mint(NewToken {
             kind: TokenKind::Start,
             name: "start".to_owned(),
-            scope: Scope::Operate,
+            owner: owner.to_owned(),
+            scopes: Scopes::ALL,
             now,
             expires: Some(Timestamp(now.0 + life)),
             parent: None,
+            unattended: false,
         });
         self.store.insert_token(&record).await?;
         self.read().await?;
@@ -189,10 +197,12 @@ impl Tokens {
         let (token, record) = mint(NewToken {
             kind: TokenKind::Page,
             name: of.name.clone(),
-            scope: of.scope,
+            owner: of.owner.clone(),
+            scopes: of.scopes,
             now,
             expires: Some(parent_expires.map_or(month, |expires| expires.min(month))),
             parent: Some(of.id.clone()),
+            unattended: of.unattended,
         });
         self.keep_newest(PAGES_MAX - 1, |record| record.parent.as_ref() == Some(&of.id)).await?;
         self.store.insert_token(&record).await?;
@@ -241,14 +251,25 @@ impl Tokens {
 
     fn used(&self, row: TokenEntry) -> Bearer {
         let now = self.clock.now();
-        let TokenRecord { id, name, scope, parent, last_used, .. } = row.record;
+        let TokenRecord { id, name, owner, scopes, parent, last_used, unattended, created, .. } = row.record;
+        let made = parent.as_ref().and_then(|parent| {
+            self.table().rows.iter().find(|row| row.record.id == *parent).map(|row| row.record.created)
+        });
         if last_used.is_none_or(|last| now.0 - last.0 >= USE_STEP_MS) {
             let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
             for used in parent.iter().chain([&id]) {
                 uses.insert(used.clone(), now);
             }
         }
-        Bearer { id: parent.unwrap_or(id), name, scope, ended: row.ended }
+        Bearer {
+            id: parent.unwrap_or(id),
+            name,
+            owner,
+            scopes,
+            created: made.unwrap_or(created),
+            unattended,
+            ended: row.ended,
+        }
     }
 
     async fn refresh(&self, age: Duration) -> Result<(), StoreError> {

@@ -1,7 +1,7 @@
 //! What a front end offers beside a session: hosts, models, paths to complete, and another session from a point of one.
 
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Extension, Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
@@ -10,6 +10,7 @@ use sysop_core::id::{SessionId, TurnId};
 
 use super::body::Object;
 use super::{SharedServer, problem};
+use crate::authenticator::Caller;
 
 /// The most paths of one answer.
 const PATHS_MAX: usize = 1000;
@@ -70,6 +71,7 @@ struct ForkRequest {
 /// `POST /api/agent/sessions/{id}/fork`.
 pub(super) async fn fork(
     State(shared): State<SharedServer>,
+    Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
     body: Object,
 ) -> Response {
@@ -81,7 +83,7 @@ pub(super) async fn fork(
         Err(response) => return *response,
     };
     let made = SessionId::new(uuid::Uuid::now_v7().to_string());
-    match shared.registry.backend.fork(&SessionId::new(id), before, &made).await {
+    match shared.registry.backend.fork(&SessionId::new(id), before, &made, &caller.name).await {
         Ok(()) => {
             let place = format!("/api/agent/sessions/{made}");
             let said = Json(json!({ "sessionId": made }));

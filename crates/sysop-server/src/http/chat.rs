@@ -80,11 +80,9 @@ pub(super) async fn chat(
             if let Err(refused) = shared.authenticator.check_session_quota(&caller) {
                 return *refused;
             }
-            match shared
-                .registry
-                .create(SessionId::new(uuid::Uuid::now_v7().to_string()), CreateSession::default())
-                .await
-            {
+            let id = SessionId::new(uuid::Uuid::now_v7().to_string());
+            let request = CreateSession { opened_by: Some(caller.name.clone()), ..CreateSession::default() };
+            match shared.registry.create(id, request).await {
                 Ok(session_ref) => session_ref,
                 Err(error) => return problem::backend_error(&error),
             }

@@ -69,6 +69,21 @@ impl RouteDoc {
         Self { body, ..self }
     }
 
+    /// The type of the message that the body is, if it is one.
+    #[cfg(test)]
+    pub(super) fn message_kind(&self) -> Option<&'static str> {
+        match self.body {
+            RouteBody::Message(kind) => Some(kind),
+            RouteBody::Nothing
+            | RouteBody::NewSession
+            | RouteBody::Fork
+            | RouteBody::Chat
+            | RouteBody::GeminiAgent
+            | RouteBody::GeminiChat
+            | RouteBody::LogIn => None,
+        }
+    }
+
     pub(super) fn with_query(self, asks: &'static [&'static str]) -> Self {
         Self { asks, ..self }
     }

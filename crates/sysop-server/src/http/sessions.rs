@@ -84,6 +84,7 @@ pub(super) async fn create(
         approve: new.approve,
         profile: new.profile,
         root: new.root,
+        opened_by: Some(caller.name.clone()),
     };
     if let Err(refused) = shared.authenticator.check_session_quota(&caller) {
         return *refused;

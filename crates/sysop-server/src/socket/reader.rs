@@ -9,8 +9,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{MESSAGE_BYTES_MAX, SubscribeRequest, ToolManifest, WriterCommand};
 use crate::ServerInner;
-use crate::authenticator::{Caller, Scope};
-use crate::dispatch::{MessageOutcome, MessageRejection, attach, handle_message, rejection, require_scope};
+use crate::authenticator::Caller;
+use crate::dispatch::{MessageOutcome, MessageRejection, attach, handle_message, rejection, require_operate};
 use crate::registry::SessionRef;
 use crate::session_feed::StartPosition;
 use crate::trace::TraceParent;
@@ -84,7 +84,7 @@ impl<'a> SocketReader<'a> {
     /// Of what is too long only a result counts: the model is told that it is.
     async fn handle_oversized(&mut self, text: &str) {
         if let Ok(ClientMessage::ToolResult(result)) = ClientMessage::parse(text)
-            && self.caller.scope >= Scope::Operate
+            && self.caller.scopes.operate
             && self.session_ref.state.tool_broker.finish(&self.caller.key, result)
         {
             return;
@@ -130,7 +130,7 @@ impl<'a> SocketReader<'a> {
         let lent = if lent.tools.is_empty() {
             ToolManifest::Empty
         } else {
-            require_scope(&self.caller, Scope::Operate)?;
+            require_operate(&self.caller)?;
             ToolManifest::Tools(lent)
         };
         tracing::info!(

@@ -5,5 +5,6 @@ mod always;
 mod client;
 mod client_tools;
 mod http;
+mod scopes;
 mod socket;
 mod world;

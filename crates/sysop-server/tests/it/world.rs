@@ -14,7 +14,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use serde_json::{Map, Value, json};
 use sysop_core::event::ConfigChange;
-use sysop_core::id::{CallId, Seq, SessionId};
+use sysop_core::id::{CallId, Seq, SessionId, Timestamp};
 use sysop_core::message::{Arguments, HistoryMessage, Message, ModelRef, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::{ApprovalMode, CommandContext, Rule, Survey};
@@ -27,11 +27,12 @@ use sysop_driver::port::{
 use sysop_driver::prompter::{
     NoPrompter, PromptReply, PromptRequest, Prompter, Terminal, TerminalOutput, TerminalSize, TerminalView,
 };
+use sysop_driver::tokens::Scopes;
 use sysop_driver::{Driver, DriverError, Handle, Ports, Runtime, system_clock};
 use sysop_server::limits::Listener;
 use sysop_server::{
     Artifact, Authenticator, BackendError, Caller, ClientToolSettings, CreateSession, HostDecorator,
-    OpenedSession, Peer, Scope, Server, ServerSettings, SessionBackend, SocketSettings,
+    OpenedSession, Peer, Scope, Server, ServerSettings, SessionBackend, SocketSettings, TokenOrigin,
 };
 use sysop_store::MemoryStore;
 use tokio::net::TcpListener;
@@ -109,8 +110,20 @@ impl Drop for World {
     }
 }
 
-/// Lets everybody in by the name that they give; who is called `reader` may only look.
+/// Lets everybody in by the name that they give; some names have other tokens than most.
 struct ByName;
+
+/// The scopes of a name, and how its token came to be.
+fn bearer(name: &str) -> (Scopes, Option<TokenOrigin>) {
+    match name {
+        "reader" => (Scopes::READ, None),
+        "operator" | "other operator" => (Scopes::OPERATE, None),
+        "decider" => (Scopes::DECIDE, None),
+        "late" => (Scopes::ALL, Some(TokenOrigin { created: Timestamp(i64::MAX), unattended: true })),
+        "late person" => (Scopes::ALL, Some(TokenOrigin { created: Timestamp(i64::MAX), unattended: false })),
+        _ => (Scopes::ALL, None),
+    }
+}
 
 #[async_trait]
 impl Authenticator for ByName {
@@ -119,12 +132,12 @@ impl Authenticator for ByName {
         let Some(name) = name.and_then(|value| value.strip_prefix("Bearer ")) else {
             return Err(Box::new(StatusCode::UNAUTHORIZED.into_response()));
         };
-        let may = if name == "reader" { Scope::Read } else { Scope::Operate };
-        if scope > may {
+        let (scopes, token) = bearer(name);
+        if !scope.is_met_by(scopes) {
             return Err(Box::new(StatusCode::FORBIDDEN.into_response()));
         }
         let (name, ended) = (name.to_owned(), CancellationToken::new());
-        Ok(Caller { key: name.clone(), name, scope: may, ended, hold: None })
+        Ok(Caller { key: name.clone(), name, scopes, token, ended, hold: None })
     }
 
     fn check_session_quota(&self, _: &Caller) -> Result<(), Box<Response>> {
@@ -183,10 +196,14 @@ impl SessionBackend for ScriptedBackend {
         request: CreateSession,
         decorate: HostDecorator,
     ) -> Result<OpenedSession, BackendError> {
+        let opened_by = request.opened_by;
         let spec = SessionSpec { approve: request.approve.unwrap_or(ApprovalMode::Auto), ..spec() };
         let runtime = Runtime { host: self.host(&decorate), provider: Arc::new(Obedient) };
         let again = runtime.clone();
-        self.driver.create(id.clone(), spec, Arc::new(move || again.clone())).await.map_err(failed)?;
+        self.driver
+            .create_for(id.clone(), spec, opened_by, Arc::new(move || again.clone()))
+            .await
+            .map_err(failed)?;
         self.driver.resume(&id, runtime).await.map(found).map_err(failed)
     }
 
@@ -247,6 +264,10 @@ impl SessionBackend for ScriptedBackend {
     }
 
     fn attribute_to(&self, _: &SessionId, _: &str, _: Option<&str>) {}
+
+    async fn audit_refusal(&self, _: &SessionId, who: &str, _: &str) {
+        self.machine.refused.lock().unwrap().push(who.to_owned());
+    }
 
     fn model(&self, wanted: Option<&str>) -> ModelRef {
         ModelRef::new("demo", wanted.unwrap_or("demo"))
@@ -359,6 +380,8 @@ fn says(text: &str) -> BoxStream<'static, ModelEvent> {
 pub(crate) struct Machine {
     pub(crate) ran: Mutex<Vec<String>>,
     pub(crate) typed: Mutex<Vec<u8>>,
+    /// Who was not let decide.
+    pub(crate) refused: Mutex<Vec<String>>,
     pub(crate) arrived: Notify,
     /// The rules that were written.
     pub(crate) rules: Mutex<Vec<Rule>>,

@@ -72,6 +72,12 @@ const MIGRATIONS: &[&str] = &[
     // The tables stay as they are. Logs may hold kinds of events from here on that 0.1.0 cannot read, and it must refuse
     // the database as a whole instead of failing at single sessions.
     "SELECT 1",
+    // Who could operate could decide.
+    r#"
+    ALTER TABLE sysop_tokens ADD COLUMN owner      text    NOT NULL DEFAULT '';
+    ALTER TABLE sysop_tokens ADD COLUMN unattended boolean NOT NULL DEFAULT false;
+    UPDATE sysop_tokens SET scope = 'operate,decide' WHERE scope = 'operate';
+"#,
 ];
 
 /// Why the tables are not those of today.

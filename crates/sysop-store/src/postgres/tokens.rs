@@ -12,10 +12,12 @@ use crate::row_codec::to_integer;
 use crate::tokens::{TokenRow, duplicate_token_error, token_from_row, too_many_tokens_error};
 
 const INSERT: &str = "INSERT INTO sysop_tokens \
-                    (id, kind, name, scope, hash, created, expires, last_used, parent, visited) \
-                    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10 WHERE (SELECT count(*) FROM sysop_tokens) < $11 \
+                    (id, kind, name, scope, hash, created, expires, last_used, parent, visited, owner, \
+                    unattended) SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12 \
+                    WHERE (SELECT count(*) FROM sysop_tokens) < $13 \
                     ON CONFLICT (id) DO NOTHING";
-const LIST: &str = "SELECT id, kind, name, scope, hash, created, expires, last_used, parent, visited \
+const LIST: &str = "SELECT id, kind, name, scope, hash, created, expires, last_used, parent, visited, owner, \
+                    unattended \
                     FROM sysop_tokens ORDER BY created, id";
 const TOUCH: &str = "UPDATE sysop_tokens AS token SET last_used = greatest(last_used, used.at) \
                     FROM unnest($1::text[], $2::bigint[]) AS used (id, at) WHERE token.id = used.id";
@@ -71,13 +73,15 @@ impl PostgresStore {
             .bind(token.id.as_str())
             .bind(token.kind.as_str())
             .bind(token.name.as_str())
-            .bind(token.scope.as_str())
+            .bind(token.scopes.as_str())
             .bind(token.hash.as_slice())
             .bind(token.created.0)
             .bind(token.expires.map(|at| at.0))
             .bind(token.last_used.map(|at| at.0))
             .bind(token.parent.as_ref().map(TokenId::as_str))
             .bind(token.visited)
+            .bind(token.owner.as_str())
+            .bind(token.unattended)
             .bind(to_integer(TOKENS_MAX as u64));
         Ok(insert.execute(&self.database.pool).await?.rows_affected() == 1)
     }

@@ -57,6 +57,12 @@ const MIGRATIONS: &[&str] = &[
     // The tables stay as they are. Logs may hold kinds of events from here on that 0.1.0 cannot read, and it must refuse
     // the database as a whole instead of failing at single sessions.
     "",
+    // Who could operate could decide.
+    "
+    ALTER TABLE tokens ADD COLUMN owner      TEXT    NOT NULL DEFAULT '';
+    ALTER TABLE tokens ADD COLUMN unattended INTEGER NOT NULL DEFAULT 0;
+    UPDATE tokens SET scope = 'operate,decide' WHERE scope = 'operate';
+",
 ];
 
 /// The backups that may be beside a database, by the version that was backed up.

@@ -12,10 +12,12 @@ use super::SqliteStore;
 use crate::row_codec::to_integer;
 use crate::tokens::{TokenRow, duplicate_token_error, token_from_row, too_many_tokens_error};
 
-const INSERT: &str = "INSERT INTO tokens (id, kind, name, scope, hash, created, expires, last_used, parent, visited) \
-                    SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 WHERE (SELECT count(*) FROM tokens) < ?11 \
+const INSERT: &str = "INSERT INTO tokens (id, kind, name, scope, hash, created, expires, last_used, parent, visited, \
+                    owner, unattended) \
+                    SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12 WHERE (SELECT count(*) FROM tokens) < ?13 \
                     ON CONFLICT (id) DO NOTHING";
-const LIST: &str = "SELECT id, kind, name, scope, hash, created, expires, last_used, parent, visited FROM tokens \
+const LIST: &str = "SELECT id, kind, name, scope, hash, created, expires, last_used, parent, visited, owner, \
+                    unattended FROM tokens \
                     ORDER BY created, id";
 const TOUCH: &str = "UPDATE tokens SET last_used = max(coalesce(last_used, ?2), ?2) WHERE id = ?1";
 
@@ -75,13 +77,15 @@ fn insert_token(connection: &Connection, token: &TokenRecord) -> rusqlite::Resul
             token.id.as_str(),
             token.kind.as_str(),
             token.name,
-            token.scope.as_str(),
+            token.scopes.as_str(),
             token.hash.as_slice(),
             token.created.0,
             token.expires.map(|at| at.0),
             token.last_used.map(|at| at.0),
             token.parent.as_ref().map(TokenId::as_str),
             token.visited,
+            token.owner,
+            token.unattended,
             to_integer(TOKENS_MAX as u64),
         ],
     )?;

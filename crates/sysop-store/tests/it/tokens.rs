@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sysop_core::id::Timestamp;
-use sysop_driver::tokens::{Scope, TOKENS_MAX, TokenId, TokenKind, TokenRecord, TokenStore};
+use sysop_driver::tokens::{Scopes, TOKENS_MAX, TokenId, TokenKind, TokenRecord, TokenStore};
 use sysop_store::{MemoryStore, PostgresStore, SqliteStore};
 
 use crate::server::shared;
@@ -64,13 +64,15 @@ fn token(id: &str, created: i64) -> TokenRecord {
         id: TokenId::new(id),
         kind: TokenKind::Issued,
         name: format!("name of {id}"),
-        scope: Scope::Read,
+        owner: "ada".to_owned(),
+        scopes: Scopes::READ,
         hash: *blake3::hash(id.as_bytes()).as_bytes(),
         created: Timestamp(created),
         expires: None,
         last_used: None,
         parent: None,
         visited: false,
+        unattended: false,
     }
 }
 
@@ -78,13 +80,15 @@ async fn what_is_kept_comes_back_in_order(store: Arc<dyn TokenStore>) {
     assert_eq!(store.tokens().await.unwrap(), []);
     let later = TokenRecord {
         kind: TokenKind::Start,
-        scope: Scope::Operate,
+        scopes: Scopes::ALL,
         expires: Some(Timestamp(9)),
         last_used: Some(Timestamp(8)),
         visited: true,
+        unattended: true,
         ..token("b", 7)
     };
     let page = TokenRecord { kind: TokenKind::Page, parent: Some(TokenId::new("b")), ..token("a", 8) };
+    let page = TokenRecord { scopes: Scopes::DECIDE, ..page };
     for kept in [&later, &page, &token("z", 1)] {
         store.insert_token(kept).await.unwrap();
     }

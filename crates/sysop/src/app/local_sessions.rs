@@ -201,9 +201,10 @@ impl SessionBackend for LocalSessions {
         request: CreateSession,
         decorate: HostDecorator,
     ) -> Result<OpenedSession, BackendError> {
+        let opened_by = request.opened_by.clone();
         let (spec, own) = self.plan_session(request)?;
         let make_runtime = own.into_runtime_factory(decorate);
-        let session = self.driver.create(id, spec, make_runtime).await.map_err(failed)?;
+        let session = self.driver.create_for(id, spec, opened_by, make_runtime).await.map_err(failed)?;
         Ok(found(&self.driver, session))
     }
 
@@ -249,9 +250,15 @@ impl SessionBackend for LocalSessions {
         Ok(Artifact { bytes, pieces: pieces.boxed() })
     }
 
-    async fn fork(&self, from: &SessionId, before: TurnId, id: &SessionId) -> Result<(), BackendError> {
+    async fn fork(
+        &self,
+        from: &SessionId,
+        before: TurnId,
+        id: &SessionId,
+        person: &str,
+    ) -> Result<(), BackendError> {
         self.opening_of(from).await?;
-        match self.driver.fork(from, before, id).await {
+        match self.driver.fork(from, before, id, Some(person)).await {
             Err(DriverError::NoTurn(..)) => {
                 Err(BackendError::Invalid(format!("session {from} has no turn {before}")))
             }
@@ -306,6 +313,10 @@ impl SessionBackend for LocalSessions {
 
     fn attribute_to(&self, id: &SessionId, who: &str, trace: Option<&str>) {
         self.store.attribute_to(id, Actor { name: who.to_owned(), trace: trace.map(str::to_owned) });
+    }
+
+    async fn audit_refusal(&self, id: &SessionId, who: &str, what: &str) {
+        self.store.audit_refusal(id, who, what).await;
     }
 
     fn model(&self, wanted: Option<&str>) -> ModelRef {

@@ -35,7 +35,7 @@ impl SessionService for Services {
             },
             SessionSelector::Fork { from, before } => {
                 let id = SessionId::new(uuid::Uuid::now_v7().to_string());
-                match self.driver.fork(&from, before, &id).await {
+                match self.driver.fork(&from, before, &id, None).await {
                     Ok(()) => self.resume(&id).await,
                     Err(error) => return Err(error.to_string()),
                 }

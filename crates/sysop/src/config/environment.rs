@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::OnceLock;
 
+use crate::origin::CALL_VARIABLE_PREFIX;
+
 use super::keys::{self, KeyPath, PROVIDERS, ValueKind};
 use super::value::{self, ConfigValue};
 use super::{ConfigEntry, ConfigLayer, ConfigOrigin};
@@ -94,6 +96,7 @@ pub(crate) fn layer(environment: &Environment) -> ConfigLayer {
         if let Some(key) = name.strip_prefix("SYSOP_")
             && !value.is_empty()
             && !NO_KEYS.contains(&name.as_str())
+            && !name.starts_with(CALL_VARIABLE_PREFIX)
         {
             own(&mut layer, name, key, value);
         }

@@ -1,0 +1,88 @@
+//! What the scopes of a token allow, and who may decide in a session.
+
+use serde_json::{Value, json};
+
+use crate::client::{Client, Events, get, post, session};
+use crate::world::World;
+
+/// A session of `owner` that waits for an approval: its id and the call.
+async fn waiting(world: &World, owner: &str) -> (String, Value) {
+    let id = session(world.address, owner, &json!({"approve": "ask"})).await;
+    let mut events = Events::of(world.address, owner, &id, None).await;
+    let path = format!("/api/agent/sessions/{id}/messages");
+    let words = json!({"content": "call bash {\"command\": \"rm -r build\"}"});
+    assert_eq!(post(world.address, owner, &path, &words).await.status, 202);
+    let asked = events.until("approval.request").await.pop().unwrap();
+    (id, asked.data["toolCallId"].clone())
+}
+
+async fn say(world: &World, who: &str, id: &str, endpoint: &str, body: Value) -> u16 {
+    post(world.address, who, &format!("/api/agent/sessions/{id}/{endpoint}"), &body).await.status
+}
+
+#[tokio::test]
+async fn an_approval_is_answered_by_who_may_decide_or_opened_the_session() {
+    let world = World::start().await;
+    for (owner, who, status) in [
+        ("operator", "reader", 403),
+        ("operator", "other operator", 403),
+        ("operator", "operator", 202),
+        ("ann", "operator", 403),
+        ("ann", "decider", 202),
+        ("operator", "ann", 202),
+    ] {
+        let (id, call) = waiting(&world, owner).await;
+        let answer = json!({"toolCallId": call, "decision": "reject"});
+        assert_eq!(say(&world, who, &id, "decisions", answer).await, status, "{owner}, {who}");
+    }
+}
+
+#[tokio::test]
+async fn whatever_runs_without_a_question_needs_the_scope_of_who_answers_one() {
+    let world = World::start().await;
+    let id = session(world.address, "ann", &json!({})).await;
+    for (endpoint, body, operator, decider) in [
+        ("messages", json!({"content": "hello"}), 202, 403),
+        ("configure", json!({"approve": "auto"}), 403, 202),
+        ("configure", json!({"model": "demo/other"}), 202, 403),
+        ("configure", json!({"approve": "auto", "mode": "chat"}), 403, 403),
+        ("direct", json!({"command": "ls", "origin": "typed"}), 403, 403),
+        ("direct", json!({"command": "ls"}), 202, 403),
+        ("terminal/input", json!({"data": "ls\r"}), 403, 403),
+        ("questions", json!({"id": 9, "answer": "yes"}), 403, 409),
+        ("cancel", json!({}), 202, 403),
+    ] {
+        assert_eq!(say(&world, "operator", &id, endpoint, body.clone()).await, operator, "{endpoint} {body}");
+        assert_eq!(say(&world, "decider", &id, endpoint, body.clone()).await, decider, "{endpoint} {body}");
+        assert_eq!(say(&world, "reader", &id, endpoint, body).await, 403, "{endpoint}");
+    }
+    let own = session(world.address, "operator", &json!({})).await;
+    let typed = json!({"command": "ls", "origin": "typed"});
+    assert_eq!(say(&world, "operator", &own, "direct", typed).await, 202);
+}
+
+#[tokio::test]
+async fn a_token_that_a_command_may_have_made_since_the_prompt_decides_nothing() {
+    let world = World::start().await;
+    let (id, call) = waiting(&world, "ann").await;
+    let answer = json!({"toolCallId": call, "decision": "allow"});
+    assert_eq!(say(&world, "late", &id, "decisions", answer.clone()).await, 403);
+    let (mut socket, _) = Client::join(world.address, &id, "late", json!({})).await;
+    socket.say(json!({"type": "configure", "approve": "auto"})).await;
+    assert_eq!(socket.until("error").await["code"], "forbidden");
+    assert_eq!(*world.machine.refused.lock().unwrap(), ["late", "late"]);
+    assert_eq!(say(&world, "late person", &id, "decisions", answer).await, 202);
+    assert_eq!(world.machine.refused.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_session_tells_who_opened_it_and_a_decision_who_made_it() {
+    let world = World::start().await;
+    let (id, call) = waiting(&world, "operator").await;
+    let (mut socket, greeting) = Client::join(world.address, &id, "decider", json!({})).await;
+    assert_eq!(greeting["openedBy"], "operator");
+    socket.say(json!({"type": "approval.decision", "toolCallId": call, "decision": "reject"})).await;
+    assert_eq!(socket.until("approval.closed").await["by"], "decider");
+    let events = get(world.address, "reader", &format!("/api/agent/sessions/{id}")).await;
+    assert_eq!(events.status, 200);
+}

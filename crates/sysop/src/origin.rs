@@ -1,0 +1,314 @@
+//! Who started this process: a person, or a command of a session of sysop.
+//!
+//! A command that a model proposes must not make tokens, start servers or answer approvals: it would decide about itself.
+//! Such subcommands refuse under a call. A call is known by a variable that sysop gives to what it starts, by a running
+//! sysop among the ancestors, and by the session or the terminal that this process shares with a descendant of one: the
+//! latter holds for `env -u`, `setsid`, `nohup` and a process that was left behind by its parent.
+//!
+//! The kernel tells ancestors and names, and no other process can change them. A process that has left its session, its
+//! terminal and its parents behind looks like one of a service; it is not refused, but a token that it makes may not decide
+//! about what was asked before (`is_unattended`). Another login, cron and `systemd-run` are not seen.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use crate::cli::{Command, SessionsCommand};
+use crate::exit::CommandError;
+
+/// Begins the names of the variables that sysop gives to what it starts.
+pub(crate) const CALL_VARIABLE_PREFIX: &str = "SYSOP_CALL_";
+/// The name that the kernel has for a running sysop.
+const NAME: &str = "sysop";
+/// The same for `sysop desktop`, which runs no commands and starts a server.
+const WINDOW: &str = "sysop-window";
+/// The most ancestors that are looked at.
+const ANCESTORS_MAX: usize = 256;
+
+/// One process, as the kernel tells of it.
+#[derive(Debug, Clone, Default)]
+struct ProcessInfo {
+    parent: i32,
+    session: i32,
+    /// The controlling terminal; 0 where there is none.
+    terminal: i32,
+    name: String,
+    /// Whether it is a sysop that runs commands.
+    is_sysop: bool,
+}
+
+/// The processes of this machine by their ids.
+#[derive(Debug, Default)]
+struct ProcessTable(BTreeMap<i32, ProcessInfo>);
+
+/// Names this process so that commands below it know it, whatever its file is called.
+pub(crate) fn name_process() {
+    // Under another name it is still known by its file.
+    let _ = rustix::thread::set_name(c"sysop");
+}
+
+/// Names this process as one that only shows a window.
+pub(crate) fn name_window() {
+    let _ = rustix::thread::set_name(c"sysop-window"); // as above
+}
+
+/// Refuses a subcommand that is for people only under a call.
+///
+/// # Errors
+/// It is such a subcommand, and a command of a session started it.
+pub(crate) fn check(command: Option<&Command>) -> Result<(), CommandError> {
+    let Some(name) = protected_name(command) else { return Ok(()) };
+    if !is_under_call() {
+        return Ok(());
+    }
+    Err(CommandError::usage(format!(
+        "`{name}` is for people, and a command of a sysop session started it; run it in a terminal of your own"
+    )))
+}
+
+/// The subcommand as it is typed, if it is for people only.
+fn protected_name(command: Option<&Command>) -> Option<&'static str> {
+    Some(match command {
+        None => "sysop",
+        Some(Command::Token(_)) => "sysop token",
+        Some(Command::Serve(_)) => "sysop serve",
+        Some(Command::Attach(_)) => "sysop attach",
+        Some(Command::Connect(_)) => "sysop connect",
+        Some(Command::Desktop(_)) => "sysop desktop",
+        Some(Command::Exec(_)) => "sysop exec",
+        Some(Command::Run(_)) => "sysop run",
+        Some(Command::Chat(_)) => "sysop chat",
+        Some(Command::Sessions(arguments)) => match arguments.command {
+            SessionsCommand::Delete { .. } => "sysop sessions delete",
+            SessionsCommand::List { .. } | SessionsCommand::Show { .. } | SessionsCommand::Export { .. } => {
+                return None;
+            }
+        },
+        Some(
+            Command::Completions { .. }
+            | Command::Man
+            | Command::MockLlm(_)
+            | Command::Config(_)
+            | Command::Policy(_)
+            | Command::Doctor
+            | Command::Audit(_),
+        ) => return None,
+    })
+}
+
+fn is_under_call() -> bool {
+    let marked = std::env::vars_os().any(|(name, _)| is_call_variable(&name));
+    marked || ProcessTable::read().is_under_sysop(own_id())
+}
+
+/// Whether it is not certain that a person started this process: its session was begun by a process of no login.
+pub(crate) fn is_unattended() -> bool {
+    ProcessTable::read().is_orphan(own_id())
+}
+
+fn is_call_variable(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(CALL_VARIABLE_PREFIX.as_bytes())
+}
+
+fn own_id() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
+/// The name of the user that this process runs as; their number if they have no name.
+pub(crate) fn user_name() -> String {
+    let user = rustix::process::geteuid().as_raw().to_string();
+    let accounts = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let name = accounts.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == user && !name.is_empty()).then(|| name.to_owned())
+    });
+    name.unwrap_or_else(|| format!("uid {user}"))
+}
+
+impl ProcessTable {
+    fn read() -> Self {
+        let own_file = fs::metadata("/proc/self/exe").ok().map(|file| (file.dev(), file.ino()));
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        Self(ids.filter_map(|id| Some((id, read_process(id, own_file)?))).collect())
+    }
+
+    /// The ancestors of a process, the nearest first, without the process itself.
+    fn ancestors(&self, id: i32) -> impl Iterator<Item = &ProcessInfo> {
+        let parent = |process: &&ProcessInfo| self.0.get(&process.parent);
+        std::iter::successors(self.0.get(&id), parent).skip(1).take(ANCESTORS_MAX)
+    }
+
+    /// Whether a process is below a running sysop, or shares a session or a terminal with one that is: those that sysop
+    /// began, not the ones in which sysop itself was started.
+    fn is_under_sysop(&self, id: i32) -> bool {
+        if self.ancestors(id).any(|process| process.is_sysop) {
+            return true;
+        }
+        let Some(own) = self.0.get(&id) else { return false };
+        self.0.iter().any(|(other_id, other)| {
+            let shares = other.session == own.session || own.terminal != 0 && other.terminal == own.terminal;
+            let began = |process: &ProcessInfo| {
+                process.is_sysop
+                    && process.session != own.session
+                    && (own.terminal == 0 || process.terminal != own.terminal)
+            };
+            *other_id != id && shares && self.ancestors(*other_id).any(began)
+        })
+    }
+
+    /// Whether a process has no terminal and its session was begun by no login: the process that began it has ended, or was
+    /// left to the first process or to the one that keeps a user's services.
+    fn is_orphan(&self, id: i32) -> bool {
+        let Some(own) = self.0.get(&id) else { return true };
+        if own.terminal != 0 {
+            return false;
+        }
+        let Some(leader) = self.0.get(&own.session) else { return own.session != 0 };
+        let keeper = self.0.get(&leader.parent);
+        leader.parent == 1 || keeper.is_some_and(|keeper| keeper.name == "systemd")
+    }
+}
+
+fn read_process(id: i32, own_file: Option<(u64, u64)>) -> Option<ProcessInfo> {
+    let folder = Path::new("/proc").join(id.to_string());
+    let mut process = parse_stat(&fs::read_to_string(folder.join("stat")).ok()?)?;
+    let file = folder.join("exe");
+    // The file of a sysop of the same user cannot be looked at: its memory is closed.
+    process.is_sysop = process.name != WINDOW
+        && match fs::read_link(&file) {
+            Ok(target) => {
+                let same = fs::metadata(&file).ok().map(|file| (file.dev(), file.ino()));
+                let name = target.file_name().unwrap_or_default().to_string_lossy();
+                same.is_some() && same == own_file || name.trim_end_matches(" (deleted)") == NAME
+            }
+            Err(_) => process.name == NAME,
+        };
+    Some(process)
+}
+
+/// Reads a line of `/proc/PID/stat`: `id (name) state parent group session terminal …`. A name may hold parentheses.
+fn parse_stat(line: &str) -> Option<ProcessInfo> {
+    let (start, rest) = line.rsplit_once(')')?;
+    let (_, name) = start.split_once('(')?;
+    let mut fields = rest.split_whitespace().skip(1);
+    let parent = fields.next()?.parse().ok()?;
+    let session = fields.nth(1)?.parse().ok()?;
+    let terminal = fields.next()?.parse().ok()?;
+    Some(ProcessInfo { parent, session, terminal, name: name.to_owned(), is_sysop: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ProcessInfo, ProcessTable, is_call_variable, parse_stat, protected_name};
+    use crate::cli;
+
+    /// Processes as `id parent session terminal name`; those named `sysop` are.
+    fn table(text: &str) -> ProcessTable {
+        let processes = text.lines().map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let number = |at: usize| words[at].parse::<i32>().unwrap();
+            let is_sysop = words[4] == "sysop";
+            let (parent, session, terminal) = (number(1), number(2), number(3));
+            (number(0), ProcessInfo { parent, session, terminal, name: words[4].to_owned(), is_sysop })
+        });
+        ProcessTable(processes.collect())
+    }
+
+    const MACHINE: &str = "1 0 1 0 systemd
+        10 1 10 0 sshd
+        11 10 11 5 bash
+        12 11 11 5 sysop
+        13 12 13 0 bash
+        14 13 14 0 setsid
+        15 12 15 7 bash
+        16 15 15 7 sleep
+        17 12 11 5 ssh
+        18 11 11 5 vim
+        20 1 13 0 left-behind
+        21 1 15 7 left-behind
+        22 1 22 7 left-behind
+        23 1 23 0 daemon
+        24 23 23 0 sh
+        25 10 25 0 sh
+        26 1 9 0 leaderless";
+
+    #[test]
+    fn a_process_is_under_sysop_by_its_ancestors_its_session_or_its_terminal() {
+        let table = table(MACHINE);
+        for (id, what) in [
+            (13, "a command"),
+            (14, "after setsid"),
+            (16, "in the shared terminal"),
+            (17, "in the terminal of sysop, but below it"),
+            (20, "left behind in the session of a command"),
+            (21, "left behind in the shared terminal"),
+            (22, "in another session of the shared terminal"),
+        ] {
+            assert!(table.is_under_sysop(id), "{id}: {what}");
+        }
+        for (id, what) in [
+            (11, "the shell that sysop was started in"),
+            (12, "sysop itself"),
+            (18, "beside sysop in its terminal"),
+            (23, "a daemon"),
+            (25, "another login"),
+            (99, "unknown"),
+        ] {
+            assert!(!table.is_under_sysop(id), "{id}: {what}");
+        }
+    }
+
+    #[test]
+    fn a_process_without_terminal_or_login_is_unattended() {
+        let table = table(MACHINE);
+        for (id, orphan) in
+            [(23, true), (24, true), (26, true), (11, false), (18, false), (25, false), (99, true)]
+        {
+            assert_eq!(table.is_orphan(id), orphan, "{id}");
+        }
+    }
+
+    #[test]
+    fn a_name_with_parentheses_hides_nothing() {
+        let process = parse_stat("7 (a) 1 (sysop) S 12 7 9 34817 7 4194304").unwrap();
+        assert_eq!((process.parent, process.session, process.terminal), (12, 9, 34817));
+        assert_eq!(process.name, "a) 1 (sysop");
+        assert!(parse_stat("7 sysop S 12").is_none());
+    }
+
+    #[test]
+    fn subcommands_that_decide_are_for_people() {
+        let name = |line: &str| {
+            let words = ["sysop"].into_iter().chain(line.split_whitespace()).map(Into::into);
+            protected_name(cli::parse(words).unwrap().command.as_ref())
+        };
+        for line in [
+            "token list",
+            "serve",
+            "attach http://x",
+            "connect http://x",
+            "exec x",
+            "run x",
+            "chat",
+            "sessions delete x",
+        ] {
+            assert!(
+                name(line).is_some_and(|name| line.contains(name.trim_start_matches("sysop "))),
+                "{line}"
+            );
+        }
+        for line in ["doctor", "policy check ls", "config show", "sessions list", "audit verify", "man"] {
+            assert_eq!(name(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_variables_of_calls_are_known() {
+        assert!(is_call_variable("SYSOP_CALL_0123".as_ref()));
+        assert!(!is_call_variable("SYSOP_MODEL".as_ref()));
+    }
+}
