@@ -178,7 +178,7 @@ static WRITTEN: [Kind; 26] = [
         Dangerous,
         "the rules this agent works under",
         ".config/sysop .local/share/sysop .local/state/sysop .sysop.toml .sysop sysop.db sysop.db-wal sysop.db-shm \
-         /etc/sysop .jexida .config/agent-rs",
+         sysop-*.token /etc/sysop .jexida .config/agent-rs",
     ),
 ];
 
@@ -257,7 +257,7 @@ static READ: [Kind; 10] = [
         ReadsSecret,
         "the keys and sessions of this agent",
         ".config/sysop/config* .config/sysop/rules* .config/sysop/trust* .config/sysop/*token* .config/sysop \
-         .local/share/sysop .local/state/sysop sysop.db sysop.db-wal sysop.db-shm /etc/sysop",
+         .local/share/sysop .local/state/sysop sysop.db sysop.db-wal sysop.db-shm sysop-*.token /etc/sysop",
     ),
 ];
 

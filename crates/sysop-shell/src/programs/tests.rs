@@ -211,3 +211,32 @@ fn the_page_is_up_to_date() {
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(committed == page, "run `UPDATE=1 cargo test -p sysop-shell the_page_is_up_to_date`");
 }
+
+#[test]
+fn sysop_itself_is_for_people_but_where_it_only_looks() {
+    for command in [
+        "sysop token create --name x --scope decide",
+        "sysop token list",
+        "sysop serve",
+        "sysop exec x",
+        "sysop sessions delete x",
+        "/usr/bin/sysop run x",
+        "env -i sysop attach x",
+        "sysop",
+        "sysop -- tidy up",
+    ] {
+        assert!(class_of(command).0 >= RiskClass::Dangerous, "{command}");
+    }
+    for command in [
+        "sysop doctor",
+        "sysop policy check 'ls'",
+        "sysop config show",
+        "sysop sessions list",
+        "sysop --version",
+    ] {
+        assert_eq!(class_of(command).0, RiskClass::ReadOnly, "{command}");
+    }
+    for command in ["cat sysop-127.0.0.1-8765.token", "cat /srv/x/sysop-__1-80.token"] {
+        assert_eq!(class_of(command).0, RiskClass::ReadsSecret, "{command}");
+    }
+}
