@@ -1,5 +1,5 @@
 /** What a test has: a scripted model, a server with a home of its own, a person with a browser, and a remote machine. */
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type BrowserContext, test as base, expect, type Locator, type Page } from "@playwright/test";
@@ -120,8 +120,9 @@ async function startServer(
   const begin = async (at: string) => {
     const server = run(SYSOP, ["serve", "--port", at, ...args], environment, work);
     ends.push(server.end);
-    const [, url, token] = await server.says(/(http:\/\/127\.0\.0\.1:\d+)\/\?token=(\S+)/);
-    if (!url || !token) throw new Error(server.said());
+    const [, url, tokenFile] = await server.says(/(http:\/\/127\.0\.0\.1:\d+)\/ with token file (.+)\n/);
+    if (!url || !tokenFile) throw new Error(server.said());
+    const token = readFileSync(tokenFile, "utf8").trim();
     return { server, url, token };
   };
   let begun = await begin("0");

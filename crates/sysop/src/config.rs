@@ -24,7 +24,7 @@ use sysop_core::policy::{Rule, RuleAction};
 
 pub(crate) use environment::{Environment, secret_variables};
 pub(crate) use keys::{DEMO, KeyPath, PROVIDERS, nearest_word, unknown_provider};
-pub(crate) use private_files::check_private_folder;
+pub(crate) use private_files::{check_private_folder, create_private_folder, replace_private_file};
 pub(crate) use routine::{Routine, Variable};
 pub(crate) use trust::{TrustDecision, UntrustedWorkspace, save_trust, trust_file};
 pub(crate) use ui_state::{keep_theme, ui_state_file};

@@ -27,6 +27,7 @@ mod sessions;
 mod settings;
 mod system_prompt;
 mod token;
+mod token_file;
 mod tui;
 mod workspace_trust;
 

@@ -1,11 +1,12 @@
 //! `sysop serve`: sessions for browsers and other programs.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use secrecy::{ExposeSecret, SecretString};
 use sysop_core::message::ModelRef;
 use sysop_driver::system_clock;
 use sysop_server::auth::Tokens;
@@ -22,11 +23,12 @@ use crate::app::{LocalSessions, Services, Storage};
 use crate::cli::ServeArguments;
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::Verbosity;
-use crate::otlp_exporter::OtlpExporter;
 use crate::origin;
+use crate::otlp_exporter::OtlpExporter;
 use crate::parent_watch::ParentWatch;
-use crate::serve_options::redaction;
+use crate::serve_options::{ServeOptions, redaction};
 use crate::settings::Settings;
+use crate::token_file::TokenFile;
 
 /// How long a node keeps a session that nobody is connected to there.
 const NODE_IDLE: Duration = Duration::from_secs(4);
@@ -77,7 +79,8 @@ async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) 
     let parts = Services::on(storage.clone(), settings, model);
     let tokens = Tokens::open(storage.tokens(), system_clock()).await;
     let tokens = Arc::new(tokens.map_err(|error| CommandError::failed(error.to_string()))?);
-    let token = tokens.start(&origin::user_name()).await.map_err(|error| CommandError::failed(error.to_string()))?;
+    let token =
+        tokens.start(&origin::user_name()).await.map_err(|error| CommandError::failed(error.to_string()))?;
     let exporter = OtlpExporter::new(parts.settings())?;
     let spans = exporter.as_ref().map(OtlpExporter::spans);
     let audited =
@@ -98,10 +101,7 @@ async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) 
     let backend = Arc::new(LocalSessions::new(parts.clone(), audited, node));
     let server =
         Server::new(backend, Arc::new(token_auth), ServerSettings { client_tools, idle, spans, ..usual });
-    match watcher {
-        Some(watcher) => watcher.begin(&exposure.page(address, &token), stop.clone())?,
-        None => tell(&format!("sysop serves on {}", exposure.page(address, &token)))?,
-    }
+    let token_file = announce(exposure, address, &token, parts.settings(), watcher, &stop)?;
     tracing::info!(%address, "serving");
 
     let following = {
@@ -120,8 +120,38 @@ async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) 
     // It writes down what was used when, if it can; a panic of it was told already.
     let _ = tokio::time::timeout(LAST_WRITES, following).await;
     parts.close().await;
+    drop(token_file);
     tracing::info!("ended");
     Ok(Exit::Done)
+}
+
+/// Says where the server is. The token is told to a terminal and to a program that watches the server; elsewhere it goes
+/// to a file, which is there until the returned value is dropped.
+fn announce(
+    exposure: &ServeOptions,
+    address: SocketAddr,
+    token: &SecretString,
+    settings: &Settings,
+    watcher: Option<ParentWatch>,
+    stop: &CancellationToken,
+) -> Result<Option<TokenFile>> {
+    let page = exposure.page(address);
+    let with_token = || format!("{page}?token={}", token.expose_secret());
+    let is_told = watcher.is_some() || io::stdout().is_terminal();
+    let path = match (&exposure.token_file, is_told) {
+        (Some(path), _) => Some(path.clone()),
+        (None, true) => None,
+        (None, false) => Some(TokenFile::usual_path(&settings.folders.data, address)),
+    };
+    let file = path.map(|path| TokenFile::write(path, token.clone())).transpose()?;
+    match (watcher, &file) {
+        (Some(watcher), _) => watcher.begin(&with_token(), stop.clone())?,
+        (None, Some(file)) if !is_told => {
+            tell(&format!("sysop serves on {page} with token file {}", file.path().display()))?;
+        }
+        (None, _) => tell(&format!("sysop serves on {}", with_token()))?,
+    }
+    Ok(file)
 }
 
 /// Becomes a node of a database.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use sysop_driver::port::{Clock, Store};
 use sysop_server::audit::{Audit, AuditFailurePolicy, AuditedStore, CommandRedactor};
 use sysop_server::auth::{
@@ -41,6 +41,10 @@ pub(crate) struct ServeOptions {
     /// [default: of this machine]
     #[arg(long, value_name = "ADDR,…", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.0/8,::1", value_parser = proxies)]
     pub(crate) behind_proxy: Option<Proxies>,
+    /// Write the token of this start there, for as long as the server runs [default: where standard output is no
+    /// terminal, a file in the data folder that the first line names]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) token_file: Option<PathBuf>,
     /// What happens where the audit cannot be written
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     pub(crate) audit: AuditMode,
@@ -146,8 +150,8 @@ impl ServeOptions {
         Ok(AuditedStore::new(store, clock, audit, redaction(settings), failure_policy).with_spans(spans))
     }
 
-    /// The address of the page, which works once.
-    pub(crate) fn page(&self, address: SocketAddr, token: &SecretString) -> String {
+    /// The address of the page.
+    pub(crate) fn page(&self, address: SocketAddr) -> String {
         let scheme = if self.tls_cert.is_some() { "https" } else { "http" };
         let port = address.port();
         let host = match (self.allow_host.first(), address.ip().is_unspecified()) {
@@ -155,7 +159,7 @@ impl ServeOptions {
             (Some(_) | None, true) => format!("127.0.0.1:{port}"),
             (Some(_) | None, false) => address.to_string(),
         };
-        format!("{scheme}://{host}/?token={}", token.expose_secret())
+        format!("{scheme}://{host}/")
     }
 
     fn limits(&self) -> Limits {

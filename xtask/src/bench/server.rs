@@ -184,10 +184,13 @@ impl BenchServer {
         let begun = Instant::now();
         let mut child = command.spawn().context("cannot start the server")?;
         let line = first_line(&mut child)?;
-        let url =
-            line.rsplit_once("http://").map(|(_, url)| url).context("the server does not say where it is")?;
-        let (address, token) = url.trim().split_once("/?token=").context("there is no token")?;
-        let server = Self { child, address: address.to_owned(), token: token.to_owned() };
+        let (page, file) = line
+            .trim_end()
+            .split_once("/ with token file ")
+            .context("the server does not say where it is")?;
+        let (_, address) = page.rsplit_once("http://").context("the server does not say where it is")?;
+        let token = std::fs::read_to_string(file).context("there is no token")?.trim_end().to_owned();
+        let server = Self { child, address: address.to_owned(), token };
         while !server.is_ready() {
             if begun.elapsed() > START_MAX {
                 bail!("the server is not ready within {START_MAX:?}");

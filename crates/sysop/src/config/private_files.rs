@@ -31,9 +31,11 @@ pub(crate) fn check_private_folder(folder: &Path) -> io::Result<()> {
 /// # Errors
 /// What the system says.
 pub(crate) fn replace_private_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let fresh = path.with_extension(format!("toml.{}", std::process::id()));
+    let mut fresh = path.as_os_str().to_owned();
+    fresh.push(format!(".{}", std::process::id()));
     let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
+    let _ = std::fs::remove_file(&fresh); // of an earlier process of this id
+    options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let written = options.open(&fresh).and_then(|mut file| {

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
-use crate::support::{DEADLINE, Mock, Running, bash, call, files_below, say};
+use crate::support::{DEADLINE, Mock, Running, bash, call, files_below, say, served};
 use crate::{Run, World};
 
 /// A link to a server that a test can cut and turn to another one.
@@ -91,12 +91,10 @@ impl RelayedServer {
         let name = self.link.address.to_string();
         let running = self.world.start(&["serve", "--port", "0", "--allow-host", &name]);
         let said = running.out.wait_for("the address", |said| said.contains('\n'));
-        let url =
-            said.split_whitespace().find(|word| word.starts_with("http://")).expect("it says where it is");
-        let (address, token) = url.trim_start_matches("http://").split_once("/?token=").unwrap();
-        self.link.leads_to(address);
+        let (page, token) = served(&said);
+        self.link.leads_to(page.trim_start_matches("http://").trim_end_matches('/'));
         if self.token.is_empty() {
-            token.clone_into(&mut self.token);
+            self.token = token;
         }
         self.running = Some(running);
     }
@@ -112,7 +110,7 @@ impl RelayedServer {
 
     /// A token of this name.
     fn token_of(&self, name: &str) -> String {
-        let run = self.world.finish(&["token", "create", "--name", name, "--scope", "operate"]);
+        let run = self.world.finish(&["token", "create", "--name", name, "--scope", "operate,decide"]);
         assert_eq!(run.code, Some(0), "{run:?}");
         let token = run.out.split_whitespace().find(|word| word.starts_with("sysop_"));
         token.unwrap_or_else(|| panic!("no token in {run:?}")).to_owned()
@@ -474,12 +472,11 @@ fn requests_and_sockets_go_through_the_proxy_and_trust_the_certificates_of_the_e
         ["serve", "--port", "0", "--allow-host", "sysop.test", "--tls-cert", &cert, "--tls-key", &key];
     let running = there.start(&arguments);
     let said = running.out.wait_for("the address", |said| said.contains('\n'));
-    let url = said.split_whitespace().find(|word| word.starts_with("https://")).unwrap();
-    let (address, token) = url.trim_start_matches("https://").split_once("/?token=").unwrap();
-    let port = address.rsplit(':').next().unwrap();
+    let (page, token) = served(&said);
+    let port = page.trim_end_matches('/').rsplit(':').next().unwrap();
     let (proxy, asked) = proxy(format!("127.0.0.1:{port}"));
     let here = client()
-        .variable("SYSOP_TOKEN", token)
+        .variable("SYSOP_TOKEN", &token)
         .variable("HTTPS_PROXY", &format!("http://{proxy}"))
         .variable("SSL_CERT_FILE", &cert);
     let mut talk = here.start_with_input(&["connect", "--plain", "https://sysop.test"]);
@@ -493,10 +490,10 @@ fn requests_and_sockets_go_through_the_proxy_and_trust_the_certificates_of_the_e
         "{asked:?}"
     );
     let stranger =
-        client().variable("SYSOP_TOKEN", token).variable("HTTPS_PROXY", &format!("http://{proxy}"));
+        client().variable("SYSOP_TOKEN", &token).variable("HTTPS_PROXY", &format!("http://{proxy}"));
     let run = stranger.finish(&["connect", "--plain", "https://sysop.test"]);
     assert_eq!(run.code, Some(1), "{run:?}");
-    assert!(run.err.contains("certificate") && !run.err.contains(token), "{run:?}");
+    assert!(run.err.contains("certificate") && !run.err.contains(&token), "{run:?}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::World;
-use crate::support::{DEADLINE, Running};
+use crate::support::{DEADLINE, Running, served};
 
 /// A server that runs, and the token of its start.
 pub(crate) struct ServeProcess {
@@ -35,10 +35,9 @@ impl ServeProcess {
     pub(crate) fn with(world: &World, arguments: &[&str]) -> Self {
         let running = world.start(arguments);
         let said = running.out.wait_for("the address", |said| said.contains('\n'));
-        let url = said.split_whitespace().find(|word| word.contains("://")).unwrap();
-        let (place, token) = url.split_once("/?token=").unwrap();
-        let address = place.split_once("://").unwrap().1.parse().unwrap();
-        Self { running, address, token: token.to_owned() }
+        let (page, token) = served(&said);
+        let address = page.trim_end_matches('/').split_once("://").unwrap().1.parse().unwrap();
+        Self { running, address, token }
     }
 
     /// Sends a request of these lines, to which nothing is added but its end.

@@ -16,6 +16,7 @@ mod person;
 #[expect(dead_code, reason = "the tests of the store use all of it")]
 mod pg;
 mod policy;
+mod protected;
 mod remote;
 mod sandbox;
 mod screen;

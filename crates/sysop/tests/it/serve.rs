@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::World;
-use crate::support::{DEADLINE, Mock, Running, bash, call, say};
+use crate::support::{DEADLINE, Mock, Running, bash, call, say, served};
 
 /// A server that runs.
 pub(crate) struct ServeProcess {
@@ -22,10 +22,9 @@ pub(crate) struct ServeProcess {
 pub(crate) fn serve(world: &World, arguments: &[&str]) -> ServeProcess {
     let running = world.start(&[&["serve", "--port", "0"], arguments].concat());
     let said = running.out.wait_for("address", |said| said.contains('\n'));
-    let url = said.split_whitespace().find(|word| word.starts_with("http://")).expect("it says where it is");
-    let (address, token) =
-        url.trim_start_matches("http://").split_once("/?token=").expect("and with which token");
-    ServeProcess { address: address.to_owned(), token: token.to_owned(), running }
+    let (page, token) = served(&said);
+    let address = page.trim_start_matches("http://").trim_end_matches('/').to_owned();
+    ServeProcess { address, token, running }
 }
 
 impl ServeProcess {

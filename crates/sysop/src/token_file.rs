@@ -1,0 +1,88 @@
+//! The file that has the token of a server's start, where standard output is no terminal: what is printed there lands in a
+//! journal or a log, which others may read.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::config::{create_private_folder, display_path, replace_private_file};
+use crate::exit::CommandError;
+
+/// A file of one line that only the user may read, for as long as the server runs.
+#[derive(Debug)]
+pub(crate) struct TokenFile {
+    path: PathBuf,
+    token: SecretString,
+}
+
+impl TokenFile {
+    /// Writes the file; one that an earlier server left is replaced.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn write(path: PathBuf, token: SecretString) -> Result<Self, CommandError> {
+        let path = std::path::absolute(&path).unwrap_or(path);
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let written = folder.map_or(Ok(()), create_private_folder);
+        let line = format!("{}\n", token.expose_secret());
+        written.and_then(|()| replace_private_file(&path, line.as_bytes())).map_err(|error| {
+            CommandError::failed(format!(
+                "cannot write the token file {} ({error}); choose another with --token-file",
+                display_path(&path)
+            ))
+        })?;
+        Ok(Self { path, token })
+    }
+
+    /// The usual place of the file of a server that listens there.
+    pub(crate) fn usual_path(data: &Path, listen: SocketAddr) -> PathBuf {
+        let address = listen.ip().to_string().replace(':', "_");
+        data.join(format!("sysop-{address}-{}.token", listen.port()))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for TokenFile {
+    /// Removes the file, unless another server has put its own there.
+    fn drop(&mut self) {
+        if std::fs::read_to_string(&self.path).is_ok_and(|line| line.trim_end() == self.token.expose_secret())
+        {
+            // Where it cannot be removed it stays, for its user alone.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
+    use super::TokenFile;
+
+    #[test]
+    fn a_token_file_is_of_its_user_and_as_long_as_its_server() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("below/my.token");
+        let first = TokenFile::write(path.clone(), "one".into()).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\n");
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        let second = TokenFile::write(path.clone(), "two".into()).unwrap();
+        drop(first);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "two\n", "it is another server's by now");
+        drop(second);
+        assert!(!path.exists());
+        assert_eq!(std::fs::read_dir(folder.path().join("below")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn each_listener_has_a_file_of_its_own() {
+        let path = |listen: &str| TokenFile::usual_path(Path::new("/d"), listen.parse().unwrap());
+        assert_eq!(path("127.0.0.1:8765").to_str(), Some("/d/sysop-127.0.0.1-8765.token"));
+        assert_eq!(path("[::1]:80").to_str(), Some("/d/sysop-__1-80.token"));
+    }
+}
