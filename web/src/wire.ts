@@ -481,6 +481,8 @@ export type Question = {
   kind: QuestionKind;
   /** Who asks, for people: `sudo on web1`, `ssh web1`. */
   from: string;
+  /** What the host observed of who asks, a sentence each: its program, who started it, a warning. */
+  details?: Array<string>;
   /** The prompt as the program wrote it. */
   prompt: string;
   /** The call that waits for the answer, where one does. */

@@ -327,6 +327,7 @@ impl LocalToolExecutor {
         let asked = PromptRequest {
             kind: QuestionKind::Text,
             from: "sysop on this machine".to_owned(),
+            details: Vec::new(),
             prompt,
             call: Some(call.id.clone()),
         };

@@ -23,6 +23,9 @@ pub struct Question {
     pub kind: QuestionKind,
     /// Who asks, for people: `sudo on web1`, `ssh web1`.
     pub from: String,
+    /// What the host observed of who asks, a sentence each: its program, who started it, a warning.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<String>,
     /// The prompt as the program wrote it.
     pub prompt: String,
     /// The call that waits for the answer, where one does.

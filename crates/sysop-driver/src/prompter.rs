@@ -36,6 +36,8 @@ pub struct PromptRequest {
     pub kind: QuestionKind,
     /// Who asks, for people: `sudo on web1`, `ssh web1`.
     pub from: String,
+    /// What the host observed of who asks, a sentence each. Never from the prompt's own words.
+    pub details: Vec<String>,
     /// The prompt as the program wrote it.
     pub prompt: String,
     /// The call that waits for the answer, where one does.

@@ -33,8 +33,8 @@ impl Questions {
     fn open(&self, asked: PromptRequest) -> (Question, oneshot::Receiver<PromptReply>) {
         let mut state = self.state();
         state.last += 1;
-        let PromptRequest { kind, from, prompt, call } = asked;
-        let question = Question { id: QuestionId(state.last), kind, from, prompt, call };
+        let PromptRequest { kind, from, details, prompt, call } = asked;
+        let question = Question { id: QuestionId(state.last), kind, from, details, prompt, call };
         let (sender, receiver) = oneshot::channel();
         state.open.insert(question.id, (question.clone(), sender));
         (question, receiver)

@@ -162,6 +162,7 @@ async fn answer(stream: UnixStream, shared: &AskpassState) -> io::Result<()> {
     let asked = PromptRequest {
         kind: question_kind(&request),
         from: shared.from.clone(),
+        details: Vec::new(),
         prompt: request.prompt.clone(),
         call: None,
     };

@@ -19,6 +19,7 @@ mod pty_reader;
 mod recording;
 mod screen;
 mod secret;
+mod secret_reader;
 mod sequences;
 mod shell_setup;
 pub(crate) mod shells;

@@ -20,6 +20,18 @@ pub fn prompt_rows(question: &Question, columns: usize, theme: Theme) -> Vec<Tex
         .collect()
 }
 
+/// What the host observed of who asks: rows of ours, each sentence on lines of its own.
+pub fn detail_rows(question: &Question, columns: usize, theme: Theme) -> Vec<TextRow> {
+    let style = |detail: &str| {
+        theme.style(if detail.starts_with("Warning") { StyleRole::Warn } else { StyleRole::Text })
+    };
+    question
+        .details
+        .iter()
+        .flat_map(|detail| wrap(&exact(detail, style(detail), theme.style(StyleRole::Warn)), columns))
+        .collect()
+}
+
 fn shortened(text: &str) -> String {
     let count = text.chars().count();
     if count <= PROMPT_CHARS_MAX {

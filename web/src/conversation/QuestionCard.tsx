@@ -15,7 +15,7 @@ interface Props {
 
 export function QuestionCard({ store, question, online }: Props) {
   const field = useRef<HTMLInputElement>(null);
-  const { id, kind, from, prompt } = question;
+  const { id, kind, from, details, prompt } = question;
   const secret = kind !== "text";
 
   useEffect(() => {
@@ -47,6 +47,9 @@ export function QuestionCard({ store, question, online }: Props) {
       <header>
         <strong>{neutralizeLine(from)}</strong> {secret ? "asks for a secret" : "asks"}
       </header>
+      {details?.map((detail) => (
+        <p key={detail}>{neutralizeLine(detail)}</p>
+      ))}
       <pre id={`question-${id}`}>{neutralize(prompt.trim())}</pre>
       <div className="answer">
         <input

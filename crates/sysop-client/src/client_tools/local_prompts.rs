@@ -40,7 +40,7 @@ impl LocalPrompts {
     /// Asks; dropping it takes the question back.
     pub(crate) async fn ask(&self, asked: PromptRequest) -> PromptReply {
         let (sender, answer) = oneshot::channel();
-        let PromptRequest { kind, from, prompt, call } = asked;
+        let PromptRequest { kind, from, details, prompt, call } = asked;
         let id = {
             let mut state = self.state();
             state.last += 1;
@@ -49,7 +49,7 @@ impl LocalPrompts {
             id
         };
         let _open = PendingPrompt { prompts: self, id };
-        self.fanout.ask(Question { id, kind, from, prompt, call });
+        self.fanout.ask(Question { id, kind, from, details, prompt, call });
         answer.await.unwrap_or(PromptReply::Refused)
     }
 

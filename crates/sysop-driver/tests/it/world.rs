@@ -273,6 +273,7 @@ impl LyingHost {
         let asked = PromptRequest {
             kind: QuestionKind::Secret,
             from: "sudo".to_owned(),
+            details: Vec::new(),
             prompt: "Password: ".to_owned(),
             call: Some(call.id.clone()),
         };

@@ -324,6 +324,7 @@ impl TerminalCall<'_> {
                 return LineAcceptance::Unknown;
             }
         }
+        self.live.state().model_command = Some(command.to_owned());
         self.live.type_line(
             &last,
             HiddenInput { until: HiddenInputEnd::CommandStarted(nonce), shown: command.to_owned() },
@@ -594,6 +595,7 @@ impl TerminalCall<'_> {
             let mut inner = self.live.state();
             inner.capture = Some(CommandCapture::new(Some(nonce.clone())));
             inner.blind_key = Some(nonce.clone());
+            inner.model_command = Some(command.to_owned());
             inner.printed = Instant::now();
         }
         let hidden = HiddenInput { until: HiddenInputEnd::CommandStarted(nonce), shown: command.to_owned() };
@@ -663,8 +665,12 @@ impl TerminalCall<'_> {
         let lines: Vec<_> = strokes.split_inclusive(keys::is_enter).collect();
         for (index, line) in lines.iter().enumerate() {
             let mode = {
-                let inner = self.live.state();
-                at_shell |= inner.ready && line.last().is_some_and(keys::is_enter);
+                let mut inner = self.live.state();
+                let ends = line.last().is_some_and(keys::is_enter);
+                at_shell |= inner.ready && ends;
+                if ends && inner.reads_commands() {
+                    inner.model_command = Some(format!("keys: {keys}"));
+                }
                 inner.screen.key_mode()
             };
             let bytes: Vec<u8> = line.iter().flat_map(|stroke| keys::encode(stroke, mode)).collect();

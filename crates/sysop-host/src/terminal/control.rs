@@ -105,7 +105,7 @@ impl SharedTerminal {
                     || user_control.holder.as_ref().is_some_and(|holder| holder.secret.is_some())
             };
             let mut inner = live.state();
-            inner.typed(piece);
+            inner.typed_by_person(piece);
             inner.entered |= secret;
         }
         self.report_typed(told);

@@ -418,23 +418,25 @@ async fn write_typed(
 }
 
 /// What the system says of a process of this machine.
-struct ProcessStat {
+pub(super) struct ProcessStat {
     /// Of its program.
-    name: String,
+    pub(super) name: String,
     sleeps: bool,
+    pub(super) parent: i32,
     /// Its process group.
-    group: i32,
+    pub(super) group: i32,
 }
 
 impl ProcessStat {
     /// None where there is no such process, or no `/proc`.
-    fn of(process: i32) -> Option<Self> {
+    pub(super) fn of(process: i32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
         // The name, in brackets, may hold anything.
         let (name, fields) = stat.rsplit_once(") ")?;
         let mut fields = fields.split(' ');
         let sleeps = fields.next()? == "S";
-        let group = fields.nth(1)?.parse().ok()?;
-        Some(Self { name: name.split_once(" (")?.1.to_owned(), sleeps, group })
+        let parent = fields.next()?.parse().ok()?;
+        let group = fields.next()?.parse().ok()?;
+        Some(Self { name: name.split_once(" (")?.1.to_owned(), sleeps, parent, group })
     }
 }

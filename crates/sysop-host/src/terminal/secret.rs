@@ -129,9 +129,11 @@ impl SharedTerminal {
         cancel: &CancellationToken,
     ) -> SecretPromptOutcome {
         let prints = live.state().prints;
+        let reader = self.secret_reader(live).await;
         let asked = PromptRequest {
             kind: open.kind,
-            from: asking_program(live),
+            from: reader.name,
+            details: reader.details,
             prompt: open.prompt,
             call: Some(call.clone()),
         };
@@ -188,21 +190,6 @@ async fn program_continued(live: &LiveShell, prints: u64) {
         None => inner.prints != prints,
     };
     live.until(ANSWER_WAIT_MAX, |inner| (over(inner) || inner.ended.is_some()).then_some(())).await;
-}
-
-/// Which program asks, and where.
-fn asking_program(live: &LiveShell) -> String {
-    let place = live.remote_host.as_deref().unwrap_or("this machine");
-    let asked = live.state().asked;
-    let program = match &live.remote_host {
-        _ if asked => Some("sudo".to_owned()),
-        None => live.foreground().and_then(|group| {
-            let name = std::fs::read_to_string(format!("/proc/{}/comm", group.as_raw_nonzero())).ok()?;
-            Some(name.trim().to_owned())
-        }),
-        Some(_) => None,
-    };
-    format!("{} on {place}", program.as_deref().unwrap_or("a program"))
 }
 
 #[cfg(test)]

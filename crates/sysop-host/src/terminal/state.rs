@@ -37,6 +37,8 @@ pub(super) struct TerminalState {
     /// Whether a whole command was typed before the prompt was there that will take it.
     ahead: bool,
     pub(super) capture: Option<CommandCapture>,
+    /// The command of the model's that runs; `None` where a shell is at its prompt, or a person started what runs.
+    pub(super) model_command: Option<String>,
     /// Which program the shell is that was asked, as it has said.
     pub(super) known: Option<String>,
     /// Where the innermost shell is that was asked.
@@ -203,6 +205,7 @@ impl TerminalState {
             dirty: false,
             ahead: false,
             capture: None,
+            model_command: None,
             known: None,
             place: None,
             machine: None,
@@ -278,6 +281,19 @@ impl TerminalState {
         self.dirty = false;
         self.entered = false;
         self.hidden = Some(hidden);
+    }
+
+    /// Whether a line that is typed now is a command of a shell, as far as one can tell.
+    pub(super) fn reads_commands(&self) -> bool {
+        self.ready || self.awaits_prompt() || self.shells.is_empty()
+    }
+
+    /// A person typed.
+    pub(super) fn typed_by_person(&mut self, bytes: &[u8]) {
+        if self.reads_commands() && bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n')) {
+            self.model_command = None;
+        }
+        self.typed(bytes);
     }
 
     /// Somebody typed at a prompt.
@@ -507,6 +523,9 @@ impl TerminalState {
             self.captured(CommandEnd::MarkLost);
         }
         self.ready = !std::mem::take(&mut self.ahead);
+        if self.hidden.is_none() {
+            self.model_command = None;
+        }
         self.asked = false;
     }
 

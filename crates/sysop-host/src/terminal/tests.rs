@@ -266,7 +266,9 @@ async fn a_far_terminal_is_asked_whether_it_hides_what_is_typed() {
     rig.is(&ASKS.replace("WORD", "word"), "Say the word: [password entered]\n14\n", 0).await;
     let asked = rig.people.0.lock().unwrap().clone();
     assert_eq!(asked.len(), 1, "{asked:?}");
-    assert_eq!((asked[0].kind, asked[0].from.as_str()), (QuestionKind::Secret, "a program on web1"));
+    assert_eq!(asked[0].kind, QuestionKind::Secret);
+    assert_eq!(asked[0].from, "bash, the shell of this terminal, on web1");
+    assert!(asked[0].details[0].starts_with("Started by the model: `stty -echo;"), "{asked:?}");
 }
 
 #[tokio::test]
@@ -279,7 +281,7 @@ async fn where_nobody_can_tell_the_person_decides() {
 }
 
 #[tokio::test]
-async fn the_mark_of_sudo_is_enough() {
+async fn the_mark_of_sudo_tells_of_a_secret_and_not_who_asks() {
     let rig = rig("bash --norc", false);
     rig.is(
         "printf \"${SUDO_PROMPT%\\[*}word, \"; read -rs word; echo; echo ${#word}",
@@ -288,7 +290,8 @@ async fn the_mark_of_sudo_is_enough() {
     )
     .await;
     let asked = rig.people.0.lock().unwrap().clone();
-    assert_eq!((asked[0].kind, asked[0].from.as_str()), (QuestionKind::Secret, "sudo on web1"));
+    assert_eq!((asked[0].kind, asked[0].from.as_str()), (QuestionKind::Secret, "a program on web1"));
+    assert!(asked[0].details[1].starts_with("Warning: "), "{asked:?}");
 }
 
 fn keys(text: &str) -> TypedInput {

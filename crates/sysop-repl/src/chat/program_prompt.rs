@@ -16,7 +16,7 @@ use secrecy::SecretString;
 use secrecy::zeroize::{Zeroize as _, Zeroizing};
 use sysop_core::question::{Question, QuestionKind};
 use sysop_term::cells::wrap_exact;
-use sysop_term::question::prompt_rows;
+use sysop_term::question::{detail_rows, prompt_rows};
 use sysop_term::{StyleRole, TextRow, paint};
 
 use super::approval::GUARD;
@@ -76,6 +76,7 @@ impl ProgramPrompt {
 /// The line that says who asks, and below it the program's prompt.
 fn question_rows(question: &Question, columns: usize) -> Vec<TextRow> {
     let mut out = wrap(&row(&format!("{} asks:", question.from), StyleRole::Strong), columns, 2);
+    out.extend(detail_rows(question, columns, THEME));
     out.extend(prompt_rows(question, columns, THEME));
     out
 }
@@ -378,7 +379,7 @@ mod tests {
     }
 
     fn question(kind: QuestionKind, prompt: &str) -> Question {
-        Question { id: QuestionId(1), kind, from: "sudo on web1".into(), prompt: prompt.into(), call: None }
+        Question { id: QuestionId(1), kind, from: "sudo on web1".into(), details: Vec::new(), prompt: prompt.into(), call: None }
     }
 
     /// What comes of it, and all that was drawn.

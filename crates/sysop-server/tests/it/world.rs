@@ -441,6 +441,7 @@ impl Host for OwnHost {
                 let asked = PromptRequest {
                     kind: QuestionKind::Secret,
                     from: "sudo".to_owned(),
+                    details: Vec::new(),
                     prompt: "Password: ".to_owned(),
                     call: Some(call.id),
                 };

@@ -11,7 +11,7 @@ use sysop_core::ui_text;
 use sysop_driver::frontend::OfferedRule;
 use sysop_term::cells::{hang, truncate, width, wrap, wrap_exact};
 use sysop_term::plan::{preview_rows, reason_rows};
-use sysop_term::question::prompt_rows;
+use sysop_term::question::{detail_rows, prompt_rows};
 use sysop_term::theme::{StyleRole, Theme};
 use sysop_term::{Span, TextRow};
 
@@ -268,7 +268,8 @@ fn risk_rows(plan: &Proposal, risk: &Risk, theme: Theme, columns: usize) -> Vec<
 
 fn question(question: &Question, theme: Theme, columns: usize) -> MiddlePane {
     let title = TextRow::of(&format!("{} asks", question.from), theme.style(StyleRole::Warn));
-    let rows = prompt_rows(question, columns, theme);
+    let mut rows = detail_rows(question, columns, theme);
+    rows.extend(prompt_rows(question, columns, theme));
     MiddlePane::Rows { title, rows, content: MiddleContent::Question }
 }
 

@@ -270,6 +270,7 @@ impl World {
             id: QuestionId(id),
             kind,
             from: "sudo on web1".to_owned(),
+            details: Vec::new(),
             prompt: prompt.to_owned(),
             call: None,
         };

@@ -337,6 +337,7 @@ impl World {
             5 => {
                 self.questions += 1;
                 let (from, prompt) = (text(u)?, text(u)?);
+                let details = if u.ratio(1, 2)? { vec![text(u)?] } else { Vec::new() };
                 let call = self.running.clone();
                 let question = Question {
                     id: QuestionId(self.questions),
@@ -346,6 +347,7 @@ impl World {
                         QuestionKind::PerhapsSecret,
                     ])?,
                     from,
+                    details,
                     prompt,
                     call,
                 };

@@ -23,6 +23,12 @@ fn asker(rig: &Rig) -> String {
     format!("sh {}", path.display())
 }
 
+/// The name of the program that `sh` is.
+fn sh() -> String {
+    let program = std::fs::canonicalize("/bin/sh").unwrap();
+    program.file_name().unwrap().to_str().unwrap().to_owned()
+}
+
 #[tokio::test]
 async fn a_person_enters_the_password_and_the_run_goes_on() {
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Dash, Shell::Ash] {
@@ -35,13 +41,49 @@ async fn a_person_enters_the_password_and_the_run_goes_on() {
         let asked = rig.people.asked.lock().unwrap().clone();
         assert_eq!(asked.len(), 1, "{shell:?}: {asked:?}");
         assert_eq!((asked[0].kind, asked[0].prompt.as_str()), (QuestionKind::Secret, "Password for app:"));
-        // Beside fish it is bash that runs the command.
-        let program = if shell == Shell::Fish { "bash" } else { "sh" };
-        assert_eq!(asked[0].from, format!("{program} on this machine"));
+        assert_eq!(asked[0].from, format!("{} on this machine", sh()), "{shell:?}");
+        let details = asked[0].details.join("\n");
+        assert!(details.contains("asker.sh`."), "{details}");
+        assert!(details.contains("Started by the model: `sh "), "{details}");
+        assert!(details.contains("Warning: the command that the model started can read"), "{details}");
         assert!(asked[0].call.is_some());
         let everything = format!("{outcome:?}{}{:?}", rig.recorded(), rig.people.typed.lock().unwrap());
         assert!(!everything.contains(PASSWORD), "{everything}");
     }
+}
+
+/// The words on the screen, and the mark of the real sudo, can be printed by anybody.
+#[tokio::test]
+async fn a_shell_that_pretends_to_be_sudo_is_named_as_the_shell() {
+    for says in ["'[sudo] password for joe: '", "\"$SUDO_PROMPT\""] {
+        let rig = Rig::new(Shell::Bash);
+        rig.people.will_answer([given()]);
+        let outcome = rig.run(&format!("printf %s {says}; read -rs x; echo; echo \"got ${{#x}}\"")).await;
+        assert!(outcome.output.ends_with("got 13\n[exit code 0]"), "{outcome:?}");
+        let asked = rig.people.asked.lock().unwrap().remove(0);
+        assert_eq!(asked.kind, QuestionKind::Secret);
+        assert_eq!(asked.from, "bash, the shell of this terminal, on this machine");
+        assert!(asked.details[0].contains("/bash. Its command line: `"), "{asked:?}");
+        assert!(asked.details[1].starts_with("Started by the model: `printf %s"), "{asked:?}");
+        assert_eq!(asked.details[2], "Warning: the command that the model started can read what you enter.");
+    }
+}
+
+#[tokio::test]
+async fn what_a_person_started_is_not_laid_at_the_door_of_the_model() {
+    let rig = Rig::new(Shell::Bash);
+    rig.run("true").await;
+    let (terminal, command) = (rig.terminal(), asker(&rig));
+    let mut view = terminal.watch().await.unwrap();
+    terminal.input("ann", format!("{command}\r").as_bytes());
+    crate::terminal::prompter::until_shown(&mut view, "Password for app: ").await;
+    terminal.release("ann");
+    rig.people.will_answer([given()]);
+    rig.run("true").await;
+    let asked = rig.people.asked.lock().unwrap().remove(0);
+    assert_eq!(asked.from, format!("{} on this machine", sh()));
+    assert!(asked.details[0].contains("asker.sh`."), "{asked:?}");
+    assert!(!asked.details.iter().any(|told| told.contains("model")), "{asked:?}");
 }
 
 #[tokio::test]
@@ -171,6 +213,8 @@ async fn sudo_is_answered_by_a_person() {
     for asked in &asked {
         assert_eq!((asked.kind, asked.from.as_str()), (QuestionKind::Secret, "sudo on this machine"));
         assert_eq!(asked.prompt, format!("[sudo] password for {user}:"));
+        assert!(asked.details[0].contains("/sudo, which runs as root (set-user-ID)"), "{asked:?}");
+        assert!(asked.details.iter().any(|told| told.starts_with("Started by the model: `setpriv")), "{asked:?}");
     }
     assert!(!format!("{outcome:?}{}", rig.recorded()).contains("7717"));
 }

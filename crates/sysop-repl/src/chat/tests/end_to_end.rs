@@ -46,6 +46,7 @@ impl Host for AskingHost {
         let asked = PromptRequest {
             kind: QuestionKind::Secret,
             from: "sudo on web1".into(),
+            details: Vec::new(),
             prompt: "[sudo] password for joe: ".into(),
             call: Some(call.id),
         };

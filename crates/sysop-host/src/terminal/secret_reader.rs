@@ -1,0 +1,207 @@
+//! Who reads what is typed at a prompt for a secret, as the system tells it.
+//!
+//! The words on the screen say what a program wants to be taken for; any command can print `[sudo] password for joe:`.
+//! On this machine the processes in the foreground of the terminal are looked at: only they can read it. A program
+//! cannot choose its executable, nor that its file belongs to root and is set-user-ID.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use sysop_core::text::neutralize_line;
+
+use super::SharedTerminal;
+use super::live_shell::{LiveShell, ProcessStat};
+
+/// The most characters of a command line that people are shown.
+const COMMAND_CHARS_MAX: usize = 200;
+/// The most names of other programs that people are told.
+const NAMES_MAX: usize = 8;
+
+/// Who asks, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SecretReader {
+    /// `sudo on this machine`.
+    pub(super) name: String,
+    /// What is known of it, a sentence each.
+    pub(super) details: Vec<String>,
+}
+
+/// A process that can read the terminal.
+#[derive(Debug)]
+struct ReaderProcess {
+    pid: i32,
+    parent: i32,
+    name: String,
+    /// `None` where the system does not tell it, as of programs with more rights.
+    executable: Option<PathBuf>,
+    /// Whether its program belongs to root and is set-user-ID.
+    is_setuid_root: bool,
+    command_line: String,
+}
+
+impl SharedTerminal {
+    /// Who would read a secret that is entered now.
+    pub(super) async fn secret_reader(&self, live: &LiveShell) -> SecretReader {
+        let (command, shell) = {
+            let inner = live.state();
+            (inner.model_command.clone(), inner.shell_process())
+        };
+        let Some(host) = &live.remote_host else { return local_reader(live, command.as_deref()) };
+        let found = match shell {
+            Some((tty, shell)) => self.machine.foreground(&tty, shell).await,
+            None => None,
+        };
+        let name = match found {
+            Some(found) if !found.program.is_empty() => {
+                let shell = if found.is_shell { ", the shell of this terminal," } else { "" };
+                format!("{}{shell} on {host}", neutralize_line(&found.program))
+            }
+            Some(_) | None => format!("a program on {host}"),
+        };
+        SecretReader { name, details: started_by(command.as_deref(), false) }
+    }
+}
+
+/// The same for a terminal of this machine.
+fn local_reader(live: &LiveShell, command: Option<&str>) -> SecretReader {
+    let group = live.foreground().map(|group| group.as_raw_nonzero().get());
+    let processes = group.map(foreground_processes).unwrap_or_default();
+    let Some(reader) = likely_reader(&processes) else {
+        return SecretReader {
+            name: "a program on this machine".to_owned(),
+            details: started_by(command, false),
+        };
+    };
+    let is_shell = live.pid().is_some_and(|shell| shell.as_raw_nonzero().get() == reader.pid);
+    let role = if is_shell { ", the shell of this terminal," } else { "" };
+    let mut details = vec![described(reader)];
+    let others = other_names(&processes, reader);
+    if !others.is_empty() {
+        details.push(format!("These can read what you enter as well: {}.", others.join(", ")));
+    }
+    details.extend(started_by(command, reader.is_setuid_root && others.is_empty()));
+    SecretReader { name: format!("{}{role} on this machine", neutralize_line(&reader.name)), details }
+}
+
+/// The program and its command line.
+fn described(reader: &ReaderProcess) -> String {
+    let rights = if reader.is_setuid_root { ", which runs as root (set-user-ID)" } else { "" };
+    let program = match &reader.executable {
+        Some(path) => neutralize_line(&path.to_string_lossy()).into_owned(),
+        None => format!("{} (the system hides its file)", neutralize_line(&reader.name)),
+    };
+    format!("Program: {program}{rights}. Its command line: `{}`.", reader.command_line)
+}
+
+/// That a command of the model's reads the answer, where one does.
+fn started_by(command: Option<&str>, is_trusted: bool) -> Vec<String> {
+    let Some(command) = command else { return Vec::new() };
+    let mut told = vec![format!("Started by the model: `{}`.", bounded(command))];
+    if !is_trusted {
+        told.push("Warning: the command that the model started can read what you enter.".to_owned());
+    }
+    told
+}
+
+/// The process that reads, as far as one can tell: one with the rights of root, or else the innermost.
+fn likely_reader(processes: &[ReaderProcess]) -> Option<&ReaderProcess> {
+    let has_child = |process: &ReaderProcess| processes.iter().any(|other| other.parent == process.pid);
+    let trusted = processes.iter().filter(|process| process.is_setuid_root).find(|process| !has_child(process));
+    trusted.or_else(|| processes.iter().find(|process| !has_child(process)))
+}
+
+/// Names of the other programs, each once.
+fn other_names(processes: &[ReaderProcess], reader: &ReaderProcess) -> Vec<String> {
+    let mut names: Vec<String> = processes
+        .iter()
+        .filter(|process| process.pid != reader.pid && !process.is_setuid_root)
+        .map(|process| neutralize_line(&process.name).into_owned())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names.truncate(NAMES_MAX);
+    names
+}
+
+/// The processes of a group, the oldest first.
+fn foreground_processes(group: i32) -> Vec<ReaderProcess> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    let mut processes: Vec<ReaderProcess> = pids.filter_map(|pid| ReaderProcess::of(pid, group)).collect();
+    processes.sort_by_key(|process| process.pid);
+    processes
+}
+
+impl ReaderProcess {
+    /// `None` where there is no such process in the group.
+    fn of(pid: i32, group: i32) -> Option<Self> {
+        let stat = ProcessStat::of(pid).filter(|stat| stat.group == group)?;
+        let executable = fs::read_link(format!("/proc/{pid}/exe")).ok();
+        let name = executable.as_ref().and_then(|path| path.file_name()).map(|name| name.to_string_lossy());
+        let name = name.map_or(stat.name, std::borrow::Cow::into_owned);
+        let command_line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let command_line = String::from_utf8_lossy(&command_line).trim_end_matches('\0').replace('\0', " ");
+        Some(Self {
+            pid,
+            parent: stat.parent,
+            name,
+            executable,
+            is_setuid_root: is_setuid_root(pid),
+            command_line: bounded(&command_line),
+        })
+    }
+}
+
+/// Whether a process has the rights of root from its program's file. The file is looked at through the process itself:
+/// its path may lead elsewhere.
+fn is_setuid_root(pid: i32) -> bool {
+    if let Ok(file) = fs::metadata(format!("/proc/{pid}/exe")) {
+        return file.uid() == 0 && file.mode() & 0o4000 != 0;
+    }
+    // The system hides the file of a program that has more rights than who looks.
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let uids = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
+    let effective = uids.split_whitespace().nth(1);
+    effective == Some("0") && !rustix::process::geteuid().is_root()
+}
+
+fn bounded(text: &str) -> String {
+    let line = neutralize_line(text);
+    match line.char_indices().nth(COMMAND_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ReaderProcess, likely_reader, other_names, started_by};
+
+    fn process(pid: i32, parent: i32, name: &str, is_setuid_root: bool) -> ReaderProcess {
+        let (executable, command_line) = (Some(format!("/usr/bin/{name}").into()), name.to_owned());
+        ReaderProcess { pid, parent, name: name.to_owned(), executable, is_setuid_root, command_line }
+    }
+
+    #[test]
+    fn a_program_of_root_is_the_reader_and_those_beside_it_are_named() {
+        let group = [process(1, 0, "sh", false), process(2, 1, "cat", false), process(3, 1, "sudo", true)];
+        let reader = likely_reader(&group).unwrap();
+        assert_eq!(reader.name, "sudo");
+        assert_eq!(other_names(&group, reader), ["cat", "sh"]);
+    }
+
+    #[test]
+    fn without_one_the_innermost_program_is_the_reader() {
+        let group = [process(1, 0, "sh", false), process(2, 1, "python3", false)];
+        assert_eq!(likely_reader(&group).unwrap().name, "python3");
+        assert!(likely_reader(&[]).is_none());
+    }
+
+    #[test]
+    fn only_a_program_of_root_is_without_a_warning() {
+        assert_eq!(started_by(Some("sudo id"), true), ["Started by the model: `sudo id`."]);
+        assert!(started_by(Some("read -rs x"), false)[1].starts_with("Warning: "));
+        assert!(started_by(None, false).is_empty());
+    }
+}
