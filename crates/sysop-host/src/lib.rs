@@ -13,6 +13,7 @@ mod askpass;
 mod environment;
 mod fleet;
 mod ignore_rules;
+mod learning_prompter;
 mod local;
 mod machine;
 mod output;
@@ -40,6 +41,7 @@ use sysop_driver::prompter::{Prompter, Terminal};
 
 pub use crate::askpass::{ASKPASS_VARIABLE, run_as_askpass};
 pub use crate::fleet::{Fleet, FleetError, FleetSettings, HOSTS_AT_ONCE};
+use crate::learning_prompter::LearningPrompter;
 use crate::local::LocalMachine;
 use crate::machine::Machine;
 pub use crate::machine::{FILE_BYTES_MAX, FIND_FILES_MAX, LIST_ENTRIES_MAX};
@@ -180,7 +182,7 @@ impl Host for LocalHost {
     }
 
     fn set_prompter(&self, people: Arc<dyn Prompter>) {
-        self.toolbox.terminal.set_prompter(people);
+        self.toolbox.terminal.set_prompter(LearningPrompter::wrap(people, &self.toolbox.secrets));
     }
 
     fn terminal(&self) -> Option<Arc<dyn Terminal>> {
@@ -203,6 +205,7 @@ impl Host for SshHost {
     }
 
     fn set_prompter(&self, people: Arc<dyn Prompter>) {
+        let people = LearningPrompter::wrap(people, &self.toolbox.secrets);
         self.connection.set_prompter(Arc::clone(&people));
         self.toolbox.terminal.set_prompter(people);
     }

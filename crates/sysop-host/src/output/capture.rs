@@ -65,8 +65,7 @@ impl<'a> Capture<'a> {
             artifacts: Some(artifacts),
             writer: None,
         };
-        let secrets = (!secrets.is_empty()).then_some(secrets);
-        Self { secrets, buffer: CaptureBuffer::new(), stream }
+        Self { secrets: Some(secrets), buffer: CaptureBuffer::new(), stream }
     }
 
     /// For output that only the tool itself reads: as it comes, shown to nobody.

@@ -1,9 +1,13 @@
 //! Takes known secrets out of a stream of bytes, also where one is cut by the border of two chunks.
 //!
-//! Knows only the secrets that it was given; it guesses none.
+//! Knows the secrets of the config and those that people entered for programs in this session.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::{Arc, PoisonError, RwLock};
 
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use regex::bytes::Regex;
 use secrecy::{ExposeSecret, SecretString};
 
@@ -12,49 +16,42 @@ pub(crate) const REDACTED: &str = "[redacted]";
 /// Texts shorter than this many bytes are not taken for secrets: they would be found in everything.
 pub(crate) const SECRET_BYTES_MIN: usize = 4;
 
-/// The secrets to look for.
+/// How many secrets that people entered are remembered; the oldest is forgotten first.
+const LEARNED_MAX: usize = 64;
+/// Letters in a line of `base64`, and digits in a line of `xxd -p`.
+const ENCODED_LINES: [usize; 2] = [76, 60];
+
+/// The secrets to look for: those of the config, and what people entered for programs since.
 #[derive(Default)]
 pub(crate) struct Secrets {
-    /// The longest first, so that one that begins like another wins where both fit.
+    known: RwLock<Arc<KnownSecrets>>,
+}
+
+/// The secrets at one moment.
+#[derive(Default)]
+struct KnownSecrets {
+    configured: Vec<String>,
+    /// Each with its other forms.
+    learned: VecDeque<Vec<String>>,
+    /// All of them, the longest first, so that one that begins like another wins where both fit.
     texts: Vec<Vec<u8>>,
     any: Option<Regex>,
 }
 
-impl Secrets {
-    pub(crate) fn new(secrets: &[SecretString]) -> Self {
-        let mut texts: Vec<String> = secrets
+impl KnownSecrets {
+    fn new(configured: Vec<String>, learned: VecDeque<Vec<String>>) -> Self {
+        let mut texts: Vec<String> = configured
             .iter()
-            .map(|secret| secret.expose_secret().to_owned())
+            .chain(learned.iter().flatten())
             .filter(|text| text.len() >= SECRET_BYTES_MIN)
+            .cloned()
             .collect();
         texts.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         texts.dedup();
-        if texts.is_empty() {
-            return Self::default();
-        }
         let alternatives: Vec<String> = texts.iter().map(|text| regex::escape(text)).collect();
-        let any = Regex::new(&alternatives.join("|")).expect("escaped texts are a valid expression");
-        Self { texts: texts.into_iter().map(String::into_bytes).collect(), any: Some(any) }
-    }
-
-    /// Whether there is nothing to look for.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.texts.is_empty()
-    }
-
-    /// Whether a text holds one.
-    pub(crate) fn are_in(&self, bytes: &[u8]) -> bool {
-        self.any.as_ref().is_some_and(|any| any.is_match(bytes))
-    }
-
-    /// A text without them.
-    pub(crate) fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if !self.are_in(text.as_bytes()) {
-            return Cow::Borrowed(text);
-        }
-        let mut clean = Vec::with_capacity(text.len());
-        scan(self, text.as_bytes(), true, |piece| clean.extend_from_slice(piece));
-        Cow::Owned(String::from_utf8(clean).expect("whole texts were taken out of a text"))
+        let any = (!texts.is_empty())
+            .then(|| Regex::new(&alternatives.join("|")).expect("escaped texts are a valid expression"));
+        Self { configured, learned, texts: texts.into_iter().map(String::into_bytes).collect(), any }
     }
 
     /// Where the earliest unfinished secret begins that may go on after the end of `bytes`.
@@ -70,9 +67,86 @@ impl Secrets {
     }
 }
 
+impl Secrets {
+    pub(crate) fn new(secrets: &[SecretString]) -> Self {
+        let configured = secrets.iter().map(|secret| secret.expose_secret().to_owned()).collect();
+        Self { known: RwLock::new(Arc::new(KnownSecrets::new(configured, VecDeque::new()))) }
+    }
+
+    /// Looks from now on for a secret that somebody entered, for its lines, and for its base64 and hexadecimal forms.
+    pub(crate) fn learn(&self, secret: &SecretString) {
+        let forms = forms(secret.expose_secret());
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if forms.is_empty() || known.learned.contains(&forms) {
+            return;
+        }
+        let mut learned = known.learned.clone();
+        if learned.len() == LEARNED_MAX {
+            learned.pop_front();
+        }
+        learned.push_back(forms);
+        *known = Arc::new(KnownSecrets::new(known.configured.clone(), learned));
+    }
+
+    fn known(&self) -> Arc<KnownSecrets> {
+        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether there is nothing to look for.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.known().texts.is_empty()
+    }
+
+    /// Whether a text holds one.
+    pub(crate) fn are_in(&self, bytes: &[u8]) -> bool {
+        self.known().any.as_ref().is_some_and(|any| any.is_match(bytes))
+    }
+
+    /// A text without them.
+    pub(crate) fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if !self.are_in(text.as_bytes()) {
+            return Cow::Borrowed(text);
+        }
+        let mut clean = Vec::with_capacity(text.len());
+        scan(self, text.as_bytes(), true, |piece| clean.extend_from_slice(piece));
+        Cow::Owned(String::from_utf8(clean).expect("whole texts were taken out of a text"))
+    }
+}
+
+/// A secret as it may come back: itself, its lines, and both encoded, with and without the end of a line.
+fn forms(secret: &str) -> Vec<String> {
+    let mut forms = Vec::new();
+    for text in std::iter::once(secret).chain(secret.lines()) {
+        if text.len() < SECRET_BYTES_MIN || forms.iter().any(|form| form == text) {
+            continue;
+        }
+        forms.push(text.to_owned());
+        for bytes in [text.to_owned(), format!("{text}\n")] {
+            let hex: String = bytes.bytes().map(|byte| format!("{byte:02x}")).collect();
+            let encoded = [STANDARD.encode(&bytes), URL_SAFE_NO_PAD.encode(&bytes), hex.to_uppercase(), hex];
+            for form in encoded {
+                forms.extend(ENCODED_LINES.iter().flat_map(|columns| pieces(&form, *columns)));
+                forms.push(form);
+            }
+        }
+    }
+    forms.sort_unstable();
+    forms.dedup();
+    forms
+}
+
+/// The lines of an encoded text that is longer than one; ends that would be found in everything are left out.
+fn pieces(text: &str, columns: usize) -> Vec<String> {
+    if text.len() <= columns {
+        return Vec::new();
+    }
+    let lines = text.as_bytes().chunks(columns).filter(|line| line.len() >= 2 * SECRET_BYTES_MIN);
+    lines.map(|line| String::from_utf8_lossy(line).into_owned()).collect()
+}
+
 impl std::fmt::Debug for Secrets {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Secrets({})", self.texts.len())
+        write!(f, "Secrets({})", self.known().texts.len())
     }
 }
 
@@ -94,6 +168,7 @@ impl StreamRedactor {
 
 /// How many of the first bytes `scan` would emit just as they are, where it finds no secret; the rest has to wait.
 pub(crate) fn unchanged(secrets: &Secrets, bytes: &[u8]) -> Option<usize> {
+    let secrets = secrets.known();
     let certain = secrets.unfinished(bytes);
     match secrets.any.as_ref().and_then(|any| any.find(bytes)) {
         Some(found) if found.start() < certain => None,
@@ -109,6 +184,7 @@ pub(crate) fn scan<'a>(
     last: bool,
     mut emit: impl FnMut(&[u8]),
 ) -> &'a [u8] {
+    let secrets = secrets.known();
     let mut rest = bytes;
     while let Some(any) = &secrets.any {
         let certain = if last { rest.len() } else { secrets.unfinished(rest) };
@@ -137,6 +213,8 @@ pub(crate) fn scan<'a>(
 #[cfg(test)]
 mod tests {
     use proptest::prelude::{ProptestConfig, Strategy, any, prop_assert, prop_assert_eq, proptest};
+
+    use base64::Engine;
 
     use super::{REDACTED, Secrets, scan, unchanged};
 
@@ -183,6 +261,33 @@ mod tests {
     #[test]
     fn short_and_empty_texts_are_no_secrets() {
         assert!(secrets(&["", "a", "abc"]).is_empty());
+    }
+
+    #[test]
+    fn what_was_entered_is_found_in_every_form_from_then_on() {
+        let secrets = Secrets::default();
+        let text = "hunter22 aHVudGVyMjI= aHVudGVyMjIK 68756e7465723232 68756E7465723232 22retnuh";
+        assert_eq!(secrets.redact(text), text);
+        secrets.learn(&"hunter22".into());
+        let clean = secrets.redact(text);
+        assert_eq!(clean, "[redacted] [redacted] [redacted] [redacted] [redacted] 22retnuh");
+        secrets.learn(&"first line\nsecond line\nx".into());
+        assert_eq!(secrets.redact("a second line, x"), "a [redacted], x");
+        let long = "x7".repeat(60);
+        secrets.learn(&long.as_str().into());
+        let wrapped = crate::output::redact::STANDARD.encode(&long);
+        let wrapped = format!("{}\n{}", &wrapped[..76], &wrapped[76..]);
+        let clean = secrets.redact(&wrapped).replace("[redacted]", "");
+        assert_eq!(clean.trim(), "");
+    }
+
+    #[test]
+    fn the_oldest_of_many_is_forgotten() {
+        let secrets = Secrets::new(&["configured".into()]);
+        for number in 0..=super::LEARNED_MAX {
+            secrets.learn(&format!("secret-{number};").into());
+        }
+        assert_eq!(secrets.redact("secret-0; secret-1; configured"), "secret-0; [redacted] [redacted]");
     }
 
     proptest! {

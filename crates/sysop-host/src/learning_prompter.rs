@@ -1,0 +1,53 @@
+//! Remembers the secrets that people enter for programs, so that they are redacted from all output that follows.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sysop_core::event::TypedInput;
+use sysop_core::id::SessionId;
+use sysop_core::question::QuestionKind;
+use sysop_driver::prompter::{PromptReply, PromptRequest, Prompter};
+
+use crate::output::redact::Secrets;
+
+/// The people behind a session, between them and the programs that ask.
+pub(crate) struct LearningPrompter {
+    people: Arc<dyn Prompter>,
+    secrets: Arc<Secrets>,
+}
+
+impl LearningPrompter {
+    pub(crate) fn wrap(people: Arc<dyn Prompter>, secrets: &Arc<Secrets>) -> Arc<dyn Prompter> {
+        Arc::new(Self { people, secrets: Arc::clone(secrets) })
+    }
+}
+
+#[async_trait]
+impl Prompter for LearningPrompter {
+    async fn ask(&self, asked: PromptRequest) -> PromptReply {
+        let kind = asked.kind;
+        let reply = self.people.ask(asked).await;
+        if let (PromptReply::Given { text, .. }, QuestionKind::Secret | QuestionKind::PerhapsSecret) =
+            (&reply, kind)
+        {
+            self.secrets.learn(text);
+        }
+        reply
+    }
+
+    fn typed(&self, by: &str, typed: TypedInput) {
+        self.people.typed(by, typed);
+    }
+
+    fn control(&self, holder: Option<&str>) {
+        self.people.control(holder);
+    }
+
+    fn notice(&self, text: &str) {
+        self.people.notice(text);
+    }
+
+    fn session(&self) -> Option<SessionId> {
+        self.people.session()
+    }
+}
