@@ -1049,7 +1049,7 @@ export type ServerMessage =
     more?: boolean;
     /** Who. */
     by: string;
-    /** What, as far as it may be known. */
+    /** That they typed, or what they answered: never what they typed. */
     typed: TypedInput;
   }
   /** Something went wrong. */
@@ -1244,7 +1244,16 @@ export type TurnSummary = {
 
 /** What a person typed into a terminal, as far as the log may know it. */
 export type TypedInput =
-  /** Text and keys, as they are named: `ls -la Enter`, `Ctrl+C`. */
+  /** That somebody typed for themselves. What they typed is nobody's business. */
+  | {
+    activity: {
+      /** How many keys, without those of secrets. */
+      keys: number;
+      /** From the first key to the last, in seconds. */
+      seconds: number;
+    };
+  }
+  /** Text and keys, as they are named: `ls -la Enter`, `Ctrl+C`. Only in logs of 0.1.0. */
   | {
     keys: {
       /** All of one pause-free stretch. */

@@ -107,7 +107,14 @@ pub enum Input {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TypedInput {
-    /// Text and keys, as they are named: `ls -la Enter`, `Ctrl+C`.
+    /// That somebody typed for themselves. What they typed is nobody's business.
+    Activity {
+        /// How many keys, without those of secrets.
+        keys: u64,
+        /// From the first key to the last, in seconds.
+        seconds: u64,
+    },
+    /// Text and keys, as they are named: `ls -la Enter`, `Ctrl+C`. Only in logs of 0.1.0.
     Keys {
         /// All of one pause-free stretch.
         text: String,

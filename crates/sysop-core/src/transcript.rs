@@ -720,7 +720,12 @@ fn short_argument(value: &serde_json::Value) -> String {
 /// Who typed what into the terminal.
 pub fn terminal_input_sentence(by: &str, typed: &TypedInput) -> String {
     match typed {
+        TypedInput::Activity { keys, seconds } => {
+            let plural = if *keys == 1 { "" } else { "s" };
+            format!("{by} typed into the terminal: {keys} key{plural} in {seconds} s")
+        }
         TypedInput::Keys { text } => format!("{by} typed into the terminal: {text}"),
+        TypedInput::Secret { prompt } if prompt.trim().is_empty() => format!("{by}: [password entered]"),
         TypedInput::Secret { prompt } => format!("{by} answered `{}`: [password entered]", prompt.trim()),
         TypedInput::Answer { prompt, text } => format!("{by} answered `{}`: {text}", prompt.trim()),
     }

@@ -69,7 +69,7 @@ pub fn typed(by: &str, typed: &TypedInput) -> String {
         if text.len() < line.len() { format!("{text}…") } else { text }
     };
     let shown = match typed {
-        TypedInput::Keys { text } => TypedInput::Keys { text: text.clone() },
+        TypedInput::Activity { .. } | TypedInput::Keys { .. } => typed.clone(),
         TypedInput::Secret { prompt } => TypedInput::Secret { prompt: short(prompt) },
         TypedInput::Answer { prompt, text } => {
             TypedInput::Answer { prompt: short(prompt), text: text.clone() }

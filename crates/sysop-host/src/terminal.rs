@@ -2,7 +2,8 @@
 //!
 //! `live` runs the shell and `state` knows what is on its screen; `call` is what the model's tools do with it,
 //! and `user_control` what people do. The shell is started when somebody first needs it, and a new one takes the place
-//! of one that has ended. What people type is never kept but in the log, and secrets not even there.
+//! of one that has ended. What people type and run for themselves is private (`private_use`): neither the log nor the
+//! model gets it.
 
 mod call;
 mod call_end;
@@ -15,6 +16,7 @@ mod live_shell;
 mod marks;
 mod output_filter;
 mod plain_text;
+mod private_use;
 mod pty_reader;
 mod recording;
 mod screen;

@@ -568,7 +568,7 @@ pub enum ServerMessage {
         position: LogPosition,
         /// Who.
         by: String,
-        /// What, as far as it may be known.
+        /// That they typed, or what they answered: never what they typed.
         typed: TypedInput,
     },
     /// Something went wrong.

@@ -107,7 +107,12 @@ export function typedLabel(by: string, typed: TypedInput): string {
     return line.length > 60 ? `${line.slice(0, 60)}…` : line;
   };
   const who = neutralizeLine(by);
+  if ("activity" in typed) {
+    const { keys, seconds } = typed.activity;
+    return `${who} typed into the terminal: ${keys} ${keys === 1 ? "key" : "keys"} in ${seconds} s`;
+  }
   if ("keys" in typed) return `${who} typed into the terminal: ${neutralizeLine(typed.keys.text)}`;
+  if ("secret" in typed && typed.secret.prompt.trim() === "") return `${who}: [password entered]`;
   if ("secret" in typed) return `${who} answered \`${short(typed.secret.prompt)}\`: [password entered]`;
   if ("answer" in typed) {
     return `${who} answered \`${short(typed.answer.prompt)}\`: ${neutralizeLine(typed.answer.text)}`;

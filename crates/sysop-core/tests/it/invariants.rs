@@ -224,7 +224,7 @@ fn other(world: &mut World, letter: Symbol) -> bool {
         Routine => world.direct("bash", "touch routine", Origin::Routine),
         Undo => world.direct("undo", "", Origin::User),
         Hands => {
-            let typed = TerminalTyped::Keys { text: "ls Enter".to_owned() };
+            let typed = TerminalTyped::Activity { keys: 3, seconds: 1 };
             world.tell(Input::TerminalInput { by: "somebody".to_owned(), typed })
         }
         Lend => match world.session.client_tools().root.as_str() {

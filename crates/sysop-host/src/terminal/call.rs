@@ -202,7 +202,7 @@ impl TerminalCall<'_> {
                 SecretPromptOutcome::Closed { entered: false } => "that is over",
             };
             self.settle(false).await;
-            let screen = self.live.state().screen.text();
+            let screen = self.live.state().shared_text();
             return Err(CallError::Refused(format!(
                 "nothing was typed: a program waited for a secret, which only a person may enter ({told}). The screen \
                  now:\n{screen}"
@@ -294,7 +294,7 @@ impl TerminalCall<'_> {
     }
 
     fn busy(&self) -> CallError {
-        let screen = self.live.state().screen.text();
+        let screen = self.live.state().shared_text();
         CallError::Refused(format!(
             "nothing was run: a program still runs in the terminal. Answer it or end it with send_keys (as in Ctrl+C or \
              q), then run the command. The screen now:\n{screen}"
@@ -668,6 +668,9 @@ impl TerminalCall<'_> {
                 let mut inner = self.live.state();
                 let ends = line.last().is_some_and(keys::is_enter);
                 at_shell |= inner.ready && ends;
+                if inner.reads_commands() && !inner.dirty {
+                    inner.private_use.end_silently();
+                }
                 if ends && inner.reads_commands() {
                     inner.model_command = Some(format!("keys: {keys}"));
                 }
@@ -757,17 +760,20 @@ impl TerminalCall<'_> {
         let mut taken = Vec::new();
         self.live.captured(&mut taken);
         capture.take(&taken);
-        let screen = self.live.state().screen.text();
+        let screen = self.live.state().shared_text();
         capture.take(format!("{screen}\n").as_bytes());
     }
 
     /// What stands on the screen, in one line.
     fn screen_as_line(&self) -> String {
         let inner = self.live.state();
-        let (row, column) = inner.screen.cursor();
+        let (row, column) = inner.shared_cursor();
         let what = match (&inner.ended, inner.ready, inner.screen.is_full()) {
             (Some(ended), ..) => return format!("{ended}; the next call opens a new one"),
             (None, true, _) => "the shell is at its prompt",
+            (None, false, _) if inner.private_use.is_on() && !inner.shells.is_empty() => {
+                "a program that a person started runs; what it shows is private unless they share it"
+            }
             (None, false, true) => "a full-screen program runs",
             (None, false, false) if inner.shells.is_empty() => "nobody can tell whether a program runs",
             (None, false, false) => "a program runs",

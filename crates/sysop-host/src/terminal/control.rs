@@ -1,17 +1,20 @@
-//! People at the terminal: who has the control, what they typed, and what the log and the model are told of it.
+//! People at the terminal: who has the control, and what the log and the model are told of their typing.
 //!
 //! The agent waits from a person's first key until they give the control back, or have typed nothing for a while
-//! and the terminal is as it was when they began. Secrets are typed like anything else, and told to nobody: nothing
-//! is told that the terminal has not shown.
+//! and the terminal is as it was when they began. What they type is told to nobody: the log gets how many keys there
+//! were and for how long, the model that somebody typed. Only whether it was a secret is looked at, so that it can be
+//! redacted from what programs print later.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use secrecy::SecretString;
 use sysop_core::event::TypedInput;
 use sysop_core::text::neutralize_line;
 use tokio::time::{Instant, sleep_until};
 
 use super::echo::{InputVisibility, ReportableInput, reportable_input};
+use super::keys::typed_keys;
 use super::live_shell::LiveShell;
 use super::secret::secret_prompt;
 use super::{SharedTerminal, locked};
@@ -21,7 +24,7 @@ use crate::machine::Echo;
 const LEASE: Duration = Duration::from_secs(3);
 /// How long a stretch of typing may pause.
 const STRETCH: Duration = Duration::from_secs(1);
-/// The most bytes of one stretch that the log gets.
+/// The most bytes of one stretch that are looked at.
 const STRETCH_BYTES_MAX: usize = 4096;
 /// The most letters of what people typed that the model is told with one outcome.
 const NEWS_LETTERS_MAX: usize = 1000;
@@ -32,6 +35,8 @@ pub(super) struct UserControl {
     holder: Option<ControlHolder>,
     /// What the model has not been told yet.
     news: Vec<String>,
+    /// Secrets that were typed into programs, and that nobody redacts yet.
+    entered: Vec<SecretString>,
     /// Whether somebody looks after the lease.
     lease_watched: bool,
 }
@@ -41,12 +46,20 @@ struct ControlHolder {
     last_key: Instant,
     /// Whether the shell was at its prompt when they began.
     at_prompt: bool,
-    /// What they typed that was not told yet.
+    /// Their keys that the log was not told of.
+    keys: u64,
+    /// When the first of those came.
+    first_key: Instant,
+    /// The last bytes they typed, until it is known whether they are a secret.
     stretch: Vec<u8>,
     /// How that comes to be seen.
     visibility: InputVisibility,
     /// The prompt of the secret that they are typing, until its line ends.
     secret: Option<String>,
+    /// That secret so far.
+    secret_bytes: Vec<u8>,
+    /// Whether what is on the screen now is theirs alone.
+    is_private: bool,
 }
 
 /// What begins a paste in one piece.
@@ -66,17 +79,8 @@ impl SharedTerminal {
             let mut user_control = locked(&self.user_control);
             let taken = user_control.holder.as_ref().is_none_or(|holder| holder.by != by);
             if taken {
-                told.extend(user_control.flush(line));
-                let by = by.to_owned();
-                let (stretch, visibility, secret) = (Vec::new(), InputVisibility::Unknown, None);
-                user_control.holder = Some(ControlHolder {
-                    by,
-                    last_key: Instant::now(),
-                    at_prompt,
-                    stretch,
-                    visibility,
-                    secret,
-                });
+                told.extend(user_control.end_stretch(line));
+                user_control.holder = Some(ControlHolder::new(by, at_prompt));
             }
             taken
         };
@@ -98,8 +102,12 @@ impl SharedTerminal {
                 }
                 (_, seen) => seen,
             };
+            let is_private = live.state().private_use.is_on();
             let secret = {
                 let mut user_control = locked(&self.user_control);
+                if let Some(holder) = &mut user_control.holder {
+                    holder.is_private = is_private;
+                }
                 told.extend(user_control.take(piece, seen, line));
                 told.iter().any(|(_, typed)| matches!(typed, TypedInput::Secret { .. }))
                     || user_control.holder.as_ref().is_some_and(|holder| holder.secret.is_some())
@@ -120,7 +128,7 @@ impl SharedTerminal {
             if user_control.holder.as_ref().is_none_or(|holder| holder.by != by) {
                 return;
             }
-            let told = user_control.flush(|| self.current().and_then(|live| line_to_cursor(&live)));
+            let told = user_control.end_stretch(|| self.current().and_then(|live| line_to_cursor(&live)));
             user_control.holder = None;
             told
         };
@@ -135,25 +143,31 @@ impl SharedTerminal {
 
     /// What people typed since the last time, in one line for the model.
     pub(super) fn take_typed_notice(&self) -> Option<String> {
-        let told = self.flush();
+        let told = self.end_stretch();
         self.report_typed(told);
         let news = std::mem::take(&mut locked(&self.user_control).news);
         joined(&news)
     }
 
-    /// What was typed and nobody was told yet.
-    fn flush(&self) -> Vec<(String, TypedInput)> {
-        locked(&self.user_control).flush(|| self.current().and_then(|live| line_to_cursor(&live)))
+    /// The typing of which nobody was told yet.
+    fn end_stretch(&self) -> Option<(String, TypedInput)> {
+        locked(&self.user_control).end_stretch(|| self.current().and_then(|live| line_to_cursor(&live)))
     }
 
-    /// Tells the log, and keeps it for the model.
-    fn report_typed(&self, told: Vec<(String, TypedInput)>) {
+    /// Tells the log, keeps it for the model, and redacts secrets from now on.
+    fn report_typed(&self, told: impl IntoIterator<Item = (String, TypedInput)>) {
         let people = self.people();
+        let entered = std::mem::take(&mut locked(&self.user_control).entered);
+        entered.iter().for_each(|secret| self.secrets.learn(secret));
         for (by, typed) in told {
             let news = match &typed {
-                TypedInput::Keys { text } => format!("{by} typed: {text}"),
+                TypedInput::Activity { seconds, .. } => {
+                    format!(
+                        "{by} typed into the terminal for {seconds} s; it is private unless they share it"
+                    )
+                }
                 TypedInput::Secret { .. } => format!("{by} entered a password"),
-                TypedInput::Answer { .. } => continue,
+                TypedInput::Answer { .. } | TypedInput::Keys { .. } => continue,
             };
             people.typed(&by, typed);
             let mut user_control = locked(&self.user_control);
@@ -181,16 +195,19 @@ impl SharedTerminal {
         let (last_key, at_prompt) = (holder.last_key, holder.at_prompt);
         drop(user_control);
         if now >= last_key + STRETCH {
-            self.report_typed(self.flush());
+            let line = || self.current().and_then(|live| line_to_cursor(&live));
+            locked(&self.user_control).examine(line);
         }
         let over =
             now >= last_key + LEASE && self.current().is_none_or(|live| agent_may_resume(&live, at_prompt));
         if over {
             let mut user_control = locked(&self.user_control);
             if user_control.holder.as_ref().is_some_and(|holder| holder.last_key == last_key) {
+                let told = user_control.end_stretch(|| None);
                 user_control.holder = None;
                 user_control.lease_watched = false;
                 drop(user_control);
+                self.report_typed(told);
                 self.people().control(None);
                 return None;
             }
@@ -235,7 +252,9 @@ fn joined(news: &[String]) -> Option<String> {
 /// How what is typed now comes to be seen.
 fn visibility(live: &LiveShell) -> InputVisibility {
     if let Some(open) = secret_prompt(live) {
-        return InputVisibility::Secret { prompt: open.prompt };
+        // What a program of the person's own prints is private.
+        let is_private = live.state().private_use.is_on();
+        return InputVisibility::Secret { prompt: if is_private { String::new() } else { open.prompt } };
     }
     let (ready, marks, full) = {
         let inner = live.state();
@@ -278,7 +297,7 @@ fn is_end(byte: u8) -> bool {
 }
 
 impl UserControl {
-    /// Takes a line of what the holder typed, or a part of one; gives what is complete.
+    /// Takes a line of what the holder typed, or a part of one; tells of a secret that is complete.
     fn take(
         &mut self,
         bytes: &[u8],
@@ -292,7 +311,7 @@ impl UserControl {
             (_, None) => return told,
         };
         if changed {
-            told.extend(self.flush(&line));
+            self.examine(&line);
         }
         let Some(holder) = &mut self.holder else { return told };
         holder.last_key = Instant::now();
@@ -304,8 +323,10 @@ impl UserControl {
             }
             InputVisibility::OnScreen { .. } | InputVisibility::Unknown => {}
         }
-        // Its bytes are not kept.
-        if holder.secret.is_none() {
+        if holder.secret.is_some() {
+            let room = STRETCH_BYTES_MAX.saturating_sub(holder.secret_bytes.len());
+            holder.secret_bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        } else {
             if holder.stretch.is_empty() {
                 holder.visibility = visibility;
             }
@@ -313,32 +334,81 @@ impl UserControl {
             holder.stretch.extend_from_slice(&bytes[..bytes.len().min(room)]);
         }
         if bytes.last().is_some_and(|byte| is_end(*byte)) {
-            told.extend(self.flush(&line));
+            self.examine(&line);
             if let Some(holder) = &mut self.holder
                 && let Some(prompt) = holder.secret.take()
             {
+                self.entered.extend(entered_secrets(&mut holder.secret_bytes));
                 told.push((holder.by.clone(), TypedInput::Secret { prompt }));
             }
         } else if bytes.iter().any(|byte| matches!(byte, 0x03 | 0x04)) {
             holder.secret = None;
+            holder.secret_bytes.fill(0);
+            holder.secret_bytes.clear();
         }
         told
     }
 
-    /// What the holder typed and nobody was told yet. A secret is told when its line ends.
-    fn flush(&mut self, line: impl FnOnce() -> Option<String>) -> Vec<(String, TypedInput)> {
-        let Some(holder) = &mut self.holder else { return Vec::new() };
-        let stretch = std::mem::take(&mut holder.stretch);
+    /// Finds out whether what was typed last is a secret, and forgets it if it is none.
+    fn examine(&mut self, line: impl FnOnce() -> Option<String>) {
+        let Some(holder) = &mut self.holder else { return };
+        let mut stretch = std::mem::take(&mut holder.stretch);
         if stretch.is_empty() {
-            return Vec::new();
+            return;
         }
         match reportable_input(&stretch, &holder.visibility, line) {
-            ReportableInput::Keys(text) if text.is_empty() => Vec::new(),
-            ReportableInput::Keys(text) => vec![(holder.by.clone(), TypedInput::Keys { text })],
+            ReportableInput::Keys(_) => holder.keys += typed_keys(&stretch).len() as u64,
             ReportableInput::Secret { prompt } => {
-                holder.secret = Some(prompt);
-                Vec::new()
+                holder.secret = Some(if holder.is_private { String::new() } else { prompt });
+                holder.secret_bytes.extend_from_slice(&stretch);
             }
         }
+        stretch.fill(0);
     }
+
+    /// That the holder typed, where nobody was told yet. A secret is told when its line ends.
+    fn end_stretch(&mut self, line: impl FnOnce() -> Option<String>) -> Option<(String, TypedInput)> {
+        self.examine(line);
+        let holder = self.holder.as_mut().filter(|holder| holder.keys > 0)?;
+        let keys = std::mem::take(&mut holder.keys);
+        let seconds = holder.last_key.saturating_duration_since(holder.first_key).as_secs();
+        holder.first_key = Instant::now();
+        Some((holder.by.clone(), TypedInput::Activity { keys, seconds }))
+    }
+}
+
+impl ControlHolder {
+    fn new(by: &str, at_prompt: bool) -> Self {
+        Self {
+            by: by.to_owned(),
+            last_key: Instant::now(),
+            at_prompt,
+            keys: 0,
+            first_key: Instant::now(),
+            stretch: Vec::new(),
+            visibility: InputVisibility::Unknown,
+            secret: None,
+            secret_bytes: Vec::new(),
+            is_private: false,
+        }
+    }
+}
+
+/// The secrets that typed bytes may be: as they are, and as a line editor of the system has them. Clears the bytes.
+fn entered_secrets(bytes: &mut Vec<u8>) -> Vec<SecretString> {
+    let mut edited: Vec<char> = Vec::new();
+    let text = String::from_utf8_lossy(bytes).replace("\x1b[200~", "").replace("\x1b[201~", "");
+    bytes.fill(0);
+    bytes.clear();
+    let text = text.trim_end_matches(['\r', '\n']);
+    for letter in text.chars() {
+        match letter {
+            '\x7f' | '\x08' => drop(edited.pop()),
+            '\x15' => edited.clear(),
+            letter => edited.push(letter),
+        }
+    }
+    let edited: String = edited.into_iter().collect();
+    let as_typed = (edited != text).then(|| SecretString::from(text));
+    as_typed.into_iter().chain([SecretString::from(edited)]).collect()
 }

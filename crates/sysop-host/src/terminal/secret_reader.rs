@@ -107,7 +107,8 @@ fn started_by(command: Option<&str>, is_trusted: bool) -> Vec<String> {
 /// The process that reads, as far as one can tell: one with the rights of root, or else the innermost.
 fn likely_reader(processes: &[ReaderProcess]) -> Option<&ReaderProcess> {
     let has_child = |process: &ReaderProcess| processes.iter().any(|other| other.parent == process.pid);
-    let trusted = processes.iter().filter(|process| process.is_setuid_root).find(|process| !has_child(process));
+    let trusted =
+        processes.iter().filter(|process| process.is_setuid_root).find(|process| !has_child(process));
     trusted.or_else(|| processes.iter().find(|process| !has_child(process)))
 }
 

@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use super::marks::{self, ShellMark};
 use super::output_filter::OutputFilter;
 use super::plain_text::PlainText;
+use super::private_use::PrivateUse;
 use super::recording::Recording;
 use super::screen::TerminalScreen;
 use super::sequences::{SequenceKind, SequenceParser, StreamToken};
@@ -23,6 +24,8 @@ use crate::output::redact::Secrets;
 pub(super) struct TerminalState {
     sequences: SequenceParser,
     pub(super) screen: TerminalScreen,
+    /// What people do for themselves, and the screen without it.
+    pub(super) private_use: PrivateUse,
     view: OutputFilter,
     recording: Option<Recording>,
     outputs: broadcast::Sender<TerminalOutput>,
@@ -196,6 +199,7 @@ impl TerminalState {
         Self {
             sequences: SequenceParser::default(),
             screen: TerminalScreen::new(size),
+            private_use: PrivateUse::default(),
             view: OutputFilter::default(),
             recording,
             outputs,
@@ -290,8 +294,11 @@ impl TerminalState {
 
     /// A person typed.
     pub(super) fn typed_by_person(&mut self, bytes: &[u8]) {
-        if self.reads_commands() && bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n')) {
-            self.model_command = None;
+        if self.reads_commands() {
+            self.private_use.begin(&self.screen);
+            if bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n')) {
+                self.model_command = None;
+            }
         }
         self.typed(bytes);
     }
@@ -339,33 +346,52 @@ impl TerminalState {
             }
             None => self.screen.advance(&raw),
         };
-        self.show(&shown, secrets);
+        self.show(&shown);
+        self.private_use.advance_shared();
+        let recorded = self.private_use.take_recordable();
+        if !recorded.is_empty() {
+            self.record(|recording| recording.output(secrets, &recorded));
+        }
         reply
     }
 
     /// The same for what is nothing but text, as most of a flood is: without a copy for each that looks.
     fn take_text(&mut self, text: &[u8], secrets: &Secrets) {
         self.screen.push_text(text);
-        if self.view.passes(text) {
-            self.show(text, secrets);
+        self.private_use.push_text(text);
+        let mut filtered = Vec::new();
+        let shown = if self.view.passes(text) {
+            text
         } else {
-            let mut shown = Vec::with_capacity(text.len());
-            self.view.push(&StreamToken::Text(text), &mut shown);
-            self.show(&shown, secrets);
+            self.view.push(&StreamToken::Text(text), &mut filtered);
+            &filtered
+        };
+        self.show(shown);
+        if !self.private_use.is_on() {
+            self.record(|recording| recording.output(secrets, shown));
         }
         self.capture(&StreamToken::Text(text));
     }
 
-    /// Gives watchers and the recording what they may see.
-    fn show(&mut self, shown: &[u8], secrets: &Secrets) {
+    /// Gives watchers what they may see.
+    fn show(&self, shown: &[u8]) {
         if shown.is_empty() {
             return;
         }
-        self.record(|recording| recording.output(secrets, shown));
         if self.outputs.receiver_count() > 0 {
             // The last of them may just have gone.
             let _ = self.outputs.send(TerminalOutput::Bytes(Bytes::copy_from_slice(shown)));
         }
+    }
+
+    /// The screen as the model may see it.
+    pub(super) fn shared_text(&self) -> String {
+        self.private_use.shared_screen().unwrap_or(&self.screen).text()
+    }
+
+    /// The cursor of that screen.
+    pub(super) fn shared_cursor(&self) -> (usize, usize) {
+        self.private_use.shared_screen().unwrap_or(&self.screen).cursor()
     }
 
     /// What is typed at the prompt so far, and whether the cursor is behind all of it. None where no shell is at its
@@ -393,6 +419,7 @@ impl TerminalState {
 
     pub(super) fn resize(&mut self, size: TerminalSize) {
         self.screen.resize(size);
+        self.private_use.resize(size);
         self.prompt = None;
         self.record(|recording| recording.resized(size));
         let _ = self.outputs.send(TerminalOutput::Resized(size));
@@ -431,18 +458,25 @@ impl TerminalState {
         };
         if self.hidden.is_some() {
             if concerns_the_keyboard(token) {
-                raw.extend_from_slice(bytes);
-                self.view.push(token, shown);
+                self.print(token, bytes, raw, shown);
             }
             return;
         }
-        raw.extend_from_slice(bytes);
-        self.view.push(token, shown);
+        self.print(token, bytes, raw, shown);
         self.capture(token);
+    }
+
+    /// Puts a token on its way to the screens, the watchers and the recording.
+    fn print(&mut self, token: &StreamToken<'_>, bytes: &[u8], raw: &mut Vec<u8>, shown: &mut Vec<u8>) {
+        raw.extend_from_slice(bytes);
+        let before = shown.len();
+        self.view.push(token, shown);
+        self.private_use.push(bytes, &shown[before..]);
     }
 
     fn capture(&mut self, token: &StreamToken<'_>) {
         if let Some(capture) = &mut self.capture
+            && !self.private_use.is_on()
             && capture.begun
             && capture.done.is_none()
         {
@@ -493,6 +527,7 @@ impl TerminalState {
                 shell.ended = true;
                 (shell.folder, shell.home) = (None, None);
                 self.dirty = false;
+                self.private_use.end();
                 if self.shells[place].running.take_if(|running| *running == nonce).is_some() {
                     let ours = self.capture.as_ref().is_some_and(|capture| capture.nonce == nonce);
                     self.captured(if ours { CommandEnd::Exited(code) } else { CommandEnd::ShellLeft });
@@ -534,12 +569,15 @@ impl TerminalState {
         if !self.is_hidden_until(&HiddenInputEnd::CommandStarted(nonce.clone())) {
             return;
         }
+        // What comes now is the model's.
+        self.private_use.end_silently();
         if let Some(hidden) = self.hidden.take() {
             for line in hidden.shown.lines() {
                 let line = neutralize_line(line);
                 for bytes in [line.as_bytes(), b"\r\n"] {
                     raw.extend_from_slice(bytes);
                     shown.extend_from_slice(bytes);
+                    self.private_use.push(bytes, bytes);
                 }
             }
         }

@@ -437,7 +437,8 @@ impl State {
         self.asked += 1;
         let call = self.running.as_ref().map(|call| call.id.clone());
         let id = QuestionId(self.asked);
-        let question = Question { id, kind, from: from.into(), details: Vec::new(), prompt: prompt.into(), call };
+        let question =
+            Question { id, kind, from: from.into(), details: Vec::new(), prompt: prompt.into(), call };
         self.questions.push(question.clone());
         self.delta(Delta::Question { question });
         id

@@ -379,7 +379,14 @@ mod tests {
     }
 
     fn question(kind: QuestionKind, prompt: &str) -> Question {
-        Question { id: QuestionId(1), kind, from: "sudo on web1".into(), details: Vec::new(), prompt: prompt.into(), call: None }
+        Question {
+            id: QuestionId(1),
+            kind,
+            from: "sudo on web1".into(),
+            details: Vec::new(),
+            prompt: prompt.into(),
+            call: None,
+        }
     }
 
     /// What comes of it, and all that was drawn.

@@ -242,6 +242,7 @@ impl TrackedSession {
 
     fn typed(&self, entry: AuditEntry, by: &str, typed: &TypedInput) -> AuditEntry {
         let (what, arguments) = match typed {
+            TypedInput::Activity { .. } => ("keys", None),
             TypedInput::Keys { text } => ("keys", Some(hash(text.as_bytes()))),
             TypedInput::Answer { text, .. } => ("an answer", Some(hash(text.as_bytes()))),
             TypedInput::Secret { .. } => ("a secret", None),

@@ -483,6 +483,8 @@ fn stop_reason() -> impl Strategy<Value = StopReason> {
 fn typed() -> impl Strategy<Value = TypedInput> {
     prop_oneof![
         text().prop_map(|text| TypedInput::Keys { text }),
+        (any::<u32>(), any::<u32>())
+            .prop_map(|(keys, seconds)| TypedInput::Activity { keys: keys.into(), seconds: seconds.into() }),
         text().prop_map(|prompt| TypedInput::Secret { prompt }),
         (text(), text()).prop_map(|(prompt, text)| TypedInput::Answer { prompt, text }),
     ]

@@ -54,7 +54,13 @@ impl Prompter for SlowPrompter {
 
 fn asked(from: &str) -> PromptRequest {
     let prompt = "Password: ".to_owned();
-    PromptRequest { kind: QuestionKind::Secret, from: from.to_owned(), details: Vec::new(), prompt, call: None }
+    PromptRequest {
+        kind: QuestionKind::Secret,
+        from: from.to_owned(),
+        details: Vec::new(),
+        prompt,
+        call: None,
+    }
 }
 
 /// A host that asks for a password before it ends.

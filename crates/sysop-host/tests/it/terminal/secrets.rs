@@ -52,6 +52,31 @@ async fn a_person_enters_the_password_and_the_run_goes_on() {
     }
 }
 
+#[tokio::test]
+async fn what_a_person_entered_is_redacted_from_all_that_follows() {
+    for typed in [false, true] {
+        let rig = Rig::new(Shell::Bash);
+        let command = asker(&rig);
+        if typed {
+            let terminal = rig.terminal();
+            let person = async {
+                let mut view = terminal.watch().await.unwrap();
+                crate::terminal::prompter::until_shown(&mut view, "Password for app: ").await;
+                terminal.input("ann", b"correct horsf\x7fe\r");
+                terminal.release("ann");
+            };
+            tokio::join!(rig.run(&command), person);
+        } else {
+            rig.people.will_answer([given()]);
+            rig.run(&command).await;
+        }
+        let echoed = rig.output("printf '%s %s\\n' correct horse; printf 'correct horse' | base64").await;
+        assert!(echoed.ends_with("[redacted]\n[redacted]\n"), "{typed}: {echoed}");
+        assert!(!rig.keys("Left").await.output.contains("correct horse"), "{typed}");
+        assert!(!rig.recorded().contains("correct horse"), "{typed}");
+    }
+}
+
 /// The words on the screen, and the mark of the real sudo, can be printed by anybody.
 #[tokio::test]
 async fn a_shell_that_pretends_to_be_sudo_is_named_as_the_shell() {
@@ -214,7 +239,10 @@ async fn sudo_is_answered_by_a_person() {
         assert_eq!((asked.kind, asked.from.as_str()), (QuestionKind::Secret, "sudo on this machine"));
         assert_eq!(asked.prompt, format!("[sudo] password for {user}:"));
         assert!(asked.details[0].contains("/sudo, which runs as root (set-user-ID)"), "{asked:?}");
-        assert!(asked.details.iter().any(|told| told.starts_with("Started by the model: `setpriv")), "{asked:?}");
+        assert!(
+            asked.details.iter().any(|told| told.starts_with("Started by the model: `setpriv")),
+            "{asked:?}"
+        );
     }
     assert!(!format!("{outcome:?}{}", rig.recorded()).contains("7717"));
 }
