@@ -22,6 +22,7 @@ use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::Fence;
+use sysop_core::style::StyleRuns;
 use sysop_core::tool::ToolSpec;
 use sysop_driver::port::{CancellationToken, DeltaSink};
 
@@ -31,6 +32,7 @@ use crate::output::OutputLimits;
 use crate::output::artifacts::Artifacts;
 use crate::output::capture::{Capture, CapturedOutput};
 use crate::output::redact::Secrets;
+use crate::output::redact::shapes::redact_shapes;
 use crate::path::RootPath;
 use crate::sandbox::{Escape, hint};
 use crate::terminal::SharedTerminal;
@@ -94,6 +96,9 @@ impl Toolbox {
             Ok(outcome) => outcome,
             Err(error) => self.failed(&error).await,
         };
+        if let std::borrow::Cow::Owned(clean) = redact_shapes(&outcome.output) {
+            (outcome.output, outcome.styles) = (clean, StyleRuns::default());
+        }
         outcome.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         tracing::debug!(
             tool = call.name,

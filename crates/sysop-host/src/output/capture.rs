@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::artifacts::{ArtifactRef, ArtifactWriter, Artifacts, BATCH_BYTES};
 use super::head_tail::{Gap, HeadTail};
+use super::redact::shapes::{redact_cut_shapes, redact_shapes};
 use super::redact::{self, Secrets};
 use super::throttle::Throttle;
 use super::{OutputLimits, counted, grouped};
@@ -234,7 +235,8 @@ impl CaptureSinks<'_> {
     async fn finish(&mut self, secrets: Option<&Secrets>, rest: (Vec<u8>, usize)) -> CapturedOutput {
         self.throttle.finish();
         let excerpt = self.excerpt.finish();
-        let (mut text, mut styles) = redacted_text(secrets, &excerpt.head);
+        let shapes = if excerpt.gap.is_some() { redact_cut_shapes } else { redact_shapes };
+        let (mut text, mut styles) = redacted_text(secrets, &excerpt.head, shapes);
         let Some(gap) = excerpt.gap else {
             return CapturedOutput { text, styles, truncated: false, artifact: None };
         };
@@ -246,7 +248,7 @@ impl CaptureSinks<'_> {
             Err(_) => Err(io::Error::other("the disk does not answer")),
         };
         let notice = notice(gap, &kept, self.artifacts.map_or(0, Artifacts::bytes_max));
-        let (tail, tail_looks) = redacted_text(secrets, &excerpt.tail);
+        let (tail, tail_looks) = redacted_text(secrets, &excerpt.tail, redact_shapes);
         text = joined(&text, &notice, &tail);
         styles.append(text.len() - tail.len(), &tail, &tail_looks);
         CapturedOutput { text, styles, truncated: true, artifact: kept.ok().map(|kept| kept.name) }
@@ -262,12 +264,19 @@ impl CaptureSinks<'_> {
 
 /// A text as a model is told it, and how it looks. A secret may come together only when the control sequences are
 /// gone; the places of looks are wrong then.
-fn redacted_text(secrets: Option<&Secrets>, text: &str) -> (String, StyleRuns) {
+fn redacted_text(
+    secrets: Option<&Secrets>,
+    text: &str,
+    shapes: fn(&str) -> Cow<'_, str>,
+) -> (String, StyleRuns) {
     let (text, styles) = split_styles(text);
-    match secrets.map(|secrets| secrets.redact(&text)) {
-        Some(Cow::Owned(clean)) => (clean, StyleRuns::default()),
-        Some(Cow::Borrowed(_)) | None => (text.into_owned(), styles),
+    let Some(secrets) = secrets else { return (text.into_owned(), styles) };
+    let clean = secrets.redact(&text);
+    let told = shapes(&clean);
+    if *told == *text {
+        return (text.into_owned(), styles);
     }
+    (told.into_owned(), StyleRuns::default())
 }
 
 fn notice(gap: Gap, kept: &io::Result<ArtifactRef>, bytes_max: u64) -> String {

@@ -1,6 +1,9 @@
 //! Takes known secrets out of a stream of bytes, also where one is cut by the border of two chunks.
 //!
-//! Knows the secrets of the config and those that people entered for programs in this session.
+//! Knows the secrets of the config and those that people entered for programs in this session; `shapes` finds others
+//! by how they look, in what a model is told.
+
+pub(crate) mod shapes;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;

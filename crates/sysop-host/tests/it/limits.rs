@@ -19,6 +19,7 @@ conformance_with_busybox!(
     where_nothing_can_be_kept_the_rest_goes_on,
     live_display_is_bounded,
     secrets_are_nowhere,
+    what_looks_like_a_secret_is_not_told_and_stays_in_the_artifact,
     a_long_file_names_the_lines_left_out,
     a_long_list_is_an_output_too,
 );
@@ -29,6 +30,19 @@ fn small() -> Setup {
 
 fn artifact(world: &World, name: Option<&str>) -> Vec<u8> {
     std::fs::read(world.home().join("artefacts").join(name.expect("an artifact"))).unwrap()
+}
+
+async fn what_looks_like_a_secret_is_not_told_and_stays_in_the_artifact(factory: &impl Factory) {
+    let world = factory.open(small());
+    // In two pieces, so that no one read has it whole.
+    let command = "printf AKIAIOSF; sh -c 'echo ODNN7EXAMPLE'; seq 100";
+    let outcome = world.call("bash", json!({ "command": command })).await;
+    assert!(outcome.output.starts_with("[redacted: AWS key]\n"), "{}", outcome.output);
+    let whole = artifact(&world, outcome.artifact.as_deref());
+    assert!(whole.starts_with(b"AKIAIOSFODNN7EXAMPLE\n"));
+    world.call("write_file", json!({ "path": "env", "content": "K=AKIAIOSFODNN7EXAMPLE\n" })).await;
+    let outcome = world.call("read_file", json!({ "path": "env" })).await;
+    assert!(outcome.output.contains("K=[redacted: AWS key]"), "{}", outcome.output);
 }
 
 async fn head_and_tail_stay_and_the_whole_is_kept(factory: &impl Factory) {
