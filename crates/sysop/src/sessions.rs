@@ -216,7 +216,8 @@ async fn write_transcript(
 ) -> Result<(), SessionsError> {
     let mut transcript = TranscriptWriter::new(form);
     transcript.write_head(summary, view, out)?;
-    each_event(store, &summary.id, |logged| transcript.write_event(&logged.event, out)).await
+    each_event(store, &summary.id, |logged| transcript.write_event(&logged.event, out)).await?;
+    Ok(transcript.write_end(out)?)
 }
 
 async fn each_event(

@@ -388,6 +388,24 @@ async fn markdown_keeps_output_inside_its_fence() {
 }
 
 #[tokio::test]
+async fn a_call_without_an_end_is_told_to_be_interrupted() {
+    let call = || started("bash", json!({ "command": "sleep 60" }), Origin::Model);
+    let store = MemoryStore::new();
+    keep(&store, "0198killed", 1, vec![opened("local", "/w"), turn(1, "wait"), call()]).await;
+    let ended = vec![opened("local", "/w"), turn(1, "wait"), call(), finished(Outcome::ok("done"))];
+    keep(&store, "0199ended", 2, ended).await;
+    for (id, is_told) in [("0198", true), ("0199", false)] {
+        let (mut shown, mut exported) = (Vec::new(), Vec::new());
+        show(&store, id, &view(None), &mut shown).await.unwrap();
+        export(&store, id, ExportFormat::Markdown, &view(None), &mut exported).await.unwrap();
+        for text in [shown, exported] {
+            let text = String::from_utf8(text).unwrap();
+            assert_eq!(text.contains("this call was interrupted when its sysop ended"), is_told, "{text}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_export_is_the_log_line_by_line() {
     let store = MemoryStore::new();
     let texts = (0..2500).map(|n| Event::PromptQueued { text: format!("{n} \u{9b}31m\n") }).collect();

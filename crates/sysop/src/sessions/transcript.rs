@@ -35,6 +35,8 @@ pub(super) struct TranscriptWriter {
     form: TranscriptFormat,
     /// The calls of the last reply that have not begun: one that ends without a beginning is shown at its end.
     waiting: HashMap<CallId, String>,
+    /// The call that has begun and not ended.
+    running: Option<CallId>,
 }
 
 /// What a reader sees of an event.
@@ -54,7 +56,7 @@ enum TranscriptEntry {
 impl TranscriptWriter {
     /// Begins before the first event.
     pub(super) fn new(form: TranscriptFormat) -> Self {
-        Self { form, waiting: HashMap::new() }
+        Self { form, waiting: HashMap::new(), running: None }
     }
 
     /// Writes which session it is.
@@ -78,13 +80,24 @@ impl TranscriptWriter {
 
     /// Writes what an event means to a reader; nothing for most of the machinery.
     pub(super) fn write_event(&mut self, event: &Event, out: &mut impl Write) -> io::Result<()> {
-        for entry in self.entries(event) {
-            match self.form {
-                TranscriptFormat::Plain => write_plain(&entry, out)?,
-                TranscriptFormat::Markdown => write_markdown(&entry, out)?,
-            }
+        self.entries(event).iter().try_for_each(|entry| self.write_entry(entry, out))
+    }
+
+    /// Writes after the last event that a call has no end. The log does not tell whether the process lives that began it.
+    pub(super) fn write_end(&self, out: &mut impl Write) -> io::Result<()> {
+        if self.running.is_none() {
+            return Ok(());
         }
-        Ok(())
+        let note = "this call was interrupted when its sysop ended, and nobody knows how far it came; or it still runs \
+                    in another sysop";
+        self.write_entry(&TranscriptEntry::Note(note.to_owned()), out)
+    }
+
+    fn write_entry(&self, entry: &TranscriptEntry, out: &mut impl Write) -> io::Result<()> {
+        match self.form {
+            TranscriptFormat::Plain => write_plain(entry, out),
+            TranscriptFormat::Markdown => write_markdown(entry, out),
+        }
     }
 
     fn entries(&mut self, event: &Event) -> Vec<TranscriptEntry> {
@@ -113,9 +126,11 @@ impl TranscriptWriter {
             }
             Event::ToolStarted { call, origin } => {
                 self.waiting.remove(&call.id);
+                self.running = Some(call.id.clone());
                 vec![TranscriptEntry::Call { text: call_summary(call), by: origin_words(*origin) }]
             }
             Event::ToolFinished { call, outcome } => {
+                self.running.take_if(|running| running == call);
                 let groups =
                     host_groups(&outcome.hosts).into_iter().map(|(text, _)| TranscriptEntry::Note(text));
                 let result = TranscriptEntry::Result {
