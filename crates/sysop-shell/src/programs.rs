@@ -102,6 +102,11 @@ impl Match<'_> {
         let mut understood = true;
         let own =
             if entry.check.is_some_and(checks::Check::reads_arguments) { None } else { Some(&self.reading) };
+        for reading in self.before.iter().chain([&self.reading]) {
+            if let Some(hidden) = reading.unknown.iter().find(|word| entry.may_turn_worse_by(word)) {
+                state.note(call.span_of(hidden), RiskClass::Opaque, "an option that is not written out");
+            }
+        }
         let mut lowered = None;
         for reading in self.before.iter().chain(own) {
             understood &= reading.unknown.iter().all(|word| entry.harmless && word.literal().is_none());

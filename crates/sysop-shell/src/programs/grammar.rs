@@ -36,7 +36,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
 use super::checks::Check;
-use crate::options::{Effect, OptionRule, Style, rules};
+use crate::lexer::Word;
+use crate::options::{Arity, Effect, OptionRule, Style, rules};
 use crate::risk::RiskClass;
 
 /// What an operand or the value of an option is.
@@ -130,6 +131,28 @@ pub(super) struct Entry {
 impl Entry {
     pub(super) fn sub(&self, name: &str) -> Option<&Entry> {
         self.subs.iter().find(|sub| sub.names.contains(&name))
+    }
+
+    /// Whether a word may become an option that makes a call worse than it looks.
+    ///
+    /// Of a word that may become an operand as well, only options that warn count, and globs do not: they find options
+    /// only where files are named like that.
+    pub(super) fn may_turn_worse_by(&self, word: &Word) -> bool {
+        let is_option = word.text().starts_with('-');
+        let hidden = word.expands || word.brace || word.glob && is_option;
+        let writes = ["write", "fill", "run", "data", "cookie", "setting", "target", "script"];
+        let worse = |rule: &OptionRule<'_>| match rule.effect {
+            Effect::Raises(class, _) => class >= RiskClass::Opaque,
+            Effect::Known | Effect::Lowers(_) => is_option && writes.contains(&rule.kind),
+        };
+        hidden && !self.harmless && !self.begins_with_value(word) && self.options.iter().any(worse)
+    }
+
+    /// Whether a word is a short option and the value that it takes, as in `-j$(nproc)`.
+    fn begins_with_value(&self, word: &Word) -> bool {
+        let Some(first) = word.text().strip_prefix('-').and_then(|text| text.get(..1)) else { return false };
+        let named = |rule: &&OptionRule<'_>| !rule.is_long && rule.name == first;
+        self.options.iter().find(named).is_some_and(|rule| rule.arity != Arity::Flag)
     }
 
     /// Whether "allow for this session" covers any call of it that is understood.
