@@ -331,10 +331,10 @@ fn the_terminal_leaves_room_for_the_conversation() {
             viewer.sees("Ctrl+] gives it back").await;
             let asks = |screen: &str| screen.lines().any(|line| line.trim_end().ends_with(['$', '#', '%']));
             viewer.sees_that("a prompt", asks).await;
-            viewer.types("stty size\r").await;
             let (wide, high) = if columns > 168 { (columns - 80, rows - 1) } else { (columns, 24) };
-            let size = format!("{high} {wide}");
-            let screen = viewer.sees_that(&size, |screen| screen.contains(&size)).await;
+            let waits = format!("until [ \"$(stty size)\" = '{high} {wide}' ]; do :; done; echo it fi''ts\r");
+            viewer.types(&waits).await;
+            let screen = viewer.sees_that("it fits", |screen| screen.contains("it fits")).await;
             assert!(screen.contains("Good morning."), "{screen}");
             assert!(!screen.contains("y│"), "it touches the border:\n{screen}");
             viewer.types("clear\r\x1d").await;

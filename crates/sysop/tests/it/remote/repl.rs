@@ -46,7 +46,7 @@ fn a_person_works_in_the_terminal_there_and_comes_back() {
     let typed = typed(&far.log());
     let counts: Vec<_> =
         typed.iter().map(|(by, typed)| (by.as_str(), typed["activity"]["keys"].as_u64())).collect();
-    assert_eq!(counts, [("chat", Some(36)), ("chat", Some(15))], "{typed:?}");
+    assert_eq!(counts, [("chat", Some(34)), ("chat", Some(13))], "{typed:?}");
     far.nothing_is_left();
 }
 
