@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 mod always;
+mod attack;
 mod chat;
 mod cli;
 mod config;
