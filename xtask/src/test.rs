@@ -68,7 +68,9 @@ fn long() -> Result<()> {
         for name in LONG_CRATES {
             tests.args(["--package", name]);
         }
+        let seed = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
         tests.env("ARBTEST_BUDGET_MS", LONG_BUDGET_MS).env("SYSOP_FUZZ_COMMANDS", LONG_FUZZ_COMMANDS);
+        tests.env("SYSOP_FUZZ_SEED", seed.to_string());
         step(&format!("random tests, run {run} of {LONG_RUNS}"), &mut tests)?;
     }
     dist::run(&["--try".to_owned()])

@@ -275,7 +275,8 @@ fn sed_script(state: &mut State, call: &ProgramCall<'_>) -> bool {
     };
     let in_place = parsed.has("i") || parsed.has("in-place");
     let unread = parsed.has("f") || parsed.has("file");
-    if unread || !sed::only_edits_stream(&scripts.join("\n")) {
+    let hidden = |word: &&Word| word.literal().is_none() && word.text().starts_with('-');
+    if unread || parsed.unknown.iter().any(hidden) || !sed::only_edits_stream(&scripts.join("\n")) {
         state.note(call.span, RiskClass::Opaque, "a script that may run commands or write files");
     }
     for word in files {

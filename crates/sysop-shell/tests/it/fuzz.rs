@@ -4,7 +4,8 @@
 //! dialect, a batch at a time, in namespaces of their own (see `namespace.sh`). A batch that changes a file, a process, the
 //! network or the machine's settings is halved until the commands that do it are found.
 //!
-//! `SYSOP_FUZZ_COMMANDS` is the number of commands that run, `SYSOP_FUZZ_SEED` the seed, which is printed.
+//! `SYSOP_FUZZ_COMMANDS` is the number of commands that run, `SYSOP_FUZZ_SEED` the seed, which is printed. It is the same in
+//! each plain test run; `cargo xtask test --all` takes others.
 
 mod generator;
 mod namespace;
@@ -130,8 +131,7 @@ fn fuzz(count: usize, seed: u64, allows: &(impl Fn(&str, Dialect) -> bool + Sync
 
 #[test]
 fn what_counts_as_read_only_changes_nothing() {
-    let default = u64::from(std::process::id()).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
-    let seed = setting("SYSOP_FUZZ_SEED", default);
+    let seed = setting("SYSOP_FUZZ_SEED", 1);
     let count =
         usize::try_from(setting("SYSOP_FUZZ_COMMANDS", COMMANDS as u64)).expect("a number of commands");
     println!("SYSOP_FUZZ_SEED={seed} SYSOP_FUZZ_COMMANDS={count}");
