@@ -3,7 +3,9 @@
 //! Knows no request and no session; counts only. However many peers knock, its memory has an end: who they are is
 //! kept for a bounded number of them, and all others share one account.
 
+mod lingering_close;
 mod listener;
+mod peer_slots;
 mod rate;
 mod write_timeout;
 
@@ -13,7 +15,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use self::listener::Listener;
-pub(crate) use self::listener::UnauthenticatedSlot;
+pub(crate) use self::peer_slots::UnauthenticatedSlot;
 pub use self::rate::{Rate, RateLimiter, RetryAfter};
 
 /// What a server lets its callers use.

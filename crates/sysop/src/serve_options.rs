@@ -109,7 +109,8 @@ impl ServeOptions {
                 "cannot listen on {listen} ({error}); choose another with --port or --listen"
             ))
         })?;
-        Ok((Listener::new(listener, tls.clone(), self.limits().peer_connections), tls))
+        let listener = Listener::new(listener, tls.clone(), self.limits().peer_connections);
+        Ok((listener.behind(self.behind_proxy.clone().unwrap_or_default()), tls))
     }
 
     /// The gate of a server that listens there.

@@ -21,8 +21,8 @@ pub struct Proxies(Vec<IpNet>);
 
 /// Who is at the far end, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ClientAddress {
-    pub(super) address: IpAddr,
+pub(crate) struct ClientAddress {
+    pub(crate) address: IpAddr,
     /// How they speak to the proxy; none where there is no proxy, or it does not say.
     pub(super) scheme: Option<Scheme>,
 }
@@ -52,7 +52,7 @@ impl Proxies {
     }
 
     /// The nearest address that no proxy of ours has: what stands further out anybody could have written.
-    pub(super) fn client_address(&self, peer: SocketAddr, headers: &HeaderMap) -> ClientAddress {
+    pub(crate) fn client_address(&self, peer: SocketAddr, headers: &HeaderMap) -> ClientAddress {
         let peer = peer.ip();
         if !self.believes(peer) {
             return ClientAddress { address: peer, scheme: None };

@@ -1,13 +1,14 @@
 //! Where connections come in: with TLS or without, so many of one peer that has shown no token, and none that says nothing.
 
+use std::convert::Infallible;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{ConnectInfo, Request};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -17,13 +18,17 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
+use super::lingering_close::{Linger, LingerMode, LingeringClose};
+use super::peer_slots::{ConnectionSlot, PeerSlots};
 use super::write_timeout::WriteTimeout;
-use super::{ConcurrencyLimiter, ConcurrencyPermit, PeerKey};
 use crate::Peer;
+use crate::auth::Proxies;
 use crate::tls::Tls;
 
 /// How long a peer may take for the head of a request, and to say nothing between two.
 const HEAD_WAIT: Duration = Duration::from_secs(30);
+/// How long a peer may take for its first byte.
+const FIRST_BYTE_WAIT: Duration = Duration::from_secs(5);
 /// How long a peer may take to begin TLS.
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
 /// The longest head of a request, in bytes.
@@ -32,30 +37,29 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 const HEAD_LINES_MAX: usize = 100;
 /// How long to wait where the system has no room for another connection.
 const NO_ROOM_WAIT: Duration = Duration::from_millis(100);
+/// The same, after a silent connection was dropped for it.
+const ROOM_MADE_WAIT: Duration = Duration::from_millis(10);
 
 /// A listener and what it asks of who connects.
 #[derive(Debug)]
 pub struct Listener {
     listener: TcpListener,
     tls: Option<Tls>,
-    unauthenticated: ConcurrencyLimiter<PeerKey>,
-}
-
-/// A connection whose peer has shown no token yet; it counts against the peer until it does.
-#[derive(Debug, Clone)]
-pub(crate) struct UnauthenticatedSlot(Arc<Mutex<Option<ConcurrencyPermit<PeerKey>>>>);
-
-impl UnauthenticatedSlot {
-    /// A good token was shown.
-    pub(crate) fn mark_authenticated(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-    }
+    slots: Arc<PeerSlots>,
+    proxies: Proxies,
 }
 
 impl Listener {
     /// Lets `unauthenticated` connections of one peer be there at a time that have shown no token.
     pub fn new(listener: TcpListener, tls: Option<Tls>, unauthenticated: usize) -> Self {
-        Self { listener, tls, unauthenticated: ConcurrencyLimiter::new(unauthenticated) }
+        let slots = Arc::new(PeerSlots::new(unauthenticated));
+        Self { listener, tls, slots, proxies: Proxies::default() }
+    }
+
+    /// The same, behind proxies: a request counts for the address that they tell.
+    #[must_use]
+    pub fn behind(self, proxies: Proxies) -> Self {
+        Self { proxies, ..self }
     }
 
     /// Where it listens.
@@ -71,16 +75,15 @@ impl Listener {
     pub async fn serve(self, router: Router, stop: CancellationToken, write_timeout: Duration) {
         let connections = TaskTracker::new();
         while let Some((stream, peer)) = self.accept(&stop).await {
-            let address: IpAddr = peer.ip();
-            let Some(permit) = self.unauthenticated.take(&address.into()) else { continue };
             let connection = Connection {
                 peer: Peer(peer),
-                unauthenticated: UnauthenticatedSlot(Arc::new(Mutex::new(Some(permit)))),
+                slot: self.slots.open(peer.ip().into()),
+                proxies: self.proxies.clone(),
                 router: router.clone(),
                 stop: stop.clone(),
                 write_timeout,
             };
-            connections.spawn(connection.begin(stream, self.tls.clone()));
+            connections.spawn(connection.run(stream, self.tls.clone()));
         }
         connections.close();
         connections.wait().await;
@@ -97,7 +100,8 @@ impl Listener {
                 Err(error) if is_of_peer(&error) => {}
                 Err(error) => {
                     tracing::error!(%error, "no connection can be taken");
-                    tokio::time::sleep(NO_ROOM_WAIT).await;
+                    let wait = if self.slots.make_room() { ROOM_MADE_WAIT } else { NO_ROOM_WAIT };
+                    tokio::time::sleep(wait).await;
                 }
             }
         }
@@ -114,7 +118,8 @@ fn is_of_peer(error: &io::Error) -> bool {
 
 struct Connection {
     peer: Peer,
-    unauthenticated: UnauthenticatedSlot,
+    slot: ConnectionSlot,
+    proxies: Proxies,
     router: Router,
     stop: CancellationToken,
     /// How long the peer may take nothing of what it is sent.
@@ -122,23 +127,54 @@ struct Connection {
 }
 
 impl Connection {
-    async fn begin(self, stream: TcpStream, tls: Option<Tls>) {
-        // A delta is sent at once; without it, it is only slower.
-        let _ = stream.set_nodelay(true);
-        let stream = WriteTimeout::new(stream, self.write_timeout);
-        let Some(tls) = tls else { return self.serve(stream).await };
-        // Who speaks no TLS, or never begins, is let go of without a word.
-        if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_WAIT, tls.acceptor().accept(stream)).await {
-            self.serve(stream).await;
+    /// Serves a connection to its end, or until it has to make room for another.
+    async fn run(self, stream: TcpStream, tls: Option<Tls>) {
+        let dropped = self.slot.dropped();
+        tokio::select! {
+            () = self.begin(stream, tls) => {}
+            () = dropped.cancelled() => {}
         }
     }
 
-    async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
-        let Self { peer, unauthenticated, router, stop, write_timeout: _ } = self;
-        let service = service_fn(move |mut request: Request<Incoming>| {
+    async fn begin(self, stream: TcpStream, tls: Option<Tls>) {
+        // A delta is sent at once; without it, it is only slower.
+        let _ = stream.set_nodelay(true);
+        let stop = self.stop.clone();
+        tokio::select! {
+            speaks = first_byte(&stream) => if !speaks { return },
+            () = stop.cancelled() => return,
+        }
+        let linger = Linger::default();
+        let stream = LingeringClose::new(WriteTimeout::new(stream, self.write_timeout), linger.clone());
+        let Some(tls) = tls else { return self.serve(stream, linger).await };
+        // Who speaks no TLS, or never begins, is let go of without a word.
+        tokio::select! {
+            begun = tokio::time::timeout(HANDSHAKE_WAIT, tls.acceptor().accept(stream)) => {
+                if let Ok(Ok(stream)) = begun {
+                    self.serve(stream, linger).await;
+                }
+            }
+            () = stop.cancelled() => {}
+        }
+    }
+
+    async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, linger: Linger) {
+        let Self { peer, slot, proxies, router, stop, write_timeout: _ } = self;
+        let service = service_fn(|mut request: Request<Incoming>| {
             request.extensions_mut().insert(ConnectInfo(peer));
-            request.extensions_mut().insert(unauthenticated.clone());
-            router.clone().oneshot(request)
+            request.extensions_mut().insert(slot.unauthenticated().clone());
+            let has_body = !request.body().is_end_stream();
+            let far = proxies.client_address(peer.0, request.headers()).address;
+            slot.unauthenticated().count_for(far.into());
+            let (slot, linger, router) = (slot.unauthenticated().clone(), linger.clone(), router.clone());
+            async move {
+                let answered = router.oneshot(request).await?;
+                slot.count_for(peer.0.ip().into());
+                // What was refused may not have been read.
+                let refused = answered.status().is_client_error() || answered.status().is_server_error();
+                linger.set(if has_body && refused { LingerMode::UntilRead } else { LingerMode::Off });
+                Ok::<_, Infallible>(answered)
+            }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -147,14 +183,21 @@ impl Connection {
             .max_headers(HEAD_LINES_MAX)
             .serve_connection(TokioIo::new(stream), service)
             .with_upgrades();
-        tokio::pin!(connection);
+        let mut connection = std::pin::pin!(connection);
         // How a connection ends, its peer has seen.
         tokio::select! {
             _ = connection.as_mut() => return,
             () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
         }
+        linger.set(LingerMode::Off);
         let _ = connection.await;
     }
+}
+
+/// Whether the peer says anything at all, in time. What it says is left to be read.
+async fn first_byte(stream: &TcpStream) -> bool {
+    let mut first = [0];
+    matches!(tokio::time::timeout(FIRST_BYTE_WAIT, stream.peek(&mut first)).await, Ok(Ok(1..)))
 }
 
 #[cfg(test)]
@@ -165,14 +208,16 @@ mod tests {
 
     use axum::Router;
     use axum::extract::ConnectInfo;
-    use axum::routing::get;
+    use axum::http::StatusCode;
+    use axum::routing::{get, post};
     use rustls::pki_types::{CertificateDer, ServerName};
     use rustls::{ClientConfig, RootCertStore};
     use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
     use tokio_util::sync::CancellationToken;
 
-    use super::{Listener, Peer, UnauthenticatedSlot};
+    use super::{FIRST_BYTE_WAIT, Listener, Peer, Proxies};
+    use crate::limits::UnauthenticatedSlot;
     use crate::tls::{Tls, TlsError};
 
     struct TestServer {
@@ -182,6 +227,10 @@ mod tests {
     }
 
     async fn serve(tls: Option<Tls>, unauthenticated: usize) -> TestServer {
+        serve_behind(Proxies::default(), tls, unauthenticated).await
+    }
+
+    async fn serve_behind(proxies: Proxies, tls: Option<Tls>, unauthenticated: usize) -> TestServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let router = Router::new()
             .route("/", get(|ConnectInfo(peer): ConnectInfo<Peer>| async move { peer.0.ip().to_string() }))
@@ -190,8 +239,10 @@ mod tests {
                 get(|request: axum::extract::Request| async move {
                     request.extensions().get::<UnauthenticatedSlot>().unwrap().mark_authenticated();
                 }),
-            );
-        let listener = Listener::new(listener, tls, unauthenticated);
+            )
+            .route("/read", post(|body: axum::body::Bytes| async move { body.len().to_string() }))
+            .route("/refuse", post(|| async { (StatusCode::PAYLOAD_TOO_LARGE, "too large") }));
+        let listener = Listener::new(listener, tls, unauthenticated).behind(proxies);
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
         let ended = tokio::spawn(listener.serve(router, stop.clone(), Duration::from_secs(30)));
@@ -217,8 +268,12 @@ mod tests {
         let (mut first, mut second) = (connect().await, connect().await);
         assert!(ask(&mut first, "/").await.ends_with("127.0.0.1"));
         assert!(ask(&mut second, "/").await.starts_with("HTTP/1.1 200"));
-        assert_eq!(ask(&mut connect().await, "/").await, "", "the third is closed");
         assert!(ask(&mut first, "/prove").await.starts_with("HTTP/1.1 200"));
+        let mut third = connect().await;
+        assert!(ask(&mut third, "/").await.starts_with("HTTP/1.1 200"));
+        let mut fourth = connect().await;
+        assert!(ask(&mut fourth, "/").await.starts_with("HTTP/1.1 200"));
+        assert_eq!(ask(&mut second, "/").await, "", "who has waited longest makes room");
         assert!(
             ask(&mut connect().await, "/").await.starts_with("HTTP/1.1 200"),
             "who shows a token counts no more"
@@ -229,15 +284,108 @@ mod tests {
         assert!(TcpStream::connect(served.address).await.is_err());
     }
 
+    /// Waits until the server has closed a connection without a word.
+    async fn closed(stream: &mut TcpStream) {
+        let mut rest = Vec::new();
+        let read = tokio::time::timeout(Duration::from_secs(120), stream.read_to_end(&mut rest)).await;
+        let read = read.expect("the server closes the connection");
+        assert!(rest.is_empty(), "{read:?} {}", String::from_utf8_lossy(&rest));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn who_says_nothing_is_let_go_of() {
         let served = serve(None, 10).await;
-        for said in ["", "GET / HTTP/1.1\r\nx: "] {
-            let mut slow = TcpStream::connect(served.address).await.unwrap();
-            slow.write_all(said.as_bytes()).await.unwrap();
-            let mut rest = Vec::new();
-            let ended = tokio::time::timeout(Duration::from_secs(120), slow.read_to_end(&mut rest)).await;
-            assert!(ended.is_ok(), "{said:?}");
+        let began = tokio::time::Instant::now();
+        closed(&mut TcpStream::connect(served.address).await.unwrap()).await;
+        let waited = began.elapsed();
+        assert!(waited >= FIRST_BYTE_WAIT && waited < FIRST_BYTE_WAIT * 2, "{waited:?}");
+        let mut slow = TcpStream::connect(served.address).await.unwrap();
+        slow.write_all(b"GET / HTTP/1.1\r\nx: ").await.unwrap();
+        let mut rest = Vec::new();
+        let ended = tokio::time::timeout(Duration::from_secs(120), slow.read_to_end(&mut rest)).await;
+        assert!(ended.is_ok());
+    }
+
+    #[tokio::test]
+    async fn who_never_says_the_whole_of_a_request_makes_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let trusted = certify(folder.path());
+        let tls = Tls::load(&folder.path().join("cert.pem"), &folder.path().join("key.pem")).unwrap();
+        let login = "POST /read HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n123";
+        let dribbled = "GET / HTTP/1.1\r\nhost: a\r\nx: ";
+        let hello = "\x16\x03\x01\x02\x00\x01\x00";
+        for (tls, said) in
+            [(None, ""), (None, dribbled), (None, login), (Some(tls.clone()), ""), (Some(tls), hello)]
+        {
+            let served = serve(tls.clone(), 3).await;
+            let mut silent = Vec::new();
+            for _ in 0..5 {
+                let mut stream = TcpStream::connect(served.address).await.unwrap();
+                stream.write_all(said.as_bytes()).await.unwrap();
+                silent.push(stream);
+            }
+            for stream in &mut silent[..2] {
+                closed(stream).await;
+            }
+            let answer = match &tls {
+                Some(_) => ask_by_tls(served.address, &trusted).await.unwrap(),
+                None => ask(&mut TcpStream::connect(served.address).await.unwrap(), "/").await,
+            };
+            assert!(answer.starts_with("HTTP/1.1 200"), "{said:?}: {answer}");
+            closed(&mut silent[2]).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn behind_a_proxy_who_fills_the_account_of_an_address_is_alone_in_it() {
+        let served = serve_behind(Proxies::here(), None, 2).await;
+        let connect = async |far: &str, said: &str| {
+            let mut stream = TcpStream::connect(served.address).await.unwrap();
+            let head =
+                format!("POST /read HTTP/1.1\r\nhost: a\r\nx-forwarded-for: {far}\r\ncontent-length: 2\r\n");
+            // The answer to the wish to go on says that the head was read.
+            let head = format!("{head}expect: 100-continue\r\n\r\n{said}");
+            stream.write_all(head.as_bytes()).await.unwrap();
+            let mut answer = [0; 25];
+            stream.read_exact(&mut answer).await.unwrap();
+            assert_eq!(&answer, b"HTTP/1.1 100 Continue\r\n\r\n");
+            stream
+        };
+        let mut other = connect("192.0.2.1", "").await;
+        let mut crowd = Vec::new();
+        for _ in 0..4 {
+            crowd.push(connect("192.0.2.2", "").await);
+        }
+        for stream in &mut crowd[..2] {
+            closed(stream).await;
+        }
+        other.write_all(b"ab").await.unwrap();
+        let mut answer = [0; 12];
+        other.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 200");
+    }
+
+    /// Sends all of a request with a large body before it reads; gives the answer, read to its end.
+    async fn refused(address: std::net::SocketAddr, lines: &str, pieces: usize) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let head = format!("POST /refuse HTTP/1.1\r\nhost: a\r\n{lines}\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let piece = [b"10000\r\n".as_slice(), &[b'x'; 0x10000], b"\r\n"].concat();
+        for _ in 0..pieces {
+            stream.write_all(&piece).await.expect("the server takes what it throws away");
+        }
+        let mut answer = String::new();
+        let read = tokio::time::timeout(Duration::from_secs(30), stream.read_to_string(&mut answer)).await;
+        read.expect("it ends").expect("it is not reset");
+        answer
+    }
+
+    #[tokio::test]
+    async fn who_still_sends_reads_why_it_is_refused() {
+        let served = serve(None, 10).await;
+        for lines in ["content-length: 99999999", "transfer-encoding: chunked"] {
+            let answer = refused(served.address, lines, 200).await;
+            assert!(answer.starts_with("HTTP/1.1 413") && answer.ends_with("too large"), "{lines}: {answer}");
         }
     }
 

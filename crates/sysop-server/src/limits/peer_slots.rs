@@ -1,0 +1,249 @@
+//! Connections of each peer on which no token was shown: so many at a time, and the one that has been silent the longest
+//! makes room for a new one.
+//!
+//! A peer may be a proxy, or one address of many people. If connections that say nothing could fill its account, all
+//! others at that address would be locked out for as long as the server listens to silence. So no connection without a
+//! token holds its slot against a new one. A connection is silent until the head of a request is whole, however many bytes
+//! of it came, and silent again from then on: a body that never comes does not hold a slot either.
+//!
+//! Behind a believed proxy a request counts for the address that the proxy tells, and between requests the connection
+//! counts for the proxy.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+use super::PeerKey;
+
+/// The slots of all peers.
+#[derive(Debug)]
+pub(super) struct PeerSlots {
+    most: usize,
+    accounts: Mutex<Accounts>,
+}
+
+#[derive(Debug, Default)]
+struct Accounts {
+    next: u64,
+    /// The connections that count, by peer; the smallest number has been silent the longest.
+    by_peer: HashMap<PeerKey, BTreeMap<u64, CancellationToken>>,
+}
+
+/// The place of a connection in the account of a peer.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    peer: PeerKey,
+    number: u64,
+}
+
+impl Accounts {
+    /// The last place in the account of a peer.
+    fn enter(&mut self, peer: PeerKey, most: usize, dropped: CancellationToken) -> Place {
+        while self.by_peer.get(&peer).is_some_and(|account| account.len() >= most.max(1)) {
+            self.drop_oldest(peer);
+        }
+        let number = self.next;
+        self.next += 1;
+        self.by_peer.entry(peer).or_default().insert(number, dropped);
+        Place { peer, number }
+    }
+
+    /// Gives a place back; says whether the connection still had it.
+    fn leave(&mut self, Place { peer, number }: Place) -> bool {
+        let Some(account) = self.by_peer.get_mut(&peer) else { return false };
+        let had = account.remove(&number).is_some();
+        if account.is_empty() {
+            self.by_peer.remove(&peer);
+        }
+        had
+    }
+
+    fn drop_oldest(&mut self, peer: PeerKey) {
+        let oldest = self.by_peer.get(&peer).and_then(|account| account.iter().next());
+        let Some((&number, dropped)) = oldest else { return };
+        dropped.cancel();
+        self.leave(Place { peer, number });
+    }
+}
+
+impl PeerSlots {
+    /// So many for each peer, and one at the least.
+    pub(super) fn new(most: usize) -> Self {
+        Self { most, accounts: Mutex::default() }
+    }
+
+    /// The slot of a new connection of a peer.
+    pub(super) fn open(self: &Arc<Self>, peer: PeerKey) -> ConnectionSlot {
+        let dropped = CancellationToken::new();
+        let place = lock(&self.accounts).enter(peer, self.most, dropped.clone());
+        let slot = Slot { slots: Arc::clone(self), place: Mutex::new(Some(place)), dropped };
+        ConnectionSlot(UnauthenticatedSlot(Arc::new(slot)))
+    }
+
+    /// Drops the connection that has been silent the longest of the peer that has the most of them; says whether there
+    /// was one.
+    pub(super) fn make_room(&self) -> bool {
+        let mut accounts = lock(&self.accounts);
+        let fullest = accounts.by_peer.iter().max_by_key(|(_, account)| account.len()).map(|(peer, _)| *peer);
+        fullest.is_some_and(|peer| {
+            accounts.drop_oldest(peer);
+            true
+        })
+    }
+}
+
+/// The slot of one connection, given back when this is dropped.
+#[derive(Debug)]
+pub(super) struct ConnectionSlot(UnauthenticatedSlot);
+
+impl ConnectionSlot {
+    pub(super) fn unauthenticated(&self) -> &UnauthenticatedSlot {
+        &self.0
+    }
+
+    /// Canceled when the connection has to make room.
+    pub(super) fn dropped(&self) -> CancellationToken {
+        self.0.0.dropped.clone()
+    }
+}
+
+impl Drop for ConnectionSlot {
+    fn drop(&mut self) {
+        self.0.0.free();
+    }
+}
+
+/// A connection whose peer has shown no token yet; it counts against the peer until it does.
+#[derive(Debug, Clone)]
+pub(crate) struct UnauthenticatedSlot(Arc<Slot>);
+
+impl UnauthenticatedSlot {
+    /// A good token was shown: the connection counts no more.
+    pub(crate) fn mark_authenticated(&self) {
+        self.0.free();
+    }
+
+    /// Counts for a peer from now on, as the one that spoke last, if the connection still counts at all.
+    pub(super) fn count_for(&self, peer: PeerKey) {
+        let Slot { slots, place, dropped } = &*self.0;
+        let mut place = lock(place);
+        let Some(before) = place.take() else { return };
+        let mut accounts = lock(&slots.accounts);
+        if accounts.leave(before) {
+            *place = Some(accounts.enter(peer, slots.most, dropped.clone()));
+        }
+    }
+}
+
+/// Locks are taken in the order `place`, `accounts`. Who drops a connection locks the accounts only, and leaves a place
+/// behind that is no longer there.
+#[derive(Debug)]
+struct Slot {
+    slots: Arc<PeerSlots>,
+    place: Mutex<Option<Place>>,
+    dropped: CancellationToken,
+}
+
+impl Slot {
+    fn free(&self) {
+        if let Some(place) = lock(&self.place).take() {
+            lock(&self.slots.accounts).leave(place);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+    use std::sync::Arc;
+
+    use super::{ConnectionSlot, PeerKey, PeerSlots};
+
+    fn peer(last: u8) -> PeerKey {
+        IpAddr::from([192, 0, 2, last]).into()
+    }
+
+    fn dropped<const N: usize>(slots: [&ConnectionSlot; N]) -> [bool; N] {
+        slots.map(|slot| slot.dropped().is_cancelled())
+    }
+
+    #[test]
+    fn the_connection_that_has_been_silent_the_longest_makes_room() {
+        let slots = Arc::new(PeerSlots::new(2));
+        let [first, second] = [0; 2].map(|_| slots.open(peer(1)));
+        first.unauthenticated().count_for(peer(1));
+        let other = slots.open(peer(2));
+        let third = slots.open(peer(1));
+        assert_eq!(dropped([&first, &second, &third, &other]), [false, true, false, false]);
+        second.unauthenticated().count_for(peer(1));
+        assert_eq!(dropped([&first, &third]), [false, false], "who was dropped takes no room again");
+        let fourth = slots.open(peer(1));
+        assert_eq!(dropped([&first, &third, &fourth]), [true, false, false]);
+        drop((first, second, third, fourth, other));
+        assert!(super::lock(&slots.accounts).by_peer.is_empty());
+    }
+
+    #[test]
+    fn who_shows_a_token_is_never_dropped() {
+        let slots = Arc::new(PeerSlots::new(1));
+        let first = slots.open(peer(1));
+        first.unauthenticated().mark_authenticated();
+        first.unauthenticated().count_for(peer(1));
+        let (second, third) = (slots.open(peer(1)), slots.open(peer(1)));
+        assert_eq!(dropped([&first, &second, &third]), [false, true, false]);
+    }
+
+    #[test]
+    fn a_request_behind_a_proxy_counts_for_the_address_that_it_comes_from() {
+        let slots = Arc::new(PeerSlots::new(2));
+        let (proxy, far, near) = (peer(1), peer(2), peer(3));
+        let through = |address| {
+            let slot = slots.open(proxy);
+            slot.unauthenticated().count_for(address);
+            slot
+        };
+        let one = through(near);
+        let [first, second, third] = [far; 3].map(through);
+        assert_eq!(dropped([&one, &first, &second, &third]), [false, true, false, false]);
+        one.unauthenticated().count_for(proxy);
+        let silent = slots.open(proxy);
+        drop(slots.open(proxy));
+        assert_eq!(dropped([&one, &silent, &second, &third]), [true, false, false, false]);
+    }
+
+    #[test]
+    fn where_the_system_has_no_room_the_peer_with_the_most_connections_makes_it() {
+        let slots = Arc::new(PeerSlots::new(3));
+        assert!(!slots.make_room());
+        let one = slots.open(peer(1));
+        let [first, second] = [0; 2].map(|_| slots.open(peer(2)));
+        assert!(slots.make_room());
+        assert_eq!(dropped([&one, &first, &second]), [false, true, false]);
+    }
+
+    #[test]
+    fn many_threads_leave_nothing_behind() {
+        let slots = Arc::new(PeerSlots::new(3));
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let slots = &slots;
+                scope.spawn(move || {
+                    for turn in 0..2000_u32 {
+                        let slot = slots.open(peer(1));
+                        slot.unauthenticated().count_for(peer(2 + (turn % 2) as u8));
+                        if turn % 5 == thread {
+                            slot.unauthenticated().mark_authenticated();
+                        }
+                        slot.unauthenticated().count_for(peer(1));
+                    }
+                });
+            }
+        });
+        assert!(super::lock(&slots.accounts).by_peer.is_empty());
+    }
+}
