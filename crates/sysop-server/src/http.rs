@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
-use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
@@ -189,7 +189,7 @@ fn routes() -> Vec<Route> {
             Scope::Public,
             RouteDoc::of("Give a browser its cookie for a token", ResponseKind::LoggedIn)
                 .with_body(RouteBody::LogIn),
-            post(log_in::log_in).layer(DefaultBodyLimit::max(log_in::FORM_BYTES_MAX)),
+            post(log_in::log_in),
         ),
         at(
             "post",
@@ -336,7 +336,6 @@ pub(crate) fn router(shared: &SharedServer) -> Router {
     let route_auth = RouteAuth { shared: Arc::clone(shared), scope: Scope::Read, path: "" };
     router
         .fallback_service(Router::new().fallback(no_route).layer(from_fn_with_state(route_auth, admit)))
-        .layer(DefaultBodyLimit::max(shared.settings.body_bytes_max))
         .layer(from_fn_with_state(Arc::clone(shared), add_response_headers))
         .with_state(Arc::clone(shared))
 }

@@ -1,26 +1,45 @@
 //! Bodies of requests.
 
-use axum::body::Bytes;
+use axum::body::{Body, HttpBody};
 use axum::extract::FromRequest;
-use axum::extract::rejection::BytesRejection;
 use axum::http::{StatusCode, header};
 use axum::response::Response;
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use sysop_wire::ErrorCode;
 
 use super::{SharedServer, problem};
 
-/// Reads a body; who sends it drop by drop is let go of.
-pub(super) async fn read(request: axum::extract::Request, shared: &SharedServer) -> Result<Bytes, Response> {
+/// Reads a body of so many bytes at most; who sends it drop by drop is let go of.
+pub(super) async fn read(body: Body, shared: &SharedServer, bytes_max: usize) -> Result<Bytes, Response> {
     let wait = shared.settings.body_wait;
-    match tokio::time::timeout(wait, Bytes::from_request(request, shared)).await {
-        Ok(read) => read.map_err(|rejection| unread(&rejection)),
-        Err(_) => {
-            let why = format!("the body did not come within {} s", wait.as_secs());
-            Err(problem::of(StatusCode::REQUEST_TIMEOUT, ErrorCode::BadMessage, &why))
-        }
+    if let Ok(read) = tokio::time::timeout(wait, collect(body, bytes_max)).await {
+        return read;
     }
+    let why = format!("the body did not come within {} s", wait.as_secs());
+    Err(problem::of(StatusCode::REQUEST_TIMEOUT, ErrorCode::BadMessage, &why))
+}
+
+async fn collect(body: Body, bytes_max: usize) -> Result<Bytes, Response> {
+    let too_large = || {
+        let why = format!("the body is too large; it may have {bytes_max} bytes");
+        problem::of(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::TooLarge, &why)
+    };
+    if body.size_hint().lower() > bytes_max as u64 {
+        return Err(too_large()); // it says so itself
+    }
+    let mut whole = BytesMut::new();
+    let mut pieces = body.into_data_stream();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|_| problem::bad("the body cannot be read"))?;
+        if whole.len() + piece.len() > bytes_max {
+            return Err(too_large());
+        }
+        whole.extend_from_slice(&piece);
+    }
+    Ok(whole.freeze())
 }
 
 /// A JSON object, and nothing but one: a form or a text of another origin's page is no message.
@@ -35,7 +54,7 @@ impl FromRequest<SharedServer> for Object {
                 let kind = kind.split(';').next().unwrap_or_default().trim();
                 kind.eq_ignore_ascii_case("application/json")
             });
-        let bytes = read(request, shared).await?;
+        let bytes = read(request.into_body(), shared, shared.settings.body_bytes_max).await?;
         if bytes.is_empty() && is_json != Some(false) {
             return Ok(Self(Map::new()));
         }
@@ -56,14 +75,4 @@ impl Object {
         serde_json::from_value(Value::Object(self.0))
             .map_err(|error| Box::new(problem::bad(&format!("the body cannot be used: {error}"))))
     }
-}
-
-fn unread(rejection: &BytesRejection) -> Response {
-    let status = rejection.status();
-    let (code, why) = if status == StatusCode::PAYLOAD_TOO_LARGE {
-        (ErrorCode::TooLarge, "the body is too large")
-    } else {
-        (ErrorCode::BadMessage, "the body cannot be read")
-    };
-    problem::of(status, code, why)
 }

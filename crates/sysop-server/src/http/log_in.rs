@@ -7,7 +7,7 @@ use super::{SharedServer, body, problem};
 use crate::Peer;
 
 /// The longest form, in bytes. Nobody knows yet who sends it: that is all that is read.
-pub(super) const FORM_BYTES_MAX: usize = 1024;
+const FORM_BYTES_MAX: usize = 1024;
 
 /// Gives a browser its cookie.
 pub(super) async fn log_in(
@@ -16,12 +16,12 @@ pub(super) async fn log_in(
     request: Request,
 ) -> Response {
     let (parts, form) = request.into_parts();
-    let form = match body::read(Request::from_parts(parts.clone(), form), &shared).await {
+    let form = match body::read(form, &shared, FORM_BYTES_MAX).await {
         Ok(form) => form,
         Err(response) => return response,
     };
-    let form = std::str::from_utf8(&form).ok().filter(|form| form.len() <= FORM_BYTES_MAX);
-    let mut pairs = form.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+    let mut pairs =
+        std::str::from_utf8(&form).unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
     // Tokens need no percent encoding.
     let Some((_, token)) = pairs.find(|(name, _)| *name == "token") else {
         return problem::bad("the form has no `token`");

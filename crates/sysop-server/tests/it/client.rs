@@ -120,7 +120,7 @@ async fn send(
     for (name, value) in headers {
         head += &format!("{name}: {value}\r\n");
     }
-    if !body.is_empty() {
+    if !body.is_empty() && headers.iter().all(|(name, _)| *name != "transfer-encoding") {
         head += &format!("Content-Length: {}\r\n", body.len());
     }
     stream.write_all(format!("{head}\r\n{body}").as_bytes()).await.unwrap();

@@ -375,6 +375,35 @@ async fn a_body_that_does_not_come_is_not_waited_for_and_what_strangers_send_is_
 }
 
 #[tokio::test]
+async fn a_body_that_is_too_large_is_refused_by_every_endpoint_that_takes_one() {
+    let bytes_max = 64 * 1024;
+    let world = World::with(ServerSettings { body_bytes_max: bytes_max, ..settings() }).await;
+    let id = session(world.address, "ann", &json!({})).await;
+    let described = get(world.address, "ann", "/api/openapi.json").await.json();
+    let paths = described["paths"].as_object().unwrap().iter();
+    let paths: Vec<_> = paths
+        .filter(|(_, methods)| methods["post"]["requestBody"].is_object())
+        .map(|(path, _)| path.replace("{id}", &id))
+        .collect();
+    assert!(paths.len() > 15, "{paths:?}");
+    let large = format!(r#"{{"message":"{}"}}"#, "x".repeat(2 * bytes_max));
+    let chunks = format!("{:x}\r\n{large}\r\n0\r\n\r\n", large.len());
+    let length = large.len().to_string();
+    for path in paths {
+        for (framing, body) in
+            [(("content-length", length.as_str()), ""), (("transfer-encoding", "chunked"), chunks.as_str())]
+        {
+            let kind = ("content-type", "application/json");
+            let headers = [("authorization", "Bearer ann"), kind, framing];
+            let answer = request(world.address, "POST", &path, &headers, body).await;
+            assert_eq!(answer.status, 413, "{path} {framing:?}: {answer:?}");
+            assert_eq!(answer.json()["code"], "too_large", "{path}: {answer:?}");
+            assert!(answer.json()["error"].as_str().unwrap().contains("too large"), "{answer:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_name_that_is_none_is_no_session() {
     let world = World::start().await;
     for id in ["nothing", &"x".repeat(300), &"%F0%9F%98%80".repeat(1000)] {
