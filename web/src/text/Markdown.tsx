@@ -6,7 +6,7 @@ import type { Token, Tokens } from "marked";
 import { createContext, memo, type ReactNode, useContext, useRef } from "react";
 import { type Block, BlockParser } from "./blocks";
 import { Code } from "./Code";
-import { neutralize, neutralizeLine, safeHref, stripInvisible } from "./neutralize";
+import { disclosedTarget, neutralize, neutralizeLine, safeHref, stripInvisible } from "./neutralize";
 
 /** What may be done with a command that stands in a text. */
 export interface CommandActions {
@@ -187,11 +187,19 @@ function Inline({ token }: { token: Token }): ReactNode {
       return <br />;
     case "link": {
       const { href, tokens } = token as Tokens.Link;
-      return <Anchor href={href}>{inline(tokens)}</Anchor>;
+      return (
+        <Anchor href={href} text={(token as Tokens.Link).text}>
+          {inline(tokens)}
+        </Anchor>
+      );
     }
     case "image": {
       const { href, text } = token as Tokens.Image;
-      return <Anchor href={href}>{neutralize(text || href)}</Anchor>;
+      return (
+        <Anchor href={href} text={text || href}>
+          {neutralize(text || href)}
+        </Anchor>
+      );
     }
     case "html":
       return chips(token.raw);
@@ -201,13 +209,17 @@ function Inline({ token }: { token: Token }): ReactNode {
 }
 
 /** A link that shows where it leads, where its text does not say so. */
-function Anchor({ href, children }: { href: string; children: ReactNode }) {
+function Anchor({ href, text, children }: { href: string; text: string; children: ReactNode }) {
   const safe = safeHref(href);
   if (!safe) return <span className="bad-link">{children}</span>;
+  const disclosed = disclosedTarget(text, safe);
   return (
-    <a href={safe} target="_blank" rel="noopener noreferrer" title={neutralizeLine(safe)}>
-      {children}
-    </a>
+    <>
+      <a href={safe} target="_blank" rel="noopener noreferrer" title={neutralizeLine(safe)}>
+        {children}
+      </a>
+      {disclosed && ` (${neutralizeLine(disclosed)})`}
+    </>
   );
 }
 

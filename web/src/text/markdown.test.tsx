@@ -34,6 +34,18 @@ describe("hostile text", () => {
     expect(picture).toContain('rel="noopener noreferrer"');
   });
 
+  test("a link whose text does not say where it leads shows its host", () => {
+    expect(html("[the docs](https://evil.example/x)")).toContain("</a> (evil.example)");
+    expect(html("[https://good.example](https://evil.example/x)")).toContain("</a> (https://evil.example/x)");
+    expect(html("[https://good.example/](https://good.example)")).not.toContain("</a> (");
+    expect(html("<https://good.example/a>")).not.toContain("</a> (");
+    expect(html("[www.good.example](https://www.good.example/)")).not.toContain("</a> (");
+    expect(html("<https://good.example@evil.example/>")).toContain("</a> (evil.example)");
+    expect(html("[https://good.example/](http://good.example/)")).toContain("</a> (http://good.example/)");
+    expect(html("![a picture](https://evil.example/x.png)")).toContain("</a> (evil.example)");
+    expect(html("[**good.example**](https://evil.example/)")).toContain("</a> (https://evil.example/)");
+  });
+
   test("what turns text around or hides in it is shown", () => {
     expect(html("a\u202eb")).toContain("\\u{202e}");
     expect(html("`a\u200bb`")).toContain("\\u{200b}");

@@ -106,3 +106,21 @@ export function safeHref(href: string): string | undefined {
     return undefined;
   }
 }
+
+/**
+ * Says where a link leads whose text does not say it: its host, or the whole address where the text looks like one.
+ * An address with a user in front of its host is told by its host alone, for the user may look like another host.
+ */
+export function disclosedTarget(text: string, href: string): string | undefined {
+  const url = new URL(href);
+  if (url.username !== "" || url.password !== "") return url.host;
+  const said = text.trim();
+  const bare = (address: string) => address.replace(/^(https?:\/\/|mailto:)/i, "").replace(/\/$/, "");
+  // A text that says http where the link is https is no lie; the other way round it is.
+  const honest = !(/^https:/i.test(said) && url.protocol === "http:");
+  if (honest && said !== "" && [bare(href), bare(href).replace(/^www\./, "")].includes(bare(said))) {
+    return undefined;
+  }
+  const looksLikeAddress = /\S[.\u3002\uff0e\u2024@]\S|:\/\//.test(said);
+  return looksLikeAddress || url.host === "" ? href : url.host;
+}
