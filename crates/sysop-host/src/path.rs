@@ -8,6 +8,9 @@ use crate::machine::MachineError;
 /// The most bytes of a path.
 const PATH_BYTES_MAX: usize = 4096;
 
+/// The most names of a path: writing a file creates the folders that lack.
+const NAMES_MAX: usize = 128;
+
 /// A path relative to the root. It may hold `..` and lead outside; whoever resolves it refuses that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RootPath(String);
@@ -15,11 +18,19 @@ pub(crate) struct RootPath(String);
 impl RootPath {
     /// Reads a path; an absolute one has to begin with one of the names of the root.
     pub(crate) fn parse(text: &str, roots: &[String]) -> Result<Self, MachineError> {
-        let shown = shown(text);
         if text.is_empty() || text.len() > PATH_BYTES_MAX || text.contains('\0') {
             let why = "a path has 1 to 4096 bytes, none of them zero";
-            return Err(MachineError::Refused(format!("{shown} is no path: {why}")));
+            return Err(MachineError::Refused(format!("{} is no path: {why}", shown(text))));
         }
+        let path = Self::below_root(text, roots)?;
+        if path.0.split('/').count() > NAMES_MAX {
+            let why = format!("a path has at most {NAMES_MAX} names below the root");
+            return Err(MachineError::Refused(format!("this is no path: {why}")));
+        }
+        Ok(path)
+    }
+
+    fn below_root(text: &str, roots: &[String]) -> Result<Self, MachineError> {
         if !text.starts_with('/') {
             return Ok(Self::clean(text));
         }
@@ -27,7 +38,7 @@ impl RootPath {
             let rest = text.strip_prefix(root.trim_end_matches('/'))?;
             (rest.is_empty() || rest.starts_with('/')).then(|| rest.trim_start_matches('/'))
         });
-        inside.map(Self::clean).ok_or(MachineError::OutsideRoot(shown))
+        inside.map(Self::clean).ok_or_else(|| MachineError::OutsideRoot(shown(text)))
     }
 
     /// Drops empty and `.` components; a trailing `/` stays, because it says "folder".
@@ -100,6 +111,14 @@ mod tests {
         }
         for text in [".", "./", "/srv/app", "/srv/app/", "/mnt/real"] {
             assert_eq!(parse(text).unwrap(), ".", "{text}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_not_endlessly_deep() {
+        assert!(parse(&vec!["a"; 128].join("/")).is_ok());
+        for text in [vec!["a"; 129].join("/"), format!("/srv/app/{}", "a/".repeat(2000))] {
+            assert!(matches!(parse(&text), Err(MachineError::Refused(_))));
         }
     }
 
