@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use sysop_shell::{self as shell, Analysis};
 pub use sysop_shell::{
     Access, CommandContext, Dialect, Finding, Grant, Resolution, ResolvedFile, ResolvedTarget, Risk,
-    RiskClass, Survey, Target, TerminalFocus,
+    RiskClass, Survey, Target, TerminalFocus, is_plain_git_setting,
 };
 
 pub use self::fence::{Fence, SandboxMode, SandboxOptions};

@@ -55,10 +55,11 @@ pub(crate) const GIT_GUARD: [(&str, &str); 11] = [
     ("GIT_PAGER", "cat"),
 ];
 
-/// What git is told, on every machine. Paths as they are, no prompts, no editor, no network: a partial clone would fetch what it lacks by a
-/// program that its config names.
-pub(crate) const GIT_VARIABLES: [(&str, &str); 7] = [
+/// What git is told, on every machine. Paths and objects as they are, no prompts, no editor, no network: a partial clone
+/// would fetch what it lacks by a program that its config names.
+pub(crate) const GIT_VARIABLES: [(&str, &str); 8] = [
     ("GIT_LITERAL_PATHSPECS", "1"),
+    ("GIT_NO_REPLACE_OBJECTS", "1"),
     ("GIT_OPTIONAL_LOCKS", "0"),
     ("GIT_TERMINAL_PROMPT", "0"),
     ("GIT_EDITOR", ":"),
@@ -97,13 +98,20 @@ impl Environment {
         Self(ours.filter(|(name, _)| !is_key(&name.to_string_lossy())).collect())
     }
 
-    /// For git run by a tool: nothing of git's own from outside but who commits and the person's config.
+    /// For git run by a tool: nothing of git's own from outside but who commits and the person's config, and no program
+    /// from a folder of the workspace.
     pub(crate) fn for_git(&self) -> Self {
         let kept = |name: &OsStr| {
             name.to_str()
                 .is_none_or(|name| !name.starts_with("GIT_") || GIT_VARIABLES_ALLOWED.contains(&name))
         };
-        Self(self.0.iter().filter(|(name, _)| kept(name)).map(|(n, v)| (n.clone(), v.clone())).collect())
+        let mut variables = self.0.clone();
+        variables.retain(|name, _| kept(name));
+        if let Some(path) = variables.get_mut(OsStr::new("PATH")) {
+            let absolute = std::env::split_paths(&*path).filter(|folder| folder.is_absolute());
+            *path = std::env::join_paths(absolute).unwrap_or_default();
+        }
+        Self(variables)
     }
 
     /// Sets one more.

@@ -193,6 +193,10 @@ impl LocalMachine {
                 let arguments = ["git".to_owned()].into_iter().chain(arguments).collect();
                 (executable, arguments, self.git_environment(&settings).entries().into())
             }
+            Program::GitScript { text, arguments, settings } => {
+                let arguments = ["sh", "-c", text, "sh"].map(str::to_owned).into_iter().chain(arguments);
+                (self.shell.clone(), arguments.collect(), self.git_environment(&settings).entries().into())
+            }
         };
         let zero = |_| MachineError::Refused("a command cannot hold a zero byte".to_owned());
         let arguments = arguments.into_iter().map(CString::new).collect::<Result<_, _>>().map_err(zero)?;

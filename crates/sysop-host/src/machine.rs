@@ -154,6 +154,8 @@ pub(crate) enum Program {
         /// Settings that beat those of the repository: key and value.
         settings: Vec<(String, String)>,
     },
+    /// A script for `sh` that runs git in the same way, and its arguments.
+    GitScript { text: &'static str, arguments: Vec<String>, settings: Vec<(String, String)> },
 }
 
 /// How a program ended.

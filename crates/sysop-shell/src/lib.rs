@@ -106,6 +106,7 @@ pub use context::{
 };
 pub use grant::{Grant, covers, grant_for};
 pub use highlight::{HighlightKind, highlight};
+pub use repository::is_plain_git_setting;
 pub use risk::{Finding, Risk, RiskClass};
 
 /// Longest command that is looked at, in bytes; a longer one is dangerous unread.

@@ -70,6 +70,12 @@ fn named_program(files: &[ResolvedFile], connects: bool) -> Option<String> {
     None
 }
 
+/// Whether git runs nothing by a setting of a repository, in a call that only looks and does not connect. The name is as
+/// `git config --list` prints it: section and variable in lower case.
+pub fn is_plain_git_setting(name: &str) -> bool {
+    is_plain(name, false)
+}
+
 /// Whether git runs nothing by a setting when it only looks.
 fn is_plain(name: &str, connects: bool) -> bool {
     let (section, rest) = name.split_once('.').unwrap_or((name, ""));

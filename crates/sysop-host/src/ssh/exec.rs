@@ -54,9 +54,13 @@ pub(super) fn shell_script(command: &str, variables: &[(&str, &str)]) -> (String
     (text + SHELL, vec![command.to_owned()])
 }
 
-/// Git, away from all that configures it from outside but who commits and the person's own config. The same as on
-/// this machine.
-pub(super) fn git_script(arguments: &[String], settings: &[(String, String)]) -> (String, Vec<String>) {
+/// A program that is git or runs it, away from all that configures git from outside but who commits and the person's own
+/// config. The same as on this machine.
+pub(super) fn git_script(
+    program: &str,
+    arguments: &[String],
+    settings: &[(String, String)],
+) -> (String, Vec<String>) {
     let kept = GIT_VARIABLES_ALLOWED.join("|");
     let mut text = format!(
         r#"for v in $(env | sed -n 's/^\(GIT_[A-Za-z0-9_]*\)=.*/\1/p'); do case $v in {kept}) ;; *) unset "$v" ;; esac; done
@@ -70,7 +74,7 @@ u=${{PWD%/*}}; export GIT_CEILING_DIRECTORIES="${{u:-/}}" GIT_WORK_TREE="$PWD" G
         let (key, value) = (quoted(key), quoted(value));
         text.push_str(&format!(" GIT_CONFIG_KEY_{index}={key} GIT_CONFIG_VALUE_{index}={value}"));
     }
-    text.push_str("\n(exec git \"$@\" </dev/null 2>&1); e=$?");
+    text.push_str(&format!("\n(exec {program} \"$@\" </dev/null 2>&1); e=$?"));
     (text, arguments.to_vec())
 }
 

@@ -14,7 +14,7 @@ use super::files::{RemoteFiles, TREE_BYTES_MAX};
 use super::find::select_files;
 use super::resolve::resolve;
 use super::running_script::{RunError, run_script};
-use super::script::RemoteScript;
+use super::script::{RemoteScript, quoted};
 use crate::machine::{
     Echo, ExecResult, FileSearch, FileSearchResult, FileStat, Foreground, Listing, Machine, MachineError,
     Precondition, Program, TerminalStart,
@@ -174,7 +174,10 @@ impl Machine for SshMachine {
         }
         let piece = match &program {
             Program::Shell { command, variables } => shell_script(command, variables),
-            Program::Git { arguments, settings } => git_script(arguments, settings),
+            Program::Git { arguments, settings } => git_script("git", arguments, settings),
+            Program::GitScript { text, arguments, settings } => {
+                git_script(&format!("sh -c {} sh", quoted(text)), arguments, settings)
+            }
         };
         if piece.1.iter().any(|argument| argument.contains('\0')) {
             let zero = "the command cannot be run: a command cannot hold a zero byte";

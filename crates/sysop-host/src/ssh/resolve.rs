@@ -10,7 +10,7 @@ use super::running_script::run_script;
 use super::script::RemoteScript;
 use crate::machine::{REPOSITORIES_MAX, RESOLVED_FILES_MAX, SCRIPT_TEXT_BYTES_MAX};
 
-const RESOLVE: &str = include_str!("resolve.sh");
+const RESOLVE: &str = concat!(include_str!("../real_path.sh"), include_str!("resolve.sh"));
 /// How long it may take.
 const RESOLVE_MAX: Duration = Duration::from_secs(10);
 /// The most bytes that it may answer with.

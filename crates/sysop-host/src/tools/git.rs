@@ -1,25 +1,24 @@
-//! `git_*`: git run so that nothing in the repository can name a program for it to run.
+//! `git_*`: git run so that nothing in the repository can name a program for it to run or a place outside of the root.
 //!
 //! Config of a repository names programs (hooks, filters, `textconv`, external diffs, fsmonitor, signers), and
 //! a repository comes from anywhere. Settings that the call brings along beat the repository's; those whose
 //! names are not known beforehand (`filter.NAME.clean`) are looked up first. Arguments are never options. The
-//! repository is the one at the root: one above it is not used, one inside it is not entered.
+//! repository is the one at the root: one above it is not used, one inside it is not entered, and one that is kept
+//! elsewhere, or borrows from there, is refused (`repository.rs`).
+
+mod repository;
 
 use std::time::Duration;
 
 use serde::Deserialize;
 use sysop_core::catalog::{GIT_LOG_COMMITS_DEFAULT, GIT_LOG_COMMITS_MAX};
 
+use self::repository::Repository;
 use super::{CallContext, ToolError, ToolOutcome, Toolbox, ended, unless_empty};
-use crate::machine::{ExitReason, MachineError, Program};
-use crate::output::capture::Capture;
+use crate::machine::Program;
 
 /// How long git may take.
 const GIT_TIMEOUT: Duration = Duration::from_secs(60);
-/// The most bytes of all names in a repository's config.
-const CONFIG_BYTES_MAX: usize = 1024 * 1024;
-/// The most settings of a repository that are overridden.
-const OVERRIDES_MAX: usize = 1_000;
 
 /// Settings that beat those of any repository.
 const SETTINGS: [(&str, &str); 15] = [
@@ -90,15 +89,6 @@ pub(super) struct GitAdd {
 #[serde(deny_unknown_fields)]
 pub(super) struct GitCommit {
     message: String,
-}
-
-/// What a repository's own config says that matters here.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Repository {
-    overrides: Vec<(String, String)>,
-    /// Filters that it names programs for.
-    filters: Vec<String>,
-    sha256: bool,
 }
 
 impl Toolbox {
@@ -207,27 +197,6 @@ impl Toolbox {
         let exec = self.machine.exec(program, call.fence, GIT_TIMEOUT, &mut capture, call.cancel).await?;
         Ok(ended(exec, GIT_TIMEOUT, capture.finish().await, false))
     }
-
-    /// Reads the names in the repository's own config; that runs nothing.
-    async fn repository(&self, call: &CallContext<'_>) -> Result<Repository, ToolError> {
-        let arguments = strings(&["--no-pager", "config", "--list", "--show-scope", "--null"]);
-        let mut capture = Capture::for_tool(CONFIG_BYTES_MAX);
-        let program = Program::Git { arguments, settings: settings() };
-        let exec = self.machine.exec(program, call.fence, GIT_TIMEOUT, &mut capture, call.cancel).await?;
-        let bytes = capture.into_bytes();
-        match (exec.end, bytes) {
-            (ExitReason::Exited(0), Some(bytes)) => {
-                parse(&bytes).map_err(|why| ToolError::Refused(format!("the repository's config {why}")))
-            }
-            (ExitReason::Cancelled, _) => Err(MachineError::Cancelled.into()),
-            (ExitReason::Unknown { why }, _) => Err(ToolError::Refused(why)),
-            (ExitReason::Exited(_) | ExitReason::Killed { .. } | ExitReason::TimedOut, Some(bytes)) => {
-                let said = String::from_utf8_lossy(&bytes);
-                Err(ToolError::Refused(format!("the repository's config cannot be read: {}", said.trim())))
-            }
-            (_, None) => Err(ToolError::Refused("the repository's config is too large".to_owned())),
-        }
-    }
 }
 
 fn strings(texts: &[&str]) -> Vec<String> {
@@ -236,86 +205,4 @@ fn strings(texts: &[&str]) -> Vec<String> {
 
 fn settings() -> Vec<(String, String)> {
     SETTINGS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-}
-
-/// Reads `scope NUL key LF value NUL`. What the person set for all repositories is theirs and stays; what
-/// this repository set is overridden where it names a program.
-fn parse(bytes: &[u8]) -> Result<Repository, String> {
-    let mut repository = Repository::default();
-    let mut fields = bytes.split(|byte| *byte == 0);
-    while let (Some(scope), Some(setting)) = (fields.next(), fields.next()) {
-        let setting = std::str::from_utf8(setting).map_err(|_| "is no UTF-8 text".to_owned())?;
-        let (key, value) = setting.split_once('\n').unwrap_or((setting, ""));
-        if key == "extensions.objectformat" {
-            repository.sha256 = value.eq_ignore_ascii_case("sha256");
-        }
-        if scope == b"local" || scope == b"worktree" {
-            repository.override_program(key);
-        }
-        if repository.overrides.len() > OVERRIDES_MAX {
-            return Err("names too many programs".to_owned());
-        }
-    }
-    Ok(repository)
-}
-
-impl Repository {
-    /// `key` is as git lists it: section and variable in lower case, the name between them as it is.
-    fn override_program(&mut self, key: &str) {
-        let Some((subsection, variable)) = key.rsplit_once('.') else { return };
-        let mut set = |name: &str, value: &str| {
-            self.overrides.push((format!("{subsection}.{name}"), value.to_owned()));
-        };
-        if let Some(filter) = subsection.strip_prefix("filter.") {
-            if matches!(variable, "clean" | "smudge" | "process" | "required") {
-                set("clean", "");
-                set("smudge", "");
-                set("process", "");
-                set("required", "false");
-                if !self.filters.iter().any(|known| known == filter) {
-                    self.filters.push(filter.to_owned());
-                }
-            }
-        } else if subsection.starts_with("hook.") {
-            set("enabled", "false");
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Repository, parse};
-
-    #[test]
-    fn programs_of_the_repository_are_overridden_by_name() {
-        let config = b"global\0filter.lfs.clean\ngit-lfs clean\0local\0core.bare\nfalse\0\
-            local\0filter.a=b.c.clean\nevil\0worktree\0hook.x.command\nevil\0";
-        let repository = parse(config).unwrap();
-        assert_eq!(repository.filters, ["a=b.c"]);
-        let keys: Vec<&str> = repository.overrides.iter().map(|(key, _)| key.as_str()).collect();
-        assert_eq!(
-            keys,
-            [
-                "filter.a=b.c.clean",
-                "filter.a=b.c.smudge",
-                "filter.a=b.c.process",
-                "filter.a=b.c.required",
-                "hook.x.enabled"
-            ]
-        );
-    }
-
-    #[test]
-    fn the_hash_of_the_repository_is_known() {
-        assert!(parse(b"local\0extensions.objectformat\nsha256\0").unwrap().sha256);
-        assert_eq!(parse(b"").unwrap(), Repository::default());
-    }
-
-    #[test]
-    fn config_that_is_no_text_or_too_long_is_an_error() {
-        assert!(parse(b"local\0filter.\xff.clean\nx\0").is_err());
-        let many: Vec<u8> =
-            (0..300).flat_map(|n| format!("local\0filter.{n}.clean\nx\0").into_bytes()).collect();
-        assert!(parse(&many).is_err());
-    }
 }

@@ -20,6 +20,11 @@ conformance!(
     a_filter_of_the_repository_is_not_passed_over_in_silence,
     a_bare_repository_among_the_files_runs_nothing,
     files_outside_are_not_shown_through_the_config,
+    a_repository_that_leads_outside_is_refused,
+    a_repository_in_pieces_beneath_the_root_is_worked_with,
+    files_that_the_config_names_are_not_read,
+    commits_are_shown_as_they_were_made,
+    a_setting_that_nobody_knows_is_refused,
     nothing_is_fetched,
 );
 
@@ -314,6 +319,239 @@ async fn files_outside_are_not_shown_through_the_config(factory: &impl Factory) 
     assert_eq!(ok(&world, "git_diff", json!({})).await.output, "");
     ok(&world, "git_add", json!({ "paths": ["secret"] })).await;
     assert_eq!(ok(&world, "git_show", json!({ "revision": ":secret" })).await.output, "old\n");
+}
+
+/// Prepares a repository outside of the root with a commit that nobody is to see, and one at the root.
+fn beside_another(factory: &impl Factory) -> World {
+    let world = repository(factory, &[]);
+    let outside = world.home().join("outside");
+    fs::create_dir(&outside).unwrap();
+    git(&outside, &["init", "-q"]);
+    fs::write(outside.join("f.txt"), "the-secret\n").unwrap();
+    git(&outside, &["add", "."]);
+    git(&outside, &["commit", "-qm", "the-secret"]);
+    fs::write(outside.join("config"), "[user]\n\tname = the-secret\n").unwrap();
+    fs::write(outside.join("notes"), "=the-secret <a@the-secret.example>\n").unwrap();
+    world.put("f.txt", "one\n");
+    git(world.root(), &["add", "."]);
+    git(world.root(), &["commit", "-qm", "First"]);
+    world.put("f.txt", "two\n");
+    world
+}
+
+fn link(to: impl AsRef<Path>, at: impl AsRef<Path>) {
+    let at = at.as_ref();
+    match fs::symlink_metadata(at) {
+        Ok(kind) if kind.is_dir() => fs::rename(at, at.with_extension("old")).unwrap(),
+        Ok(_) => fs::remove_file(at).unwrap(),
+        Err(_) => fs::create_dir_all(at.parent().unwrap()).unwrap(),
+    }
+    std::os::unix::fs::symlink(to, at).unwrap();
+}
+
+/// Moves the repository of a root away, and leaves a file that names it.
+fn split(world: &World, to: &str) {
+    fs::create_dir_all(world.at(to).parent().unwrap()).unwrap();
+    fs::rename(world.at(".git"), world.at(to)).unwrap();
+    world.put(".git", format!("gitdir: {to}\n"));
+}
+
+/// Ways out of the root, and the words by which each is named.
+type WayOut = (&'static str, fn(&World, &Path));
+const WAYS_OUT: [WayOut; 24] = [
+    (".git leads to", |world, outside| {
+        fs::rename(world.at(".git"), world.at("old")).unwrap();
+        world.put(".git", format!("gitdir: {}\n", outside.join(".git").display()));
+    }),
+    (".git leads to", |world, _| {
+        fs::rename(world.at(".git"), world.at("old")).unwrap();
+        world.put(".git", "gitdir: ../outside/.git\r\n\n");
+    }),
+    (".git leads to", |world, outside| {
+        link("../outside/.git", world.at("way"));
+        link("way", world.at(".git"));
+        assert!(outside.exists());
+    }),
+    (".git leads to", |world, outside| {
+        fs::rename(world.at(".git"), world.at("old")).unwrap();
+        git(outside, &["worktree", "add", "-q", "--detach", world.at("tree").to_str().unwrap()]);
+        fs::rename(world.at("tree/.git"), world.at(".git")).unwrap();
+    }),
+    (".git leads to", |world, _| {
+        fs::rename(world.at(".git"), world.home().join("outside/mine")).unwrap();
+        world.put(".git", "gitdir: ../outside/mine");
+    }),
+    ("commondir in .git leads to", |world, outside| {
+        world.put(".git/commondir", outside.join(".git").display().to_string());
+    }),
+    ("commondir in .git leads to", |world, _| {
+        split(world, "data/git");
+        world.put("data/git/commondir", "../../../outside/.git\n");
+    }),
+    (".git/objects/info/alternates leads to", |world, outside| {
+        borrow(world, &outside.join(".git/objects").display().to_string());
+    }),
+    (".git/objects/info/alternates leads to", |world, _| {
+        borrow(world, "# borrowed\n../../../outside/.git/objects");
+    }),
+    ("middle/info/alternates leads to", |world, outside| {
+        borrow(world, "../../middle");
+        world.put("middle/info/alternates", outside.join(".git/objects").display().to_string());
+    }),
+    ("has a path in quotes", |world, _| borrow(world, "\"../../../outsid\\145/.git/objects\"")),
+    ("names objects of a server", |world, _| {
+        world.put(".git/objects/info/http-alternates", "http://127.0.0.1:1/objects\n");
+    }),
+    ("the link .git/objects leads to", |world, outside| {
+        git(world.root(), &["update-ref", "HEAD", git_commit_of(world, outside).trim()]);
+        link(outside.join(".git/objects"), world.at(".git/objects"));
+    }),
+    ("the link .git/refs/heads leads to", |world, outside| {
+        link(outside.join(".git/refs/heads"), world.at(".git/refs/heads"));
+    }),
+    ("the link .git/COMMIT_EDITMSG leads to", |world, outside| {
+        link(outside.join("notes"), world.at(".git/COMMIT_EDITMSG"));
+    }),
+    ("the link .git/logs/HEAD leads to", |world, outside| {
+        link(outside.join("notes"), world.at(".git/logs/HEAD"));
+    }),
+    ("the link .git/info/attributes leads to", |world, outside| {
+        link(outside.join("notes"), world.at(".git/info/attributes"));
+    }),
+    ("the link data/way leads to", |world, outside| {
+        world.put("data/.keep", "");
+        link(outside.join("notes"), world.at("data/way"));
+        link("../data", world.at(".git/data"));
+    }),
+    ("the link .git/config leads to", |world, outside| {
+        link(outside.join("config"), world.at(".git/config"));
+    }),
+    ("include.path in .git/config leads to", |world, outside| {
+        git(world.root(), &["config", "include.path", outside.join("config").to_str().unwrap()]);
+    }),
+    ("includeif.gitdir:/x y/.path in .git/config leads to", |world, _| {
+        git(world.root(), &["config", "includeIf.gitdir:/x y/.path", "../../outside/config"]);
+    }),
+    ("include.path in .git/../more leads to", |world, _| {
+        git(world.root(), &["config", "include.path", "../more"]);
+        world.put("more", "[include]\n\tpath = ../outside/config\n");
+    }),
+    ("include.path in .git/config.worktree leads to", |world, _| {
+        git(world.root(), &["config", "extensions.worktreeConfig", "true"]);
+        git(world.root(), &["config", "--worktree", "include.path", "../../outside/config"]);
+    }),
+    ("inner/.git leads to", |world, outside| {
+        let commit = git(outside, &["rev-parse", "HEAD^{tree}"]);
+        assert!(!commit.is_empty());
+        let head = git(world.root(), &["rev-parse", "HEAD"]);
+        git(
+            world.root(),
+            &["update-index", "--add", "--cacheinfo", &format!("160000,{},inner", head.trim())],
+        );
+        world.put("inner/.git", format!("gitdir: {}\n", outside.join(".git").display()));
+    }),
+];
+
+/// Has the root's repository borrow objects, and its branch be the outer commit.
+fn borrow(world: &World, alternates: &str) {
+    let commit = git(&world.home().join("outside"), &["rev-parse", "HEAD"]);
+    let branch = git(world.root(), &["symbolic-ref", "HEAD"]);
+    world.put(".git/objects/info/alternates", format!("{alternates}\n"));
+    world.put(&format!(".git/{}", branch.trim()), commit);
+}
+
+/// The outer commit, in the root's own repository too.
+fn git_commit_of(world: &World, outside: &Path) -> String {
+    git(world.root(), &["fetch", "-q", outside.to_str().unwrap()]);
+    git(outside, &["rev-parse", "HEAD"])
+}
+
+async fn a_repository_that_leads_outside_is_refused(factory: &impl Factory) {
+    for (number, (names, lead)) in WAYS_OUT.into_iter().enumerate() {
+        let world = beside_another(factory);
+        let outside = world.home().join("outside");
+        lead(&world, &outside);
+        let before = world.outside();
+        for (tool, arguments) in [
+            ("git_status", json!({})),
+            ("git_diff", json!({})),
+            ("git_log", json!({})),
+            ("git_show", json!({ "revision": "HEAD" })),
+            ("git_add", json!({ "paths": ["f.txt"] })),
+            ("git_commit", json!({ "message": "written" })),
+        ] {
+            let outcome = world.call(tool, arguments).await;
+            assert_eq!(outcome.status, Status::Failed, "{number} {names}: {tool}: {}", outcome.output);
+            assert!(outcome.output.contains(names), "{number} {names}: {tool}: {}", outcome.output);
+            assert!(!outcome.output.contains("the-secret"), "{number}: {tool}: {}", outcome.output);
+        }
+        assert_eq!(world.outside(), before, "{number} {names}: something outside has changed");
+    }
+}
+
+async fn a_repository_in_pieces_beneath_the_root_is_worked_with(factory: &impl Factory) {
+    let world = beside_another(factory);
+    let inner = world.at("inner");
+    fs::create_dir(&inner).unwrap();
+    git(&inner, &["init", "-q"]);
+    git(&inner, &["commit", "-q", "--allow-empty", "-m", "Inner"]);
+    git(world.root(), &["-c", "advice.addEmbeddedRepo=false", "add", "inner"]);
+    git(world.root(), &["commit", "-qm", "With a submodule"]);
+    fs::create_dir_all(world.at(".git/modules")).unwrap();
+    fs::rename(inner.join(".git"), world.at(".git/modules/inner")).unwrap();
+    world.put("inner/.git", "gitdir: ../.git/modules/inner\n");
+    git(world.root(), &["config", "include.path", "../more"]);
+    world.put("more", "[user]\n\tname = Included\n");
+    world.put("lent/info/.keep", "");
+    world.put(".git/objects/info/alternates", "# a comment\n../../lent\n");
+    split(&world, "data/git");
+    git(world.root(), &["config", "include.path", "../../more"]);
+    world.put("data/git/objects/info/alternates", "../../../lent\n");
+    link("../description", world.at("data/git/info/about"));
+    world.put("inner/.git", "gitdir: ../data/git/modules/inner\n");
+    let status = ok(&world, "git_status", json!({})).await.output;
+    assert!(status.contains(" M f.txt\n") && !status.contains("inner"), "{status}");
+    ok(&world, "git_add", json!({ "paths": ["f.txt"] })).await;
+    ok(&world, "git_commit", json!({ "message": "Second" })).await;
+    let log = ok(&world, "git_log", json!({ "limit": 1 })).await.output;
+    assert!(log.ends_with(" Included: Second\n"), "{log}");
+}
+
+async fn files_that_the_config_names_are_not_read(factory: &impl Factory) {
+    let world = beside_another(factory);
+    let notes = world.home().join("outside/notes");
+    let commits = "Shown <shown@example.org> <a@example.org>\n";
+    fs::write(world.home().join("outside/names"), commits).unwrap();
+    let names = world.home().join("outside/names");
+    for (key, file) in
+        [("core.attributesFile", &notes), ("mailmap.file", &names), ("core.excludesFile", &names)]
+    {
+        git(world.root(), &["config", key, file.to_str().unwrap()]);
+    }
+    assert!(git(world.root(), &["show", "HEAD"]).contains("shown@example.org"), "the trap is none");
+    let show = ok(&world, "git_show", json!({ "revision": "HEAD" })).await.output;
+    assert!(show.contains("A Person <a@example.org>") && !show.contains("shown@"), "{show}");
+    let diff = ok(&world, "git_diff", json!({})).await.output;
+    assert!(diff.contains("+two\n") && !diff.contains("the-secret"), "{diff}");
+}
+
+async fn commits_are_shown_as_they_were_made(factory: &impl Factory) {
+    let world = beside_another(factory);
+    let first = git(world.root(), &["rev-parse", "HEAD"]);
+    git(world.root(), &["commit", "-q", "--allow-empty", "--amend", "-m", "Replaced"]);
+    let other = git(world.root(), &["rev-parse", "HEAD"]);
+    git(world.root(), &["update-ref", "HEAD", first.trim()]);
+    git(world.root(), &["replace", first.trim(), other.trim()]);
+    assert!(git(world.root(), &["log"]).contains("Replaced"), "the trap is none");
+    assert!(ok(&world, "git_log", json!({})).await.output.ends_with(": First\n"));
+}
+
+async fn a_setting_that_nobody_knows_is_refused(factory: &impl Factory) {
+    let world = beside_another(factory);
+    git(world.root(), &["config", "core.newProgram", "evil"]);
+    let outcome = world.call("git_status", json!({})).await;
+    assert_eq!(outcome.status, Status::Failed);
+    assert!(outcome.output.contains("the repository sets core.newprogram"), "{}", outcome.output);
 }
 
 async fn nothing_is_fetched(factory: &impl Factory) {
