@@ -335,7 +335,9 @@ export type FailureKind =
   /** The server answered with what cannot be used. */
   | "protocol"
   /** The request itself was refused. */
-  | "bad_request";
+  | "bad_request"
+  /** A host of the session does not let this model see what it shows; nothing was sent. */
+  | "withheld";
 
 /** One part of a command and what is to be said of it. */
 export type Finding = {

@@ -356,4 +356,6 @@ pub enum FailureKind {
     Protocol,
     /// The request itself was refused.
     BadRequest,
+    /// A host of the session does not let this model see what it shows; nothing was sent.
+    Withheld,
 }

@@ -22,6 +22,7 @@ use crate::ui_text;
 mod backfill;
 mod item;
 mod notice;
+mod output_readers;
 mod proposed_steps;
 mod session_info;
 #[cfg(test)]
@@ -33,6 +34,7 @@ pub use item::{
     StreamedText, TextState, ToolOutput, TurnEnd,
 };
 pub use notice::event_notice;
+pub use output_readers::OutputReaders;
 pub use session_info::SessionInfo;
 
 /// The most items that only the live view has; the oldest go first.
@@ -67,6 +69,7 @@ pub struct Transcript {
     counted: usize,
     questions: Vec<Question>,
     holder: Option<String>,
+    readers: OutputReaders,
 }
 
 /// What is known of the turn that runs, or ran last.
@@ -226,7 +229,13 @@ impl Transcript {
         self.seq
     }
 
+    /// The models that were sent what tools showed.
+    pub fn output_readers(&self) -> &OutputReaders {
+        &self.readers
+    }
+
     fn event(&mut self, event: &Event) {
+        self.readers.apply(event);
         match event {
             Event::SessionOpened { spec, .. } => self.facts = Some(SessionInfo::of(spec)),
             Event::Configured { change } => self.configured(change),

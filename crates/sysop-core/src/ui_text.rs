@@ -9,7 +9,7 @@ use crate::outcome::{HostOutcome, Outcome, Status};
 use crate::policy::{Grant, RiskClass};
 use crate::text::neutralize;
 use crate::transcript::{
-    ApprovalScope, Decider, Proposal, ProposalState, SessionPhase, TurnEnd, call_summary,
+    ApprovalScope, Decider, OutputReaders, Proposal, ProposalState, SessionPhase, TurnEnd, call_summary,
     terminal_input_sentence,
 };
 
@@ -59,6 +59,12 @@ pub fn tokens(count: u64) -> String {
 pub fn usage(usage: Usage) -> Option<String> {
     (usage.input_tokens + usage.output_tokens > 0)
         .then(|| format!("{} in, {} out", tokens(usage.input_tokens), tokens(usage.output_tokens)))
+}
+
+/// The providers beside the current one that were sent what tools showed; nothing where there are none.
+pub fn other_readers(readers: &OutputReaders) -> Option<String> {
+    let providers = readers.other_providers();
+    (!providers.is_empty()).then(|| format!("output also seen by {}", providers.join(", ")))
 }
 
 /// Who typed what into the session's terminal, in one line; of a long prompt its last line.

@@ -28,6 +28,7 @@ use sysop_store::SqliteStore;
 mod delete_session;
 mod local_sessions;
 mod machines;
+mod model_access;
 mod session_service;
 mod storage;
 
@@ -35,6 +36,7 @@ pub(crate) use self::delete_session::delete_session;
 pub(crate) use self::local_sessions::LocalSessions;
 use self::machines::HOME;
 pub(crate) use self::machines::{Machines, ToolLocation};
+pub(crate) use self::model_access::ModelAccess;
 pub(crate) use self::storage::Storage;
 use crate::config::{append_rule, display_path, rules_file};
 use crate::demo::{DEMO, DemoProvider};
@@ -290,7 +292,7 @@ impl ProvidersByHost {
         Self { settings, machines, by_host: Mutex::default() }
     }
 
-    /// The models that sessions on this host reach.
+    /// The models that sessions on this host reach, but for those that may not see what it shows.
     fn of(&self, host: &HostChoice) -> Arc<dyn Provider> {
         let remote = self.machines.remote_machine(host);
         let name = if remote.is_some() { host.to_string() } else { String::new() };
@@ -299,7 +301,7 @@ impl ProvidersByHost {
             let providers = Providers::new(providers(&self.settings, remote));
             Arc::new(HostProvider { demo: DemoProvider::new(), providers })
         });
-        Arc::clone(provider) as Arc<dyn Provider>
+        self.settings.hosts.model_access(host).restrict(Arc::clone(provider) as Arc<dyn Provider>)
     }
 }
 

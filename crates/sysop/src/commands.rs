@@ -85,6 +85,10 @@ async fn headless(settings: Settings, model: ModelRef, task: ExecTask, json: boo
     let stops = exec::signals().context("cannot listen for signals")?;
     if settings.resume.is_none() {
         crate::known_host::check(&settings).await?; // a session that goes on has a host of its own
+        let refusal = settings.hosts.model_access(&settings.host).refusal(&model);
+        if let (ExecTask::Prompt(_), Some(why)) = (&task, refusal) {
+            return Err(CommandError::usage(why).into());
+        }
     }
     let services = Services::new(settings, model)?;
     let opened = services.open().await?;

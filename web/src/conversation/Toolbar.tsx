@@ -2,6 +2,7 @@
 import { useEffect, useState } from "react";
 import { Icon } from "../app/icons";
 import { listModels } from "../protocol/api";
+import { otherProviders } from "../state/output-readers";
 import type { SessionStore, SessionView } from "../state/session-store";
 import { usage } from "../text/labels";
 import { neutralizeLine } from "../text/neutralize";
@@ -22,6 +23,7 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
   const paused = phase === "paused";
   const ends = stopping || phase === "stopping";
   const tokens = usage(transcript.usage);
+  const others = facts ? otherProviders(transcript.readers, facts.model) : [];
   return (
     <div className="toolbar" role="toolbar" aria-label="The turn">
       <div className="who">
@@ -46,6 +48,11 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
         {running && transcript.maxIterations > 0 && transcript.iteration > 0 && (
           <span className="count" title="Model calls in this turn, and the most">
             {transcript.iteration}/{transcript.maxIterations}
+          </span>
+        )}
+        {others.length > 0 && (
+          <span className="readers" title="Other providers that were sent what tools showed">
+            output also seen by {neutralizeLine(others.join(", "))}
           </span>
         )}
         {tokens && (

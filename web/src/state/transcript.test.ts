@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { ServerMessage } from "../wire";
 import type { Item, Step } from "./item";
+import { otherProviders } from "./output-readers";
 import {
   contextStart,
   emptyTranscript,
@@ -187,6 +188,29 @@ describe("a turn", () => {
       ),
     );
     expect(quiet.items.at(-1)).toMatchObject({ error: "no key" });
+  });
+});
+
+describe("who was sent what tools showed", () => {
+  const finished = { type: "step.finished", iteration: 1, usage };
+  const output = { type: "tool.finished", toolCallId: "c1", name: "bash", status: "ok", output: "shown" };
+  const shown = [first, prompt("x", 1), step(1, 1), finished, output];
+  const next = (model: string) => state("thinking", 1, 2, { event: "step_started", model });
+  const failed = (kind: string) => ({ type: "step.failed", iteration: 2, kind, message: "no" });
+
+  test("is nobody who was asked before, and each who was asked since", () => {
+    const models = (...events: object[]) => fold(emptyTranscript, log(...shown, ...events)).readers.models;
+    expect(models()).toEqual([]);
+    expect(models(next("gemini/flash"), finished)).toEqual(["gemini/flash"]);
+    expect(models(next("gemini/flash"), failed("unreachable"))).toEqual(["gemini/flash"]);
+    expect(models(next("gemini/flash"), failed("withheld"))).toEqual([]);
+    const other = { type: "configured", model: "openai/x" };
+    const both = fold(
+      emptyTranscript,
+      log(...shown, next("gemini/flash"), finished, other, next("openai/x"), finished),
+    );
+    expect(both.readers.models).toEqual(["gemini/flash", "openai/x"]);
+    expect(otherProviders(both.readers, "openai/x")).toEqual(["gemini"]);
   });
 });
 

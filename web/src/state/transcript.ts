@@ -21,6 +21,7 @@ import type {
   ToolEffect,
 } from "../wire";
 import type { Item, Step, TextState } from "./item";
+import { noReaders, type OutputReaders, readOutput } from "./output-readers";
 
 /** The most items that are kept; the oldest go first. */
 export const ITEMS_MAX = 20_000;
@@ -79,6 +80,7 @@ export interface Transcript {
   /** The last prompt that can be run again. */
   lastPrompt: string | undefined;
   liveNotices: number;
+  readers: OutputReaders;
 }
 
 export const emptyTranscript: Transcript = {
@@ -103,6 +105,7 @@ export const emptyTranscript: Transcript = {
   error: undefined,
   lastPrompt: undefined,
   liveNotices: 0,
+  readers: noReaders,
 };
 
 /** Takes in messages; what was given is not changed. A type that is not known changes nothing. */
@@ -187,6 +190,7 @@ class TranscriptBuilder {
   take(message: ServerMessage): void {
     const { next } = this;
     if ("seq" in message && message.seq !== undefined) next.seq = Math.max(next.seq, message.seq);
+    next.readers = readOutput(next.readers, message, next.facts?.model);
     switch (message.type) {
       case "session.created":
         return this.created(message);

@@ -273,7 +273,7 @@ fn literal_glob(text: &str) -> String {
 }
 
 /// Whether a glob matches a whole text; `*` matches any number of characters, `/` included.
-pub(super) fn glob_matches(glob: &str, text: &str) -> bool {
+pub fn glob_matches(glob: &str, text: &str) -> bool {
     let (glob, text): (Vec<char>, Vec<char>) = (glob.chars().collect(), text.chars().collect());
     let (mut at, mut in_text) = (0, 0);
     let mut retry = None;

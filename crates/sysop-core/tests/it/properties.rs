@@ -22,13 +22,14 @@ fn command() -> impl Strategy<Value = String> {
     "[a-z]{1,8}( [a-z0-9./-]{1,12}){0,4}"
 }
 
-const FAILURES: [FailureKind; 6] = [
+const FAILURES: [FailureKind; 7] = [
     FailureKind::Auth,
     FailureKind::UnknownModel,
     FailureKind::Unreachable,
     FailureKind::RateLimited,
     FailureKind::Protocol,
     FailureKind::BadRequest,
+    FailureKind::Withheld,
 ];
 
 proptest! {

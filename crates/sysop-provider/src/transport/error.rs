@@ -107,7 +107,9 @@ impl ModelCall {
         match kind {
             FailureKind::ContextOverflow => "shorten the task, or begin a new chat".to_owned(),
             FailureKind::Auth => self.context.target.key.to_owned(),
-            FailureKind::UnknownModel => "choose another model with --model".to_owned(),
+            FailureKind::UnknownModel | FailureKind::Withheld => {
+                "choose another model with --model".to_owned()
+            }
             FailureKind::Unreachable => self.context.target.unreachable.to_owned(),
             FailureKind::RateLimited => {
                 "wait, check the account's limits, or choose another model".to_owned()

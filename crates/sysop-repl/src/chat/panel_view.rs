@@ -550,6 +550,7 @@ impl PanelView {
         let Some(facts) = transcript.session_info() else { return Ok(()) };
         let mut parts = words::host_status_parts(&facts.host);
         parts.push(format!("model {}", facts.model));
+        parts.extend(words::other_readers(transcript.output_readers()));
         if let Some(code) = self.exit_code {
             parts.push(format!("exit code {code}"));
         }

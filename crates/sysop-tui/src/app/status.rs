@@ -88,6 +88,8 @@ impl App {
             ),
         ];
         parts.extend(facts.fence_label().map(|word| segment(word, Tone::Dim, 3)));
+        let readers = ui_text::other_readers(self.transcript().output_readers());
+        parts.extend(readers.map(|readers| segment(readers, Tone::Warn, 1)));
         if facts.mode == Mode::Chat {
             parts.push(segment("chat", Tone::Plain, 0));
         }

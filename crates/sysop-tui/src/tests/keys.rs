@@ -6,7 +6,7 @@ use std::time::Duration;
 use crossterm::event::KeyCode;
 use secrecy::ExposeSecret as _;
 use serde_json::json;
-use sysop_core::event::{Decision, Delta, Event, Input, StopReason};
+use sysop_core::event::{ConfigChange, Decision, Delta, Event, Input, StopReason};
 use sysop_core::id::{Seq, SessionId, Timestamp, TurnId};
 use sysop_core::message::{ModelRef, Reply};
 use sysop_core::outcome::Outcome;
@@ -684,6 +684,18 @@ fn messages_that_a_stop_drops_are_in_the_box_again() {
     assert!(world.screen(100, 24).contains("1 queued"));
     world.press(KeyCode::Esc);
     assert!(world.app.composer().is_empty());
+}
+
+#[test]
+fn another_provider_that_was_sent_what_tools_showed_is_named() {
+    let mut world = World::new();
+    world.says("go").replies(bash("1", "df -h")).ends(Outcome::ok("shown")).replies(says("Done."));
+    assert!(!world.screen(120, 24).contains("also seen by"), "the model that is asked is named anyway");
+    let provider = world.app.transcript().session_info().unwrap().model.provider.clone();
+    let other = "elsewhere/x".parse().unwrap();
+    world.tell(Input::Configure { change: ConfigChange::Model(other) });
+    let wanted = format!("output also seen by {provider}");
+    assert!(world.screen(120, 24).contains(&wanted), "{}", world.screen(120, 24));
 }
 
 #[test]

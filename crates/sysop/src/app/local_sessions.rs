@@ -152,6 +152,11 @@ impl LocalSessions {
                 "{REMOTE_OLLAMA} is the Ollama of one remote host; give one with `host`"
             )));
         }
+        if let Some(why) =
+            far.ok().and_then(|far| self.services.settings.hosts.model_access(&far).refusal(model))
+        {
+            return Err(BackendError::Invalid(why));
+        }
         Ok(())
     }
 

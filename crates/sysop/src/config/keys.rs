@@ -119,6 +119,8 @@ pub(crate) enum ValueKind {
     Tags,
     /// A list of folders.
     Folders,
+    /// A list of models, `PROVIDER/NAME` with `*` in it; one that cannot be read allows none.
+    Models,
     /// `PROVIDER/NAME`; stands for `model.provider` and `model.name`.
     Model,
 }
@@ -189,6 +191,7 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     key(&["hosts", "*", "port"], count(65_535), WorkspaceRule::Ignored),
     key(&["hosts", "*", "tags"], ValueKind::Tags, WorkspaceRule::Ignored),
     key(&["hosts", "*", "approve"], ValueKind::Word(APPROVE), WorkspaceRule::Ignored),
+    key(&["hosts", "*", "models"], ValueKind::Models, WorkspaceRule::Ignored),
     key(&["hosts", "*", "root"], ValueKind::Text, WorkspaceRule::Ignored),
     key(&["hosts", "*", "description"], ValueKind::Text, WorkspaceRule::Ignored),
     key(&["providers", "*", "base_url"], ValueKind::Url, WorkspaceRule::Ignored),

@@ -101,7 +101,12 @@ pub(crate) fn from_toml(
         };
     };
     let Some(elements) = raw.get_ref().as_array() else {
-        return (None, vec![ValueError { at, why: wants(kind, raw.get_ref()) }]);
+        let why = wants(kind, raw.get_ref());
+        if kind == ValueKind::Models {
+            let why = format!("{why}; no model is allowed until it is put right");
+            return (Some(ConfigValue::Texts(Vec::new())), vec![ValueError { at, why }]);
+        }
+        return (None, vec![ValueError { at, why }]);
     };
     let (mut texts, mut complaints) = (Vec::new(), Vec::new());
     for element in elements.iter() {
@@ -140,6 +145,7 @@ enum ListKind {
     Patterns,
     Tags,
     Folders,
+    Models,
 }
 
 impl ListKind {
@@ -148,6 +154,7 @@ impl ListKind {
             ValueKind::Patterns | ValueKind::Denials => Some(Self::Patterns),
             ValueKind::Tags => Some(Self::Tags),
             ValueKind::Folders => Some(Self::Folders),
+            ValueKind::Models => Some(Self::Models),
             ValueKind::Text
             | ValueKind::Secret
             | ValueKind::Url
@@ -167,6 +174,7 @@ impl ListKind {
             Self::Patterns => "patterns",
             Self::Tags => "tags",
             Self::Folders => "folders",
+            Self::Models => "models",
         }
     }
 
@@ -175,6 +183,7 @@ impl ListKind {
             Self::Patterns => checked_pattern(text),
             Self::Tags => checked_tag(text),
             Self::Folders => checked_folder(text),
+            Self::Models => checked_models(text),
         }
     }
 }
@@ -199,7 +208,8 @@ fn scalar(kind: ValueKind, raw: &DeValue<'_>) -> Result<ConfigValue, String> {
             | ValueKind::Patterns
             | ValueKind::Denials
             | ValueKind::Tags
-            | ValueKind::Folders,
+            | ValueKind::Folders
+            | ValueKind::Models,
             _,
         ) => Err(wants(kind, raw)),
         (_, DeValue::String(text)) => text_value(kind, text),
@@ -220,6 +230,7 @@ pub(crate) fn from_text(kind: ValueKind, text: &str) -> Result<ConfigValue, Stri
         ValueKind::Patterns | ValueKind::Denials => list_value(ListKind::Patterns, kind, text),
         ValueKind::Tags => list_value(ListKind::Tags, kind, text),
         ValueKind::Folders => list_value(ListKind::Folders, kind, text),
+        ValueKind::Models => list_value(ListKind::Models, kind, text),
         ValueKind::Text
         | ValueKind::Secret
         | ValueKind::Url
@@ -278,7 +289,8 @@ fn text_value(kind: ValueKind, text: &str) -> Result<ConfigValue, String> {
         | ValueKind::Patterns
         | ValueKind::Denials
         | ValueKind::Tags
-        | ValueKind::Folders => return Err(wanted(kind).to_owned()),
+        | ValueKind::Folders
+        | ValueKind::Models => return Err(wanted(kind).to_owned()),
     }
     Ok(ConfigValue::Text(text.to_owned()))
 }
@@ -302,6 +314,15 @@ fn checked_tag(text: &str) -> Result<String, String> {
 fn checked_folder(text: &str) -> Result<String, String> {
     if !text.starts_with('/') && text != "~" && !text.starts_with("~/") {
         return Err(format!("holds {}, which does not begin with `/` or `~/`", quoted(text)));
+    }
+    Ok(text.to_owned())
+}
+
+fn checked_models(text: &str) -> Result<String, String> {
+    let names_both =
+        text.split_once('/').is_some_and(|(provider, name)| !provider.is_empty() && !name.is_empty());
+    if !names_both || text.chars().any(|sign| sign.is_whitespace() || sign.is_control()) {
+        return Err(format!("holds {}, which is not PROVIDER/NAME or PROVIDER/*", quoted(text)));
     }
     Ok(text.to_owned())
 }
@@ -348,6 +369,7 @@ fn wanted(kind: ValueKind) -> &'static str {
         ValueKind::Patterns | ValueKind::Denials => "wants a list of regular expressions in quotes",
         ValueKind::Tags => "wants a list of words in quotes",
         ValueKind::Folders => "wants a list of folders in quotes",
+        ValueKind::Models => "wants a list of models in quotes, such as [\"ollama/*\"]",
         ValueKind::Model => "wants \"PROVIDER/NAME\"",
     }
 }

@@ -9,7 +9,7 @@ use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::ApprovalMode;
 use sysop_core::text::neutralize;
-use sysop_core::transcript::{client_tools_sentence, event_notice, terminal_input_sentence};
+use sysop_core::transcript::{OutputReaders, client_tools_sentence, event_notice, terminal_input_sentence};
 use sysop_core::ui_text::mode_sentence;
 use sysop_driver::port::SessionSummary;
 
@@ -37,6 +37,7 @@ pub(super) struct TranscriptWriter {
     waiting: HashMap<CallId, String>,
     /// The call that has begun and not ended.
     running: Option<CallId>,
+    readers: OutputReaders,
 }
 
 /// What a reader sees of an event.
@@ -56,7 +57,7 @@ enum TranscriptEntry {
 impl TranscriptWriter {
     /// Begins before the first event.
     pub(super) fn new(form: TranscriptFormat) -> Self {
-        Self { form, waiting: HashMap::new(), running: None }
+        Self { form, waiting: HashMap::new(), running: None, readers: OutputReaders::default() }
     }
 
     /// Writes which session it is.
@@ -80,17 +81,24 @@ impl TranscriptWriter {
 
     /// Writes what an event means to a reader; nothing for most of the machinery.
     pub(super) fn write_event(&mut self, event: &Event, out: &mut impl Write) -> io::Result<()> {
+        self.readers.apply(event);
         self.entries(event).iter().try_for_each(|entry| self.write_entry(entry, out))
     }
 
-    /// Writes after the last event that a call has no end. The log does not tell whether the process lives that began it.
+    /// Writes after the last event that a call has no end, and which models were sent what tools showed. The log does not
+    /// tell whether the process lives that began the call.
     pub(super) fn write_end(&self, out: &mut impl Write) -> io::Result<()> {
-        if self.running.is_none() {
+        let interrupted = "this call was interrupted when its sysop ended, and nobody knows how far it came; or it still \
+                           runs in another sysop";
+        if self.running.is_some() {
+            self.write_entry(&TranscriptEntry::Note(interrupted.to_owned()), out)?;
+        }
+        let models: Vec<String> = self.readers.models().iter().map(ToString::to_string).collect();
+        if models.is_empty() {
             return Ok(());
         }
-        let note = "this call was interrupted when its sysop ended, and nobody knows how far it came; or it still runs \
-                    in another sysop";
-        self.write_entry(&TranscriptEntry::Note(note.to_owned()), out)
+        let note = format!("what tools showed was sent to {}", models.join(", "));
+        self.write_entry(&TranscriptEntry::Note(note), out)
     }
 
     fn write_entry(&self, entry: &TranscriptEntry, out: &mut impl Write) -> io::Result<()> {

@@ -9,6 +9,7 @@ use sysop_core::policy::ApprovalMode;
 use sysop_core::text::neutralize_line;
 
 use super::{entry_integer, entry_text, texts_of};
+use crate::app::ModelAccess;
 use crate::config::{Config, ConfigEntry, ConfigOrigin, ConfigWarning, KeyPath, nearest_word};
 use crate::exit::CommandError;
 
@@ -118,6 +119,20 @@ impl SshTarget {
             })
     }
 
+    /// The machine's name or address, without user and port.
+    fn machine(&self) -> String {
+        let bare = self.destination.strip_prefix("ssh://");
+        let host = bare.unwrap_or(&self.destination);
+        let host = host.rsplit_once('@').map_or(host, |(_, host)| host).trim_end_matches('/');
+        let host = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((address, _)) => address,
+            // Only in a URL does a colon begin a port.
+            None if bare.is_some() => host.split_once(':').map_or(host, |(host, _)| host),
+            None => host,
+        };
+        host.trim_end_matches('.').to_ascii_lowercase()
+    }
+
     /// What is the same for two spellings of one machine.
     fn identity(&self) -> (&str, String, Option<u16>) {
         let bare = self.destination.strip_prefix("ssh://").unwrap_or(&self.destination);
@@ -150,6 +165,8 @@ pub(crate) struct ConfiguredHost {
     pub(crate) target: SshTarget,
     /// What it can be called together with others.
     pub(crate) tags: Vec<String>,
+    /// Globs of the models that may see what it shows; all may where there is no list.
+    models: Option<Vec<String>>,
     /// Where its table begins.
     origin: ConfigOrigin,
 }
@@ -263,6 +280,20 @@ impl HostInventory {
         }
     }
 
+    /// Which models may see what these hosts show. A host of the config is meant by each name of its machine.
+    pub(crate) fn model_access(&self, choice: &HostChoice) -> ModelAccess {
+        let mut access = ModelAccess::default();
+        for known in &self.known {
+            let Some(models) = &known.models else { continue };
+            let (name, machine) = (known.target.name.to_ascii_lowercase(), known.target.machine());
+            let is_it = |target: &SshTarget| target.machine() == machine || target.machine() == name;
+            if choice.targets().iter().any(is_it) {
+                access.add(known.target.name.clone(), models.clone());
+            }
+        }
+        access
+    }
+
     fn of_word(&self, word: &str) -> Result<Vec<(SshTarget, HostMatch)>, CommandError> {
         if word.is_empty() {
             let why = "a host is missing beside a comma; write the hosts as NAME,NAME";
@@ -357,7 +388,8 @@ fn read_known(config: &Config, name: &str, origin: ConfigOrigin) -> ConfiguredHo
         description: text("description"),
         ..SshTarget::new(name, host.trim(), text("user"), entry("port").and_then(entry_integer))
     };
-    ConfiguredHost { target, tags: entry("tags").map(texts_of).unwrap_or_default(), origin }
+    let tags = entry("tags").map(texts_of).unwrap_or_default();
+    ConfiguredHost { target, tags, models: entry("models").map(texts_of), origin }
 }
 
 fn line(origin: &ConfigOrigin) -> usize {

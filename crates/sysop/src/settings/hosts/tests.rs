@@ -70,6 +70,43 @@ fn a_table_describes_a_host() {
 }
 
 #[test]
+fn a_host_lets_only_its_models_see_what_it_shows_by_whatever_name_it_is_called() {
+    let config = "[hosts.db1]\nhost = 'ssh://ann@DB.example:2222'\nmodels = ['local/*', 'ollama/*']\ntags = ['prod']\n\
+        [hosts.db2]\nhost = '10.0.0.2'\nmodels = ['ollama/phi3']\ntags = ['prod']\n[hosts.web]\ntags = ['prod']\n\
+        [hosts.shut]\nmodels = 'ollama/*'\n[hosts.typo]\nmodels = ['ollama']\n";
+    let settings = with(config, &GlobalFlags::default(), &[]);
+    let asked = |host: &str, model: &str| {
+        let choice = settings.hosts.resolve(host).unwrap();
+        settings.hosts.model_access(&choice).refusal(&model.parse().unwrap())
+    };
+    for (host, model, refuses) in [
+        ("local", "openai/gpt", None),
+        ("web", "openai/gpt", None),
+        ("web,other", "openai/gpt", None),
+        ("db1", "ollama/x", None),
+        ("db1", "openai/gpt", Some("db1")),
+        ("bob@db.example", "openai/gpt", Some("db1")),
+        ("ssh://db.example.:22/", "openai/gpt", Some("db1")),
+        ("root@db1", "openai/gpt", Some("db1")),
+        ("10.0.0.2", "ollama/phi3", None),
+        ("ann@10.0.0.2", "ollama/phi4", Some("db2")),
+        ("web,db2", "openai/gpt", Some("db2")),
+        ("@prod", "ollama/phi4", Some("db2")),
+        ("@prod", "ollama/phi3", None),
+        ("shut", "ollama/phi3", Some("shut")),
+        ("typo", "ollama/phi3", Some("typo")),
+    ] {
+        let why = asked(host, model);
+        let named = refuses.map(|refuses| format!("[hosts.{refuses}]"));
+        assert_eq!(why.is_some(), named.is_some(), "{host} {model}: {why:?}");
+        assert!(named.is_none_or(|named| why.as_ref().unwrap().contains(&named)), "{host} {model}: {why:?}");
+    }
+    let warnings: Vec<_> = settings.warnings().iter().map(|warning| warning.message.clone()).collect();
+    assert!(warnings[0].contains("no model is allowed until it is put right"), "{warnings:?}");
+    assert!(warnings[1].contains("is not PROVIDER/NAME or PROVIDER/*"), "{warnings:?}");
+}
+
+#[test]
 fn what_is_named_is_a_host_or_a_tag_or_for_ssh_to_know() {
     for (text, expected) in [
         ("local", "local"),

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::{RemoteMachineRig, outcomes, text};
 use crate::person::{Person, at_a_terminal};
+use crate::serve::serve;
 use crate::support::{DEADLINE, bash, processes_with, say};
 use crate::viewer::Viewer;
 
@@ -187,4 +188,78 @@ fn a_config_of_jexida_works_as_it_did_there() {
     });
     assert!(processes_with(&far.mark()).is_empty(), "it is gone when sysop is");
     far.nothing_is_left();
+}
+
+/// A machine that lets models of the provider `openai` with a name that begins with `own-` see what it shows.
+fn with_own_models() -> RemoteMachineRig {
+    let steps = || vec![bash("echo the-se''cret"), say("Done.")];
+    let mut far = RemoteMachineRig::with(&[("count", steps()), ("again", vec![say("Once more.")])]);
+    let config = format!(
+        "approve = 'auto'\n[hosts.far]\nroot = '{}'\nmodels = ['local/*', 'openai/own-*']\n",
+        text(&far.there(""))
+    );
+    far.world = far.world.file(".config/sysop/config.toml", &config);
+    far
+}
+
+const REFUSED: &str = "may not see what far shows: `models` of [hosts.far] allows local/*, openai/own-*; choose one of these \
+                       with /model or --model, or add this one there";
+
+#[test]
+fn a_model_that_may_not_see_a_host_is_sent_nothing_from_there() {
+    let far = with_own_models();
+    for host in ["far", "root@far"] {
+        let run = far.world.finish(&["exec", "--host", host, "--model", "openai/other", "count them"]);
+        assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:?}");
+        assert!(run.err.contains(&format!("openai/other {REFUSED}")), "{run:?}");
+    }
+    let run = far.world.finish(&["exec", "--host", "far", "--model", "openai/own-1", "count them"]);
+    assert_eq!((run.code, run.out.as_str()), (Some(0), "Done.\n"), "{run:?}");
+    let before = far.mock.requests().len();
+    let id = far.world.only_session();
+    let line = ["exec", &format!("--resume={id}"), "--model", "openai/other", "again"];
+    let run = far.world.finish(&line);
+    assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{run:?}");
+    assert!(run.err.contains(&format!("openai/other {REFUSED}")), "{run:?}");
+    assert_eq!(far.mock.requests().len(), before, "nothing was sent");
+    let shown = far.world.finish(&["sessions", "show", &id]);
+    assert!(shown.out.ends_with("[what tools showed was sent to openai/own-1]\n"), "{shown:?}");
+    far.nothing_is_left();
+}
+
+#[test]
+fn a_model_that_is_chosen_later_is_withheld_what_a_host_shows_until_another_is_chosen() {
+    let far = with_own_models();
+    at_a_terminal(async {
+        let line = ["chat", "--host", "far", "--model", "openai/own-1"];
+        let mut person = Person::sits_down(&far.world, &line);
+        person.sees("›").await;
+        person.types("count them\r").await;
+        person.sees("Done.").await;
+        person.types("/model openai/other\r").await;
+        person.sees("the model is openai/other from now on").await;
+        let before = far.mock.requests().len();
+        person.types("again\r").await;
+        person.sees("may not see what far shows").await;
+        assert_eq!(far.mock.requests().len(), before, "nothing was sent");
+        person.types("/model openai/own-2\r").await;
+        person.sees("the model is openai/own-2 from now on").await;
+        person.types("again\r").await;
+        person.sees("Once more.").await;
+        person.types("\u{4}").await;
+        person.leaves().await;
+    });
+    far.nothing_is_left();
+}
+
+#[test]
+fn a_server_withholds_what_a_host_shows_too() {
+    let far = with_own_models();
+    let server = serve(&far.world, &["--host", "far", "--model", "openai/other"]);
+    let post = |path: &str, body: serde_json::Value| server.post_as(&server.token, path, &body);
+    let (status, answer) = post("/api/agent/sessions", json!({ "host": "far", "model": "openai/another" }));
+    assert!(status == 422 && answer.contains("may not see what far shows"), "{answer}");
+    let (_, answer) = post("/chat", json!({ "message": "again" }));
+    assert!(answer.contains("may not see what far shows"), "{answer}");
+    assert!(far.mock.requests().is_empty(), "nothing was sent");
 }
