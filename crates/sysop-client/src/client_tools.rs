@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use secrecy::ExposeSecret;
-use sysop_core::event::{ConfigChange, Input, Origin};
+use sysop_core::event::{ConfigChange, Event, Input, Logged, Origin};
 use sysop_core::id::{CallId, SessionId};
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::{Outcome, Status};
-use sysop_core::policy::{ApprovalMode, Policy, Survey};
+use sysop_core::policy::{ApprovalMode, Policy, PolicyOptions, Survey};
 use sysop_core::question::{QuestionId, QuestionKind};
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
@@ -24,7 +24,7 @@ use sysop_wire::{ClientMessage, Envelope, ManifestTool, ToolResult};
 use tokio_util::task::TaskTracker;
 
 use self::ledger::{CallClaim, Ledger};
-use self::local_policy::{LocalPolicy, LocalVerdict, ProposedCall};
+use self::local_policy::{LocalPolicy, LocalVerdict};
 use self::local_prompts::{CurrentSessionPrompter, LocalPrompts};
 use crate::api::sentence;
 use crate::fanout::UpdateFanout;
@@ -57,6 +57,8 @@ pub struct LocalToolsSettings {
     pub dangerous: Vec<String>,
     /// Patterns of commands that never run.
     pub deny: Vec<String>,
+    /// The rest of the policy of the person here, with their rules.
+    pub policy: PolicyOptions,
     /// The folder of the ledgers of calls; made when it is needed.
     pub ledgers: PathBuf,
 }
@@ -78,7 +80,7 @@ impl LocalTools {
     /// # Errors
     /// When a tool is named that the host does not have, or none is left.
     pub fn new(settings: LocalToolsSettings) -> Result<Self, ClientError> {
-        let LocalToolsSettings { host, root, tools, approve, dangerous, deny, ledgers } = settings;
+        let LocalToolsSettings { host, root, tools, approve, dangerous, deny, policy, ledgers } = settings;
         // Whether a task is complete is between the session and its model.
         let offered: Vec<ToolSpec> =
             host.tools().iter().filter(|tool| tool.effect != ToolEffect::Completes).cloned().collect();
@@ -98,7 +100,7 @@ impl LocalTools {
         };
         let people = Arc::new(CurrentSessionPrompter::default());
         host.set_prompter(Arc::clone(&people) as Arc<dyn Prompter>);
-        let policy = Policy::new(&dangerous, &deny);
+        let policy = Policy::new(&dangerous, &deny).with_options(policy);
         Ok(Self { host, root, tools: offered, approve, policy, ledgers, people })
     }
 }
@@ -199,9 +201,31 @@ impl LocalToolExecutor {
         }
     }
 
-    /// A call was proposed to whoever is connected.
-    pub(crate) fn record_proposal(&self, call: ToolCall, shown: String) {
-        self.local_policy().record_proposal(call.id.clone(), ProposedCall { call, shown });
+    /// Whether the session says that it runs this tool here. What it asks about a tool of that name else is about a tool
+    /// of its own, and no consent to one of these.
+    pub(crate) fn is_announced(&self, tool: &str) -> bool {
+        self.local_policy().is_announced(tool)
+    }
+
+    /// An event of the server as the person here is shown it. What a proposal of a call that runs here can do, covers and
+    /// looks like is judged here, whatever the server says of it.
+    pub(crate) fn judge_event(&self, logged: Arc<Logged>) -> Arc<Logged> {
+        let LocalTools { policy, tools, root, .. } = &*self.local_tools;
+        #[expect(clippy::wildcard_enum_match_arm, reason = "all others are the server's own affair")]
+        match &logged.event {
+            Event::Configured { change: ConfigChange::ClientTools(client_tools) } => {
+                self.local_policy().record_announcement(client_tools, tools, root);
+                logged
+            }
+            Event::ApprovalAsked { call, reason, .. } => {
+                let judged = self.local_policy().judge_proposal(policy, tools, call, reason);
+                match judged {
+                    Some(event) => Arc::new(Logged { event, ..(*logged).clone() }),
+                    None => logged,
+                }
+            }
+            _ => logged,
+        }
     }
 
     /// The person here answers one of this machine's own questions.
@@ -301,8 +325,8 @@ impl LocalToolExecutor {
                 LocalVerdict::Ask { class, .. } if agreed.is_some_and(|agreed| class <= agreed) => {
                     return Ok(());
                 }
-                LocalVerdict::Ask { prompt, class } => {
-                    self.ask_person(call, prompt, cancel).await?;
+                LocalVerdict::Ask { prompt, class, findings } => {
+                    self.ask_person(call, prompt, findings, cancel).await?;
                     agreed = Some(class);
                 }
             }
@@ -322,12 +346,13 @@ impl LocalToolExecutor {
         &self,
         call: &ToolCall,
         prompt: String,
+        findings: Vec<String>,
         cancel: &CancellationToken,
     ) -> Result<(), Outcome> {
         let asked = PromptRequest {
             kind: QuestionKind::Text,
             from: "sysop on this machine".to_owned(),
-            details: Vec::new(),
+            details: findings,
             prompt,
             call: Some(call.id.clone()),
         };

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use rand::RngExt;
 use serde_json::Value;
-use sysop_core::event::{Event, Update};
+use sysop_core::event::{Delta, Event, Update};
 use sysop_core::id::{CallId, Seq};
 use sysop_core::message::{Arguments, ToolCall};
+use sysop_core::question::Question;
 use sysop_driver::frontend::OfferedRule;
 use sysop_driver::port::CancellationToken;
 use sysop_driver::prompter::TerminalSize;
@@ -16,7 +17,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::ClientError;
 use crate::api::sentence;
-use crate::client_tools::{LOCAL_QUESTION_IDS_FROM, Uplink};
+use crate::client_tools::{LOCAL_QUESTION_IDS_FROM, LocalToolExecutor, Uplink};
 use crate::session::RemoteSessionInner;
 use crate::session_socket::{SessionSocket, SocketError, SocketEvent};
 use crate::terminal::TerminalUpdate;
@@ -25,6 +26,8 @@ use crate::terminal::TerminalUpdate;
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// The first wait before another connection, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+/// How many characters are shown of who asks, as a server tells it.
+const CLAIM_CHARS_MAX: usize = 100;
 /// How long what waits may take to be sent at the end.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -257,22 +260,15 @@ impl SessionConnection {
                     tool_executor.run(call(tool_call_id, name, arguments), *origin, line);
                 }
             }
-            ServerMessage::ApprovalRequest {
-                tool_call_id,
-                name,
-                arguments,
-                command,
-                always,
-                rules_file,
-                ..
-            } => {
-                self.shared.set_offered_rule(always.clone().map(|toml| {
+            ServerMessage::ApprovalRequest { tool_call_id, name, always, rules_file, .. } => {
+                // A server's rule says nothing of what may run here.
+                let local = |executor: &Arc<LocalToolExecutor>| executor.is_announced(name);
+                let always =
+                    always.clone().filter(|_| !self.shared.tool_executor.as_ref().is_some_and(local));
+                self.shared.set_offered_rule(always.map(|toml| {
                     let (call, file) = (tool_call_id.clone(), rules_file.clone().unwrap_or_default());
                     OfferedRule { call, toml, file, rule: None }
                 }));
-                if let Some(tool_executor) = &self.shared.tool_executor {
-                    tool_executor.record_proposal(call(tool_call_id, name, arguments), command.clone());
-                }
             }
             // This machine's own questions have these numbers.
             ServerMessage::Question { question, .. } if question.id.0 >= LOCAL_QUESTION_IDS_FROM => {
@@ -284,14 +280,21 @@ impl SessionConnection {
         if self.greetings > 0 {
             return Ok(()); // of another beginning
         }
-        if let Some(update) = self.decoder.take(message) {
-            if let (Some(tool_executor), Update::Logged(logged)) = (&self.shared.tool_executor, &update)
-                && let Event::ToolFinished { call, .. } = &logged.event
-            {
-                tool_executor.cancel(call); // nobody waits for it any more
+        let Some(update) = self.decoder.take(message) else { return Ok(()) };
+        let update = match (update, &self.shared.tool_executor) {
+            (Update::Logged(logged), Some(tool_executor)) => {
+                if let Event::ToolFinished { call, .. } = &logged.event {
+                    tool_executor.cancel(call); // nobody waits for it any more
+                }
+                Update::Logged(tool_executor.judge_event(logged))
             }
-            self.shared.fanout.publish(&update);
-        }
+            (Update::Delta(Delta::Question { question }), _) => {
+                let question = from_server(question, &self.shared.api.server().display_url());
+                Update::Delta(Delta::Question { question })
+            }
+            (update, _) => update,
+        };
+        self.shared.fanout.publish(&update);
         Ok(())
     }
 
@@ -333,6 +336,18 @@ impl SessionConnection {
     }
 }
 
+/// A question that a server asks: says so, and to whom the answer goes. All else of it is the server's word.
+fn from_server(question: Question, server: &str) -> Question {
+    let claimed: String = sentence(&question.from).chars().take(CLAIM_CHARS_MAX).collect();
+    let own = [
+        format!("Warning: your answer goes to {server}, and it alone decides who reads it there."),
+        format!("It says that {claimed} asks."),
+    ];
+    let claims = question.details.iter().map(|detail| format!("It says: {detail}"));
+    let details = own.into_iter().chain(claims).collect();
+    Question { from: format!("the server {server}"), details, ..question }
+}
+
 fn call(id: &CallId, name: &str, arguments: &Value) -> ToolCall {
     let arguments = match arguments {
         Value::Object(map) => Arguments::Object(map.clone()),
@@ -343,6 +358,9 @@ fn call(id: &CallId, name: &str, arguments: &Value) -> ToolCall {
     };
     ToolCall { id: id.clone(), wire_id: None, name: name.to_owned(), arguments }
 }
+
+#[cfg(test)]
+mod hostile_server;
 
 #[cfg(test)]
 mod tests {

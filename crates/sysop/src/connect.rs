@@ -160,6 +160,7 @@ fn local_tools(
         approve: settings.approve(&HostChoice::Local),
         dangerous: settings.dangerous_patterns.clone(),
         deny: settings.deny.clone(),
+        policy: settings.policy_options(&HostChoice::Local),
         ledgers: settings.folders.data.join(LEDGERS),
     });
     Ok(local_tools.map_err(failure)?)

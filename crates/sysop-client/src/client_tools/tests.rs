@@ -74,6 +74,7 @@ fn tool_executor(
         approve: ApprovalMode::Ask,
         dangerous: Vec::new(),
         deny: Vec::new(),
+        policy: PolicyOptions::default(),
         ledgers: folder.to_owned(),
     });
     let server = ServerAddress::parse("http://127.0.0.1:1", Some("t".to_owned().into())).unwrap();
