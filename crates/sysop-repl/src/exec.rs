@@ -29,10 +29,13 @@ use crate::render::panel::Panel;
 use crate::render::plan::{self, ProposalLocation};
 use crate::render::{RenderOptions, THEME, safe, terminal_width, words};
 
+mod call_output;
 mod program_prompts;
 #[cfg(test)]
 mod tests;
 
+pub use call_output::CallOutput;
+use call_output::{call_output_lines, unprinted_output};
 pub use program_prompts::{ProgramPromptHandler, ask_for_programs_on_terminal};
 use program_prompts::{ProgramPrompts, PromptSender};
 
@@ -96,6 +99,8 @@ pub struct ExecContext {
     pub terminal: Option<RenderOptions>,
     /// Standard error.
     pub err: Box<dyn Write + Send>,
+    /// How much of what calls print is written there.
+    pub call_output: CallOutput,
     /// Who is asked about proposals.
     pub ask: Option<ApprovalHandler>,
     /// Who is asked what programs want to know.
@@ -179,7 +184,10 @@ pub async fn run(context: ExecContext) -> Exit {
         ExecFormat::Human => None,
         ExecFormat::Json => Some(Box::new(Encoder::new(session.id().clone()))),
     };
-    let printer = ExecPrinter::new(encoder, context.out, context.terminal, context.err, &context.task);
+    let printer = ExecPrinter {
+        call_output: context.call_output,
+        ..ExecPrinter::new(encoder, context.out, context.terminal, context.err, &context.task)
+    };
     let mut run = ExecRun {
         opened: context.opened,
         transcript: Transcript::new(),
@@ -485,6 +493,7 @@ fn question_of(
 struct ExecPrinter {
     out: ExecOutput,
     err: Box<dyn Write + Send>,
+    call_output: CallOutput,
     routine: bool,
     /// Whether the end was asked for and said why: what still comes is of no interest to a person.
     ending: bool,
@@ -521,7 +530,8 @@ impl ExecPrinter {
             },
             (None, None) => ExecOutput::Pipe { out, stripped: None },
         };
-        Self { out, err, routine: matches!(task, ExecTask::Routine(_)), ending: false }
+        let routine = matches!(task, ExecTask::Routine(_));
+        Self { out, err, call_output: CallOutput::default(), routine, ending: false }
     }
 
     fn render_options(&self) -> RenderOptions {
@@ -765,6 +775,11 @@ impl ExecPrinter {
             }
         }
         let quiet = self.routine && outcome.status == Status::Ok;
+        if !self.routine {
+            for line in call_output_lines(&outcome.output, self.call_output) {
+                self.progress(&format!("  {line}"));
+            }
+        }
         if !quiet {
             for line in words::host_lines(outcome).lines() {
                 self.progress(&format!("  {line}"));
@@ -780,15 +795,5 @@ fn json_lines(encoder: &mut Encoder, update: &Update) -> Vec<String> {
     match update {
         Update::Logged(logged) => encoder.encode_event(logged).iter().map(sysop_wire::to_json_line).collect(),
         Update::Delta(delta) => vec![sysop_wire::to_json_line(&encoder.encode_delta(delta))],
-    }
-}
-
-/// What has not been written of an output: its end; of a fleet's all of it. Where nothing came of one machine
-/// there was none, and its outcome holds our own words alone.
-fn unprinted_output(stripped: Option<Stripper>, outcome: &Outcome) -> String {
-    match stripped {
-        Some(mut stripped) => stripped.finish(),
-        None if outcome.hosts.is_empty() => String::new(),
-        None => strip_controls(&outcome.output).into_owned(),
     }
 }

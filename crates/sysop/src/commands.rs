@@ -13,13 +13,14 @@ use sysop_mock_llm::Scenarios;
 use sysop_provider::Providers;
 use sysop_repl::RenderOptions;
 use sysop_repl::chat::{self, ReplContext, TerminalTraits};
-use sysop_repl::exec::{self, ExecContext, ExecFormat, ExecTask};
+use sysop_repl::exec::{self, CallOutput, ExecContext, ExecFormat, ExecTask};
 
 use crate::app::{Machines, Services, Storage, database, delete_session, providers};
 use crate::cli::{ChatArguments, ExecArguments, MockLlmArguments, SessionsCommand, TokenCommand};
 use crate::demo::DEMO;
 use crate::doctor::DoctorProbe;
 use crate::exit::{CommandError, Exit};
+use crate::global_flags::Verbosity;
 use crate::select_model::ModelChoice;
 use crate::sessions::{self, DisplayOptions, SessionsError};
 use crate::settings::{ColorMode, ProviderSettings, Settings, SshTarget};
@@ -82,6 +83,11 @@ async fn headless(settings: Settings, model: ModelRef, task: ExecTask, json: boo
     let color = settings.color == ColorMode::On;
     let asks = io::stdin().is_terminal() && io::stderr().is_terminal();
     let draws = !json && io::stdout().is_terminal();
+    let call_output = match settings.verbosity {
+        Verbosity::Quiet | Verbosity::Normal => CallOutput::Hidden,
+        Verbosity::Verbose(1) => CallOutput::Excerpt,
+        Verbosity::Verbose(_) => CallOutput::Whole,
+    };
     let stops = exec::signals().context("cannot listen for signals")?;
     if settings.resume.is_none() {
         crate::known_host::check(&settings).await?; // a session that goes on has a host of its own
@@ -100,6 +106,7 @@ async fn headless(settings: Settings, model: ModelRef, task: ExecTask, json: boo
         out: Box::new(io::stdout()),
         terminal: draws.then(|| RenderOptions { width: sysop_repl::terminal_width(), color }),
         err: Box::new(io::stderr()),
+        call_output,
         ask: asks.then(|| exec::ask_on_terminal(color)),
         ask_for_program: asks.then(|| exec::ask_for_programs_on_terminal(color)),
         service: Some(Arc::new(services.clone())),

@@ -48,7 +48,7 @@ pub(crate) struct GlobalFlags {
         value_parser = resume
     )]
     pub(crate) resume: Option<ResumeTarget>,
-    /// Tell more; twice tells all
+    /// Tell more, as what each call of `exec` printed; twice tells all
     #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
     pub(crate) verbose: u8,
     /// Tell only errors

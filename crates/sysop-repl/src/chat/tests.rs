@@ -68,6 +68,7 @@ fn exec_context(fake: &Arc<FakeSession>, task: &str) -> exec::ExecContext {
         out: Box::new(std::io::stdout()),
         terminal: Some(crate::render::RenderOptions { width: 80, color: true }),
         err: Box::new(std::io::stderr()),
+        call_output: exec::CallOutput::Hidden,
         ask: Some(exec::ask_on_terminal(true)),
         ask_for_program: Some(exec::ask_for_programs_on_terminal(true)),
         service: None,

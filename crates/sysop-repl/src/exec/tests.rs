@@ -7,6 +7,7 @@ use sysop_core::question::QuestionKind;
 use sysop_term::testing::{HOSTILE, painted_intruder as intruder};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
+use super::call_output::LINE_CHARS_MAX;
 use super::*;
 use crate::chat::fake_session::FakeSession;
 use crate::chat::program_prompt::PromptOutcome;
@@ -67,6 +68,7 @@ fn rig(task: ExecTask) -> Rig {
         out: Box::new(out.clone()),
         terminal: None,
         err: Box::new(err.clone()),
+        call_output: CallOutput::Hidden,
         ask: None,
         ask_for_program: None,
         service: None,
@@ -107,6 +109,45 @@ async fn only_the_answer_is_on_standard_output() {
     "#]],
     )
     .await;
+}
+
+#[tokio::test]
+async fn what_each_call_printed_is_told_where_more_is_wanted() {
+    let mut rig = prompt("auto");
+    rig.context.call_output = CallOutput::Excerpt;
+    check(
+        rig,
+        expect![[r#"
+        exit 0
+        --- out
+        That is all.
+        --- err
+        Looking.
+        [Tool: bash("seq 3", ...)]
+          1
+          2
+          3
+          ok, exit code 0, 12 ms
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_long_output_is_cut_unless_all_is_wanted() {
+    for (shown, lines) in [(CallOutput::Hidden, 0), (CallOutput::Excerpt, 40), (CallOutput::Whole, 500)] {
+        let mut rig = prompt("many");
+        rig.context.call_output = shown;
+        exit(rig.context).await;
+        let text = rig.err.text();
+        let count = text.lines().filter(|line| line.starts_with("  line ")).count();
+        assert_eq!(count, lines, "{shown:?}: {text}");
+        let gap = "\n  line 20\n  … 460 lines are not shown; -vv shows them …\n  line 481\n";
+        assert_eq!(text.contains(gap), shown == CallOutput::Excerpt, "{shown:?}: {text}");
+        assert_eq!(rig.out.text(), "That is all.\n", "standard output is the answer's");
+    }
+    let long = call_output_lines(&"ä".repeat(LINE_CHARS_MAX + 1), CallOutput::Excerpt);
+    assert_eq!(long, ["ä".repeat(LINE_CHARS_MAX) + "…"]);
 }
 
 #[tokio::test]
@@ -442,6 +483,7 @@ async fn a_routine_prints_its_output_and_passes_its_failure_on() {
 async fn on_a_terminal_the_text_streams_and_nothing_foreign_gets_through() {
     let mut rig = prompt("evil");
     rig.context.terminal = Some(RenderOptions { width: 60, color: true });
+    rig.context.call_output = CallOutput::Whole;
     let (out, err) = (rig.out.clone(), rig.err.clone());
     assert_eq!(exit(rig.context).await, Exit::Done);
     let text = out.text().replace("\r\u{1b}[K", "");
