@@ -109,19 +109,16 @@ impl SqliteWriter {
                 connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
             })
             .await;
-        let path = self.file.path();
+        let (path, deleted) = (self.file.path().to_owned(), id.clone());
+        let erased = run_blocking(move || backup::erase(&path, &deleted)).await;
         match emptied {
-            Ok(0) => {}
-            Ok(_) | Err(_) => {
-                return Err(StoreError::Unavailable(format!(
-                    "session {id} is deleted, but its text stays in {}-wal while another process reads the database; \
-                     it goes when all of them have ended",
-                    path.display()
-                )));
-            }
+            Ok(0) => erased,
+            Ok(_) | Err(_) => Err(StoreError::Unavailable(format!(
+                "session {id} is deleted, but its text stays in {}-wal while another process reads the database; it \
+                 goes when all of them have ended",
+                self.file.path().display()
+            ))),
         }
-        let (path, id) = (path.to_owned(), id.clone());
-        run_blocking(move || backup::erase(&path, &id)).await
     }
 
     /// Connects, and creates the tables where there are none. Blocks.

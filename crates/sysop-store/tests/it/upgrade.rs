@@ -302,7 +302,16 @@ async fn a_delete_says_where_text_stays_while_another_process_reads() {
         error.contains("session mine is deleted, but its text stays in") && error.contains("sysop.db-wal"),
         "{error}"
     );
+    let (name, title, _) = SESSIONS[3];
+    assert!(holders(folder.path(), title).contains(&"sysop.db.v2.bak".to_owned()));
+    store.delete(&id(name)).await.unwrap_err();
+    assert!(
+        !holders(folder.path(), title).contains(&"sysop.db.v2.bak".to_owned()),
+        "nobody reads the backup"
+    );
     reader.close().unwrap();
     store.close().await;
-    assert_eq!(holders(folder.path(), "only I know"), [""; 0]);
+    for text in [title, "only I know"] {
+        assert_eq!(holders(folder.path(), text), [""; 0], "{text}");
+    }
 }
