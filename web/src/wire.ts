@@ -712,7 +712,7 @@ export type ServerMessage =
     /** Which trace it belongs to, as W3C Trace Context writes it. */
     traceparent?: string;
   }
-  /** Whoever runs this call is to stop it; its `tool.result` still comes. Not logged. */
+  /** Whoever runs this call is to stop it. Its `tool.result` still counts if it comes within a second. Not logged. */
   | {
     type: "tool.cancel";
     /** Which session. */

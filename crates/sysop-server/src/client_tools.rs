@@ -23,8 +23,6 @@ use tokio::time::Instant;
 
 pub(crate) use self::host::ClientToolHost;
 
-/// How long a client that was asked to stop a call may take to say how it ended.
-const STOP_WAIT: Duration = Duration::from_secs(5);
 /// How much longer than a call's own time limit its result may take.
 const OWN_LIMIT_GRACE: Duration = Duration::from_secs(15);
 /// How many refused calls, and how many that were given up, are remembered for streams that have yet to hear of it.
@@ -37,6 +35,9 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub struct ClientToolSettings {
     /// The longest silence of a call: while its client is away, or says nothing of it.
     pub tool_timeout: Duration,
+    /// How long a client that is told to stop a call may take to say how it ended. The person who stopped it waits for that;
+    /// a client that takes longer goes on to stop, and its result is ignored.
+    pub stop_wait: Duration,
     /// The most calls that are sent to one session's client in a minute.
     pub calls_per_minute: usize,
     /// The most bytes of a result; a longer one is refused.
@@ -51,6 +52,8 @@ impl Default for ClientToolSettings {
     fn default() -> Self {
         Self {
             tool_timeout: Duration::from_secs(120),
+            // Twice as long as a process gets to end by itself.
+            stop_wait: Duration::from_secs(1),
             calls_per_minute: 120,
             result_bytes_max: 1024 * 1024,
             output_bytes: 50 * 1024,
@@ -290,11 +293,11 @@ impl ClientToolBroker {
                 "stopped while the client was away; nobody knows whether it ran",
             );
         }
-        match tokio::time::timeout(STOP_WAIT, result).await {
+        match tokio::time::timeout(self.settings.stop_wait, result).await {
             Ok(outcome) => outcome.unwrap_or_else(|_| connection_lost()),
             Err(_) => Outcome::new(
                 Status::Unknown,
-                "the client was told to stop and did not say how it ended; nobody knows how far it came",
+                "the client was told to stop and did not say at once how it ended; nobody knows how far it came",
             ),
         }
     }
@@ -393,5 +396,46 @@ impl Drop for ToolRegistration {
             state.calls.values_mut().for_each(|pending| pending.last_activity = now);
         }
         self.tool_broker.changed.send_replace(());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use serde_json::{Map, json};
+    use sysop_core::id::CallId;
+    use sysop_core::message::{Arguments, ToolCall};
+    use sysop_core::outcome::Status;
+    use sysop_core::tool::ClientTools;
+    use sysop_driver::port::{CancellationToken, DeltaSink};
+    use sysop_wire::ToolResult;
+    use tokio::time::Instant;
+
+    use super::{ClientToolBroker, ClientToolSettings};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_answer_a_stop_keeps_nobody_waiting() {
+        let broker = Arc::new(ClientToolBroker::new(ClientToolSettings::default()));
+        let tools = json!([{"name": "ls", "description": "List", "parameters": {"type": "object"}, "effect": "reads"}]);
+        let tools = ClientTools { tools: serde_json::from_value(tools).unwrap(), root: "/x".to_owned() };
+        let registration = broker.register("ann", tools);
+        let call = ToolCall {
+            id: CallId::new("c1"),
+            wire_id: None,
+            name: "ls".to_owned(),
+            arguments: Arguments::Object(Map::new()),
+        };
+        let cancel = CancellationToken::new();
+        cancel.cancel();
+        let began = Instant::now();
+        let outcome = broker.run(call.clone(), DeltaSink::none(), cancel).await;
+        assert_eq!(outcome.status, Status::Unknown);
+        assert!(began.elapsed() <= Duration::from_secs(1), "{:?}", began.elapsed());
+        assert!(registration.is_stopping(&call.id), "the client is told to stop all the same");
+        let late = json!({"toolCallId": "c1", "output": "late"});
+        let late: ToolResult = serde_json::from_value(late).unwrap();
+        assert!(!broker.finish("ann", late), "nobody waits for its result any more");
     }
 }

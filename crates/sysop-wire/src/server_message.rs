@@ -229,7 +229,7 @@ pub enum ServerMessage {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         traceparent: Option<String>,
     },
-    /// Whoever runs this call is to stop it; its `tool.result` still comes. Not logged.
+    /// Whoever runs this call is to stop it. Its `tool.result` still counts if it comes within a second. Not logged.
     #[serde(rename = "tool.cancel")]
     ToolCancel {
         /// Which session.

@@ -57,6 +57,7 @@ pub(crate) fn settings() -> ServerSettings {
         socket: SocketSettings { silence: Duration::from_secs(60), ..SocketSettings::default() },
         client_tools: ClientToolSettings {
             tool_timeout: Duration::from_secs(60),
+            stop_wait: Duration::from_secs(60),
             ..ClientToolSettings::default()
         },
         notice: Duration::from_millis(200),
