@@ -437,6 +437,8 @@ fn the_environment_names_every_key() {
             ("SYSOP_MAX_OUTPUT_LINES", "few"),
             ("SYSOP_APPROVE", "nevr"),
             ("SYSOP_TOKEN", "sysop_secret"),
+            ("SYSOP_CALL_0123456789abcdef", "1"),
+            ("SYSOP_CALL_TERMINAL", "1"),
         ])
         .load();
     assert_eq!(
