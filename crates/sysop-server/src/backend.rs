@@ -146,6 +146,11 @@ pub trait SessionBackend: Send + Sync {
     /// What keeps sessions from being opened, in one sentence; nothing where all is there.
     async fn readiness_error(&self) -> Option<String>;
 
+    /// An error for clients, without where the server's own folders are: its files are told by their names there.
+    fn without_folders(&self, error: String) -> String {
+        error
+    }
+
     /// How many sessions are in memory.
     fn live_session_count(&self) -> usize;
 

@@ -107,7 +107,7 @@ pub(crate) async fn open(
     }
     let session_ref = match shared.registry.open(&SessionId::new(id)).await {
         Ok(session_ref) => session_ref,
-        Err(error) => return problem::backend_error(&error),
+        Err(error) => return problem::backend_error(&shared, &error),
     };
     let instance = [(INSTANCE, shared.instance.clone())];
     let upgraded = upgrade

@@ -61,7 +61,7 @@ pub(crate) async fn events(
     };
     let session_ref = match shared.registry.open(&SessionId::new(id)).await {
         Ok(session_ref) => session_ref,
-        Err(error) => return problem::backend_error(&error),
+        Err(error) => return problem::backend_error(&shared, &error),
     };
     let lends = query.lend || session_ref.state.is_offered_by(&caller.key);
     let lends = lends && caller.scopes.operate && !session_ref.state.tool_broker.is_registered();
@@ -84,7 +84,10 @@ pub(crate) async fn events(
             let (watching, picture) = TerminalFeed::new(state.id.clone(), view);
             (Some(watching), Some(picture))
         }
-        Some(Err(refused)) => (None, Some(closed(&state.id, refused.code, &refused.why))),
+        Some(Err(refused)) => {
+            let why = shared.registry.backend.without_folders(refused.why);
+            (None, Some(closed(&state.id, refused.code, &why)))
+        }
         None => (None, None),
     };
     let followed = SseFeed { feed, terminal, first };

@@ -57,7 +57,7 @@ pub(super) async fn paths(
     }
     match shared.registry.backend.paths(&SessionId::new(id), &word, limit).await {
         Ok(paths) => Json(json!({ "paths": paths })).into_response(),
-        Err(error) => problem::backend_error(&error),
+        Err(error) => problem::backend_error(&shared, &error),
     }
 }
 
@@ -89,6 +89,6 @@ pub(super) async fn fork(
             let said = Json(json!({ "sessionId": made }));
             (StatusCode::CREATED, [(header::LOCATION, place)], said).into_response()
         }
-        Err(error) => problem::backend_error(&error),
+        Err(error) => problem::backend_error(&shared, &error),
     }
 }

@@ -84,17 +84,17 @@ pub(super) async fn chat(
             let request = CreateSession { opened_by: Some(caller.name.clone()), ..CreateSession::default() };
             match shared.registry.create(id, request).await {
                 Ok(session_ref) => session_ref,
-                Err(error) => return problem::backend_error(&error),
+                Err(error) => return problem::backend_error(&shared, &error),
             }
         }
-        Err(error) => return problem::backend_error(&error),
+        Err(error) => return problem::backend_error(&shared, &error),
     };
     if cookie(&headers).is_none() {
         shared.chats.keep(&caller.key, &session_ref.state.id);
     }
     let updates = session_ref.opened.session.subscribe(session_ref.opened.last);
     if let Err(why) = session_ref.opened.session.send(Input::Prompt { text: message.clone() }) {
-        return problem::rejection(&send_error(&session_ref, why));
+        return problem::rejection(&shared, &send_error(&session_ref, why));
     }
     let cookie = format!("{COOKIE}={}; Path=/; HttpOnly; SameSite=Strict", session_ref.state.id);
     let answer = WebChatResponse::new(session_ref, message);
@@ -115,11 +115,11 @@ pub(super) async fn clear(
     match find_session(&shared, &caller, &headers).await {
         Ok(Some(session_ref)) => {
             if let Err(why) = session_ref.opened.session.send(Input::Clear) {
-                return problem::rejection(&send_error(&session_ref, why));
+                return problem::rejection(&shared, &send_error(&session_ref, why));
             }
         }
         Ok(None) => {} // nothing was said
-        Err(error) => return problem::backend_error(&error),
+        Err(error) => return problem::backend_error(&shared, &error),
     }
     Json(json!({ "status": "ok" })).into_response()
 }
@@ -183,7 +183,7 @@ fn lines(
             };
             match update {
                 Some(update) => answer.take(&update),
-                None => answer.broken(),
+                None => answer.broken(&shared),
             }
         }
     })
@@ -211,8 +211,9 @@ impl WebChatResponse {
         }
     }
 
-    fn broken(&mut self) {
+    fn broken(&mut self, shared: &SharedServer) {
         let why = self.session_ref.opened.session.last_error();
+        let why = why.map(|why| shared.registry.backend.without_folders(why));
         let why = why.unwrap_or_else(|| crate::dispatch::DRAINING.to_owned());
         self.push_event("error", &json!({ "message": why }));
         self.end();

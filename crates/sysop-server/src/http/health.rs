@@ -16,7 +16,8 @@ pub(super) async fn alive() -> Json<serde_json::Value> {
 /// Whether it takes work; says what is missing.
 pub(super) async fn ready(State(shared): State<SharedServer>) -> Response {
     let missing = if shared.is_open() {
-        shared.registry.backend.readiness_error().await
+        let backend = &shared.registry.backend;
+        backend.readiness_error().await.map(|missing| backend.without_folders(missing))
     } else {
         Some("the server is about to end".to_owned())
     };

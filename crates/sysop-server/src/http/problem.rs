@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use sysop_wire::ErrorCode;
 
+use crate::ServerInner;
 use crate::backend::BackendError;
 use crate::dispatch::{DRAINING, MessageRejection};
 
@@ -25,7 +26,7 @@ pub(crate) fn draining() -> Response {
 }
 
 /// There is no such session, or it cannot be opened.
-pub(crate) fn backend_error(error: &BackendError) -> Response {
+pub(crate) fn backend_error(shared: &ServerInner, error: &BackendError) -> Response {
     let (status, code) = match error {
         BackendError::NotFound(_) => (StatusCode::NOT_FOUND, ErrorCode::NoSession),
         BackendError::Invalid(_) => (StatusCode::UNPROCESSABLE_ENTITY, ErrorCode::BadMessage),
@@ -34,11 +35,11 @@ pub(crate) fn backend_error(error: &BackendError) -> Response {
     if status.is_server_error() {
         tracing::error!(%error, "a session could not be opened");
     }
-    of(status, code, &error.to_string())
+    of(status, code, &shared.registry.backend.without_folders(error.to_string()))
 }
 
 /// A message was not acted on.
-pub(crate) fn rejection(refused: &MessageRejection) -> Response {
+pub(crate) fn rejection(shared: &ServerInner, refused: &MessageRejection) -> Response {
     let status = match refused.code {
         ErrorCode::BadMessage => StatusCode::BAD_REQUEST,
         ErrorCode::BadManifest => StatusCode::UNPROCESSABLE_ENTITY,
@@ -52,5 +53,5 @@ pub(crate) fn rejection(refused: &MessageRejection) -> Response {
         ErrorCode::TooSlow | ErrorCode::Draining => StatusCode::SERVICE_UNAVAILABLE,
         ErrorCode::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     };
-    of(status, refused.code, &refused.why)
+    of(status, refused.code, &shared.registry.backend.without_folders(refused.why.clone()))
 }

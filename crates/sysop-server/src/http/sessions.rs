@@ -76,7 +76,7 @@ pub(super) async fn create(
     };
     let lent = match hello.client_tools() {
         Ok(lent) => lent,
-        Err(bad) => return problem::rejection(&rejection(ErrorCode::BadManifest, bad.to_string())),
+        Err(bad) => return problem::rejection(&shared, &rejection(ErrorCode::BadManifest, bad.to_string())),
     };
     let request = CreateSession {
         host: new.host,
@@ -92,14 +92,14 @@ pub(super) async fn create(
     let id = SessionId::new(uuid::Uuid::now_v7().to_string());
     let session_ref = match shared.registry.create(id, request).await {
         Ok(session_ref) => session_ref,
-        Err(error) => return problem::backend_error(&error),
+        Err(error) => return problem::backend_error(&shared, &error),
     };
     if !lent.tools.is_empty() {
         session_ref.state.offered_by(&caller.key);
         if let Err(why) =
             session_ref.opened.session.send(Input::Configure { change: ConfigChange::ClientTools(lent) })
         {
-            return problem::rejection(&send_error(&session_ref, why));
+            return problem::rejection(&shared, &send_error(&session_ref, why));
         }
     }
     let place = format!("/api/agent/sessions/{}", session_ref.state.id);
@@ -134,7 +134,7 @@ pub(super) async fn list(
     let looked_at = if words.is_empty() { limit } else { LIST_MAX };
     let sessions = match shared.registry.backend.list(looked_at).await {
         Ok(sessions) => sessions,
-        Err(error) => return problem::backend_error(&error),
+        Err(error) => return problem::backend_error(&shared, &error),
     };
     let mut rows = Vec::new();
     for session in sessions.iter().filter(|session| matches_search(session, &words)).take(limit) {
@@ -165,16 +165,22 @@ fn matches_search(session: &SessionSummary, words: &[String]) -> bool {
 pub(super) async fn show(State(shared): State<SharedServer>, Path(id): Path<String>) -> Response {
     let session_ref = match shared.registry.open(&SessionId::new(id)).await {
         Ok(session_ref) => session_ref,
-        Err(error) => return problem::backend_error(&error),
+        Err(error) => return problem::backend_error(&shared, &error),
     };
     let follower = Follower::caught_up(&session_ref).await;
     let Some(created) = follower.hello_reply() else {
-        return problem::rejection(&rejection(ErrorCode::Closed, "the log of this session cannot be read"));
+        return problem::rejection(
+            &shared,
+            &rejection(ErrorCode::Closed, "the log of this session cannot be read"),
+        );
     };
     let mut shown = match serde_json::to_value(created) {
         Ok(Value::Object(shown)) => shown,
         Ok(_) | Err(_) => {
-            return problem::rejection(&rejection(ErrorCode::Internal, "this session cannot be shown"));
+            return problem::rejection(
+                &shared,
+                &rejection(ErrorCode::Internal, "this session cannot be shown"),
+            );
         }
     };
     shown.remove("type");
@@ -186,7 +192,7 @@ pub(super) async fn show(State(shared): State<SharedServer>, Path(id): Path<Stri
 pub(super) async fn delete(State(shared): State<SharedServer>, Path(id): Path<String>) -> Response {
     match shared.registry.backend.delete(&SessionId::new(id)).await {
         Ok(()) => StatusCode::NO_CONTENT.into_response(),
-        Err(error) => problem::backend_error(&error),
+        Err(error) => problem::backend_error(&shared, &error),
     }
 }
 
@@ -204,7 +210,7 @@ pub(super) async fn artifact(
             ];
             (headers, Body::from_stream(pieces)).into_response()
         }
-        Err(error) => problem::backend_error(&error),
+        Err(error) => problem::backend_error(&shared, &error),
     }
 }
 
@@ -258,7 +264,7 @@ async fn post_message(
     }
     let session_ref = match shared.registry.open(&id).await {
         Ok(session_ref) => session_ref,
-        Err(error) => return problem::backend_error(&error),
+        Err(error) => return problem::backend_error(shared, &error),
     };
     let named = headers.get("traceparent").and_then(|value| value.to_str().ok());
     let named = named.or_else(|| message.envelope()?.traceparent.as_deref());
@@ -270,6 +276,6 @@ async fn post_message(
         Ok(MessageOutcome::Ignored) => {
             (StatusCode::ACCEPTED, Json(json!({ "status": "ignored" }))).into_response()
         }
-        Err(refusal) => problem::rejection(&refusal),
+        Err(refusal) => problem::rejection(shared, &refusal),
     }
 }

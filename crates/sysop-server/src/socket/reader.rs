@@ -1,5 +1,7 @@
 //! What a client says.
 
+use std::sync::Arc;
+
 use axum::extract::ws::{Message, WebSocket};
 use futures::StreamExt;
 use futures::stream::SplitStream;
@@ -150,10 +152,12 @@ impl<'a> SocketReader<'a> {
     fn attach(&mut self, size: Option<(u16, u16)>, scrollback_rows: usize) -> Result<(), MessageRejection> {
         let terminal = attach(&self.session_ref, &self.caller, size)?;
         let (command, session_id) = (self.command.clone(), self.session_ref.state.id.clone());
+        let backend = Arc::clone(&self.inner.registry.backend);
         let attaching = tokio::spawn(async move {
             let told_of = match terminal.watch_back(scrollback_rows).await {
                 Ok(view) => WriterCommand::Terminal(Some(Box::new(view))),
                 Err(message) => {
+                    let message = backend.without_folders(message);
                     let (code, reply_to) = (Some(ErrorCode::NoTerminal), None);
                     WriterCommand::Send(Box::new(ServerMessage::Error {
                         session_id,
@@ -175,7 +179,7 @@ impl<'a> SocketReader<'a> {
         let message = ServerMessage::Error {
             session_id: self.session_ref.state.id.clone(),
             position: None,
-            message: refused.why.clone(),
+            message: self.inner.registry.backend.without_folders(refused.why.clone()),
             code: Some(refused.code),
             reply_to: envelope.and_then(|envelope| envelope.message_id.clone()),
         };

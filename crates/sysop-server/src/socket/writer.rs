@@ -200,6 +200,7 @@ impl<'a> SocketWriter<'a> {
     /// The session is gone.
     fn session_gone(&self) -> SocketClose {
         let why = self.session_ref.opened.session.last_error();
+        let why = why.map(|why| self.inner.registry.backend.without_folders(why));
         let why = why.unwrap_or_else(|| "the log cannot be read now; connect again to go on".to_owned());
         SocketClose { code: ErrorCode::Closed, close: FAULT, why }
     }

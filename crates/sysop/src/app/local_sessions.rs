@@ -28,7 +28,7 @@ use sysop_store::PostgresNode;
 use tokio_util::io::ReaderStream;
 
 use super::{Services, ToolLocation, delete_session};
-use crate::config::{PROVIDERS, unknown_provider};
+use crate::config::{PROVIDERS, UserDirs, unknown_provider};
 use crate::demo::DEMO;
 use crate::settings::HostChoice;
 use crate::system_prompt;
@@ -246,7 +246,7 @@ impl SessionBackend for LocalSessions {
         self.opening_of(id).await?;
         let path = self.services.artifact_path(name).map_err(BackendError::Invalid)?;
         let gone = |error: std::io::Error| {
-            BackendError::Invalid(format!("the whole output cannot be read at {}: {error}", path.display()))
+            BackendError::Invalid(format!("the whole output {name} cannot be read: {error}"))
         };
         let file = tokio::fs::File::open(&path).await.map_err(gone)?;
         let bytes = file.metadata().await.map_err(gone)?.len();
@@ -351,6 +351,10 @@ impl SessionBackend for LocalSessions {
         missing.map(|error| error.to_string())
     }
 
+    fn without_folders(&self, error: String) -> String {
+        hide_own_folders(error, &self.services.settings.folders)
+    }
+
     fn live_session_count(&self) -> usize {
         self.driver.live_sessions()
     }
@@ -408,7 +412,8 @@ impl SessionTools {
                         first.unwrap_or_else(|| match services.runtime(&place, profile) {
                             Ok(runtime) => runtime,
                             Err(error) => {
-                                let host = Arc::new(UnreachableHost(format!("{error:#}")));
+                                let why = hide_own_folders(format!("{error:#}"), &services.settings.folders);
+                                let host = Arc::new(UnreachableHost(why));
                                 Runtime { host, provider: services.models.of(&place.host) }
                             }
                         });
@@ -417,6 +422,29 @@ impl SessionTools {
             }
         }
     }
+}
+
+/// An error for clients: files in the folders that sysop keeps for itself are told by their names there.
+fn hide_own_folders(error: String, folders: &UserDirs) -> String {
+    let own = [&folders.data, &folders.cache, &folders.config];
+    own.into_iter().fold(error, |error, folder| hide_folder(&error, folder))
+}
+
+/// A text that tells paths below a folder by their names there, and the folder by its own name.
+fn hide_folder(text: &str, folder: &Path) -> String {
+    let (Some(whole), Some(name)) = (folder.to_str(), folder.file_name().and_then(|name| name.to_str()))
+    else {
+        return text.to_owned();
+    };
+    let mut parts = text.split(whole.trim_end_matches('/'));
+    let mut told = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.strip_prefix('/') {
+            Some(below) => told.push_str(below),
+            None => told.extend([name, part]),
+        }
+    }
+    told
 }
 
 /// A root that a client wishes for lies below the server's own.
@@ -476,5 +504,28 @@ impl Host for UnreachableHost {
 
     async fn run(&self, _: ToolCall, _: DeltaSink, _: CancellationToken) -> Outcome {
         Outcome::failed(self.0.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::hide_folder;
+
+    #[test]
+    fn a_file_is_told_by_its_name_in_its_folder() {
+        let hidden = |text| hide_folder(text, Path::new("/home/me/.local/share/sysop"));
+        for (text, told) in [
+            (
+                "the database /home/me/.local/share/sysop/sysop.db is damaged",
+                "the database sysop.db is damaged",
+            ),
+            ("/home/me/.local/share/sysop: not a folder", "sysop: not a folder"),
+            ("a /home/me/.local/share/sysop/b/c, /home/me/.local/share/sysop/d", "a b/c, d"),
+            ("/home/me/project is no folder", "/home/me/project is no folder"),
+        ] {
+            assert_eq!(hidden(text), told);
+        }
     }
 }

@@ -82,6 +82,27 @@ fn sessions_tokens_audit_and_artifacts_are_for_their_owner_only() {
 }
 
 #[test]
+fn an_error_does_not_tell_where_the_servers_folders_are() {
+    let world = World::new().variable("SYSOP_MODEL", "demo");
+    let served = ServeProcess::start(&world, &[]);
+    let session = served.session();
+    let data = world.data();
+    let told = |method: &str, path: &str, status: u16| {
+        let kind = "content-type: application/json";
+        let body = if method == "GET" { "" } else { "{}" };
+        let answer = served.ask(method, path, &[&served.bearer(), kind], body);
+        assert_eq!(answer.status, status, "{path}: {answer:?}");
+        assert!(!answer.body.contains(data.to_str().unwrap()), "{path}: {answer:?}");
+        answer.body
+    };
+    assert!(told("GET", &format!("{session}/artefacts/none.txt"), 422).contains("none.txt"));
+    fs::create_dir(data.join("sysop.db.v1.bak")).unwrap(); // where a backup could be
+    assert!(told("DELETE", &session, 500).contains("the backup sysop.db.v1.bak"));
+    let log = served.running.kill().err;
+    assert!(log.contains(data.to_str().unwrap()), "who runs the server is told: {log}");
+}
+
+#[test]
 fn a_key_that_others_can_read_is_warned_of() {
     let world = World::new().variable("SYSOP_MODEL", "demo");
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
