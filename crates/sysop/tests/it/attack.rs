@@ -2,7 +2,7 @@
 //!
 //! Whatever they try, nothing around the session may change, no secret may reach the model, and nobody may be connected to.
 
-mod doors;
+mod network;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
