@@ -1,6 +1,6 @@
 //! Colors code, a line at a time. It reads comments, texts, numbers and words by the tables of `language`, not the
 //! grammar: a few kilobytes, nothing to load, and the same for half a file as for a whole one
-//! (`docs/adr/0012-highlight-by-tables.md`).
+//! (`docs/adr/0012-highlight-code-by-tables.md`).
 
 mod language;
 
