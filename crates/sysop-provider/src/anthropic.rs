@@ -1,6 +1,6 @@
 //! The Anthropic Messages API.
 //!
-//! Facts: the types and stream code of `anthropic` 2.11.0 (Python); platform.claude.com, `api/versioning`,
+//! Sources: the types and stream code of `anthropic` 2.11.0 (Python); platform.claude.com, `api/versioning` and
 //! `preserved-thinking`. Never sends sampling parameters: newer models refuse them.
 
 use secrecy::SecretString;
@@ -16,22 +16,20 @@ mod errors;
 #[cfg(test)]
 mod tests;
 
-/// The vendor's address.
 const BASE_URL: &str = "https://api.anthropic.com";
-/// The version of the API; gateways know this one best, and the vendor serves it beside newer ones.
+/// API version. Gateways support this one best, and the vendor serves it beside newer ones.
 const VERSION: &str = "2023-06-01";
-/// What lets the server drop thinking that no longer fits its conversation.
+/// Beta header that lets the server drop thinking that no longer fits its conversation.
 const BINDING_BETA: &str = "thinking-binding-controls-2026-08-01";
-/// How keys begin that are sent as bearer tokens.
+/// Prefix of keys that are sent as bearer tokens.
 const BEARER_KEY_PREFIX: &str = "sk-ant-oat";
 
-/// Speaks to Anthropic.
 pub(crate) struct Anthropic {
     endpoint: Endpoint,
 }
 
 impl Anthropic {
-    /// Keeps what is needed to speak; does no IO.
+    /// Stores the settings; does no I/O.
     pub(crate) fn new(endpoint: &Endpoint) -> Self {
         Self { endpoint: endpoint.clone() }
     }

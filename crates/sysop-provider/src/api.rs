@@ -1,4 +1,4 @@
-//! What is particular to one API: how a request is written and how its stream is read. No IO.
+//! The seam between vendors and transport: how one API writes requests and reads its stream. No I/O.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -8,38 +8,35 @@ use sysop_core::message::{ModelFailure, ModelRequest, Reply, ToolProtocol};
 use sysop_core::mode::Mode;
 use sysop_driver::port::ModelEvent;
 
-/// How frames are cut out of a response body.
+/// Splitting of a response body into frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// Server-sent events.
     Sse,
-    /// One JSON value a line.
+    /// One JSON value per line.
     Lines,
 }
 
-/// A request, ready to be sent by POST.
+/// A POST request, ready to send.
 pub(crate) struct HttpRequest {
-    /// The whole address.
     pub(crate) url: String,
-    /// Headers beside `content-type: application/json`; values may be secrets.
+    /// Headers besides `content-type: application/json`. Values may be secrets.
     pub(crate) headers: Vec<(String, secrecy::SecretString)>,
-    /// The JSON body.
+    /// JSON.
     pub(crate) body: String,
-    /// How the answer is framed.
     pub(crate) framing: Framing,
-    /// The longest silence before the first byte.
+    /// Longest silence before the first byte of the response.
     pub(crate) first_byte: Duration,
 }
 
-/// One API. Cheap to make; lives as long as its client.
+/// One vendor API. Cheap to create; lives as long as its client.
 pub(crate) trait ModelApi: Send + Sync {
-    /// Gets what `build` needs and cannot get by itself: a token, what a model can do.
+    /// Fetches inputs of `build` that need I/O, such as a token or the model's capabilities.
     fn prepare<'a>(&'a self, http: &'a reqwest::Client) -> BoxFuture<'a, Result<(), ModelFailure>> {
         let _ = http;
         Box::pin(async { Ok(()) })
     }
 
-    /// Looks back at a reply before it is given out; may return something that the person should know.
+    /// Inspects a finished reply before it is emitted. Returns a notice for the user, if any.
     fn after_reply<'a>(
         &'a self,
         http: &'a reqwest::Client,
@@ -49,30 +46,30 @@ pub(crate) trait ModelApi: Send + Sync {
         Box::pin(async { None })
     }
 
-    /// Writes a request. `quirks` remembers what earlier tries of the same request taught.
+    /// Writes a request. `quirks` holds lessons from earlier attempts and earlier requests to the model.
     fn build(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Result<HttpRequest, ModelFailure>;
 
-    /// Reads one response.
+    /// Returns a decoder for one response.
     fn decoder(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Box<dyn ReplyDecoder>;
 
-    /// What a refused request (status other than 2xx) means, by its body; `None` leaves it to the rules for all.
-    /// May change `quirks` so that the request can be made in another form at once.
+    /// Interprets the body of a refusal (status other than 2xx). `None` applies the rules shared by all APIs. May
+    /// change `quirks` and return [`ErrorAction::RetryNow`] to send the request in another form.
     fn classify_error(&self, status: u16, body: &str, quirks: &mut ModelQuirks) -> Option<ErrorAction>;
 }
 
-/// What was learnt about a model or server while trying; kept for later requests to the same model.
+/// Lessons learned about a model or server from refused requests, kept for later requests to the same model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ModelQuirks {
-    /// The model has no native tools: the text protocol is used.
+    /// The model has no native tools; use the text protocol.
     pub(crate) text_protocol: bool,
-    /// Parameters that the server refused and that are left out.
+    /// Parameters that the server refused and requests leave out.
     pub(crate) unsupported_params: Vec<&'static str>,
-    /// The server wants `reasoning_effort: none` beside tools.
+    /// The server requires `reasoning_effort: none` when tools are present.
     pub(crate) reasoning_none: bool,
 }
 
 impl ModelQuirks {
-    /// What counts for this request: in a plain chat there are no tools, so nothing that was learnt of them.
+    /// Returns the quirks that apply to `request`. Quirks about tools do not apply in chat mode, which has none.
     pub(crate) fn for_request(&self, request: &ModelRequest) -> Cow<'_, Self> {
         match request.mode {
             Mode::Agent => Cow::Borrowed(self),
@@ -85,33 +82,32 @@ impl ModelQuirks {
     }
 }
 
-/// What to do about a refusal.
+/// Reaction to a refusal.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ErrorAction {
-    /// Make the request again at once, in the form that `ModelQuirks` now says.
+    /// Send again at once, in the form given by the changed `ModelQuirks`.
     RetryNow,
-    /// Wait as long as the server says (or by backoff), then make it again.
+    /// Send again after the server's wait, or after backoff if the server names none.
     RetryAfter(Option<Duration>),
-    /// Give up.
     Fail(ModelFailure),
 }
 
-/// What a frame may say that ends the reading.
+/// Frame that ends the reading.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum FrameError {
-    /// The server failed in the middle of the stream; may be tried again where the flag says so.
+    /// The server reported a failure inside the stream; `retry` allows another attempt.
     InStream { message: String, retry: bool, kind: sysop_core::message::FailureKind },
-    /// The frame is not what the API sends.
+    /// The frame does not follow the API.
     Malformed(String),
 }
 
-/// Reads the frames of one response.
+/// Decoder of the frames of one response.
 pub(crate) trait ReplyDecoder: Send {
-    /// How the tools were offered in the request.
+    /// Tool protocol of the request.
     fn protocol(&self) -> ToolProtocol;
 
-    /// Takes a frame (`event` is the SSE event name, empty for lines); pushes what is to be shown.
-    /// Returns true when the API's own end marker was seen.
+    /// Decodes one frame and pushes displayable events to `out`. `event` is the SSE event name, empty for JSON lines.
+    /// Returns true at the API's own end marker.
     fn decode_frame(
         &mut self,
         event: &str,
@@ -119,12 +115,12 @@ pub(crate) trait ReplyDecoder: Send {
         out: &mut Vec<ModelEvent>,
     ) -> Result<bool, FrameError>;
 
-    /// The whole reply as the API gave it, after the end marker or at the end of the body. `Err` where the stream was cut before
-    /// its end (`InStream` with `retry`), or ended in a way that is a failure.
+    /// Returns the whole reply in the API's own form, after the end marker or at the end of the body. Fails if the
+    /// stream was cut before its end (`InStream` with `retry`) or ended in a failure.
     fn finish(self: Box<Self>) -> Result<Reply, FrameError>;
 }
 
-/// Adds text to what is to be shown; pieces that come together are shown together.
+/// Appends text for display, merging it with a preceding text event.
 pub(crate) fn push_text(out: &mut Vec<ModelEvent>, text: &str) {
     match out.last_mut() {
         _ if text.is_empty() => {}
@@ -133,7 +129,7 @@ pub(crate) fn push_text(out: &mut Vec<ModelEvent>, text: &str) {
     }
 }
 
-/// Adds reasoning to what is to be shown, in the same way.
+/// Appends reasoning for display, merging it with a preceding reasoning event.
 pub(crate) fn push_reasoning(out: &mut Vec<ModelEvent>, text: &str) {
     match out.last_mut() {
         _ if text.is_empty() => {}

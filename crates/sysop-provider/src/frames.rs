@@ -1,8 +1,8 @@
-//! Cuts a response body into frames: server-sent events, lines of JSON, or one whole JSON value.
+//! Splits a response body into frames: server-sent events, lines of JSON, or one whole JSON value.
 //!
-//! Works on bytes, so that it does not matter where the network cuts; never holds more than
-//! [`FRAME_BYTES_MAX`] of an unfinished frame, and does no IO. Cost is linear in the bytes, however they are cut
-//! (the crates for this look at an unfinished line again with each piece, which is quadratic in long lines).
+//! Works on bytes, so chunk boundaries do not matter, and does no I/O. At most [`FRAME_BYTES_MAX`] of an unfinished
+//! frame is held. Cost is linear in the bytes, whatever the chunks. The published SSE crates rescan an unfinished line
+//! with every chunk, which is quadratic in long lines.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,63 +11,61 @@ use memchr::{memchr, memchr2};
 
 use crate::api::Framing;
 
-/// The longest frame, in bytes; a longer one ends the reading.
+/// Maximum bytes of a frame; a longer one ends the reading.
 pub const FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Marks UTF-8 text at its very beginning.
+/// Optional mark at the beginning of UTF-8 text.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// One frame.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct StreamFrame<'a> {
-    /// The event's name, `message` where it has none; empty for lines.
+    /// Event name, `message` if the stream names none; empty for lines.
     pub(crate) event: &'a str,
-    /// What it says.
     pub(crate) data: Cow<'a, str>,
 }
 
-/// A frame was longer than allowed.
+/// A frame exceeded its byte bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FrameTooLong;
 
-/// How frames are found.
+/// Kind of framing, as far as known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FrameMode {
-    /// Events, or one value: nothing but blanks came yet.
+    /// Either events or one value: only whitespace has arrived.
     Undecided,
     Events,
     Lines,
-    /// The whole body is one frame: a server that did not stream.
+    /// The whole body is one frame: the server did not stream.
     Whole,
 }
 
-/// Takes bytes, gives frames.
+/// Incremental splitter: bytes in, frames out.
 #[derive(Debug)]
 pub(crate) struct FrameReader {
     mode: FrameMode,
     frame_bytes_max: usize,
     bytes: Vec<u8>,
-    /// Where the first byte is that no line has taken yet.
+    /// Index of the first byte not yet consumed by a line.
     from: usize,
-    /// Up to where no line end was found.
+    /// Index up to which no line end was found.
     searched: usize,
-    /// The last line ended in a carriage return: a newline right behind it belongs to it.
+    /// The last line ended in a carriage return; a newline right after it belongs to the same line end.
     carriage_return: bool,
     started: bool,
     event: String,
     data: EventData,
-    /// The event in `event` and `data` was given out.
+    /// The event in `event` and `data` was returned; the next call clears it.
     emitted: bool,
 }
 
-/// What an event says, as far as it was read.
+/// Data of the event being read.
 #[derive(Debug)]
 enum EventData {
-    /// It has no data line, not even an empty one.
+    /// No data line so far, not even an empty one.
     None,
-    /// One line, where it stands in `bytes`: nearly all have no more, and need no copy.
+    /// One line, as a range of `bytes`. Nearly all events have just one, which needs no copy.
     Line(Range<usize>),
-    /// Several lines, or one that stands nowhere else any more.
+    /// Several lines, or one line whose bytes were discarded.
     Text(String),
 }
 
@@ -84,7 +82,7 @@ impl EventData {
         !matches!(self, Self::None)
     }
 
-    /// What is read with these bytes, on its own.
+    /// Turns the data into an owned text that survives changes of `bytes`; `None` without a data line.
     fn text(&mut self, bytes: &[u8]) -> Option<&mut String> {
         if let Self::Line(line) = self {
             *self = Self::Text(text(&bytes[line.clone()]).into_owned());
@@ -97,10 +95,10 @@ impl EventData {
 }
 
 impl FrameReader {
-    /// Begins a body.
+    /// Starts a body.
     ///
-    /// A body of events that begins with a brace is one JSON value: the server did not stream, or refused with
-    /// a status that means success.
+    /// An SSE body that begins with a brace is one JSON value: the server did not stream, or refused with a success
+    /// status.
     pub(crate) fn new(framing: Framing) -> Self {
         Self {
             mode: match framing {
@@ -125,13 +123,13 @@ impl FrameReader {
         self
     }
 
-    /// Takes more of the body.
+    /// Appends a chunk of the body.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         if self.emitted {
             self.clear();
         }
         if self.from > 0 {
-            self.data.text(&self.bytes); // what it stands in is given up
+            self.data.text(&self.bytes); // the range's bytes are about to be discarded
             self.bytes.drain(..self.from);
             self.searched -= self.from;
             self.from = 0;
@@ -159,7 +157,7 @@ impl FrameReader {
         }
     }
 
-    /// The next whole frame, or none until more was pushed.
+    /// Returns the next whole frame, or `None` until more bytes are pushed.
     pub(crate) fn next(&mut self) -> Result<Option<StreamFrame<'_>>, FrameTooLong> {
         if self.emitted {
             self.clear();
@@ -174,8 +172,8 @@ impl FrameReader {
         }
     }
 
-    /// What is left when the body has ended: a last line without its end, an event without its blank line.
-    /// Only to be asked after `next` gave none.
+    /// Returns the frame left at the end of the body: a last line without a line end, or an event without its blank
+    /// line. Call only after `next` returned `None`.
     pub(crate) fn last(&mut self) -> Option<StreamFrame<'_>> {
         if self.emitted {
             self.clear();
@@ -247,7 +245,7 @@ impl FrameReader {
         }
     }
 
-    /// The next line's place in `bytes`, without its end.
+    /// Consumes the next line and returns its range in `bytes`, without the line end.
     fn take_line(&mut self, carriage_return_ends: bool) -> Option<Range<usize>> {
         if self.carriage_return && self.from < self.bytes.len() {
             self.carriage_return = false;
@@ -268,7 +266,7 @@ impl FrameReader {
         Some(line)
     }
 
-    /// Takes one line of an event; comments, ids and what is no field are passed over.
+    /// Handles one line of an event; comments, ids and unknown fields are skipped.
     fn field(&mut self, line: Range<usize>) {
         let bytes = &self.bytes[line.clone()];
         let (name, value) = match memchr(b':', bytes) {
@@ -302,16 +300,15 @@ impl FrameReader {
     }
 }
 
-/// Bytes as text; what is no UTF-8 becomes U+FFFD.
+/// Decodes UTF-8; invalid bytes become U+FFFD.
 fn text(bytes: &[u8]) -> Cow<'_, str> {
-    // Looking first and repairing then is much faster: nearly all is text.
+    // Validating first and repairing second is much faster: nearly all input is valid.
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
         Err(_) => String::from_utf8_lossy(bytes),
     }
 }
 
-/// Where the first line end is.
 fn line_end(bytes: &[u8], carriage_return_ends: bool) -> Option<usize> {
     if carriage_return_ends { memchr2(b'\n', b'\r', bytes) } else { memchr(b'\n', bytes) }
 }

@@ -1,7 +1,7 @@
-//! The Gemini Developer API; request and stream are Vertex AI's too.
+//! The Gemini Developer API. Vertex AI shares its request and stream format.
 //!
-//! Facts: `google-genai` 3.4.0 (Python) types; ai.google.dev, "Thought signatures". The key is a header and never
-//! a part of the address, which ends up in logs.
+//! Sources: `google-genai` 3.4.0 (Python) types; ai.google.dev, "Thought signatures". The key goes into a header, never
+//! into the URL, which ends up in logs.
 
 use secrecy::{ExposeSecret as _, SecretString};
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest};
@@ -19,20 +19,17 @@ mod tests;
 
 use errors::GeminiBackend;
 
-/// The vendor's address.
 const BASE_URL: &str = "https://generativelanguage.googleapis.com";
-/// The version that serves everything here.
+/// The API version that covers every feature used here.
 const VERSION: &str = "v1beta";
-/// Where the key goes.
 pub(crate) const KEY_HEADER: &str = "x-goog-api-key";
 
-/// Speaks to the Gemini Developer API.
 pub(crate) struct Gemini {
     endpoint: Endpoint,
 }
 
 impl Gemini {
-    /// Keeps what is needed to speak; does no IO.
+    /// Stores the settings; does no I/O.
     pub(crate) fn new(endpoint: &Endpoint) -> Self {
         Self { endpoint: endpoint.clone() }
     }
@@ -77,17 +74,17 @@ impl ModelApi for Gemini {
     }
 }
 
-/// The last segment of the address: model and method.
+/// Returns the last segment of the URL: model and method.
 pub(crate) fn method(model: &str) -> String {
     format!("{}:streamGenerateContent", bare(model))
 }
 
-/// A model's name without the folder that lists show it in.
+/// Strips the `models/` prefix that model lists show.
 pub(crate) fn bare(model: &str) -> &str {
     model.strip_prefix("models/").unwrap_or(model)
 }
 
-/// `base`, the version unless it ends in one, the segments, and the wish for server-sent events.
+/// Joins `base`, the version (unless `base` ends in one), the segments, and the query that selects SSE.
 pub(crate) fn address(base: &str, version: &str, segments: &[&str]) -> Result<String, ModelFailure> {
     let wrong = || {
         let sentence = "base_url is no http address; write it as https://host";

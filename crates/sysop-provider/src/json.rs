@@ -1,4 +1,4 @@
-//! Writes and reads JSON the fast and forgiving way: bodies as text, frames without a tree of values.
+//! JSON helpers: bodies written as text, and lenient field types that read frames without building a `Value` tree.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,22 +6,21 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize as DeserializeDerive, Serialize};
 
-/// A number as a person would write it: 0.7, where the nearest wider number has a tail of digits.
+/// Converts a float to the shortest JSON number: 0.7, not the long digits of the nearest `f64`.
 pub(crate) fn short_float(number: f32) -> serde_json::Value {
     number.to_string().parse::<f64>().map_or(serde_json::Value::Null, serde_json::Value::from)
 }
 
-/// Adds `value` to a body as JSON.
+/// Appends `value` to a body as JSON.
 pub(crate) fn push<T: Serialize + ?Sized>(body: &mut String, value: &T) {
     body.push_str(&text(value));
 }
 
-/// A value as JSON.
 pub(crate) fn text<T: Serialize + ?Sized>(value: &T) -> String {
     serde_json::to_string(value).expect("strings, numbers and JSON values can be written as JSON")
 }
 
-/// Text where a server should send text: `null`, numbers and whatever else do no harm.
+/// A text field read leniently: `null`, numbers and other types are accepted instead of failing the frame.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct LaxText<'a>(pub(crate) Cow<'a, str>);
 
@@ -55,7 +54,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for LaxText<'a> {
             fn visit_f64<E>(self, number: f64) -> Result<LaxText<'de>, E> {
                 Ok(LaxText(Cow::Owned(number.to_string())))
             }
-            /// Text in parts, `[{"type":"text","text":".."}]`; other parts are passed over.
+            /// Joins text parts, `[{"type":"text","text":".."}]`; other parts are skipped.
             fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<LaxText<'de>, A::Error> {
                 let mut text = String::new();
                 while let Some(part) = parts.next_element::<serde_json::Value>()? {
@@ -72,13 +71,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for LaxText<'a> {
     }
 }
 
-/// A count of something; servers write `3`, `3.0` and `null`.
+/// A count read leniently: servers write `3`, `3.0` and `null`.
 #[derive(Debug, Default, Clone, Copy, PartialEq, DeserializeDerive)]
 #[serde(transparent)]
 pub(crate) struct LaxCount(Option<f64>);
 
 impl LaxCount {
-    /// The count; none counts as 0.
+    /// Returns the count, 0 if absent.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast of floats saturates")]
     pub(crate) fn number(self) -> u64 {
         self.0.unwrap_or_default() as u64

@@ -1,7 +1,45 @@
-//! Speaks to models: OpenAI-compatible servers, Gemini and Vertex AI, Ollama, Anthropic.
+//! Model providers: OpenAI-compatible servers, Gemini, Vertex AI, Ollama (local and over ssh) and Anthropic.
 //!
-//! Starts no process, keeps no session, and never shows a key. Making a client does no IO. What it needs of another
-//! machine (a forwarded port, a command's output) it asks of the [`RemoteMachine`] that it is given.
+//! # Problem
+//!
+//! Each vendor has its own request format, stream framing, error bodies and lapses from its own documentation. The
+//! driver wants one stream of [`sysop_driver::port::ModelEvent`]s that ends exactly once, with either a whole reply or
+//! a failure that tells the user what to do.
+//!
+//! # Design
+//!
+//! [`Providers`] picks the API by the model's provider name and hands the request to `transport`, which sends it.
+//! Everything that differs between vendors sits behind one trait, `api::ModelApi`: `build` writes the request,
+//! `decoder` reads the frames of the response, `classify_error` interprets a refusal. Implementations do no I/O in
+//! these methods, so recorded streams test them byte by byte. The common path is:
+//!
+//! 1. `transport` prepares, sends, waits, retries and bounds the call.
+//! 2. `frames` splits the body into SSE events or JSON lines.
+//! 3. The API's decoder turns frames into text, reasoning and tool calls.
+//! 4. `reply_reader` finds tool calls that the model wrote as text (`text_protocol`), for models without native tools.
+//!
+//! A parameter that one model rejects becomes a `ModelQuirks` entry: the request is sent again in another form at once,
+//! and later requests to that model start with that form. Nothing about models is configured or shipped as a table,
+//! which would be outdated on the day of a release.
+//!
+//! A reply keeps the API's own JSON (`Reply::raw`), and the next request to the same model sends that JSON back
+//! unchanged, so signatures and reasoning items survive. Other models get the neutral form.
+//!
+//! # Rejected
+//!
+//! - Vendor SDKs: they own the HTTP client, retry on their own terms, and hide the raw reply.
+//! - SSE crates: each rescans an unfinished line with every chunk, which is quadratic in long lines.
+//! - A generic "OpenAI dialect" for all vendors: the compatibility endpoints drop signatures, thinking and cache
+//!   control.
+//!
+//! # Invariants
+//!
+//! - A stream ends with exactly one `Done` or `Failed`. Nothing happens before its first poll; dropping it closes the
+//!   connection.
+//! - Bodies, frames, error texts and waits are bounded; each bound is a named constant with its unit.
+//! - Redirects are never followed. Keys never appear in messages: server texts and our own pass a redactor.
+//! - This crate starts no process and keeps no session; [`Providers::new`] does no I/O. A forwarded port or a command's
+//!   output on another machine comes from the [`RemoteMachine`] in the settings.
 
 mod anthropic;
 mod api;

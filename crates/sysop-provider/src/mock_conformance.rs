@@ -1,4 +1,4 @@
-//! Whole conversations over the wires of this crate, judged by the scripted model server, which knows nothing of us.
+//! Whole conversations over this crate's APIs, validated by the scripted model server, which shares no code with them.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ async fn posted(api: &dyn ModelApi, request: &ModelRequest, quirks: &ModelQuirks
     (response.status().as_u16(), response.text().await.unwrap())
 }
 
-/// One step, as the transport would make it.
+/// Makes one step, like the transport.
 async fn step(api: &dyn ModelApi, request: &ModelRequest) -> Reply {
     let (status, body) = posted(api, request, &ModelQuirks::default()).await;
     assert_eq!(status, 200, "{body}");
@@ -70,7 +70,7 @@ async fn step(api: &dyn ModelApi, request: &ModelRequest) -> Reply {
     decoder.finish().unwrap()
 }
 
-/// Runs the server's `hello world` from `messages` on, for at most `steps`; gives its last reply.
+/// Plays the server's `hello world` scenario from `messages` for at most `steps`; returns the last reply.
 async fn talk(
     api: &dyn ModelApi,
     model: &ModelRef,

@@ -1,6 +1,6 @@
-//! Ollama's own API, because the one that imitates OpenAI cannot set the context window.
+//! Ollama's native API, because its OpenAI-compatible one cannot set the context window.
 //!
-//! Facts: ollama v0.33.0-rc2, `server/routes.go`, `server/prompt.go`, `api/types.go`, `envconfig/config.go`.
+//! Sources: ollama v0.33.0-rc2, `server/routes.go`, `server/prompt.go`, `api/types.go`, `envconfig/config.go`.
 
 mod address;
 mod decode;
@@ -26,33 +26,33 @@ pub use address::ollama_base_url;
 use decode::{OllamaDecoder, PromptSize};
 use encode::ChatParams;
 
-/// Below this many parameters a model is offered the text protocol even if it has tools.
+/// Parameter count below which a model uses the text protocol even if it has tools.
 const SMALL_PARAMETERS_MAX: f64 = 4e9;
 
-/// The longest silence by default: loading a model takes minutes, and a call is said only when it is whole.
+/// Default for the longest silence: loading a model takes minutes, and a call is sent only when complete.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(600);
-/// The context window by default, in tokens: what an agent needs at least.
+/// Default context window in tokens: the minimum useful for an agent.
 pub const NUM_CTX_DEFAULT: u32 = 32_768;
-/// The longest that asking what a model can do may take.
+/// Longest time for a query about a model's capabilities.
 const QUERY_MAX: Duration = Duration::from_secs(3);
-/// The most bytes of an answer about models.
+/// Maximum bytes of a response about models.
 const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// The most models that are remembered.
+/// Maximum number of models with cached information.
 const MODELS_MAX: usize = 256;
 
-/// The parameter that switches thinking.
+/// Parameter that switches thinking.
 const THINK: &str = "think";
-/// The parameter that binds a reply to a schema.
+/// Parameter that constrains a reply to a schema.
 const FORMAT: &str = "format";
 
-/// Which Ollama it is, in words.
+/// Wording that distinguishes the local from the remote Ollama in messages.
 #[derive(Debug, Clone, Copy)]
 struct OllamaLabels {
-    /// The table of the config, `[providers.NAME]`.
+    /// Config table, `[providers.NAME]`.
     table: &'static str,
-    /// Where it runs, behind its name; empty for this machine.
+    /// Location, appended to the name; empty for this machine.
     place: &'static str,
-    /// Where a person types what they are told to.
+    /// Location where the user runs a suggested command.
     there: &'static str,
 }
 
@@ -60,7 +60,7 @@ const LOCAL: OllamaLabels = OllamaLabels { table: "ollama", place: "", there: ""
 const REMOTE: OllamaLabels =
     OllamaLabels { table: "ollama+ssh", place: " on the remote machine", there: " there" };
 
-/// One server, and what is known of its models. A clone shares what is known.
+/// One server and what is known about its models. Clones share that knowledge.
 #[derive(Clone)]
 pub(crate) struct Ollama {
     labels: OllamaLabels,
@@ -73,32 +73,32 @@ pub(crate) struct Ollama {
     models: Arc<Mutex<HashMap<String, OllamaModelInfo>>>,
 }
 
-/// What is known of a model.
+/// Cached information about a model.
 #[derive(Debug, Clone, Copy, Default)]
 struct OllamaModelInfo {
-    /// Whether the server was asked what it can do.
+    /// The server was asked for the model's capabilities.
     asked: bool,
     tools: Option<bool>,
     thinking: bool,
-    /// Whether the window was looked at.
+    /// The window of the loaded model was checked.
     window_checked: bool,
-    /// The window that it was loaded with, in tokens.
+    /// Window of the loaded model, in tokens.
     window: Option<u64>,
 }
 
 impl Ollama {
-    /// Takes the settings; does no IO.
+    /// Stores the settings; does no I/O.
     pub(crate) fn new(settings: &OllamaSettings) -> Self {
         Self::with_labels(settings, LOCAL)
     }
 
-    /// The same for the Ollama of the remote machine; its address is as seen from there until it is
-    /// [`through_tunnel`](Self::through_tunnel) a tunnel.
+    /// Creates the Ollama of the remote machine. Its address is as seen from there until
+    /// [`through_tunnel`](Self::through_tunnel) replaces it.
     pub(crate) fn remote(settings: &OllamaSettings) -> Self {
         Self::with_labels(settings, REMOTE)
     }
 
-    /// The same server at another address, called there by its own name (`Host`).
+    /// Returns the same server at another address; `host` is sent as its `Host` header.
     pub(crate) fn through_tunnel(&self, base_url: String, host: &str) -> Self {
         let mut other = self.clone();
         other.base_url = Ok(base_url);
@@ -121,12 +121,12 @@ impl Ollama {
         }
     }
 
-    /// The wire to one of its models.
+    /// Returns the API of one of its models.
     pub(crate) fn model(self: &Arc<Self>, name: &str) -> OllamaModel {
         OllamaModel { server: Arc::clone(self), name: name.to_owned() }
     }
 
-    /// An address below the base.
+    /// Appends a path to the base URL.
     pub(crate) fn address(&self, path: &str) -> Result<String, ModelFailure> {
         match &self.base_url {
             Ok(base) => Ok(format!("{base}{path}")),
@@ -134,7 +134,7 @@ impl Ollama {
         }
     }
 
-    /// The headers of every request.
+    /// Returns the headers of every request.
     pub(crate) fn headers(&self) -> Vec<(String, SecretString)> {
         let mut headers = self.headers.clone();
         let authorized = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
@@ -144,7 +144,7 @@ impl Ollama {
         headers
     }
 
-    /// The longest silence between two bytes.
+    /// Longest silence between two bytes.
     pub(crate) fn silence(&self) -> Duration {
         self.silence
     }
@@ -165,7 +165,7 @@ impl Ollama {
         change(models.entry(model.to_owned()).or_default());
     }
 
-    /// Asks about models; none where the answer is no answer.
+    /// Sends a query about models; `None` if the response is unusable.
     async fn query(&self, request: reqwest::RequestBuilder) -> Option<Value> {
         let headers = header_map(&self.headers()).ok()?;
         let asking = async {
@@ -179,7 +179,7 @@ impl Ollama {
     }
 }
 
-/// The wire to one model.
+/// API of one model.
 #[derive(Clone)]
 pub(crate) struct OllamaModel {
     server: Arc<Ollama>,
@@ -255,7 +255,7 @@ impl ModelApi for OllamaModel {
     fn build(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Result<HttpRequest, ModelFailure> {
         let text_protocol = request.mode == Mode::Agent && self.uses_text_protocol(quirks);
         let thinking = self.server.model_info(&self.name).thinking;
-        // A schema is only kept to behind the thoughts, and small models think for ever.
+        // Ollama enforces a schema only after the thoughts, and small models think endlessly.
         let quiet = text_protocol && thinking && !quirks.unsupported_params.contains(&THINK);
         let params = ChatParams {
             text_protocol,
@@ -339,7 +339,7 @@ fn mark_unsupported(quirks: &mut ModelQuirks, name: &'static str) -> bool {
     true
 }
 
-/// The parameters of a model as Ollama writes their number: `1.5B`, `494.03M`.
+/// Parses a parameter count in Ollama's format: `1.5B`, `494.03M`.
 fn parameters(text: &str) -> Option<f64> {
     let (number, unit) = text.split_at(text.len().checked_sub(1).filter(|&at| text.is_char_boundary(at))?);
     let unit = match unit {
@@ -351,13 +351,13 @@ fn parameters(text: &str) -> Option<f64> {
     number.trim().parse::<f64>().ok().map(|number| number * unit)
 }
 
-/// Models of fewer parameters do better with the text protocol than with tools of their own. Measured with
-/// Qwen2.5-Coder-1.5B on 20 tasks: 19 ended with an answer, against calls that were repeated for ever.
+/// Returns true for models that do better with the text protocol than with native tools. Measured with
+/// Qwen2.5-Coder-1.5B on 20 tasks: 19 ended with an answer, versus endlessly repeated native calls.
 fn is_small(parameters: f64) -> bool {
     parameters < SMALL_PARAMETERS_MAX
 }
 
-/// Whether two names mean one model: `phi3` is `phi3:latest`.
+/// Returns true if two names mean the same model: `phi3` is `phi3:latest`.
 fn is_same_model(name: &str, other: &str) -> bool {
     let full = |name: &str| {
         let tagged = name.rsplit('/').next().unwrap_or(name).contains(':');
@@ -366,7 +366,7 @@ fn is_same_model(name: &str, other: &str) -> bool {
     full(name) == full(other)
 }
 
-/// The bytes of a prompt that a tokenizer sees, roughly and rather too few.
+/// Returns a low estimate of the prompt's bytes as seen by the tokenizer.
 fn prompt_bytes(request: &ModelRequest) -> u64 {
     let said = request.messages.iter().map(|message| match message.message() {
         Message::User { text } => text.len(),

@@ -1,6 +1,6 @@
-//! The Chat Completions API of OpenAI and of the many servers that speak it.
+//! The Chat Completions API of OpenAI and of the many compatible servers.
 //!
-//! Facts: `openai` 3.52.0 (Python) types and retry code; the servers' own documents and issue threads.
+//! Sources: `openai` 3.52.0 (Python) types and retry code; the servers' own documentation and issue threads.
 
 mod chunk_template;
 mod decode;
@@ -20,11 +20,10 @@ use decode::OpenAiDecoder;
 use encode::{Dialect, EncodedToolsCache};
 pub(crate) use encode::{push_tools, reply_as_text};
 
-/// The vendor's own address.
 pub(crate) const BASE_URL: &str = "https://api.openai.com/v1";
-/// The longest wait for the first byte by default: a local server may read a long prompt for minutes.
+/// Default for the longest wait for the first byte: a local server may process a long prompt for minutes.
 const FIRST_BYTE_MAX: Duration = Duration::from_secs(600);
-/// The most tokens of a reply in the text protocol, where the request has no limit of its own.
+/// Maximum tokens of a reply in the text protocol, unless the request sets its own limit.
 const TEXT_TOKENS_MAX: u32 = 2048;
 
 const STREAM_OPTIONS: &str = "stream_options";
@@ -33,14 +32,14 @@ const REASONING_EFFORT: &str = "reasoning_effort";
 const TEMPERATURE: &str = "temperature";
 const MAX_TOKENS: &str = "max_tokens";
 const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
-/// Not a parameter: the server refuses replies without `reasoning_content` in the history.
+/// Not a parameter: the server refuses a history with replies that lack `reasoning_content`.
 const ASSISTANT_REASONING: &str = "replies without reasoning_content";
 
-/// What may be left out when a server refuses it.
+/// Parameters that may be left out when a server refuses them.
 const OPTIONAL: [&str; 6] =
     [STREAM_OPTIONS, RESPONSE_FORMAT, TEMPERATURE, MAX_COMPLETION_TOKENS, MAX_TOKENS, REASONING_EFFORT];
 
-/// Words by which servers say that they, or the model, have no tools.
+/// Phrases in error messages of servers or models without tools.
 const NO_TOOLS: [&str; 9] = [
     "does not support tools",
     "does not support function calling",
@@ -53,7 +52,7 @@ const NO_TOOLS: [&str; 9] = [
     "tools is not supported",
 ];
 
-/// Words by which servers say that the prompt is too long.
+/// Phrases in error messages about a prompt that is too long.
 const OVERFLOW: [&str; 9] = [
     "context_length_exceeded",
     "exceed_context_size",
@@ -66,10 +65,9 @@ const OVERFLOW: [&str; 9] = [
     "input is too long",
 ];
 
-/// One server.
 pub(crate) struct OpenAi {
     base_url: String,
-    /// Whether that is an address that can be asked.
+    /// The base URL is a valid HTTP address.
     is_http: bool,
     key: Option<SecretString>,
     headers: Vec<(String, SecretString)>,
@@ -79,7 +77,7 @@ pub(crate) struct OpenAi {
 }
 
 impl OpenAi {
-    /// Takes the settings; does no IO.
+    /// Stores the settings; does no I/O.
     pub(crate) fn new(endpoint: &Endpoint) -> Self {
         let base_url = endpoint.base_url.clone().unwrap_or_else(|| BASE_URL.to_owned());
         let url = Url::parse(&base_url).ok();
@@ -101,7 +99,7 @@ impl OpenAi {
         }
     }
 
-    /// An address below the base; the query of the base (`?api-version=`) stays behind it.
+    /// Appends a path to the base URL; the base's own query (`?api-version=`) stays at the end.
     pub(crate) fn address(&self, path: &str) -> Result<String, ModelFailure> {
         let (base, query) = match self.base_url.trim().split_once('?') {
             Some((base, query)) => (base, format!("?{query}")),
@@ -119,7 +117,7 @@ impl OpenAi {
         })
     }
 
-    /// The headers of every request.
+    /// Returns the headers of every request.
     pub(crate) fn headers(&self) -> Result<Vec<(String, SecretString)>, ModelFailure> {
         let mut headers = self.headers.clone();
         let has = |headers: &[(String, SecretString)], name: &str| {
@@ -212,7 +210,7 @@ impl ModelApi for OpenAi {
     }
 }
 
-/// The wait that a text asks for: `Please try again in 1m2.5s`, `Please retry after 20 seconds`.
+/// Parses the wait in an error message: `Please try again in 1m2.5s`, `Please retry after 20 seconds`.
 fn parse_wait(lower: &str) -> Option<Duration> {
     let behind = ["try again in ", "retry after "]
         .iter()
@@ -239,7 +237,7 @@ fn fail(kind: FailureKind, message: String) -> ErrorAction {
     ErrorAction::Fail(ModelFailure { kind, message })
 }
 
-/// Changes the form of the request by what the server refused; false where there is nothing to change.
+/// Records refused features as quirks. Returns false if there is nothing to change.
 fn learn_quirk(lower: &str, body: &str, quirks: &mut ModelQuirks) -> bool {
     let parameter = serde_json::from_str::<serde_json::Value>(body)
         .ok()

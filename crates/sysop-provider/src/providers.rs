@@ -1,4 +1,4 @@
-//! All providers behind one door: which server a model is asked at, and whether a server is there.
+//! All providers behind one type: routes requests by provider name and probes servers for their models.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,12 +24,12 @@ use crate::transport::{
 };
 use crate::vertex::Vertex;
 
-/// The longest that asking whether a server is there may take.
+/// Longest time a probe may take.
 pub const PROBE_MAX: Duration = Duration::from_secs(3);
-/// The most models that a probe names.
+/// Maximum number of models a probe returns.
 const MODELS_MAX: usize = 1_000;
 
-/// Every provider that the settings tell of. Cheap to clone; clones share connections and what was learnt.
+/// All configured providers. Clones are cheap and share connections and learned quirks.
 #[derive(Clone)]
 pub struct Providers {
     shared: Arc<ProvidersState>,
@@ -50,14 +50,14 @@ struct ProvidersState {
     run_quirks: Arc<ollama_run::RunQuirkCache>,
 }
 
-/// What asking a server came to.
+/// Result of a probe.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProbeResult {
-    /// Whether it answered as the API does.
+    /// The server answered in the form of its API.
     pub reachable: bool,
-    /// The names of its models.
+    /// Names of the server's models.
     pub models: Vec<String>,
-    /// What is wrong, and what to do about it; one sentence without a secret.
+    /// Failure and remedy in one sentence, free of secrets.
     pub problem: Option<String>,
 }
 
@@ -67,18 +67,18 @@ impl ProbeResult {
     }
 }
 
-/// How a server is asked for its models.
+/// Request for a server's list of models.
 struct ModelListRequest {
     url: String,
     headers: Vec<(String, SecretString)>,
     target: ProviderErrorHints,
-    /// Where the list stands, and what a name is called in it.
+    /// JSON field of the list, and of the name within each entry.
     list: &'static str,
     name: &'static str,
 }
 
 impl Providers {
-    /// Takes the settings. Does no IO.
+    /// Builds all providers from `settings`. Does no I/O.
     pub fn new(settings: ProvidersSettings) -> Self {
         let clients: Arc<HttpClients> = Arc::default();
         let shared = ProvidersState {
@@ -101,13 +101,13 @@ impl Providers {
         Self { shared: Arc::new(shared), retry: RetrySettings::default() }
     }
 
-    /// The same with other retries.
+    /// Replaces the retry settings.
     #[must_use]
     pub fn with_retries(self, retry: RetrySettings) -> Self {
         Self { retry, ..self }
     }
 
-    /// Asks whether a provider's server is there and what models it has; takes at most [`PROBE_MAX`].
+    /// Checks that a provider's server answers and lists its models, within [`PROBE_MAX`].
     pub async fn probe(&self, provider: &str) -> ProbeResult {
         if provider == OLLAMA_SSH.provider {
             return match tokio::time::timeout(PROBE_MAX, self.probe_remote()).await {
@@ -122,7 +122,7 @@ impl Providers {
         }
     }
 
-    /// The models of the remote machine, by whatever way leads there.
+    /// Lists the remote machine's models over the forwarded port or by running `ollama`.
     async fn probe_remote(&self) -> Result<Vec<String>, ModelFailure> {
         let remote_ollama = &self.shared.remote_ollama;
         let problem = |message| ModelFailure { kind: FailureKind::Unreachable, message };
@@ -251,7 +251,7 @@ impl Providers {
         }
     }
 
-    /// A call to a model of the remote machine; the way there is found at the first poll.
+    /// Streams from a model on the remote machine; the transport is chosen at the first poll.
     fn remote_stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
         let providers = self.clone();
         async_stream::stream! {
@@ -287,7 +287,7 @@ impl Providers {
         ));
         let endpoint = &remote_ollama.settings().endpoint;
         let mut context = self.context(endpoint, ollama::BASE_URL, api, OLLAMA_SSH);
-        // The near end of a tunnel is on this machine, whatever the far address is.
+        // The near end of a tunnel is on this machine, whatever the remote address is.
         context.base_url = ollama::BASE_URL.to_owned();
         context.shown = Some(tunnel.origin.clone());
         context.silence = remote_ollama.silence();
@@ -316,7 +316,7 @@ fn failed_stream(failure: ModelFailure) -> BoxStream<'static, ModelEvent> {
     futures::stream::once(async move { ModelEvent::Failed(failure) }).boxed()
 }
 
-/// The most bytes of a list of models.
+/// Maximum bytes of a model list.
 const MODELS_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 const OPENAI: ProviderErrorHints = ProviderErrorHints {
@@ -362,7 +362,8 @@ fn base_of<'a>(endpoint: &'a Endpoint, vendor: &'a str) -> &'a str {
     endpoint.base_url.as_deref().unwrap_or(vendor).trim().trim_end_matches('/')
 }
 
-/// The headers of an endpoint with its key among them. The vendor's own address needs one; another may not.
+/// Returns the endpoint's headers including its key. Fails if the vendor's own address has no key; other servers need
+/// none.
 fn headers_with_key(
     endpoint: &Endpoint,
     header: &str,
@@ -431,10 +432,10 @@ impl Provider for Providers {
     }
 }
 
-/// The model to take where a person named none; `None` where it depends on what is installed.
+/// Returns the model to use if the user named none, or `None` if the choice depends on the installed models.
 pub fn default_model(provider: &str) -> Option<&'static str> {
     match provider {
-        // Later ones refuse tools on this endpoint unless they may not reason.
+        // Later OpenAI models refuse tools on this endpoint unless reasoning is off.
         "openai" => Some("gpt-5.5"),
         "gemini" | "vertex" => Some("gemini-3.8-flash"),
         "anthropic" => Some("claude-sonnet-5-5"),

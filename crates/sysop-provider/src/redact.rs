@@ -1,19 +1,19 @@
-//! Makes a server's words fit to be shown: no secret, no control sequence, no web page, no endless text.
+//! Makes server texts fit for display: masks secrets, strips control sequences, condenses web pages, bounds length.
 
 use secrecy::{ExposeSecret as _, SecretString};
 use sysop_core::text::strip_controls;
 
-/// The most characters of a server's own words in a message.
+/// Maximum characters quoted from a server.
 const QUOTE_CHARS_MAX: usize = 500;
-/// The most characters of a message of ours.
+/// Maximum characters of our own messages.
 const MESSAGE_CHARS_MAX: usize = 1_500;
-/// The most characters of a web page that came in place of an answer.
+/// Maximum characters quoted from a web page received in place of an API response.
 const PAGE_CHARS_MAX: usize = 120;
-/// Shorter values are no secrets, and replacing them would spoil every text.
+/// Shorter values are not treated as secrets: masking them would garble every text.
 const SECRET_BYTES_MIN: usize = 4;
-/// What stands in place of a secret.
+/// Replacement of a secret.
 const MASK: &str = "[key]";
-/// Headers whose values may be read by anyone.
+/// Headers whose values are not secret.
 const PUBLIC_HEADERS: [&str; 8] = [
     "accept",
     "anthropic-beta",
@@ -25,14 +25,14 @@ const PUBLIC_HEADERS: [&str; 8] = [
     "x-title",
 ];
 
-/// Knows what must not be shown.
+/// The secrets of one call, masked in every text shown to the user.
 #[derive(Default)]
 pub(crate) struct Redactor {
     secrets: Vec<SecretString>,
 }
 
 impl Redactor {
-    /// Takes every header's value for a secret, but for those that are known to be public.
+    /// Treats all header values as secrets, except known public headers.
     pub(crate) fn new(headers: &[(String, SecretString)]) -> Self {
         let mut secrets: Vec<SecretString> = headers
             .iter()
@@ -41,12 +41,12 @@ impl Redactor {
             .filter(|word| word.len() >= SECRET_BYTES_MIN && !is_scheme(word))
             .map(SecretString::from)
             .collect();
-        // A key that holds another must go first, or its rest would stay.
+        // Longest first: masking a key contained in a longer one would leave the rest of the longer one visible.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.expose_secret().len()));
         Self { secrets }
     }
 
-    /// A server's words as one line, without what must not be shown.
+    /// Quotes a server's text on one line, redacted and shortened. A web page is reduced to its title or text.
     pub(crate) fn quote(&self, words: &str) -> String {
         if is_page(words) {
             return format!(
@@ -57,12 +57,11 @@ impl Redactor {
         shortened(&one_line(&self.redact_secrets(words)), QUOTE_CHARS_MAX)
     }
 
-    /// Our own message, which may hold a server's words.
+    /// Redacts and shortens one of our own messages, which may quote a server.
     pub(crate) fn message(&self, message: &str) -> String {
         shortened(&one_line(&self.redact_secrets(message)), MESSAGE_CHARS_MAX)
     }
 
-    /// Whether there is anything to keep secret.
     pub(crate) fn has_secrets(&self) -> bool {
         !self.secrets.is_empty()
     }
@@ -82,13 +81,13 @@ fn is_scheme(word: &str) -> bool {
     ["bearer", "basic", "token"].contains(&word.to_ascii_lowercase().as_str())
 }
 
-/// Whether a text is HTML.
+/// Returns true if a text begins like HTML.
 pub(crate) fn is_page(text: &str) -> bool {
     let start: String = text.trim_start().chars().take(15).collect::<String>().to_ascii_lowercase();
     ["<!doctype", "<html", "<head", "<body", "<center", "<h1"].iter().any(|tag| start.starts_with(tag))
 }
 
-/// What a person would read of a page: its title, or its text.
+/// Returns the readable part of a page: its title, or else its text.
 fn page_text(page: &str) -> String {
     let lower = page.to_ascii_lowercase();
     if let Some(begin) = lower.find("<title>")

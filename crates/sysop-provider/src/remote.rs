@@ -1,11 +1,11 @@
 //! Ollama on the remote machine: models named `ollama+ssh/NAME`, reached over the connection of the session's host.
 //!
-//! Declares what it needs of that connection ([`RemoteMachine`]); knows no ssh, starts no process and reads no
-//! environment of its own. Two ways lead to the models, and the first that works is kept for the connection:
+//! Declares the connection as a trait ([`RemoteMachine`]); knows no ssh, starts no process and reads no environment.
+//! Two transports are tried, and the first that works is used for the life of the connection:
 //!
-//! 1. A forwarded port ([`ollama`]): the same API as that of an Ollama on this machine, with all that it can do.
-//! 2. Where the remote machine forwards nothing, `ollama run` there ([`ollama_run`]): the conversation as one prompt on its
-//!    standard input ([`prompt`]), tools by the text protocol, and its output without the terminal noise
+//! 1. A forwarded port ([`ollama`]): the same API as a local Ollama, with all its features.
+//! 2. If the remote machine forbids forwarding, `ollama run` on that machine ([`ollama_run`]): the conversation as one prompt on
+//!    standard input ([`prompt`]), tools by the text protocol, and the output cleaned of terminal noise
 //!    ([`ollama_run_output`]).
 
 use std::net::SocketAddr;
@@ -20,29 +20,30 @@ pub(crate) mod ollama_run;
 mod ollama_run_output;
 mod prompt;
 
-/// What there is to say where a model of the remote machine is asked for and there is no remote machine.
+/// Error text for a remote model in a session without a remote machine.
 pub const NO_REMOTE_MACHINE: &str = "ollama+ssh needs a host: --host DEST or [connection] in the config";
 
-/// The machine that `ollama+ssh` models run on, as the connection of the session's host offers it.
+/// Machine that runs `ollama+ssh` models, reached over the connection of the session's host.
 ///
-/// One value is one connection: what was learnt of it (whether it forwards) is kept as long as it lives. A
-/// connection that broke is made again by the next call.
+/// One value stands for one connection: what was learned about the connection (such as forwarding being forbidden)
+/// lives as long as the value. The next call reconnects a broken connection.
 #[async_trait]
 pub trait RemoteMachine: Send + Sync {
-    /// A loopback address here that leads to `to` (`host:port`, an IPv6 address in brackets) as seen from there.
+    /// Returns a local loopback address that leads to `to` (`host:port`, IPv6 in brackets) as seen from the remote
+    /// machine.
     ///
     /// # Errors
-    /// [`RemoteError::Forbidden`] where the remote machine does not allow forwarding, [`RemoteError::Failed`] for all else.
+    /// [`RemoteError::Forbidden`] if the remote machine forbids forwarding, else [`RemoteError::Failed`].
     async fn forward(&self, to: &str) -> Result<ForwardedPort, RemoteError>;
 
-    /// Runs a command there with these bytes as its standard input, which then ends. The stream gives what it
-    /// prints as it comes, then exactly one [`RemoteEvent::Exited`] or [`RemoteEvent::Disconnected`].
+    /// Runs a command on the remote machine with `input` as its whole standard input. The stream yields output as it
+    /// arrives, then exactly one [`RemoteEvent::Exited`] or [`RemoteEvent::Disconnected`].
     ///
-    /// `command` is one line for a POSIX `sh`, whatever the login shell is. Nothing runs before the first poll;
-    /// dropping the stream ends the command with all that it started.
+    /// `command` is one line for a POSIX `sh`, whatever the login shell. Nothing runs before the first poll; dropping
+    /// the stream kills the command and its children.
     fn pipe(&self, command: &str, input: Vec<u8>) -> BoxStream<'static, RemoteEvent>;
 
-    /// The remote machine's `OLLAMA_HOST`, if it is set there.
+    /// Returns `OLLAMA_HOST` of the remote machine, or `None` if unset there.
     ///
     /// # Errors
     /// The remote machine cannot be asked.
@@ -55,44 +56,44 @@ impl std::fmt::Debug for dyn RemoteMachine {
     }
 }
 
-/// What a command on the remote machine does.
+/// Event of a command on the remote machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RemoteEvent {
-    /// It wrote to its standard output.
+    /// Bytes of standard output.
     Stdout(Bytes),
-    /// It wrote to its standard error.
+    /// Bytes of standard error.
     Stderr(Bytes),
-    /// It ended by itself, with its exit code; none where a signal killed it. The last event.
+    /// Exit code, or `None` if a signal killed the command. The last event.
     Exited(Option<i32>),
-    /// The connection broke, or was never made; nobody knows how far the command came. One sentence; the last
-    /// event. As the first event it is told to the person; behind others, a command that may be run again is.
+    /// The connection broke or was never made, so the progress of the command is unknown. Holds one sentence. The last
+    /// event. As the only event it is shown to the user; after output, a command that is safe to repeat is run again.
     Disconnected(String),
 }
 
-/// Why the remote machine did not do it; one sentence that says what to do next.
+/// Failure of the remote machine; one sentence that says what to do next.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemoteError {
-    /// Its policy forbids it; asking again is no use.
+    /// Denied by policy; retrying is useless.
     #[error("{0}")]
     Forbidden(String),
-    /// It could not; it may the next time.
+    /// Failed; may succeed later.
     #[error("{0}")]
     Failed(String),
 }
 
-/// A way through to a port on the remote machine; open until it is dropped.
+/// A forwarded port, open until dropped.
 pub struct ForwardedPort {
     address: SocketAddr,
     _tunnel: Box<dyn Send + Sync>,
 }
 
 impl ForwardedPort {
-    /// Takes the address here, and what keeps the way open.
+    /// Takes the local address and a guard that keeps the port open.
     pub fn new(address: SocketAddr, tunnel: impl Send + Sync + 'static) -> Self {
         Self { address, _tunnel: Box::new(tunnel) }
     }
 
-    /// The address to connect to.
+    /// Local address to connect to.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -1,8 +1,8 @@
-//! Reads one reply of any API to its end: a provider returns finished tool calls.
+//! Reads a reply of any API to its end and returns finished tool calls.
 //!
-//! A model without native tools writes its calls as text, and so does one that forgets that it has them. The text of a
-//! reply is parsed once, when all of it is there: calls in it become calls of the reply, and what is left is the text
-//! for the person. While such a reply streams, what may be protocol is not shown.
+//! A model without native tools writes its calls as text, and so does one that forgets its native tools. The text is
+//! parsed once, when the reply is complete: calls in the text become calls of the reply, and the remaining text is for
+//! the user. Text that may be protocol is withheld while the reply streams.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use sysop_driver::port::ModelEvent;
 use crate::api::{FrameError, ReplyDecoder};
 use crate::text_protocol::{self, ParsedReply};
 
-/// How a reply in the text protocol begins: JSON, a fence, or a tag.
+/// First characters of a reply in the text protocol: JSON, a fence, or a tag.
 const BEGINNINGS: [char; 4] = ['{', '[', '`', '<'];
 
-/// Wraps the decoder of an API for one request.
+/// Wraps an API's decoder for one request.
 pub(crate) struct ReplyReader {
     decoder: Box<dyn ReplyDecoder>,
-    /// The tools by which written calls are recognized; `None` in a chat, where nothing is a call.
+    /// Tools by which written calls are recognized; `None` in chat mode, which has no calls.
     tools: Option<Arc<[ToolSpec]>>,
     visibility: Visibility,
 }
@@ -29,11 +29,11 @@ pub(crate) struct ReplyReader {
 /// Display of a reply's text while it streams.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Visibility {
-    /// Not known before the first character.
+    /// No character has arrived.
     Undecided,
-    /// Plain words, shown as they come.
+    /// Prose, shown as it arrives.
     Streamed,
-    /// Protocol: the text in it is shown at the end.
+    /// Possibly protocol; its text is shown at the end.
     Withheld,
 }
 
@@ -47,7 +47,7 @@ impl ReplyReader {
         Self { decoder, tools, visibility }
     }
 
-    /// Takes a frame as [`ReplyDecoder::decode_frame`] does; pushes what is to be shown.
+    /// Decodes a frame like [`ReplyDecoder::decode_frame`], withholding text that may be protocol.
     pub(crate) fn decode_frame(
         &mut self,
         event: &str,
@@ -73,7 +73,7 @@ impl ReplyReader {
         self.visibility == Visibility::Streamed
     }
 
-    /// The whole reply with its calls, as [`ReplyDecoder::finish`]; pushes the text that was withheld.
+    /// Returns the whole reply with its calls, like [`ReplyDecoder::finish`]; pushes withheld text.
     pub(crate) fn finish(self, out: &mut Vec<ModelEvent>) -> Result<Reply, FrameError> {
         let mut reply = self.decoder.finish()?;
         if let Some(tools) = &self.tools {
@@ -86,19 +86,19 @@ impl ReplyReader {
     }
 }
 
-/// Moves calls that the model wrote as text from the text of a reply to its calls; an answer in the protocol becomes the
-/// text. A reply with native calls stays as it is. The new calls have no ids: the session gives them.
+/// Moves calls that the model wrote as text from the reply's text to its calls; an answer in the protocol becomes the
+/// text. A reply with native calls is left unchanged. The new calls have no ids: the session assigns them.
 fn take_written_calls(reply: &mut Reply, tools: &[ToolSpec]) {
     if !reply.calls.is_empty() || reply.text.is_empty() {
         return;
     }
-    // A cut reply may look as if its fence was closed.
+    // A truncated reply may look as if its fence were closed.
     let fences = reply.protocol == ToolProtocol::Text && reply.finish != FinishReason::Length;
     match text_protocol::parse(&reply.text, tools, fences) {
         ParsedReply::Answer(text) => reply.text = text,
         ParsedReply::Calls { text, calls } => {
             reply.text = text;
-            reply.raw = None; // it holds the calls as text, which no result could answer
+            reply.raw = None; // holds the calls as text, which no tool result could answer
             reply.calls = calls
                 .into_iter()
                 .map(|call| ToolCall {
@@ -125,7 +125,7 @@ mod tests {
     const MARKED: &str = "<tool_call>{\"name\":\"bash\",\"arguments\":{\"command\":\"touch a\"}}</tool_call>";
     const ANSWER: &str = r#"{"type":"answer","text":"4"}"#;
 
-    /// Passes each frame on as text, and all of it as the reply.
+    /// Passes each frame on as text and returns a fixed reply.
     struct EchoDecoder(Reply);
 
     impl ReplyDecoder for EchoDecoder {
@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// The reply of these pieces, and the text that was shown.
+    /// Reads a reply from `pieces`; returns the reply and the text that was shown.
     fn read(mode: Mode, reply: Reply, pieces: &[&str]) -> (Reply, String) {
         let mut reader = ReplyReader::new(Box::new(EchoDecoder(reply)), &request(mode));
         let mut out = Vec::new();

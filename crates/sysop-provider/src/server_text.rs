@@ -1,4 +1,4 @@
-//! What a server said, made fit for a sentence to a person: one line, short, without keys. No IO.
+//! Quotes server text in messages to the user: one line, short, without keys. No I/O.
 
 use secrecy::{ExposeSecret, SecretString};
 use sysop_core::message::{FailureKind, ModelFailure};
@@ -6,12 +6,12 @@ use sysop_core::text::neutralize_line;
 
 use crate::settings::Endpoint;
 
-/// Most characters of a server's own words in one sentence of ours.
+/// Maximum characters quoted from a server.
 const WORDS_CHARS_MAX: usize = 400;
-/// What stands where a key was.
+/// Replacement of the key.
 const KEY_HIDDEN: &str = "[key]";
 
-/// A server's words on one line, cut, control characters made visible, the key hidden.
+/// Quotes a server's text on one line, shortened, with visible control characters and the key masked.
 pub(crate) fn quote_server_text(text: &str, key: Option<&SecretString>) -> String {
     let hidden = match key.map(ExposeSecret::expose_secret) {
         Some(key) if !key.is_empty() => text.replace(key, KEY_HIDDEN),
@@ -24,12 +24,11 @@ pub(crate) fn quote_server_text(text: &str, key: Option<&SecretString>) -> Strin
     }
 }
 
-/// A failure with its sentence.
 pub(crate) fn failure(kind: FailureKind, message: impl Into<String>) -> ModelFailure {
     ModelFailure { kind, message: message.into() }
 }
 
-/// The person's own headers, behind those of the wire, unless they name one of the same.
+/// Appends the user's own headers; they replace ours of the same name.
 pub(crate) fn with_custom_headers(
     mut headers: Vec<(String, SecretString)>,
     endpoint: &Endpoint,
@@ -41,7 +40,7 @@ pub(crate) fn with_custom_headers(
     headers
 }
 
-/// Whether the person's own headers hold one of `names`.
+/// Returns true if the user's own headers include one of `names`.
 pub(crate) fn has_custom_header(endpoint: &Endpoint, names: &[&str]) -> bool {
     endpoint.headers.iter().any(|(name, _)| names.iter().any(|wanted| name.eq_ignore_ascii_case(wanted)))
 }

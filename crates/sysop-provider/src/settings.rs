@@ -1,4 +1,4 @@
-//! What the binary knows of each provider, as plain values.
+//! Provider settings as plain values, filled in by the binary from config and environment.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,70 +8,70 @@ use secrecy::SecretString;
 
 use crate::remote::RemoteMachine;
 
-/// The longest silence by default.
+/// Default for the longest silence between two bytes.
 pub const SILENCE_MAX: Duration = Duration::from_secs(120);
 
-/// One table of `[providers.NAME]`.
+/// One `[providers.NAME]` table.
 #[derive(Debug, Clone, Default)]
 pub struct Endpoint {
-    /// The address; none means the vendor's public one.
+    /// Base URL; `None` means the vendor's public one.
     pub base_url: Option<String>,
-    /// The key.
+    /// API key, sent in the API's own header.
     pub api_key: Option<SecretString>,
-    /// More headers.
+    /// Additional headers; they replace ours of the same name.
     pub headers: Vec<(String, SecretString)>,
-    /// The longest silence; none means the default.
+    /// Longest silence between two bytes; `None` means [`SILENCE_MAX`].
     pub timeout: Option<Duration>,
 }
 
-/// Vertex AI.
+/// Settings of Vertex AI.
 #[derive(Debug, Clone, Default)]
 pub struct VertexSettings {
-    /// Address, headers, timeout; a key means express mode.
+    /// Address, headers and timeout. A key selects express mode.
     pub endpoint: Endpoint,
-    /// The project; none means that of the credentials.
+    /// Project id; `None` means the credentials' project.
     pub project: Option<String>,
-    /// The location; none means `global`.
+    /// Region; `None` means `global`.
     pub location: Option<String>,
-    /// Where to find the account, unless a key is set.
+    /// Account sources, unused if a key is set.
     pub credentials: GoogleCredentialSources,
 }
 
-/// Where Google's application default credentials may be; the first that is there counts.
+/// Locations of Google's application default credentials, in order; the first one present is used.
 #[derive(Debug, Clone, Default)]
 pub struct GoogleCredentialSources {
-    /// A file that the person named (`GOOGLE_APPLICATION_CREDENTIALS`); it must be there.
+    /// File named by the user (`GOOGLE_APPLICATION_CREDENTIALS`); an error if missing.
     pub file: Option<PathBuf>,
-    /// The file that `gcloud auth application-default login` writes; it may be missing.
+    /// File written by `gcloud auth application-default login`; may be missing.
     pub gcloud_file: Option<PathBuf>,
-    /// The server that machines of Google Cloud ask.
+    /// Metadata server of Google Cloud machines, the last resort.
     pub metadata: MetadataServer,
 }
 
-/// The server that tells a machine of Google Cloud who it is.
+/// Google Cloud metadata server, which gives a machine the token of its service account.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum MetadataServer {
-    /// Where it always is.
+    /// The well-known address.
     #[default]
     Standard,
-    /// At another host, with its port where it has one (`GCE_METADATA_HOST`).
+    /// Another host with an optional port (`GCE_METADATA_HOST`).
     At(String),
-    /// Not to be asked (`NO_GCE_CHECK=true`).
+    /// Disabled (`NO_GCE_CHECK=true`).
     Off,
 }
 
-/// Ollama.
+/// Settings of an Ollama server.
 #[derive(Debug, Clone, Default)]
 pub struct OllamaSettings {
-    /// Address, key, headers, timeout.
+    /// Address, key, headers and timeout.
     pub endpoint: Endpoint,
-    /// The context window in tokens; none means 32768.
+    /// Context window in tokens; `None` means 32768.
     pub num_ctx: Option<u32>,
-    /// How long the model stays loaded, as Ollama writes it.
+    /// Time the model stays loaded, in Ollama's syntax (`5m`, `-1`).
     pub keep_alive: Option<String>,
 }
 
-/// All providers.
+/// Settings of all providers.
 #[derive(Debug, Clone, Default)]
 pub struct ProvidersSettings {
     /// Any OpenAI-compatible server.
@@ -82,10 +82,10 @@ pub struct ProvidersSettings {
     pub vertex: VertexSettings,
     /// Ollama's native API.
     pub ollama: OllamaSettings,
-    /// Ollama on the remote machine; its address is as seen from there, and none means the remote machine's own
-    /// `OLLAMA_HOST`. Without a `num_ctx`, `ollama run` is taken to have a window of 4096 tokens.
+    /// Ollama on the remote machine. The base URL is seen from there; `None` means the remote machine's own
+    /// `OLLAMA_HOST`. Without `num_ctx`, `ollama run` is assumed to have a window of 4096 tokens.
     pub ollama_ssh: OllamaSettings,
-    /// The remote machine, where the session's host is one.
+    /// The remote machine, if the session's host is one.
     pub remote: Option<Arc<dyn RemoteMachine>>,
     /// The Anthropic Messages API.
     pub anthropic: Endpoint,

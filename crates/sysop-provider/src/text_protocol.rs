@@ -1,25 +1,25 @@
 //! Tool calls written as plain text: for models without native tools, and for those that forget that they have them.
 //!
-//! Reads a whole reply and says whether it is an answer or holds calls; also writes the contract, the schema and the
-//! history for models that are spoken to this way. It never runs, allows or logs anything, and it never completes
-//! what a model left unfinished: a cut call is text.
+//! Parses a whole reply into an answer or calls; also renders the instructions, the schema and the history for models
+//! that use this protocol. Never runs, allows or logs anything, and never completes what a model left unfinished: a
+//! truncated call is text.
 //!
 //! # What counts as a call
-//! Always: a complete JSON object (or array of them) in one of the known forms that makes up the reply, a fenced
-//! block of data, or what stands between a model's own call marks (`<tool_call>`, `[TOOL_CALLS]`, `functools` and
-//! their like). In prose the object must begin its line, or end it with words before it; with words on both sides,
-//! inside an inline code span that has neighbours, or as part of an expression (`x = {..}`) it is a quotation.
-//! Never: what stands in a fenced block of another language, in a fenced block together with anything else, in
-//! reasoning (`<think>`), behind a broken or cut call, or behind a result that the model invented for itself.
+//! Always: a complete JSON object (or array of them) in one of the known forms that makes up the whole reply, a fenced
+//! block of data, or the content of a model's own call marks (`<tool_call>`, `[TOOL_CALLS]`, `functools` and similar).
+//! In prose, the object must begin its line, or end the line after other words; with words on both sides, inside an
+//! inline code span that has neighbors, or as part of an expression (`x = {..}`) it is a quotation. Never: the content
+//! of a fenced block in another language, of a fenced block together with anything else, of reasoning (`<think>`), or
+//! anything after a broken or truncated call, or after a result that the model invented.
 //!
-//! A model with native tools is read more strictly, since it has another way to call. Its calls must name an
-//! offered tool or be shell calls; unless they stand between call marks, at most [`PROSE_AFTER_CHARS_MAX`]
-//! characters may follow the last one, and the line before the first must not announce an example. So a
-//! sentence followed by a call is a call, and an explanation that shows one in its middle is an answer.
+//! Models with native tools are parsed more strictly, since they have another way to call. Their calls must name an
+//! offered tool or be shell calls; unless between call marks, at most [`PROSE_AFTER_CHARS_MAX`] characters may follow
+//! the last one, and the line before the first must not announce an example. So a sentence followed by a call is a
+//! call, and an explanation that shows a call in its middle is an answer.
 //!
 //! # Cost
-//! Linear in the text: the scanner only moves forward, a failed read of JSON resumes where it failed and not where it
-//! began, depth is bounded, and the search for the end of a fence is remembered.
+//! Linear in the text: the scanner only moves forward, a failed JSON parse resumes at the error and not at the start of
+//! the value, depth is bounded, and the search for the end of a fence is cached.
 
 use sysop_core::message::{Arguments, ToolResult};
 use sysop_core::tool::ToolSpec;
@@ -34,44 +34,44 @@ mod tests;
 use recognizer::{CallRecognizer, ReplyItem, ToolCallMode};
 use scan::{ScanResult, Segment};
 
-/// Most characters of prose behind a native model's written call; more make it a quotation in an explanation.
+/// Maximum characters of prose after a native model's written call; more prose makes the call a quotation.
 pub const PROSE_AFTER_CHARS_MAX: usize = 200;
 
-/// Bytes looked at before a native model's written call for words that announce an example.
+/// Bytes searched before a native model's written call for words that announce an example.
 const ANNOUNCEMENT_BYTES_MAX: usize = 200;
 
-/// Words that announce an example and not a call.
+/// Words that announce an example rather than a call.
 const ANNOUNCEMENTS: [&str; 8] =
     ["example", "e.g.", "for instance", "such as", "looks like", "look like", "the format", "this format"];
 
-/// What a reply's text holds.
+/// Result of parsing a reply's text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ParsedReply {
-    /// Text for the person.
+    /// Text for the user.
     Answer(String),
     /// Tool calls, with the text around them.
     Calls {
-        /// What stood before and between the calls, and written answers wherever they stood; prose behind the
-        /// last call is left out, since a model that goes on there makes up the result.
+        /// Text before and between the calls, and written answers wherever they appear. Prose after the last call is
+        /// dropped, since a model that continues there invents the result.
         text: String,
         /// The calls, in order; at least one.
         calls: Vec<TextToolCall>,
     },
 }
 
-/// A tool call as it was written: no id yet.
+/// A tool call as written, without an id.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TextToolCall {
-    /// Name of one of the offered tools, or as the model wrote it.
+    /// Name of an offered tool, or the name as the model wrote it.
     pub name: String,
-    /// Its arguments.
+    /// Arguments, possibly invalid.
     pub arguments: Arguments,
 }
 
-/// Reads a reply's text; `fences` says that the model was offered this protocol, and also takes exactly one
-/// fenced `sh` block as a command.
+/// Parses a reply's text. `fences` means that the model was offered this protocol; exactly one fenced `sh` block then
+/// counts as a command.
 ///
-/// Text without a call comes back unchanged as an answer.
+/// Text without a call is returned unchanged as an answer.
 pub fn parse(text: &str, tools: &[ToolSpec], fences: bool) -> ParsedReply {
     let mode = if fences { ToolCallMode::Text } else { ToolCallMode::Native };
     let recognizer = CallRecognizer::new(tools, mode);
@@ -84,27 +84,28 @@ pub fn parse(text: &str, tools: &[ToolSpec], fences: bool) -> ParsedReply {
     read.unwrap_or_else(|| ParsedReply::Answer(text.to_owned()))
 }
 
-/// What to add to the system prompt so that a model without native tools can call these.
+/// Returns the addition to the system prompt that lets a model without native tools call `tools`.
 ///
-/// The same tools always give the same text. Where a shell is offered, only the shell is explained: it can do what
-/// the others can, and a small model reads 75 tokens a second. Without tools it asks for the answer form.
+/// The result depends on the tools alone. If a shell is offered, only the shell is explained: it can do what the others
+/// can, and a small model reads 75 tokens a second. Without tools, the text asks for the answer form.
 pub fn instructions(tools: &[ToolSpec]) -> String {
     prompt::instructions(tools)
 }
 
-/// JSON Schema that constrains a reply to the protocol, in the dialect that llama.cpp and Ollama turn into grammars.
+/// Returns the JSON Schema that constrains a reply to the protocol, in the subset that llama.cpp and Ollama turn into
+/// grammars.
 ///
-/// Without tools only an answer fits, which ends a model that would call for ever.
+/// Without tools only an answer is valid, which stops a model that would otherwise call endlessly.
 pub fn schema(tools: &[ToolSpec]) -> serde_json::Value {
     prompt::schema(tools)
 }
 
-/// A call as the model would have written it, for the history.
+/// Renders a call as the model would have written it, for the history.
 pub fn render_call(call: &TextToolCall) -> String {
     prompt::render_call(call)
 }
 
-/// Results as one user message, for models that know no tool role; begins with `Observation:`.
+/// Renders results as one user message, for models without a tool role; begins with `Observation:`.
 pub fn render_results(results: &[ToolResult]) -> String {
     prompt::render_results(results)
 }
@@ -116,7 +117,7 @@ fn fenced_command(text: &str, found: &ScanResult, recognizer: &CallRecognizer<'_
     Some(ParsedReply::Calls { text: before.to_owned(), calls: vec![call] })
 }
 
-/// Whether calls in a native model's text are shown rather than made.
+/// Returns true if calls in a native model's text are quoted rather than made.
 fn is_quotation(text: &str, segments: &[Segment]) -> bool {
     let (Some(first), Some(last)) = (segments.first(), segments.last()) else { return false };
     if segments.iter().any(|segment| segment.marked) {

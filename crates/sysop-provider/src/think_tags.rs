@@ -1,15 +1,15 @@
-//! Takes `<think>…</think>` from the beginning of a streamed text: reasoning of models whose server does not.
+//! Splits a leading `<think>…</think>` off a streamed text, for models whose server does not separate reasoning.
 
-/// Begins reasoning.
+/// Start tag of reasoning.
 const OPEN: &str = "<think>";
-/// Ends it.
+/// End tag of reasoning.
 const CLOSE: &str = "</think>";
 
-/// Reads a text in pieces; where it is cut does not matter.
+/// Incremental parser; chunk boundaries do not matter.
 #[derive(Debug, Default)]
 pub(crate) struct ThinkTagParser {
     state: State,
-    /// What may be part of a mark.
+    /// Text that may be the beginning of a tag.
     pending: String,
 }
 
@@ -18,13 +18,13 @@ enum State {
     #[default]
     Start,
     Inside,
-    /// Behind the reasoning, where blanks are passed over.
+    /// After the reasoning, where whitespace is skipped.
     AfterClose,
     Outside,
 }
 
 impl ThinkTagParser {
-    /// Takes a piece; calls `text` and `reasoning` with what is certain.
+    /// Parses a chunk; passes text that cannot be part of a tag to `text` or `reasoning`.
     pub(crate) fn push(
         &mut self,
         piece: &str,
@@ -45,7 +45,7 @@ impl ThinkTagParser {
         }
     }
 
-    /// Ends the text; gives what was held back.
+    /// Ends the text and flushes pending characters.
     pub(crate) fn finish(&mut self, text: &mut impl FnMut(&str), reasoning: &mut impl FnMut(&str)) {
         let pending = std::mem::take(&mut self.pending);
         match self.state {

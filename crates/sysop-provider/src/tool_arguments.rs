@@ -1,12 +1,12 @@
-//! Reads the arguments of a tool call as models and servers write them.
+//! Parses tool call arguments as models and servers write them.
 
 use serde_json::{Map, Value};
 use sysop_core::message::Arguments;
 
-/// The longest name of a tool that OpenAI takes, in bytes.
+/// Maximum bytes of a tool name in OpenAI's API.
 const NAME_BYTES_MAX: usize = 64;
 
-/// Reads arguments: an object, one written as a string, or the first object of several run together.
+/// Parses arguments: an object, an object inside a string, or the first non-empty object of several run together.
 pub(crate) fn parse_arguments(text: &str) -> Arguments {
     let strict = Arguments::parse(text);
     if matches!(strict, Arguments::Object(_)) {
@@ -18,7 +18,7 @@ pub(crate) fn parse_arguments(text: &str) -> Arguments {
         Some(Ok(Value::String(inner))) => return parse_nested(text, &inner),
         Some(_) | None => return strict,
     };
-    // `{}{"a":1}`: an empty beginning, and then the arguments.
+    // `{}{"a":1}`: an empty object, followed by the arguments.
     if object.is_empty()
         && let Some(Ok(Value::Object(second))) = values.next()
     {
@@ -34,12 +34,12 @@ fn parse_nested(text: &str, inner: &str) -> Arguments {
     }
 }
 
-/// Whether a call's arguments are there to their end.
+/// Returns true if the arguments form a complete JSON object.
 pub(crate) fn is_complete_object(arguments: &str) -> bool {
     serde_json::from_str::<Map<String, Value>>(arguments).is_ok()
 }
 
-/// A tool's name as every server accepts it in the history; models make up others.
+/// Returns a tool name that every server accepts in the history. Models invent names with other characters.
 pub(crate) fn portable_tool_name(name: &str) -> String {
     let mut sendable: String = name
         .chars()
@@ -52,7 +52,7 @@ pub(crate) fn portable_tool_name(name: &str) -> String {
     sendable
 }
 
-/// Arguments as an object, for the history; those that are none are kept as text in one.
+/// Returns arguments as an object for the history; invalid ones are wrapped as text.
 pub(crate) fn arguments_object(arguments: &Arguments) -> Map<String, Value> {
     match arguments {
         Arguments::Object(map) => map.clone(),

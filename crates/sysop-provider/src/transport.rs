@@ -1,6 +1,6 @@
-//! Sends a request of any wire and yields its reply: waiting, retrying, bounding, and telling what went wrong.
+//! Sends a request of any API and streams its reply: waits, retries, bounds and error messages.
 //!
-//! Knows no API. Never follows a redirect, never shows a secret, and does nothing before it is polled. Dropping the
+//! Knows no API. Never follows a redirect, never shows a secret, and does nothing before the first poll. Dropping the
 //! stream drops the connection.
 
 mod clients;
@@ -29,33 +29,32 @@ pub(crate) use error::{error_text, seconds};
 pub use retry::RetrySettings;
 use retry::{RetryAdvice, is_transient};
 
-/// The longest reply, in bytes of its body; a longer one ends the call.
+/// Maximum bytes of a reply's body; a longer one ends the call.
 pub const REPLY_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// The most bytes that are read of a refusal's body.
+/// Maximum bytes read of a refusal's body.
 pub const ERROR_BODY_BYTES_MAX: usize = 64 * 1024;
-/// The longest wait for the body of a refusal.
+/// Longest wait for the body of a refusal.
 const ERROR_BODY_WAIT_MAX: Duration = Duration::from_secs(10);
-/// How often one request changes its form because a server refused the one before.
+/// Maximum number of times one request changes form because the server refused the previous form.
 const QUIRK_RETRIES_MAX: u32 = 8;
-/// How long the end of a body is waited for behind the end of the reply, so that its connection can be used again.
+/// Longest wait for the end of the body after the end of the reply; a fully read body lets the connection be reused.
 const END_WAIT_MAX: Duration = Duration::from_millis(50);
-/// How many models are remembered with what was learnt of them.
+/// Maximum number of models with remembered quirks.
 const QUIRK_MODELS_MAX: usize = 256;
-/// The bytes of a body that are kept to tell what it was.
+/// Bytes of the body kept to describe an unreadable response.
 const SAMPLE_BYTES_MAX: usize = 2_048;
 
-/// Where requests go, in words.
+/// Wording of a provider's error messages.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProviderErrorHints {
-    /// The provider's name.
     pub(crate) provider: &'static str,
-    /// What to do where nobody answers.
+    /// Hint if the server cannot be reached.
     pub(crate) unreachable: &'static str,
-    /// What to do where the key is refused.
+    /// Hint if the key is refused.
     pub(crate) key: &'static str,
 }
 
-/// What was learnt of models that were asked before.
+/// Quirks by model, shared by all calls.
 #[derive(Debug, Default)]
 pub(crate) struct QuirkCache(Mutex<HashMap<String, ModelQuirks>>);
 
@@ -73,34 +72,34 @@ impl QuirkCache {
     }
 }
 
-/// The providers for which the person was told that a key goes out in the clear.
+/// Providers whose user was already warned that the key is sent unencrypted.
 #[derive(Debug, Default)]
 pub(crate) struct CleartextKeyWarnings(Mutex<BTreeSet<&'static str>>);
 
 impl CleartextKeyWarnings {
-    /// Whether it is the first time.
+    /// Records the warning; returns true the first time.
     fn is_first(&self, provider: &'static str) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(provider)
     }
 }
 
-/// All that a call needs beside its request.
+/// Inputs of a call besides its request.
 pub(crate) struct CallContext {
     pub(crate) clients: Arc<HttpClients>,
     pub(crate) api: Arc<dyn ModelApi>,
     pub(crate) target: ProviderErrorHints,
-    /// The server's address, to choose the client by.
+    /// Server address, used to choose the HTTP client.
     pub(crate) base_url: String,
-    /// The address to tell a person, where it is another than the one that is connected to.
+    /// Address shown to the user, if it differs from the one connected to.
     pub(crate) shown: Option<String>,
-    /// The longest silence between two bytes.
+    /// Longest silence between two bytes.
     pub(crate) silence: Duration,
     pub(crate) retry: RetrySettings,
     pub(crate) known_quirks: Arc<QuirkCache>,
     pub(crate) cleartext_warnings: Arc<CleartextKeyWarnings>,
 }
 
-/// Starts a call; nothing happens before the first poll.
+/// Starts a call. Nothing happens before the first poll.
 pub(crate) fn stream(context: CallContext, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
     let quirks = context.known_quirks.of(&request.model.to_string());
     let call = ModelCall {
@@ -120,7 +119,7 @@ pub(crate) fn stream(context: CallContext, request: ModelRequest) -> BoxStream<'
         .boxed()
 }
 
-/// What a call does next.
+/// Next step of a call.
 enum CallPhase {
     Prepare,
     Send(reqwest::Client, Box<(Url, HttpRequest)>),
@@ -129,7 +128,7 @@ enum CallPhase {
     Ended,
 }
 
-/// One response that is being read.
+/// A response being read.
 struct ResponseReader {
     http: reqwest::Client,
     response: reqwest::Response,
@@ -145,13 +144,13 @@ struct ModelCall {
     context: CallContext,
     request: ModelRequest,
     quirks: ModelQuirks,
-    /// What was known when the call began.
+    /// Quirks known when the call began.
     known_quirks: ModelQuirks,
-    /// Scheme, host and port that are asked.
+    /// Scheme, host and port of the server.
     origin: String,
     retries: u32,
     quirk_retries: u32,
-    /// Whether something was shown that a new try makes void.
+    /// Text or reasoning was shown that a retry would invalidate.
     shown: bool,
     redactor: Redactor,
     ready: VecDeque<ModelEvent>,
@@ -293,7 +292,8 @@ impl ModelCall {
         }
     }
 
-    /// Lets the wire read a refusal. A wire that wants to try again without having changed anything has nothing to say.
+    /// Lets the API interpret a refusal. A retry request without any change of quirks is ignored, or it would never
+    /// end.
     fn learn_from_error(&mut self, status: u16, body: &str) -> Option<ErrorAction> {
         let before = self.quirks.clone();
         let refusal = self.context.api.classify_error(status, body, &mut self.quirks);
@@ -347,7 +347,7 @@ impl ModelCall {
         }
     }
 
-    /// The body ended; `problem` where it broke off.
+    /// Handles the end of the body; `problem` is set if the connection broke off.
     async fn end(&mut self, mut reader: Box<ResponseReader>, problem: Option<String>) {
         if problem.is_none()
             && let Some(frame) = reader.frames.last()
@@ -400,7 +400,7 @@ impl ModelCall {
         match reader.decoder.finish(&mut out) {
             Ok(reply) => {
                 self.ready.extend(out);
-                // A connection whose body was read to its end can be used for the next step.
+                // A connection whose body was read to its end can be reused for the next step.
                 let rest = async { while let Ok(Some(_)) = reader.response.chunk().await {} };
                 tokio::time::timeout(END_WAIT_MAX, rest).await.ok();
                 self.complete(&reader.http, reply).await;
@@ -419,7 +419,7 @@ impl ModelCall {
         self.ready.push_back(ModelEvent::Done(Box::new(reply)));
     }
 
-    /// The API itself said that the reply failed.
+    /// Handles a failure reported by the API inside the stream.
     fn on_frame_error(&mut self, error: FrameError) {
         let (message, retry, kind) = match error {
             FrameError::InStream { message, retry, kind } => (message, retry, kind),
@@ -433,7 +433,7 @@ impl ModelCall {
                 ));
             }
         };
-        // Some servers refuse a request inside a stream that has begun well.
+        // Some servers refuse a request inside a stream that began with a success status.
         let said_nothing = !self.shown && self.ready.is_empty();
         if !retry && said_nothing {
             match self.learn_from_error(400, &message) {
@@ -444,7 +444,7 @@ impl ModelCall {
                 Some(ErrorAction::Fail(failure)) if failure.kind == FailureKind::ContextOverflow => {
                     return self.fail(failure);
                 }
-                // The frame told the kind; the status that is made up here would hide it.
+                // The frame gave the kind of failure; the made-up status 400 would hide it.
                 Some(ErrorAction::Fail(_) | ErrorAction::RetryAfter(_)) | None => {}
             }
         }
@@ -473,7 +473,7 @@ impl ModelCall {
     }
 }
 
-/// Why a frame could not be taken.
+/// Failure to read a frame.
 enum FrameReadError {
     FrameTooLong,
     Decode(FrameError),
@@ -490,7 +490,7 @@ fn decode(reader: &mut ResponseReader, out: &mut Vec<ModelEvent>) -> Result<bool
     Ok(false)
 }
 
-/// Headers as they are sent; `Err` names the one that cannot be.
+/// Builds the header map; `Err` names the invalid header.
 pub(crate) fn header_map(headers: &[(String, SecretString)]) -> Result<HeaderMap, String> {
     let mut map = HeaderMap::new();
     map.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -509,12 +509,12 @@ fn content_type(response: &reqwest::Response) -> String {
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// The beginning of a body that nobody needs whole.
+/// Reads the beginning of a body, at most [`ERROR_BODY_BYTES_MAX`].
 pub(crate) async fn bounded_body(response: reqwest::Response) -> String {
     body_up_to(response, ERROR_BODY_BYTES_MAX).await
 }
 
-/// A body, up to a bound in bytes and in time.
+/// Reads at most `bytes_max` of a body, for at most [`ERROR_BODY_WAIT_MAX`].
 pub(crate) async fn body_up_to(mut response: reqwest::Response, bytes_max: usize) -> String {
     let mut body = Vec::new();
     let reader = async {

@@ -1,7 +1,7 @@
-//! Vertex AI: the Gemini wire at other addresses, with an account's token or, in express mode, a key.
+//! Vertex AI: the Gemini API at other addresses, with an account's token or, in express mode, a key.
 //!
-//! Facts: docs.cloud.google.com, "Gemini API in Vertex AI" and "Application Default Credentials". Reads no
-//! environment; asks nobody before the first request.
+//! Sources: docs.cloud.google.com, "Gemini API in Vertex AI" and "Application Default Credentials". Reads no
+//! environment; contacts no server before the first request.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -25,29 +25,28 @@ mod token;
 use credentials::GoogleAccount;
 use token::AccessToken;
 
-/// The version of the API.
 const VERSION: &str = "v1";
-/// Where everything is served.
+/// Location that serves every model.
 const GLOBAL: &str = "global";
-/// Locations that are several regions under one name.
+/// Locations that combine several regions.
 const MULTI_REGIONS: [&str; 2] = ["us", "eu"];
-/// Says whose quota and bill a person's own login counts against.
+/// Names the project whose quota and billing a user login counts against.
 const QUOTA_HEADER: &str = "x-goog-user-project";
-/// In `ModelQuirks::unsupported_params` or not: changes with each token that the server did not take.
+/// Toggled in `ModelQuirks::unsupported_params` for each rejected token, so that the quirks change and the request is
+/// retried.
 const OLD_TOKEN: &str = "an old token";
 
-/// Speaks to Vertex AI.
 pub(crate) struct Vertex {
     settings: VertexSettings,
-    /// Held while an account is looked for or a token is fetched, so that this happens once.
+    /// Locked while an account is located or a token fetched, so that this happens once.
     account: tokio::sync::Mutex<Option<GoogleAccount>>,
     access: Mutex<Option<AccessToken>>,
-    /// Whether the newest token was refused, and no request succeeded since.
+    /// The newest token was refused, and no request has succeeded since.
     rejected: AtomicBool,
 }
 
 impl Vertex {
-    /// Keeps what is needed to speak; does no IO.
+    /// Stores the settings; does no I/O.
     pub(crate) fn new(settings: &VertexSettings) -> Self {
         Self {
             settings: settings.clone(),
@@ -61,7 +60,7 @@ impl Vertex {
         self.settings.location.as_deref().filter(|location| !location.is_empty()).unwrap_or(GLOBAL)
     }
 
-    /// The server's address, without version and path.
+    /// Returns the server's address without version and path.
     pub(crate) fn base_url(&self) -> String {
         if let Some(base) = &self.settings.endpoint.base_url {
             return base.clone();
@@ -76,7 +75,7 @@ impl Vertex {
         }
     }
 
-    /// The key of express mode.
+    /// Returns the key of express mode.
     fn key(&self) -> Option<&SecretString> {
         self.settings.endpoint.api_key.as_ref().filter(|key| !key.expose_secret().is_empty())
     }
@@ -100,13 +99,13 @@ impl Vertex {
         }
         let mut account = self.account.lock().await;
         if self.access().is_some() {
-            return Ok(()); // another request fetched it meanwhile
+            return Ok(()); // another request fetched the token meanwhile
         }
         let found = match account.take() {
             Some(known) => known,
             None => credentials::find(&self.settings.credentials).await?,
         };
-        // After a failure the files are read again: the person may have logged in anew.
+        // After a failure the files are read again: the user may have logged in anew.
         let access = token::fetch(http, &found).await?;
         *account = Some(found);
         self.store_token(Some(access));
@@ -178,7 +177,7 @@ impl ModelApi for Vertex {
     }
 
     fn classify_error(&self, status: u16, body: &str, quirks: &mut ModelQuirks) -> Option<ErrorAction> {
-        // A token may be revoked before it expires: a new one is tried once.
+        // A token may be revoked before it expires: one retry uses a new token.
         if status == 401 && self.needs_token() && !self.rejected.swap(true, Ordering::Relaxed) {
             self.store_token(None);
             match quirks.unsupported_params.iter().position(|word| *word == OLD_TOKEN) {

@@ -1,4 +1,4 @@
-//! Reads the stream. Unknown events, blocks and deltas are ignored: the vendor says that there will be more.
+//! Decodes the stream. Unknown events, blocks and deltas are ignored: the vendor announces that more will be added.
 
 use std::collections::BTreeMap;
 
@@ -15,24 +15,24 @@ use super::errors::AnthropicError;
 use crate::api::{FrameError, ReplyDecoder};
 use crate::server_text::quote_server_text;
 
-/// Most bytes of one response.
+/// Maximum bytes of a response.
 const RESPONSE_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Most content blocks of one response.
+/// Maximum content blocks of a response.
 const BLOCKS_MAX: usize = 4_096;
 
-/// One content block, as far as it has come.
+/// A content block as received so far.
 enum ContentBlock {
     Text(String),
     /// `thinking`, with its signature.
     Thinking(Map<String, Value>),
-    /// `redacted_thinking`: whole from its start.
+    /// `redacted_thinking`; complete in its start event.
     Redacted(Map<String, Value>),
-    /// The block as it started, and the text of its input.
+    /// `tool_use`: the block from its start event, and the JSON text of its input.
     Call(Map<String, Value>, String),
     Unknown,
 }
 
-/// Tokens as the server counts them; each count replaces the one before.
+/// Token counts reported by the server; each report replaces the previous one.
 #[derive(Default)]
 struct TokenCounts {
     input: u64,
@@ -41,7 +41,6 @@ struct TokenCounts {
     cache_read: u64,
 }
 
-/// One response.
 pub(super) struct AnthropicDecoder {
     model: ModelRef,
     key: Option<SecretString>,
@@ -53,7 +52,7 @@ pub(super) struct AnthropicDecoder {
 }
 
 impl AnthropicDecoder {
-    /// Reads what `model` says.
+    /// Decodes a response of `model`. `key` is masked in quoted server texts.
     pub(super) fn new(model: ModelRef, key: Option<SecretString>) -> Self {
         Self {
             model,
@@ -170,7 +169,7 @@ impl AnthropicDecoder {
         }
     }
 
-    /// What the reply is where the model would not speak; what it said before must not be kept.
+    /// Returns the reply to show if the model refused; text streamed before the refusal must not be kept.
     fn refused_reply(&self) -> Reply {
         let category = quote_server_text(self.details["category"].as_str().unwrap_or_default(), None);
         let said = quote_server_text(self.details["explanation"].as_str().unwrap_or_default(), None);
@@ -214,7 +213,7 @@ impl AnthropicDecoder {
                 ContentBlock::Unknown => {}
             }
         }
-        // The API takes no message that ends in thinking.
+        // The API rejects a message that ends in thinking.
         while raw.last().is_some_and(is_thinking) {
             raw.pop();
         }
@@ -282,7 +281,7 @@ impl ReplyDecoder for AnthropicDecoder {
                 }
                 Ok(reply)
             }
-            // `pause_turn` belongs to tools that run at the server, of which none is ever offered: what came is all.
+            // `pause_turn` belongs to server-side tools, which are never offered: the reply is complete.
             _ => Ok(self.reply(FinishReason::Stop)),
         }
     }
@@ -298,7 +297,7 @@ fn emit(out: &mut Vec<ModelEvent>, event: fn(String) -> ModelEvent, piece: &str)
     }
 }
 
-/// Arguments come in pieces; where none came, the block's own start holds them (`{}` as a rule).
+/// Builds a call. Arguments arrive in pieces; without pieces, the start event holds them (usually `{}`).
 fn call_of(block: &Map<String, Value>, input: &str) -> ToolCall {
     let text_of = |name: &str| block.get(name).and_then(Value::as_str).unwrap_or_default();
     let arguments = match block.get("input") {

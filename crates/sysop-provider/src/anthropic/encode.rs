@@ -1,5 +1,5 @@
-//! Writes a request. A message is encoded once, as its content blocks with commas between them; roles, merging
-//! and cache marks are put around those bytes for each request.
+//! Encodes a request. A message is encoded once, as its content blocks joined by commas; roles, merging and cache marks
+//! are added around those bytes for each request.
 
 use std::borrow::Cow;
 
@@ -10,13 +10,13 @@ use sysop_core::message::{
 
 use crate::api::ModelQuirks;
 
-/// Names in `ModelQuirks::unsupported_params`: what the server was found not to take.
+/// Entries of `ModelQuirks::unsupported_params`: features that the server was found to refuse.
 pub(super) mod quirk {
     /// The whole `thinking` parameter.
     pub(crate) const THINKING: &str = "thinking";
     /// `thinking.display`.
     pub(crate) const DISPLAY: &str = "thinking.display";
-    /// Thinking that is bound to the very words before it: from now on the server is asked to drop it.
+    /// Thinking bound to the exact text before it: later requests ask the server to drop such thinking.
     pub(crate) const STRICT_BINDING: &str = "strict thinking binding";
     /// `thinking.block_binding` and its beta header.
     pub(crate) const BLOCK_BINDING: &str = "thinking.block_binding";
@@ -26,31 +26,31 @@ pub(super) mod quirk {
     pub(crate) const LONG_ANSWERS: &str = "long answers";
 }
 
-/// What `max_tokens` is where nobody asked for another; thinking counts too.
+/// Default of `max_tokens`; thinking counts too.
 const ANSWER_TOKENS: u32 = 16_000;
-/// The same for models that allow no more.
+/// `max_tokens` for models that allow no more.
 const SHORT_ANSWER_TOKENS: u32 = 4_096;
-/// The first generation that decides by itself how much it thinks.
+/// First generation that decides by itself how much to think.
 const ADAPTIVE_SINCE: (u32, u32) = (4, 6);
-/// Longest run of digits that is a version; a longer one is a date.
+/// Maximum digits of a version number; a longer run is a date.
 const VERSION_DIGITS_MAX: usize = 2;
-/// How many of the newest user turns end in a cache mark; the other two of four are for tools and system.
+/// Newest user turns that end in a cache mark. The API allows four marks; tools and system use the other two.
 const MARKED_TURNS: usize = 2;
-/// The longest tool name, in bytes.
+/// Maximum bytes of a tool name.
 const NAME_BYTES_MAX: usize = 128;
-/// What is said where the API wants a user's words and there are none.
+/// Placeholder if the API requires a user message and there is none.
 const CONTINUE: &str = r#"{"type":"text","text":"Continue."}"#;
-/// What stands around arguments that are no object.
+/// Key that wraps arguments that are not an object.
 pub(super) const INVALID_ARGUMENTS: &str = "invalid_arguments";
 
-/// In which form a message goes out; each is a function of the message alone, so it may be kept.
+/// Encoding of a message. Each is a function of the message alone, so the result can be cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AnthropicEncoding {
     /// The server's own blocks, verbatim.
     Echo,
-    /// The same without thinking.
+    /// The server's own blocks without thinking.
     EchoWithoutThinking,
-    /// Text and calls, written afresh: another model said them.
+    /// Text and calls, rebuilt: another model wrote them.
     Rebuilt,
 }
 
@@ -70,13 +70,13 @@ enum MessageRole {
     Assistant,
 }
 
-/// One message of the API: a role and encoded content blocks, never none.
+/// One API message: a role and at least one encoded content block.
 struct AnthropicMessage<'a> {
     role: MessageRole,
     blocks: Vec<Cow<'a, str>>,
 }
 
-/// The request's body.
+/// Returns the request body.
 pub(super) fn body(request: &ModelRequest, quirks: &ModelQuirks) -> String {
     let mut head = Map::new();
     head.insert("model".to_owned(), json!(request.model.name));
@@ -98,7 +98,7 @@ pub(super) fn body(request: &ModelRequest, quirks: &ModelQuirks) -> String {
     body
 }
 
-/// Whether the server is asked to drop thinking whose conversation has changed.
+/// Returns true if the request asks the server to drop thinking whose conversation has changed.
 pub(super) fn drops_unbound_thinking(request: &ModelRequest, quirks: &ModelQuirks) -> bool {
     (request.trimmed || quirks.unsupported_params.contains(&quirk::STRICT_BINDING))
         && thinks_adaptively(request, quirks)
@@ -123,18 +123,18 @@ fn thinking(request: &ModelRequest, quirks: &ModelQuirks) -> Option<Value> {
     Some(thinking)
 }
 
-/// Whether thinking blocks must stay at home.
+/// Returns true if the request must leave out thinking blocks.
 fn strips_thinking(request: &ModelRequest, quirks: &ModelQuirks) -> bool {
     quirks.unsupported_params.contains(&quirk::THINKING_BLOCKS)
         || (request.trimmed && !drops_unbound_thinking(request, quirks))
 }
 
-/// Whether a model of this name takes `thinking: adaptive`; names that do not say their generation do not.
+/// Returns true if a model accepts `thinking: adaptive`, judged by its name; names without a generation do not.
 fn is_adaptive(model: &str) -> bool {
     let Some(rest) = model.strip_prefix("claude-") else { return false };
     let mut words = rest.split('-');
     if !words.next().is_some_and(|family| family.chars().all(char::is_alphabetic)) {
-        return false; // the oldest have their number first
+        return false; // the oldest models put the number first
     }
     let mut number = || {
         let word = words.next().filter(|word| word.len() <= VERSION_DIGITS_MAX)?;
@@ -156,8 +156,8 @@ fn max_tokens(request: &ModelRequest, quirks: &ModelQuirks) -> u32 {
     request.max_output_tokens.or(sampling_defaults).unwrap_or(ANSWER_TOKENS).min(most).max(1)
 }
 
-/// Writes the tools, with a cache mark on the last. Where none may be called but the history holds calls, the API
-/// still wants to know of them.
+/// Adds the tools, with a cache mark on the last. If none may be called but the history holds calls, the API still
+/// requires their declarations.
 fn insert_tools(head: &mut Map<String, Value>, request: &ModelRequest) {
     let mut tools: Vec<Value> = request
         .tools
@@ -244,7 +244,7 @@ fn encoded(message: &HistoryMessage, form: AnthropicEncoding) -> Cow<'_, str> {
     }
 }
 
-/// Adds blocks to the conversation; consecutive messages of one role become one.
+/// Appends blocks to the conversation; consecutive messages of one role are merged.
 fn push_turn<'a>(turns: &mut Vec<AnthropicMessage<'a>>, role: MessageRole, blocks: Cow<'a, str>) {
     if blocks.is_empty() {
         return;
@@ -286,7 +286,7 @@ fn push_turns(body: &mut String, turns: &[AnthropicMessage<'_>]) {
     }
 }
 
-/// The content blocks of a message, commas between them; empty where there is nothing to say.
+/// Returns the content blocks of a message joined by commas; empty if the message has no content.
 fn blocks_of(message: &Message, form: AnthropicEncoding) -> String {
     let blocks: Vec<Value> = match message {
         Message::User { text } => text_block(text).into_iter().collect(),
@@ -297,7 +297,7 @@ fn blocks_of(message: &Message, form: AnthropicEncoding) -> String {
     texts.join(",")
 }
 
-/// The API refuses blocks without visible text.
+/// Returns a text block, or `None` for blank text, which the API refuses.
 fn text_block(text: &str) -> Option<Value> {
     let text = text.trim_end();
     (!text.is_empty()).then(|| json!({"type": "text", "text": text}))
@@ -305,7 +305,7 @@ fn text_block(text: &str) -> Option<Value> {
 
 fn reply_blocks(reply: &Reply, form: AnthropicEncoding) -> Vec<Value> {
     if reply.finish == FinishReason::Refused {
-        return Vec::new(); // what was refused must not come back
+        return Vec::new(); // a refused reply must not be sent back
     }
     let raw = reply.raw.as_ref().and_then(|raw| raw.value.as_array());
     match (form, raw) {
@@ -318,7 +318,7 @@ fn reply_blocks(reply: &Reply, form: AnthropicEncoding) -> Vec<Value> {
     }
 }
 
-/// Whether a content block is the model's thinking, in clear or not.
+/// Returns true for a thinking block, plain or redacted.
 pub(super) fn is_thinking(block: &Value) -> bool {
     matches!(block["type"].as_str(), Some("thinking" | "redacted_thinking"))
 }
@@ -335,7 +335,7 @@ fn fresh_blocks(reply: &Reply) -> Vec<Value> {
     text_block(&reply.text).into_iter().chain(calls).collect()
 }
 
-/// The arguments as the object that the API wants.
+/// Returns the arguments as an object, which the API requires.
 pub(super) fn input_of(arguments: &Arguments) -> Value {
     match arguments {
         Arguments::Object(map) => Value::Object(map.clone()),
@@ -343,7 +343,7 @@ pub(super) fn input_of(arguments: &Arguments) -> Value {
     }
 }
 
-/// Under the server's own id where its call is echoed, under ours (unique in the session) where it is not.
+/// Uses the server's own call id if the call is echoed, else ours, which is unique in the session.
 fn result_block(result: &ToolResult, form: AnthropicEncoding) -> Value {
     let id = match form {
         AnthropicEncoding::Echo | AnthropicEncoding::EchoWithoutThinking => result.wire_id().to_owned(),
@@ -359,7 +359,7 @@ fn result_block(result: &ToolResult, form: AnthropicEncoding) -> Value {
     block
 }
 
-/// The id in the characters that the API takes, `[A-Za-z0-9_-]+`; different ids stay different.
+/// Maps an id to the API's alphabet, `[A-Za-z0-9_-]+`; different ids stay different.
 fn tool_id(id: &str) -> String {
     let mut text = String::with_capacity(id.len());
     for character in id.chars() {

@@ -1,4 +1,4 @@
-//! What a refusal means, and what it teaches about the server.
+//! Interprets refusals and learns quirks from them.
 
 use secrecy::SecretString;
 use serde_json::Value;
@@ -8,36 +8,35 @@ use super::encode::quirk;
 use crate::api::{ErrorAction, ModelQuirks};
 use crate::server_text::{failure, quote_server_text};
 
-/// An error as the API writes it, in a body or in the stream.
+/// An API error, from a response body or the stream.
 pub(super) struct AnthropicError {
-    /// `error.type`, or the more exact `error.details.error_code`.
+    /// `error.details.error_code` if present, else `error.type`.
     pub(super) code: String,
-    /// The server's words.
     pub(super) message: String,
 }
 
 impl AnthropicError {
-    /// Reads `{"type":"error","error":{..}}`; what is no such thing is taken as words.
+    /// Parses `{"type":"error","error":{..}}`; any other body becomes the message.
     pub(super) fn read(body: &str) -> Self {
         let value: Value = serde_json::from_str(body).unwrap_or_default();
         Self::of(&value["error"]).unwrap_or_else(|| Self { code: String::new(), message: body.to_owned() })
     }
 
-    /// Reads the inner object.
+    /// Parses the inner object.
     pub(super) fn of(error: &Value) -> Option<Self> {
         let message = error["message"].as_str()?.to_owned();
         let code = error["details"]["error_code"].as_str().or_else(|| error["type"].as_str());
         Some(Self { code: code.unwrap_or_default().to_owned(), message })
     }
 
-    /// Whether the money or the limit that a person set is used up; waiting does not help.
+    /// Returns true if the credit or a spending limit is used up; retrying is useless.
     pub(super) fn is_spent(&self) -> bool {
         self.code.ends_with("spend_limit_reached")
             || self.code == "billing_error"
             || self.message.contains("credit balance")
     }
 
-    /// Whether the conversation is too long for the model.
+    /// Returns true if the conversation is too long for the model.
     pub(super) fn is_overflow(&self) -> bool {
         self.code == "request_too_large"
             || self.message.contains("prompt is too long")
@@ -83,7 +82,7 @@ pub(super) fn classify_error(
     }
 }
 
-/// Notes what the server does not take; false where that is nothing new.
+/// Records a refused feature as a quirk. Returns false if none was found or it was already known.
 fn learn_quirk(message: &str, quirks: &mut ModelQuirks) -> bool {
     let Some(quirk) = quirk_of(message, quirks) else { return false };
     if quirks.unsupported_params.contains(&quirk) {

@@ -100,7 +100,7 @@ fn headers(endpoint: &Endpoint, request: &ModelRequest) -> Vec<(String, String)>
     built.headers.into_iter().map(|(name, value)| (name, value.expose_secret().to_owned())).collect()
 }
 
-/// Feeds frames; stops at the first error.
+/// Decodes frames up to the first error.
 fn read(frames: &[Value]) -> (Vec<ModelEvent>, Result<Reply, FrameError>) {
     let mut decoder = api().decoder(&request(vec![user("hi")]), &ModelQuirks::default());
     let mut out = Vec::new();

@@ -1,5 +1,5 @@
-//! Reads the stream. There is no end marker: the body ends, and only a `finishReason` tells a whole reply from a
-//! cut one.
+//! Decodes the stream. The API has no end marker: the body just ends, and only a `finishReason` distinguishes a whole
+//! reply from a truncated one.
 
 use secrecy::SecretString;
 use serde_json::{Map, Value, json};
@@ -14,12 +14,12 @@ use super::errors::GeminiError;
 use crate::api::{FrameError, ModelQuirks, ReplyDecoder};
 use crate::server_text::quote_server_text;
 
-/// Most bytes of one response.
+/// Maximum bytes of a response.
 const RESPONSE_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Most parts of one reply, after joining plain text.
+/// Maximum parts of a reply, after joining plain text.
 const PARTS_MAX: usize = 4_096;
 
-/// Tokens as the server counts them; each count replaces the one before.
+/// Token counts reported by the server; each report replaces the previous one.
 #[derive(Default)]
 struct TokenCounts {
     prompt: u64,
@@ -29,7 +29,6 @@ struct TokenCounts {
     cached: u64,
 }
 
-/// One response.
 pub(crate) struct GeminiDecoder {
     model: ModelRef,
     key: Option<SecretString>,
@@ -46,7 +45,7 @@ pub(crate) struct GeminiDecoder {
 }
 
 impl GeminiDecoder {
-    /// Reads the answer to `request`.
+    /// Decodes the response to `request`. `key` is masked in quoted server texts.
     pub(crate) fn new(request: &ModelRequest, quirks: &ModelQuirks, key: Option<SecretString>) -> Self {
         Self {
             model: request.model.clone(),
@@ -97,7 +96,7 @@ impl GeminiDecoder {
                 out.push(ModelEvent::Reasoning(text.to_owned()));
                 self.reasoning.push_str(text);
             }
-            // Thoughts themselves are not sent back; only what is signed.
+            // Thoughts are not sent back, except parts that carry a signature.
             return if signed { self.keep(part) } else { Ok(()) };
         }
         if let Some(call) = part.get("functionCall") {
@@ -111,7 +110,7 @@ impl GeminiDecoder {
         let plain = part.len() == 1 && part.contains_key("text");
         match self.parts.last_mut() {
             _ if plain && text.is_empty() => Ok(()),
-            // Signed parts must stay as they are; plain ones are only the stream's pieces.
+            // A signed part must stay unchanged; plain parts are mere stream chunks and are joined.
             Some(Value::Object(last)) if plain && last.len() == 1 && last.contains_key("text") => {
                 if let Some(Value::String(joined)) = last.get_mut("text") {
                     joined.push_str(text);
@@ -128,7 +127,7 @@ impl GeminiDecoder {
         }
         let mut part = part.clone();
         if part.keys().all(|name| matches!(name.as_str(), "thought" | "thoughtSignature")) {
-            part.insert("text".to_owned(), json!("")); // the API takes no part without data
+            part.insert("text".to_owned(), json!("")); // the API rejects a part without data
         }
         self.parts.push(Value::Object(part));
         Ok(())
@@ -188,7 +187,7 @@ impl GeminiDecoder {
     fn reply(self, finish: FinishReason) -> Reply {
         let usage = self.usage();
         let whole = |call: &ToolCall| !call.name.is_empty() && matches!(call.arguments, Arguments::Object(_));
-        // A call that the API would not take back is written afresh.
+        // A call that the API would reject in the history is rebuilt instead of echoed.
         let echo = !self.parts.is_empty() && self.calls.iter().all(whole);
         Reply {
             text: self.text,
@@ -278,7 +277,7 @@ impl ReplyDecoder for GeminiDecoder {
     }
 }
 
-/// Arguments come whole; none are no arguments. An id is there in newer generations only.
+/// Parses a call. Arguments arrive whole; a missing object means none. Only newer generations send an id.
 fn call_of(call: &Value) -> ToolCall {
     let arguments = match &call["args"] {
         Value::Object(map) => Arguments::Object(map.clone()),

@@ -1,5 +1,5 @@
-//! Writes a request. A message is encoded once, as its parts with commas between them; roles and merging are put
-//! around those bytes for each request.
+//! Encodes a request. A message is encoded once, as its parts joined by commas; roles and merging are added around
+//! those bytes for each request.
 
 use std::borrow::Cow;
 
@@ -13,37 +13,37 @@ use super::bare;
 use crate::api::ModelQuirks;
 use crate::json::short_float;
 
-/// Names in `ModelQuirks::unsupported_params`: what the server was found not to take.
+/// Entries of `ModelQuirks::unsupported_params`: features that the server was found to refuse.
 pub(crate) mod quirk {
-    /// Signatures of thoughts; a word that stands for one goes instead.
+    /// Thought signatures; a placeholder is sent instead.
     pub(crate) const SIGNATURES: &str = "thought signatures";
     /// `thinkingConfig`.
     pub(crate) const THINKING: &str = "thinkingConfig";
-    /// `systemInstruction`; the same words begin the conversation instead.
+    /// `systemInstruction`; the system prompt begins the conversation instead.
     pub(crate) const SYSTEM: &str = "systemInstruction";
 }
 
-/// Stands for the signature of a call that this model did not make; the vendor's own client sends it too.
+/// Placeholder signature for calls that this model did not make; the vendor's own client sends it too.
 const SIGNATURE_DUMMY: &str = "skip_thought_signature_validator";
-/// The first generation that shows its thoughts and signs its calls.
+/// First generation that shows its thoughts and signs its calls.
 const SIGNED_SINCE: u32 = 3;
-/// The longest function name, in bytes.
+/// Maximum bytes of a function name.
 const NAME_BYTES_MAX: usize = 128;
-/// What is said where the API wants a user's words and there are none.
+/// Placeholder if the API requires a user message and there is none.
 const CONTINUE: &str = r#"{"text":"Continue."}"#;
-/// What stands around arguments that are no object.
+/// Key that wraps arguments that are not an object.
 const INVALID_ARGUMENTS: &str = "invalid_arguments";
 
-/// In which form a message goes out; each is a function of the message alone, so it may be kept.
+/// Encoding of a message. Each is a function of the message alone, so the result can be cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GeminiEncoding {
-    /// The server's own parts, verbatim; results with the ids that it gave.
+    /// The server's own parts, verbatim; results carry the ids that the server gave.
     Echo,
-    /// The same of a server that gave no ids.
+    /// The server's own parts, from a server that gave no ids.
     EchoWithoutIds,
-    /// Text and calls, written afresh, the first call signed with the dummy: another model said them.
+    /// Text and calls, rebuilt because another model wrote them; the first call has the placeholder signature.
     Signed,
-    /// The same for models that know no signatures.
+    /// Text and calls, rebuilt, for models without signatures.
     Unsigned,
     /// Calls and results as text, for models without tools.
     TextProtocol,
@@ -67,13 +67,13 @@ enum ContentRole {
     Model,
 }
 
-/// One content of the API: a role and encoded parts, never none.
+/// One API content: a role and at least one encoded part.
 struct GeminiContent<'a> {
     role: ContentRole,
     parts: Vec<Cow<'a, str>>,
 }
 
-/// The request's body.
+/// Returns the request body.
 pub(crate) fn body(request: &ModelRequest, quirks: &ModelQuirks) -> String {
     let quirks = &*quirks.for_request(request);
     let mut turns = turns(request, quirks);
@@ -100,24 +100,24 @@ pub(crate) fn body(request: &ModelRequest, quirks: &ModelQuirks) -> String {
     body
 }
 
-/// The generation that a name tells of; `u32::MAX` for names that move with the newest.
+/// Parses the generation from a model's name; `u32::MAX` for names that follow the newest model.
 fn generation(model: &str) -> Option<u32> {
     let rest = bare(model).strip_prefix("gemini-")?;
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
     if digits.is_empty() && rest.ends_with("-latest") { Some(u32::MAX) } else { digits.parse().ok() }
 }
 
-/// Whether the model is known to show its thoughts.
+/// Returns true if the model is known to show its thoughts.
 fn shows_thoughts(model: &str) -> bool {
     generation(model).is_some_and(|number| number >= SIGNED_SINCE)
 }
 
-/// Whether the model is known to come from before signatures.
+/// Returns true if the model is known to predate signatures.
 fn is_old(model: &str) -> bool {
     bare(model).starts_with("gemma") || generation(model).is_some_and(|number| number < SIGNED_SINCE)
 }
 
-/// Whether the model is known to answer without thoughts, which would count as the answer does.
+/// Returns true if the model is known not to think. Thoughts would count toward the output limit.
 fn never_thinks(model: &str) -> bool {
     let name = bare(model);
     name.starts_with("gemma")
@@ -133,7 +133,7 @@ fn system<'a>(request: &'a ModelRequest, quirks: &ModelQuirks) -> Cow<'a, str> {
     Cow::Borrowed(&request.system)
 }
 
-/// All functions in one entry; the API wants no schema of an object without properties.
+/// Returns all functions in one entry. The schema of an object without properties is omitted, as the API requires.
 fn tools(request: &ModelRequest) -> Option<Value> {
     let functions: Vec<Value> = request
         .tools
@@ -219,7 +219,7 @@ fn encoded(message: &HistoryMessage, form: GeminiEncoding) -> Cow<'_, str> {
     }
 }
 
-/// Adds parts to the conversation; consecutive messages of one role become one.
+/// Appends parts to the conversation; consecutive messages of one role are merged.
 fn push_turn<'a>(turns: &mut Vec<GeminiContent<'a>>, role: ContentRole, parts: Cow<'a, str>) {
     if parts.is_empty() {
         return;
@@ -249,7 +249,7 @@ fn push_turns(body: &mut String, turns: &[GeminiContent<'_>]) {
     }
 }
 
-/// The parts of a message, commas between them; empty where there is nothing to say.
+/// Returns the parts of a message joined by commas; empty if the message has no content.
 fn parts_of(message: &Message, form: GeminiEncoding) -> String {
     let parts: Vec<Value> = match message {
         Message::User { text } => text_part(text).into_iter().collect(),
@@ -269,7 +269,7 @@ fn text_part(text: &str) -> Option<Value> {
 
 fn reply_parts(reply: &Reply, form: GeminiEncoding) -> Vec<Value> {
     if reply.finish == FinishReason::Refused {
-        return Vec::new(); // what was refused must not come back
+        return Vec::new(); // a refused reply must not be sent back
     }
     let raw = reply.raw.as_ref().and_then(|raw| raw.value.as_array());
     match (form, raw) {
@@ -282,7 +282,7 @@ fn reply_parts(reply: &Reply, form: GeminiEncoding) -> Vec<Value> {
     }
 }
 
-/// Without ids: they were another server's, and order and name match a call with its result.
+/// Rebuilds a reply's parts without ids, which are another server's; order and name match a call with its result.
 fn fresh_parts(reply: &Reply, signed: bool) -> Vec<Value> {
     let calls = reply.calls.iter().enumerate().map(|(index, call)| {
         let args = match &call.arguments {
@@ -324,7 +324,7 @@ fn result_part(result: &ToolResult, form: GeminiEncoding) -> Value {
     json!({ "functionResponse": response })
 }
 
-/// The name in the characters that the API takes.
+/// Maps a name to the API's alphabet.
 fn function_name(name: &str) -> String {
     let plain = |character: char| {
         if character.is_ascii_alphanumeric() || matches!(character, '_' | '.' | ':' | '-') {

@@ -1,4 +1,4 @@
-//! What a refusal means, and what it teaches about the server.
+//! Interprets refusals and learns quirks from them.
 
 use std::time::Duration;
 
@@ -10,14 +10,13 @@ use super::encode::quirk;
 use crate::api::{ErrorAction, ModelQuirks};
 use crate::server_text::{failure, quote_server_text};
 
-/// A longer wait is no wait but a used-up quota.
+/// A longer wait means a used-up quota, not a rate limit.
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
-/// Who refused; decides the words and the hints.
+/// Backend that refused; selects the wording and hints of messages.
 pub(crate) enum GeminiBackend {
-    /// The Developer API.
     Gemini,
-    /// Vertex AI at a location.
+    /// Vertex AI, with its location.
     Vertex(String),
 }
 
@@ -54,19 +53,18 @@ impl GeminiBackend {
     }
 }
 
-/// An error as the API writes it, in a body or in the stream.
+/// An API error, from a response body or the stream.
 pub(super) struct GeminiError {
-    /// The HTTP status, as the body repeats it.
+    /// HTTP status, repeated in the body.
     pub(super) code: u64,
-    /// `RESOURCE_EXHAUSTED` and its like.
+    /// Status name, such as `RESOURCE_EXHAUSTED`.
     pub(super) status: String,
-    /// The server's words.
     pub(super) message: String,
     details: Vec<Value>,
 }
 
 impl GeminiError {
-    /// Reads `{"error":{..}}` or `[{"error":{..}}]`; what is no such thing is taken as words.
+    /// Parses `{"error":{..}}` or `[{"error":{..}}]`; any other body becomes the message.
     pub(super) fn read(body: &str) -> Self {
         let value: Value = serde_json::from_str(body).unwrap_or_default();
         let first = value.get(0).unwrap_or(&value);
@@ -78,7 +76,7 @@ impl GeminiError {
         })
     }
 
-    /// Reads the inner object.
+    /// Parses the inner object.
     pub(super) fn of(error: &Value) -> Option<Self> {
         let error = error.as_object()?;
         let text = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -98,12 +96,12 @@ impl GeminiError {
         self.details.iter().any(|detail| detail["reason"] == reason)
     }
 
-    /// Whether the conversation is too long for the model.
+    /// Returns true if the conversation is too long for the model.
     pub(super) fn is_overflow(&self) -> bool {
         self.says("exceeds the maximum number of tokens") || self.says("exceeds the maximum input token")
     }
 
-    /// Whether waiting does not help: the day's quota is used up, or there never was one.
+    /// Returns true if waiting is useless: the daily quota is used up, or there is no quota at all.
     pub(super) fn is_spent(&self) -> bool {
         let violations =
             self.details.iter().flat_map(|detail| detail["violations"].as_array().into_iter().flatten());
@@ -114,7 +112,7 @@ impl GeminiError {
             || self.delay().is_some_and(|delay| delay > WAIT_MAX)
     }
 
-    /// How long the server wants one to wait.
+    /// Returns the wait requested by the server.
     pub(super) fn delay(&self) -> Option<Duration> {
         let told = self.details.iter().find_map(|detail| detail["retryDelay"].as_str());
         told.and_then(duration)
@@ -122,7 +120,7 @@ impl GeminiError {
     }
 }
 
-/// Reads `37s`, `1.5s` or `250ms` at the start of a text.
+/// Parses `37s`, `1.5s` or `250ms` at the start of a text.
 fn duration(text: &str) -> Option<Duration> {
     let digits = text.find(|next: char| !next.is_ascii_digit() && next != '.')?;
     let number: f64 = text[..digits].parse().ok()?;
@@ -186,7 +184,7 @@ pub(crate) fn classify_error(
     }
 }
 
-/// Notes what the server does not take; false where that is nothing new.
+/// Records a refused feature as a quirk. Returns false if none was found or it was already known.
 fn learn_quirk(error: &GeminiError, quirks: &mut ModelQuirks) -> bool {
     let lower = error.message.to_lowercase();
     if lower.contains("function calling is not enabled") {

@@ -109,7 +109,7 @@ fn named(model: &str, mut request: ModelRequest) -> ModelRequest {
     request
 }
 
-/// A step whose call was signed and, as `id` says, named by the server.
+/// Returns a request whose history holds a signed call, with the server's id if `id` is set.
 fn signed_step(id: Option<&str>) -> ModelRequest {
     let mut part =
         json!({"functionCall": {"name": "bash", "args": {"z": 1, "a": 2}}, "thoughtSignature": "Cq8+/="});
@@ -124,7 +124,7 @@ fn signed_step(id: Option<&str>) -> ModelRequest {
     ])
 }
 
-/// Feeds frames; stops at the first error.
+/// Decodes frames up to the first error.
 fn read(frames: &[Value]) -> (Vec<ModelEvent>, Result<Reply, FrameError>) {
     let mut decoder = api().decoder(&request(vec![user("hi")]), &ModelQuirks::default());
     let mut out = Vec::new();
@@ -264,7 +264,7 @@ mod request_form {
         let names = [
             ("gemini-2.0-flash", json!({"temperature": 0.7, "maxOutputTokens": 4096})),
             ("gemma-3-27b-it", json!({"temperature": 0.7, "maxOutputTokens": 4096})),
-            // Thoughts count as output: a limit for the answer would cut them.
+            // Thoughts count as output: a limit for the answer would truncate them.
             ("gemini-2.5-flash", json!({"temperature": 0.7})),
             ("gemini-3.8-flash", json!({"thinkingConfig": {"includeThoughts": true}})),
         ];

@@ -1,23 +1,23 @@
-//! Reads `OLLAMA_HOST` as Ollama itself does, for a client.
+//! Parses `OLLAMA_HOST` as Ollama's own client does.
 //!
-//! Facts: ollama v0.33.0-rc2, `envconfig/config.go`.
+//! Source: ollama v0.33.0-rc2, `envconfig/config.go`.
 
 use std::net::Ipv6Addr;
 
 use url::{Host, Url};
 
-/// Where Ollama listens by default.
+/// Ollama's default address.
 pub(crate) const BASE_URL: &str = "http://127.0.0.1:11434";
-/// The port of an address without scheme and port.
+/// Port of an address without scheme and port.
 const PORT: u16 = 11434;
 
-/// The base URL that a value of `OLLAMA_HOST` (or `base_url`) means, without a slash at its end.
+/// Returns the base URL for a value of `OLLAMA_HOST` (or `base_url`), without a trailing slash.
 ///
-/// `host`, `host:port` and `[::1]:port` get `http` and the port 11434; with a scheme, the port is the scheme's own.
-/// An address to listen on (`0.0.0.0`, `::`) becomes one to connect to; empty means the default.
+/// `host`, `host:port` and `[::1]:port` get `http` and port 11434; with a scheme, the default is the scheme's own port.
+/// A listen address (`0.0.0.0`, `::`) becomes a loopback address; an empty value means the default.
 ///
 /// # Errors
-/// One sentence that names what is wrong.
+/// One sentence that names the problem.
 pub fn ollama_base_url(host: &str) -> Result<String, String> {
     let host = host.trim().trim_matches(['"', '\'']).trim();
     if host.is_empty() {
@@ -61,7 +61,7 @@ pub fn ollama_base_url(host: &str) -> Result<String, String> {
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
-/// Whether a port is written, be it the scheme's own.
+/// Returns true if the address names a port, even the scheme's default.
 fn names_port(address: &str) -> bool {
     let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
     let authority = rest.split('/').next().unwrap_or_default();
@@ -69,7 +69,7 @@ fn names_port(address: &str) -> bool {
     behind_host.contains(':')
 }
 
-/// An address as it may be shown: a name and password before `@` are no one's business.
+/// Strips the user name and password before `@`, for display.
 fn without_login(address: &str) -> &str {
     address.rsplit_once('@').map_or(address, |(_, behind)| behind)
 }

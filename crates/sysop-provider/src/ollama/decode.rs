@@ -1,4 +1,4 @@
-//! Reads a streamed reply of Ollama's own API: one object a line, the last with `done`.
+//! Decodes a streamed reply of Ollama's native API: one JSON object per line, the last with `done`.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -17,11 +17,11 @@ use crate::transport::error_text;
 
 use super::errors;
 
-/// The most tool calls of one reply; more are not taken.
+/// Maximum tool calls per reply; further ones are dropped.
 const CALLS_MAX: usize = 128;
-/// No prompt has more bytes to a token, so that one with more than this many times the window cannot fit.
+/// Upper bound of bytes per token in any prompt: a prompt with more bytes than this times the window cannot fit.
 const BYTES_PER_TOKEN_MAX: u64 = 16;
-/// Prose and code have about so many bytes to a token.
+/// Typical bytes per token of prose and code.
 const BYTES_PER_TOKEN: u64 = 4;
 
 #[derive(Deserialize)]
@@ -66,24 +66,23 @@ struct ChatFunction<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// What was sent, to judge by whether all of it was read.
+/// Size of the prompt sent, used to judge if the model read all of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PromptSize {
-    /// The bytes of the prompt, roughly.
+    /// Estimated bytes of the prompt.
     pub(super) bytes: u64,
-    /// The window in tokens, as asked for or as known.
+    /// Window in tokens, requested or known.
     pub(super) window: u64,
-    /// The table of the config that sets it.
+    /// Config table that sets the window.
     pub(super) table: &'static str,
 }
 
-/// Reads one reply.
 pub(super) struct OllamaDecoder {
     model: ModelRef,
     prompt_size: PromptSize,
     thinking: ThinkTagParser,
     reply: Reply,
-    /// Reasoning that the server told from the text; it goes back with the message.
+    /// Reasoning that the server separated from the text; sent back with the message.
     thought: String,
     done: bool,
 }
@@ -136,7 +135,7 @@ impl OllamaDecoder {
         }
     }
 
-    /// Gives out what was held back.
+    /// Flushes text held back by the tag parser.
     fn end_thinking(&mut self, out: &mut Vec<ModelEvent>) {
         let (mut text, mut reasoning) = (String::new(), String::new());
         self.thinking.finish(&mut |more| text.push_str(more), &mut |more| reasoning.push_str(more));
@@ -146,7 +145,8 @@ impl OllamaDecoder {
         self.reply.reasoning.push_str(&reasoning);
     }
 
-    /// Whether Ollama may have left out the beginning of the prompt, which it does without a word.
+    /// Warns if Ollama may have truncated the beginning of the prompt, which it does silently; fails if the prompt
+    /// cannot fit.
     fn check_window(&self, out: &mut Vec<ModelEvent>) -> Result<(), FrameError> {
         let PromptSize { bytes, window, table } = self.prompt_size;
         let read = self.reply.usage.input_tokens;
@@ -159,7 +159,7 @@ impl OllamaDecoder {
                 kind: FailureKind::ContextOverflow,
             });
         }
-        // A prefix that is cached lowers the count on old versions, so that a low one alone means nothing.
+        // Old versions do not count a cached prefix, so a low count alone proves nothing.
         let full = read > 0 && read >= window - window / 50;
         let lost =
             read > 0 && bytes > window.saturating_mul(BYTES_PER_TOKEN) && read < bytes / BYTES_PER_TOKEN_MAX;

@@ -1,4 +1,4 @@
-//! Writes a request of Ollama's own API. Each message is encoded once and kept beside it.
+//! Encodes a request of Ollama's native API. Each message is encoded once and cached beside the message.
 
 use crate::text_protocol;
 use serde_json::{Value, json};
@@ -10,26 +10,26 @@ use crate::tool_arguments::{arguments_object, portable_tool_name};
 
 use super::FORMAT;
 
-/// The most tokens of a reply in the text protocol, where the request has no limit of its own: a small model that
-/// is bound to a schema may write blanks for ever.
+/// Maximum tokens of a reply in the text protocol, unless the request sets its own limit: a small model constrained to
+/// a schema may emit whitespace endlessly.
 const TEXT_TOKENS_MAX: u32 = 2048;
 
-/// How a request is written.
+/// Options of a request.
 #[derive(Debug)]
 pub(super) struct ChatParams<'a> {
-    /// The text protocol, in place of the API's own tools.
+    /// Use the text protocol instead of native tools.
     pub(super) text_protocol: bool,
-    /// `think`, where it is said at all.
+    /// `think`, if sent at all.
     pub(super) think: Option<bool>,
-    /// Whether it thinks first: its thoughts count as an answer would.
+    /// The model thinks first; its thoughts count toward the output limit.
     pub(super) thinks: bool,
     pub(super) num_ctx: u32,
     pub(super) keep_alive: Option<&'a str>,
-    /// What the server refused.
+    /// Parameters that the server refused.
     pub(super) unsupported_params: &'a [&'static str],
 }
 
-/// The whole body.
+/// Returns the request body.
 pub(super) fn body(request: &ModelRequest, params: &ChatParams<'_>) -> String {
     let mut body = String::from("{\"model\":");
     push(&mut body, &request.model.name);
@@ -57,7 +57,7 @@ pub(super) fn body(request: &ModelRequest, params: &ChatParams<'_>) -> String {
     }
     if let Some(keep_alive) = params.keep_alive {
         body.push_str(",\"keep_alive\":");
-        // A bare number means seconds, and only as a number.
+        // A bare number means seconds, but only as a JSON number.
         match keep_alive.trim().parse::<i64>() {
             Ok(seconds) => push(&mut body, &seconds),
             Err(_) => push(&mut body, keep_alive),
@@ -81,7 +81,7 @@ fn options(request: &ModelRequest, params: &ChatParams<'_>) -> Value {
         options["temperature"] = short_float(temperature);
     }
     if params.text_protocol {
-        // A model that makes up the result of its own call is cut there.
+        // Stops a model that invents the result of its own call.
         options["stop"] = json!(["\nObservation"]);
     }
     options
@@ -100,7 +100,7 @@ fn push_system(body: &mut String, request: &ModelRequest, params: &ChatParams<'_
     }
 }
 
-/// Adds a message, or several for several results, each with a comma behind it.
+/// Appends one message, or several for several results, each followed by a comma.
 fn push_message(body: &mut String, message: &HistoryMessage, model: &ModelRef, params: &ChatParams<'_>) {
     let form = OllamaEncoding::of(message.message(), model, params);
     match message.encoded(form.cache_key(), |message| form.encode(message)) {
@@ -109,14 +109,14 @@ fn push_message(body: &mut String, message: &HistoryMessage, model: &ModelRef, p
     }
 }
 
-/// All that the encoded form of a message depends on, beside the message.
+/// Everything besides the message that its encoded form depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OllamaEncoding {
-    /// With the API's own tools.
+    /// With native tools.
     Native,
-    /// The same, with what this very model thought.
+    /// With native tools and the thoughts of this same model.
     NativeWithThinking,
-    /// Without tools.
+    /// Without native tools.
     Text,
 }
 
@@ -132,7 +132,7 @@ impl OllamaEncoding {
         }
     }
 
-    /// The name under which the encoded form is kept.
+    /// Returns the cache key of the encoded form.
     fn cache_key(self) -> &'static str {
         match self {
             Self::Native => "ollama",

@@ -1,6 +1,7 @@
-//! What Ollama's error texts mean; it has nothing else to tell them apart by.
+//! Classifies Ollama's errors by their text, because the API has no error codes.
 //!
-//! Facts: ollama v0.33.0-rc2, `server/routes.go`, `server/prompt.go`, `llm/server.go`, and older versions' texts.
+//! Sources: ollama v0.33.0-rc2, `server/routes.go`, `server/prompt.go`, `llm/server.go`, and error texts of older
+//! versions.
 
 use sysop_core::message::FailureKind;
 
@@ -11,20 +12,20 @@ const OVERFLOW: [&str; 4] = [
     "exceeds the available context size",
     "exceeds maximum context length",
 ];
-/// The machine is too small.
+/// The machine lacks memory for the model.
 const MEMORY: [&str; 3] = ["more system memory", "out of memory", "cudamalloc failed"];
 
-/// Whether the prompt did not fit.
+/// Returns true if the prompt did not fit the window.
 pub(crate) fn is_overflow(lower: &str) -> bool {
     OVERFLOW.iter().any(|words| lower.contains(words))
 }
 
-/// Whether the model did not fit the machine.
+/// Returns true if the model did not fit into memory.
 pub(crate) fn is_out_of_memory(lower: &str) -> bool {
     MEMORY.iter().any(|words| lower.contains(words))
 }
 
-/// The kind of an error inside a stream, and whether it may be gone the next time.
+/// Returns the kind of an error inside a stream, and true if a retry may succeed.
 pub(crate) fn classify_message(message: &str) -> (FailureKind, bool) {
     let lower = message.to_ascii_lowercase();
     if is_overflow(&lower) {
@@ -34,7 +35,7 @@ pub(crate) fn classify_message(message: &str) -> (FailureKind, bool) {
     } else if lower.contains("not found") {
         (FailureKind::UnknownModel, false)
     } else {
-        // A runner that crashed is started again; a call that its parser could not read is written anew.
+        // Ollama restarts a crashed runner; a call that its parser rejected is generated anew.
         (FailureKind::Unreachable, true)
     }
 }

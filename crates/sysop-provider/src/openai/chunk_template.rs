@@ -1,14 +1,14 @@
-//! Reads the pieces of a streamed text that are alike but for the text in them, as nearly all of a reply are.
+//! Fast path for stream chunks that differ only in their text, as nearly all chunks of a reply do.
 //!
-//! A piece is some 200 bytes of JSON around one word. Where the JSON around it is, byte for byte, that of the piece
-//! before, only the word is parsed: what stands around a string does not depend on the string.
+//! A chunk is about 200 bytes of JSON around one word. If the surrounding JSON equals that of the previous chunk byte
+//! for byte, only the word is parsed: the JSON around a string does not depend on the string.
 
 use crate::json::LaxText;
 
-/// The most bytes around a text that are kept.
+/// Maximum bytes stored on either side of the text.
 const AROUND_BYTES_MAX: usize = 4_096;
 
-/// What stood around the text of the piece before.
+/// JSON around the text of the previous chunk.
 #[derive(Debug, Default)]
 pub(super) struct ChunkTemplate {
     before: String,
@@ -16,8 +16,8 @@ pub(super) struct ChunkTemplate {
 }
 
 impl ChunkTemplate {
-    /// Keeps what stands around `text` in `data`, of which it is a part: a JSON string, with its quotes. `data` says
-    /// nothing else that counts.
+    /// Stores the JSON around `text`, a slice of `data` that holds a JSON string with its quotes. `data` must carry no
+    /// other information.
     pub(super) fn capture(&mut self, data: &str, text: &str) {
         self.before.clear();
         self.after.clear();
@@ -32,13 +32,13 @@ impl ChunkTemplate {
         }
     }
 
-    /// The text of a piece that is like the one before; none of any other, which may be anything.
+    /// Returns the text of a chunk that matches the template, or `None` for any other chunk.
     pub(super) fn text<'a>(&self, data: &'a str) -> Option<LaxText<'a>> {
         if self.before.is_empty() {
             return None;
         }
         let text = data.strip_prefix(&*self.before)?.strip_suffix(&*self.after)?;
-        // One string and no more, or it is another piece after all.
+        // The slice must be exactly one string; otherwise the chunk is of another kind.
         text.starts_with('"').then(|| serde_json::from_str(text).ok()).flatten()
     }
 }

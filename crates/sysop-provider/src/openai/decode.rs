@@ -1,4 +1,4 @@
-//! Reads a streamed (or whole) reply of the Chat Completions API, as the servers of the wild send it.
+//! Decodes a reply of the Chat Completions API, streamed or whole, with the deviations of real servers.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -16,7 +16,7 @@ use crate::think_tags::ThinkTagParser;
 use crate::tool_arguments;
 use crate::transport::error_text;
 
-/// The most tool calls of one reply; more are not taken.
+/// Maximum tool calls per reply; further ones are dropped.
 const CALLS_MAX: usize = 128;
 
 #[derive(Deserialize)]
@@ -33,7 +33,7 @@ struct ChatChunk<'a> {
 struct ChunkChoice<'a> {
     #[serde(borrow, default)]
     delta: Option<ChunkDelta<'a>>,
-    /// In place of `delta` where the server does not stream.
+    /// Replaces `delta` if the server does not stream.
     #[serde(borrow, default)]
     message: Option<ChunkDelta<'a>>,
     #[serde(borrow, default)]
@@ -61,7 +61,7 @@ struct ChunkDelta<'a> {
 }
 
 impl<'a> ChatChunk<'a> {
-    /// Its text, if that is all that it says.
+    /// Returns the raw text if the chunk carries nothing else.
     fn text_only(&self) -> Option<&'a str> {
         let Self { choices: Some(choices), usage: None, error: None } = self else { return None };
         let [ChunkChoice { delta: Some(delta), message: None, finish_reason: None }] = &choices[..] else {
@@ -111,7 +111,7 @@ struct ChunkUsage {
     completion_tokens: LaxCount,
     #[serde(default)]
     prompt_tokens_details: Option<TokenDetails>,
-    /// DeepSeek's name for the cached ones.
+    /// DeepSeek's name for cached tokens.
     #[serde(default)]
     prompt_cache_hit_tokens: LaxCount,
 }
@@ -122,10 +122,10 @@ struct TokenDetails {
     cached_tokens: LaxCount,
 }
 
-/// A tool call that is being put together.
+/// A tool call assembled from deltas.
 #[derive(Default)]
 struct PartialToolCall {
-    /// Compared only, never counted with: servers send whatever.
+    /// Used for comparison only: servers send arbitrary numbers.
     index: Option<f64>,
     id: String,
     name: String,
@@ -133,7 +133,6 @@ struct PartialToolCall {
     extra: Value,
 }
 
-/// Reads one reply.
 pub(super) struct OpenAiDecoder {
     model: ModelRef,
     protocol: ToolProtocol,
@@ -141,9 +140,9 @@ pub(super) struct OpenAiDecoder {
     reasoning: String,
     thinking: ThinkTagParser,
     template: ChunkTemplate,
-    /// What is to be sent back with this message, by name.
+    /// Extra fields to send back with this message, by name.
     extras: serde_json::Map<String, Value>,
-    /// Under which name reasoning came.
+    /// Name of the field that carried reasoning.
     reasoning_name: Option<&'static str>,
     partial_calls: Vec<PartialToolCall>,
     usage: Usage,
@@ -234,7 +233,7 @@ impl OpenAiDecoder {
         );
     }
 
-    /// Gives out what was held back.
+    /// Flushes text held back by the tag parser.
     fn end_thinking(&mut self, out: &mut Vec<ModelEvent>) {
         let (mut text, mut reasoning) = (String::new(), String::new());
         self.thinking.finish(&mut |more| text.push_str(more), &mut |more| reasoning.push_str(more));
@@ -244,7 +243,7 @@ impl OpenAiDecoder {
         self.reasoning.push_str(&reasoning);
     }
 
-    /// Mistral's content in parts, thoughts among them.
+    /// Decodes Mistral's content parts, which include thoughts.
     fn parts(&mut self, parts: &str, out: &mut Vec<ModelEvent>) {
         let Ok(parts) = serde_json::from_str::<Vec<Value>>(parts) else { return };
         for part in parts {
@@ -294,7 +293,7 @@ impl OpenAiDecoder {
         }
     }
 
-    /// The call that a piece belongs to; none where there are too many.
+    /// Returns the call that a delta belongs to, or `None` once the limit on calls is reached.
     fn partial_call(
         &mut self,
         index: Option<f64>,
@@ -339,7 +338,7 @@ impl OpenAiDecoder {
         (!value.is_empty()).then(|| RawReply { model: self.model.clone(), value: Value::Object(value) })
     }
 
-    /// How the reply ended; `Err` where its end is a failure.
+    /// Returns the finish reason; fails if the reply ended in a failure.
     fn finish_reason(&self) -> Result<FinishReason, FrameError> {
         let stream_error = |message: &str, retry: bool| FrameError::InStream {
             message: message.to_owned(),
@@ -448,12 +447,13 @@ impl ReplyDecoder for OpenAiDecoder {
     }
 }
 
-/// Servers that number every call 0 tell them apart by their ids.
+/// Returns true if the id belongs to another call. Some servers number every call 0, so only ids differ.
 fn is_other_call(partial_call: &PartialToolCall, id: &str) -> bool {
     !id.is_empty() && !partial_call.id.is_empty() && partial_call.id != id
 }
 
-/// A name behind arguments begins a new call, unless it is the same name repeated with each piece.
+/// Returns true if the delta starts a new call: a name after arguments does, unless a server repeats the same name in
+/// every delta.
 fn starts_new_call(partial_call: &PartialToolCall, id: &str, name: &str, arguments: &str) -> bool {
     if !id.is_empty() || name.is_empty() || partial_call.arguments.is_empty() {
         return false;
@@ -464,7 +464,7 @@ fn starts_new_call(partial_call: &PartialToolCall, id: &str, name: &str, argumen
             && tool_arguments::is_complete_object(&partial_call.arguments))
 }
 
-/// The text of arguments that are written as a string, or stand there as an object.
+/// Returns the text of arguments given as a string or as an object.
 fn argument_text(raw: Option<&RawValue>) -> std::borrow::Cow<'_, str> {
     let Some(raw) = raw.map(RawValue::get) else { return "".into() };
     if raw.starts_with('"') {
@@ -473,7 +473,7 @@ fn argument_text(raw: Option<&RawValue>) -> std::borrow::Cow<'_, str> {
     raw.into()
 }
 
-/// Joins a piece of a typed list (`reasoning_details`, `thinking_blocks`) to its beginning.
+/// Joins a delta of a typed list (`reasoning_details`, `thinking_blocks`) to the entry it continues.
 fn join(list: &mut Vec<Value>, piece: Value) {
     const TEXTS: [&str; 3] = ["text", "summary", "thinking"];
     let continues = list.last().is_some_and(|last| {
@@ -504,7 +504,7 @@ fn join(list: &mut Vec<Value>, piece: Value) {
     }
 }
 
-/// An error that came in place of a frame.
+/// Parses an error received in place of a frame.
 fn parse_stream_error(data: &str) -> FrameError {
     let lower = data.to_ascii_lowercase();
     let code = serde_json::from_str::<Value>(data).ok().and_then(|value| {

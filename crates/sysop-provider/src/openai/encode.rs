@@ -1,4 +1,4 @@
-//! Writes a request of the Chat Completions API. Each message is encoded once and kept beside it.
+//! Encodes a request of the Chat Completions API. Each message is encoded once and cached beside the message.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -17,31 +17,31 @@ use super::{
     STREAM_OPTIONS, TEMPERATURE, TEXT_TOKENS_MAX,
 };
 
-/// The longest id of a call that api.openai.com takes, in bytes.
+/// Maximum bytes of a call id at api.openai.com.
 const ID_BYTES_MAX: usize = 40;
-/// The length of Mistral's ids, in signs.
+/// Exact length of Mistral's call ids, in characters.
 const MISTRAL_ID_SIGNS: usize = 9;
-/// Room in a body for all but system prompt, messages and tools, in bytes.
+/// Bytes reserved in a body besides system prompt, messages and tools.
 const BODY_REST_BYTES: usize = 512;
 
-/// What a server wants of a request beyond the rules of the API.
+/// Server-specific requirements beyond the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// api.openai.com.
     OpenAi,
     /// api.mistral.ai.
     Mistral,
-    /// Everyone else.
+    /// Any other server.
     Other,
 }
 
-/// The tools of a session as JSON: the same at each of its steps.
+/// JSON of a session's tools, which is the same at each step.
 #[derive(Debug, Default)]
 pub(super) struct EncodedToolsCache(Mutex<Option<EncodedTools>>);
 
 #[derive(Debug)]
 struct EncodedTools {
-    /// Held weakly: it keeps the place from being taken by other tools, and not the tools.
+    /// Weak: keeps the address from being reused by other tools without keeping the tools alive.
     tools: Weak<[ToolSpec]>,
     text: Arc<str>,
 }
@@ -61,7 +61,7 @@ impl EncodedToolsCache {
     }
 }
 
-/// The whole body.
+/// Returns the request body.
 pub(super) fn body(
     request: &ModelRequest,
     quirks: &ModelQuirks,
@@ -131,19 +131,19 @@ fn push_limits(body: &mut String, request: &ModelRequest, quirks: &ModelQuirks, 
     }
 }
 
-/// A model's name in small letters, without the folders that many servers put it in.
+/// Returns a model's name in lower case, without the path prefixes of many servers.
 fn bare_model_name(model: &str) -> String {
     model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase()
 }
 
-/// Whether the name is one of OpenAI's models that take no temperature but their own.
+/// Returns true for OpenAI models that accept only the default temperature.
 fn has_fixed_temperature(model: &str) -> bool {
     let name = bare_model_name(model);
     let reasons = ["o1", "o3", "o4", "gpt-5"].iter().any(|family| name.starts_with(family));
     reasons && !name.contains("chat")
 }
 
-/// Whether the name tells of a model that thinks before it answers: a limit for answers would cut its thoughts.
+/// Returns true if the name suggests a model that thinks first: a limit for answers would truncate its thoughts.
 fn is_reasoning_model(model: &str) -> bool {
     const FAMILIES: [&str; 7] = ["gpt-oss", "deepseek-r", "qwq", "qwen3", "magistral", "glm-", "minimax-m"];
     let name = bare_model_name(model);
@@ -168,7 +168,7 @@ fn push_system(body: &mut String, request: &ModelRequest, quirks: &ModelQuirks) 
     }
 }
 
-/// Adds the tools, as OpenAI writes them and others after it.
+/// Appends the tools in OpenAI's form, which other vendors copied.
 pub(crate) fn push_tools(body: &mut String, request: &ModelRequest) {
     for (index, tool) in request.tools.iter().enumerate() {
         if index > 0 {
@@ -184,7 +184,7 @@ pub(crate) fn push_tools(body: &mut String, request: &ModelRequest) {
     }
 }
 
-/// A message, or several for several results, each with a comma behind it.
+/// Returns one message, or several for several results, each followed by a comma.
 fn encoded<'a>(
     message: &'a HistoryMessage,
     request: &ModelRequest,
@@ -198,14 +198,14 @@ fn encoded<'a>(
     }
 }
 
-/// All that the encoded form of a message depends on, beside the message.
+/// Everything besides the message that its encoded form depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OpenAiEncoding {
     /// The same for every server.
     Plain,
-    /// Without tools of the API's own.
+    /// Calls and results as text, for models without native tools.
     Text,
-    /// With what the same model sent along.
+    /// Native tools; `own` echoes the extra fields that the same model sent.
     Native { dialect: Dialect, own: bool, reasoning: bool },
 }
 
@@ -223,7 +223,7 @@ impl OpenAiEncoding {
         Self::Native { dialect, own, reasoning }
     }
 
-    /// The name under which the encoded form is kept.
+    /// Returns the cache key of the encoded form.
     fn cache_key(self) -> &'static str {
         match self {
             Self::Plain => "openai",
@@ -267,7 +267,7 @@ fn text_message(role: &str, content: &str) -> String {
     format!("{{\"role\":\"{role}\",\"content\":{}}},", text(content))
 }
 
-/// A reply as a model without tools would have written it.
+/// Renders a reply as a model without tools would have written it.
 pub(crate) fn reply_as_text(reply: &Reply) -> String {
     if reply.calls.is_empty() {
         return json!({"type": "answer", "text": reply.text}).to_string();
@@ -305,7 +305,7 @@ fn assistant(reply: &Reply, dialect: Dialect, own: bool, reasoning: bool) -> Str
     format!("{message},")
 }
 
-/// Adds what the model sent along: `{"message":{..},"calls":[null|{..}]}`.
+/// Restores the extra fields of a message: `{"message":{..},"calls":[null|{..}]}`.
 fn echo(message: &mut Value, raw: &Value) {
     for (name, value) in raw["message"].as_object().into_iter().flatten() {
         message[name] = value.clone();
@@ -328,7 +328,7 @@ fn tool_result(result: &ToolResult, dialect: Dialect) -> String {
     format!("{{\"role\":\"tool\",\"tool_call_id\":{},\"content\":{}}},", text(&id), text(&result.output))
 }
 
-/// An id as the server takes it; the same for a call and its result.
+/// Returns an id that the server accepts; the same for a call and its result.
 fn call_id(id: &str, dialect: Dialect) -> String {
     let fits = match dialect {
         Dialect::OpenAi => id.len() <= ID_BYTES_MAX,
@@ -340,7 +340,7 @@ fn call_id(id: &str, dialect: Dialect) -> String {
     if fits { id.to_owned() } else { short_id(id) }
 }
 
-/// Nine letters and digits that depend on the id alone (FNV-1a, base 62).
+/// Returns nine letters and digits derived from the id (FNV-1a, base 62).
 fn short_id(id: &str) -> String {
     const SIGNS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;

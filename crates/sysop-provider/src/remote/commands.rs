@@ -1,39 +1,40 @@
-//! The commands that are run on the remote machine, and what their ends mean.
+//! Commands run on the remote machine, and the meaning of their exit codes and errors.
 //!
-//! Each is one line for a POSIX `sh` without `!`, which no login shell on the way to it takes amiss. A model's name
-//! is checked before it becomes part of one.
+//! Each is one line for a POSIX `sh` without `!`, so any login shell passes it on unchanged. A model's name is checked
+//! before it becomes part of a command.
 
 use sysop_core::message::{FailureKind, ModelFailure};
 
 use crate::ollama::errors;
 
-/// The exit code of a shell that does not find a command.
+/// Exit code of a shell that does not find a command.
 const NOT_FOUND: i32 = 127;
-/// The longest name of a model, in bytes.
+/// Maximum bytes of a model name.
 const NAME_BYTES_MAX: usize = 256;
-/// The most characters of the program's own words in a message.
+/// Maximum characters quoted from the program in a message.
 const QUOTE_CHARS_MAX: usize = 300;
-/// A shell that is not a login shell often does not look where Ollama is installed.
+/// Extends `PATH`: a non-login shell often lacks the folder where Ollama is installed.
 const FIND: &str = "PATH=\"$PATH:/usr/local/bin:/opt/homebrew/bin:$HOME/.local/bin\"; export PATH; \
     command -v ollama >/dev/null 2>&1 || exit 127; ";
 
-/// How `ollama run` is called.
+/// Arguments of `ollama run`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OllamaRunCommand<'a> {
     pub(super) model: &'a str,
-    /// `OLLAMA_HOST`, where it is not to be the machine's own.
+    /// `OLLAMA_HOST`, if it overrides the remote machine's own.
     pub(super) address: Option<&'a str>,
-    /// The schema that the reply is bound to, where it is.
+    /// JSON schema that constrains the reply, if any.
     pub(super) schema: Option<&'a str>,
-    /// How long the model stays loaded, as the config says it.
+    /// Time the model stays loaded, as written in the config.
     pub(super) keep_alive: Option<&'a str>,
 }
 
 impl OllamaRunCommand<'_> {
-    /// The command; it reads the prompt from its standard input.
+    /// Returns the command, which reads the prompt from standard input.
     ///
-    /// `ollama show` comes first, because `ollama run` downloads a model that is not there, gigabytes of it, without
-    /// a question. Flags are used where this version knows them: a schema since it can hide thoughts (0.9).
+    /// `ollama show` runs first, because `ollama run` would download a missing model, gigabytes of data, without
+    /// asking. Flags are used only if this version supports them, and a schema only if the version can hide thoughts
+    /// (0.9).
     pub(super) fn command(&self) -> String {
         let model = shell_quote(self.model);
         let mut command = format!("{FIND}{}", export_ollama_host(self.address));
@@ -60,7 +61,7 @@ impl OllamaRunCommand<'_> {
     }
 }
 
-/// The command that lists the models, and so tells whether Ollama runs there.
+/// Returns the command that lists the models, which also proves that Ollama runs.
 pub(super) fn list(address: Option<&str>) -> String {
     format!("{FIND}{}exec ollama list </dev/null", export_ollama_host(address))
 }
@@ -71,16 +72,16 @@ fn export_ollama_host(address: Option<&str>) -> String {
         .unwrap_or_default()
 }
 
-/// The names in the table that `ollama list` prints.
+/// Parses the names in the table printed by `ollama list`.
 pub(super) fn parse_model_list(table: &str) -> Vec<String> {
     let names = table.lines().filter_map(|line| line.split_whitespace().next());
     names.filter(|name| *name != "NAME").map(str::to_owned).collect()
 }
 
-/// Whether a model can be called so: what Ollama allows in names, and nothing that a program takes for a flag.
+/// Accepts the characters that Ollama allows in names, and nothing that a program could take for a flag.
 ///
 /// # Errors
-/// It cannot.
+/// The name is not usable as a model name.
 pub(super) fn check_model_name(name: &str) -> Result<(), ModelFailure> {
     let is_fit =
         |sign: char| sign.is_ascii_alphanumeric() || matches!(sign, '.' | '_' | '-' | '/' | ':' | '@');
@@ -93,12 +94,12 @@ pub(super) fn check_model_name(name: &str) -> Result<(), ModelFailure> {
     Err(ModelFailure { kind: FailureKind::UnknownModel, message })
 }
 
-/// A word of `sh`.
+/// Quotes a word for `sh`.
 fn shell_quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// A duration as `ollama run` takes it; a bare number means seconds.
+/// Converts a duration to the syntax of `ollama run`; a bare number means seconds.
 fn duration(text: &str) -> Option<String> {
     let text = text.trim();
     if text.parse::<i64>().is_ok() {
@@ -109,8 +110,7 @@ fn duration(text: &str) -> Option<String> {
     is_fit.then(|| text.to_owned())
 }
 
-/// What it means that a program, run for a model, did not end well. `errors` is what it wrote to its standard error,
-/// without the noise.
+/// Returns the failure for a program that ended badly. `errors` is its standard error without terminal noise.
 pub(super) fn failure(program: &str, model: &str, code: Option<i32>, errors: &str) -> ModelFailure {
     let words = error_line(errors);
     let lower = words.to_ascii_lowercase();
@@ -153,14 +153,14 @@ pub(super) fn failure(program: &str, model: &str, code: Option<i32>, errors: &st
     fail(kind, message)
 }
 
-/// The error in what a program wrote, as one line: behind `Error:`, or its last line.
+/// Returns the error in a program's output as one line: the text after `Error:`, or else the last line.
 fn error_line(errors: &str) -> String {
     let lines = || errors.lines().map(str::trim).filter(|line| !line.is_empty());
     let error = lines().rev().find_map(|line| Some(line.split_once("Error:")?.1.trim()));
     error.or_else(|| lines().next_back()).unwrap_or_default().chars().take(QUOTE_CHARS_MAX).collect()
 }
 
-/// The tokens of prompt and reply, which `--verbose` tells below the reply.
+/// Parses the token counts of prompt and reply from the statistics that `--verbose` prints.
 pub(super) fn token_counts(errors: &str) -> (u64, u64) {
     let count = |name: &str| {
         let lines = errors.lines().filter_map(|line| line.trim().strip_prefix(name));

@@ -1,9 +1,9 @@
-//! The way to the Ollama of the remote machine: a tunnel where there is one, else `ollama run`; found once, kept, and
-//! found anew when it breaks.
+//! Chooses the transport to the Ollama of the remote machine: a tunnel if possible, else `ollama run`. The choice is
+//! kept and made anew when the tunnel breaks.
 //!
-//! That a tunnel opens says nothing: an sshd that forwards nothing refuses each connection through it, and so does a
-//! port where nobody listens; both close without a word. So a new tunnel is asked for Ollama's version, and where
-//! nothing comes back, `ollama list` on the remote machine tells the two apart.
+//! An open tunnel proves nothing: an sshd that forbids forwarding closes each connection through it silently, and so
+//! does a port without a listener. So a new tunnel is asked for Ollama's version, and if nothing comes back, `ollama
+//! list` on the remote machine distinguishes the two cases.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -22,69 +22,68 @@ use super::{
     ForwardedPort, NO_REMOTE_MACHINE, RemoteError, RemoteEvent, RemoteMachine, commands, ollama_run_output,
 };
 
-/// The longest that the far Ollama may take to say its version, and the remote machine to list its models.
+/// Longest wait for the remote Ollama's version, and for its list of models.
 const PROBE_WAIT_MAX: Duration = Duration::from_secs(10);
-/// The most bytes that are read of a list of models, and of the errors beside it.
+/// Maximum bytes read of a list of models, and of the errors beside it.
 const LIST_BYTES_MAX: usize = 1024 * 1024;
-/// What the client for tunnels is chosen by: it knows no proxy and no certificates.
+/// URL that selects the HTTP client for tunnels, which uses neither proxy nor certificates.
 const LOOPBACK_URL: &str = "http://127.0.0.1";
 
-/// All that is known of the remote machine's Ollama.
+/// State of the remote machine's Ollama.
 pub(crate) struct RemoteOllama {
     remote: Option<Arc<dyn RemoteMachine>>,
     settings: OllamaSettings,
     ollama: Ollama,
     clients: Arc<HttpClients>,
     transport: tokio::sync::Mutex<Option<RemoteTransport>>,
-    /// What a person has not been told yet of the way.
+    /// Notice about the transport that the user has not seen yet.
     pending_notice: Mutex<Option<String>>,
 }
 
-/// How the far Ollama is reached.
+/// Transport to the remote Ollama.
 #[derive(Clone)]
 pub(crate) enum RemoteTransport {
-    /// By its API.
+    /// Its API through a tunnel.
     Tunnel(Arc<Tunnel>),
-    /// By `ollama run`.
+    /// `ollama run` on the remote machine.
     OllamaRun,
 }
 
-/// An open tunnel.
 pub(crate) struct Tunnel {
-    /// Keeps it open.
+    /// Keeps the tunnel open.
     _forwarded: ForwardedPort,
     server: Arc<Ollama>,
-    /// The far address as a person knows it.
+    /// Remote address as shown to the user.
     pub(crate) origin: String,
 }
 
 impl Tunnel {
-    /// The server at its end.
+    /// Returns the server at the remote end.
     pub(crate) fn server(&self) -> &Arc<Ollama> {
         &self.server
     }
 }
 
-/// What `ollama list` on the remote machine came to.
+/// Result of `ollama list` on the remote machine.
 pub(crate) enum ModelList {
-    /// Ollama runs there and has these models.
+    /// Ollama runs and has these models.
     Models(Vec<String>),
-    /// It ended badly.
+    /// The command failed.
     Failed(ModelFailure),
 }
 
-/// What came back through a tunnel.
+/// Result of a request through a new tunnel.
 enum TunnelProbe {
-    /// Someone who speaks HTTP.
+    /// An HTTP response arrived.
     Http,
-    /// Nothing.
+    /// The connection closed without a response.
     Closed,
-    /// Nothing in time.
+    /// No response in time.
     TimedOut,
 }
 
 impl RemoteOllama {
-    /// Takes the connection and the settings; does no IO.
+    /// Stores the connection and the settings; does no I/O.
     pub(crate) fn new(
         remote: Option<Arc<dyn RemoteMachine>>,
         settings: &OllamaSettings,
@@ -100,10 +99,10 @@ impl RemoteOllama {
         }
     }
 
-    /// The connection.
+    /// Returns the connection.
     ///
     /// # Errors
-    /// There is none: the session's host is this machine.
+    /// The session has no remote machine.
     pub(crate) fn remote(&self) -> Result<&Arc<dyn RemoteMachine>, ModelFailure> {
         self.remote.as_ref().ok_or_else(|| ModelFailure {
             kind: FailureKind::BadRequest,
@@ -111,22 +110,22 @@ impl RemoteOllama {
         })
     }
 
-    /// The settings of `[providers.ollama+ssh]`.
+    /// Settings of `[providers.ollama+ssh]`.
     pub(crate) fn settings(&self) -> &OllamaSettings {
         &self.settings
     }
 
-    /// The longest silence between two bytes.
+    /// Longest silence between two bytes.
     pub(crate) fn silence(&self) -> Duration {
         self.ollama.silence()
     }
 
-    /// What a person is to be told of the way; each thing once.
+    /// Takes the pending notice about the transport; each notice is returned once.
     pub(crate) fn pending_notice(&self) -> Option<String> {
         self.pending_notice.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The way that is known, or that is found now.
+    /// Returns the known transport, or connects.
     pub(crate) async fn transport(&self) -> Result<RemoteTransport, ModelFailure> {
         let mut transport = self.transport.lock().await;
         match transport.as_ref() {
@@ -135,7 +134,7 @@ impl RemoteOllama {
         }
     }
 
-    /// The way after something went wrong with a tunnel: the same where its end still answers, else a new one.
+    /// Returns the transport after a failure: the same tunnel if its remote end still answers, else a new transport.
     async fn transport_after_failure(&self, tunnel: &Arc<Tunnel>) -> Result<RemoteTransport, ModelFailure> {
         let mut transport = self.transport.lock().await;
         match transport.as_ref() {
@@ -157,7 +156,7 @@ impl RemoteOllama {
         let remote = self.remote()?;
         let base = self.remote_base_url(remote).await?;
         let found = if base.scheme() == "https" {
-            // A certificate is made out to a name, and the near end of a tunnel has another.
+            // A certificate names the remote host, but the near end of a tunnel has another name.
             self.fall_back_to_run("the Ollama there is reached by https")?
         } else {
             match remote.forward(&target(&base)).await {
@@ -171,7 +170,7 @@ impl RemoteOllama {
         Ok(transport.insert(found).clone())
     }
 
-    /// The address of the far Ollama as seen from there: of the config, else of the remote machine's environment.
+    /// Returns the remote Ollama's address as seen from there: from the config, else from the remote environment.
     async fn remote_base_url(&self, remote: &Arc<dyn RemoteMachine>) -> Result<Url, ModelFailure> {
         let (host, whose) = match &self.settings.endpoint.base_url {
             Some(base_url) => (Some(base_url.clone()), "the base_url of [providers.ollama+ssh]"),
@@ -188,7 +187,7 @@ impl RemoteOllama {
         Url::parse(&base).map_err(|error| wrong(error.to_string()))
     }
 
-    /// Finds out whether a new tunnel leads anywhere.
+    /// Checks that a new tunnel leads to a server, else falls back or fails.
     async fn probe_tunnel(
         &self,
         remote: &Arc<dyn RemoteMachine>,
@@ -205,7 +204,7 @@ impl RemoteOllama {
             }
             TunnelProbe::Closed => {}
         }
-        // The tunnel is closed before the command runs: it may hold the only session that the remote machine gives.
+        // The tunnel is closed before the command runs: it may occupy the only session that the remote machine allows.
         let origin = tunnel.origin.clone();
         drop(tunnel);
         match self.list(remote).await? {
@@ -254,7 +253,7 @@ impl RemoteOllama {
     /// Runs `ollama list` on the remote machine.
     ///
     /// # Errors
-    /// The connection broke, or it takes too long.
+    /// The connection broke, or the command took too long.
     pub(crate) async fn list(&self, remote: &Arc<dyn RemoteMachine>) -> Result<ModelList, ModelFailure> {
         let command = commands::list(self.ollama_host_override());
         let mut events = remote.pipe(&command, Vec::new());
@@ -285,7 +284,7 @@ impl RemoteOllama {
         Ok(ModelList::Failed(commands::failure("ollama list", "", code, &ollama_run_output::clean(&errors))))
     }
 
-    /// `OLLAMA_HOST` for a command, where the config names another than the remote machine's own.
+    /// Returns `OLLAMA_HOST` for a command, if the config overrides the remote machine's own.
     pub(crate) fn ollama_host_override(&self) -> Option<&str> {
         self.settings.endpoint.base_url.as_deref()
     }
@@ -300,13 +299,13 @@ fn unreachable(message: String) -> ModelFailure {
     ModelFailure { kind: FailureKind::Unreachable, message }
 }
 
-/// `host:port` as seen from there.
+/// Returns `host:port` as seen from the remote machine.
 fn target(base: &Url) -> String {
     let host = base.host_str().unwrap_or_default();
     format!("{host}:{}", base.port_or_known_default().unwrap_or_default())
 }
 
-/// A tunnel to a far address; its server is called by the far address's name.
+/// Wraps a forwarded port; requests keep the remote address as their `Host`.
 fn open_tunnel(ollama: &Ollama, base: &Url, forwarded: ForwardedPort) -> Result<Tunnel, ModelFailure> {
     let host = base.host_str().unwrap_or_default();
     let host = base.port().map_or(host.to_owned(), |port| format!("{host}:{port}"));
@@ -324,7 +323,7 @@ fn open_tunnel(ollama: &Ollama, base: &Url, forwarded: ForwardedPort) -> Result<
     })
 }
 
-/// The wire to one model of the remote machine, through whatever tunnel is open.
+/// API of one model on the remote machine, through the current tunnel.
 pub(crate) struct RemoteOllamaModel {
     remote_ollama: Arc<RemoteOllama>,
     name: String,
@@ -335,7 +334,7 @@ pub(crate) struct RemoteOllamaModel {
 struct ActiveTunnel {
     tunnel: Arc<Tunnel>,
     model: OllamaModel,
-    /// Whether a request was made through it, so that a further one comes after trouble.
+    /// A request was already made, so a further one follows a failure.
     used: bool,
 }
 
@@ -353,7 +352,7 @@ impl RemoteOllamaModel {
         self.active.lock().unwrap_or_else(PoisonError::into_inner).model.clone()
     }
 
-    /// Looks after the tunnel before a request that is not the first.
+    /// Checks the tunnel before any request but the first.
     async fn repair_tunnel(&self) -> Result<(), ModelFailure> {
         let tunnel = {
             let mut active = self.active.lock().unwrap_or_else(PoisonError::into_inner);

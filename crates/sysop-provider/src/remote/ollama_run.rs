@@ -1,9 +1,9 @@
-//! Asks a model of the remote machine by `ollama run`: the way where nothing is forwarded.
+//! Calls a model by `ollama run`, the transport for machines that forbid forwarding.
 //!
-//! The prompt goes in by standard input, so that nothing of it is quoted or seen in a list of processes. What is
-//! printed is cleaned as it comes and read by the text protocol; a model without tools answers no differently. The
-//! program knows no limit of a reply, no temperature and no window, so that those of the request have no effect.
-//! Dropping the stream drops the command.
+//! The prompt goes through standard input, so it needs no quoting and appears in no process list. Output is cleaned as
+//! it arrives and parsed by the text protocol; a model without tools replies in the same way. `ollama run` has no
+//! option for reply limit, temperature or window, so those of the request have no effect. Dropping the stream kills the
+//! command.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,26 +28,26 @@ use super::ollama::RemoteOllama;
 use super::ollama_run_output::{self, RunOutputFilter};
 use super::{RemoteEvent, RemoteMachine, prompt};
 
-/// The window of a model where nobody says another, in tokens: Ollama's own default on a small machine. `ollama run`
-/// cannot set it.
+/// Assumed window of a model in tokens, unless configured: Ollama's own default on a small machine. `ollama run` cannot
+/// set the window.
 const WINDOW: u32 = 4_096;
-/// The most bytes that are kept of what the program writes to its standard error; the last ones count.
+/// Maximum bytes kept of the program's standard error, counted from the end.
 const ERRORS_BYTES_MAX: usize = 64 * 1024;
-/// A reply that ends in so many blanks does not end by itself: a model that is bound to JSON may write them for ever.
+/// Trailing blanks after which a reply is stopped: a model constrained to JSON may emit them endlessly.
 const BLANKS_MAX: usize = 2_048;
-/// The most models that are remembered as bound to no schema.
+/// Maximum number of models remembered as refusing a schema.
 const MODELS_MAX: usize = 256;
-/// What `ollama run` prints in place of a reply, and ends well, where a cloud model needs an account.
+/// Text that `ollama run` prints instead of a reply, with exit code 0, if a cloud model needs an account.
 const SIGN_IN: &str = "You need to be signed in to Ollama";
-/// The name of the decoder's event that ends a reply.
+/// Name of the decoder event that ends a reply.
 const END: &str = "end";
 
-/// What was learnt while asking this way.
+/// Quirks learned from earlier runs.
 #[derive(Debug, Default)]
 pub(crate) struct RunQuirkCache {
-    /// Models that Ollama cannot bind to a schema.
+    /// Models that Ollama cannot constrain to a schema.
     without_schema: Mutex<BTreeSet<String>>,
-    /// Whether a person knows that conversations are cut.
+    /// The user was told that conversations are truncated.
     truncation_notice_sent: AtomicBool,
 }
 
@@ -56,7 +56,7 @@ impl RunQuirkCache {
         self.without_schema.lock().unwrap_or_else(PoisonError::into_inner).contains(model)
     }
 
-    /// Remembers that a model is bound to no schema; says whether that is new.
+    /// Remembers that a model refuses a schema; returns true if that is new.
     fn mark_schema_rejected(&self, model: &str) -> bool {
         let mut models = self.without_schema.lock().unwrap_or_else(PoisonError::into_inner);
         if models.len() >= MODELS_MAX {
@@ -91,7 +91,7 @@ pub(crate) fn stream(
             let mut events = remote.pipe(&command, prompt.text.clone().into_bytes());
             let mut silence_deadline = Instant::now() + call.remote_ollama.silence();
             let end = loop {
-                // The wheel that turns beside a model that hangs is silence too, however fast it turns.
+                // The spinner of a hanging model counts as silence, however fast it turns.
                 let event = match Instant::now() < silence_deadline {
                     true => tokio::time::timeout_at(silence_deadline, events.next()).await.ok(),
                     false => None,
@@ -148,30 +148,30 @@ struct OllamaRunCall {
     request: ModelRequest,
 }
 
-/// How a run came to its end.
+/// End of a run.
 #[derive(Debug)]
 enum RunEnd {
-    /// By itself.
+    /// Exited on its own.
     Exited(Option<i32>),
-    /// It had said enough, and was stopped.
+    /// Stopped because the reply was complete.
     Stopped,
-    /// It said more than anyone reads.
+    /// Printed more than the limit.
     TooLong,
     TimedOut,
     Disconnected(String),
 }
 
-/// What follows from the end of a run.
+/// Reaction to the end of a run.
 enum RunAction {
-    /// The reply, behind what was not shown of it yet.
+    /// Return the reply, after text not shown yet.
     Finish {
         said: Vec<ModelEvent>,
         reply: Box<Reply>,
     },
     Fail(ModelFailure),
-    /// The same without a schema.
+    /// Run again without a schema.
     RetryWithoutSchema,
-    /// The same after a while.
+    /// Run again after a wait.
     Retry {
         notice: String,
         wait: Duration,
@@ -245,7 +245,7 @@ impl OllamaRunCall {
                     seconds(self.remote_ollama.silence())
                 ),
             ),
-            // A link that was never made is not knocked at again: that is the connection's own business.
+            // A connection that could not be made is not retried here: that is the connection's own business.
             RunEnd::Disconnected(why) if reader.bytes == 0 && reader.errors.is_empty() => {
                 fail(FailureKind::Unreachable, why.trim_end_matches('.'))
             }
@@ -293,14 +293,14 @@ fn fail(kind: FailureKind, message: &str) -> RunAction {
     RunAction::Fail(ModelFailure { kind, message: Redactor::default().message(message) })
 }
 
-/// One run whose output is read.
+/// Reader of one run's output.
 struct RunReader {
     output_filter: RunOutputFilter,
     decoder: ReplyReader,
     out: VecDeque<ModelEvent>,
-    /// All that was printed, clean.
+    /// All output so far, cleaned.
     text: String,
-    /// How many bytes of it the decoder has read.
+    /// Bytes of `text` already decoded.
     decoded_bytes: usize,
     errors: Vec<u8>,
     bytes: usize,
@@ -323,7 +323,8 @@ impl RunReader {
         self.out.pop_front()
     }
 
-    /// Takes what the command did; outer `None` where it did nothing for too long.
+    /// Handles an event of the command; outer `None` means silence beyond the limit. Returns the end of the run, if
+    /// reached.
     fn take(&mut self, event: Option<Option<RemoteEvent>>) -> Option<RunEnd> {
         match event {
             None => Some(RunEnd::TimedOut),
@@ -356,13 +357,13 @@ impl RunReader {
     fn append_text(&mut self, text: &str) {
         self.text.push_str(text);
         let said = self.text.trim_start();
-        // What Ollama prints in place of a reply is not shown as one.
+        // Ollama's sign-in message is not shown as a reply.
         if !SIGN_IN.starts_with(said) && !said.starts_with(SIGN_IN) {
             self.feed_decoder();
         }
     }
 
-    /// Gives the decoder what it has not read, but for blanks at the end: those behind the reply are Ollama's own.
+    /// Passes new text to the decoder, except trailing blanks: those after the reply are Ollama's own.
     fn feed_decoder(&mut self) {
         let end = self.text.trim_end().len().max(self.decoded_bytes);
         let mut out = Vec::new();
@@ -396,7 +397,7 @@ impl RunReader {
     }
 }
 
-/// Reads clean text as a reply.
+/// Decodes cleaned text as a reply.
 #[derive(Default)]
 struct PlainTextDecoder {
     thinking: ThinkTagParser,

@@ -1,39 +1,39 @@
-//! Takes out of what `ollama run` prints everything that is meant for a terminal, and undoes its line breaks.
+//! Removes terminal control from the output of `ollama run`, and undoes its line breaks.
 //!
-//! `ollama run` turns the cursor off and on, spins a wheel, redraws lines, and (without `--nowordwrap`) breaks lines
-//! at the terminal's width: it moves back over the last word, erases to the end of the line, writes a newline and
-//! the word again. Read as plain text that doubles words and breaks JSON, so the current word is kept back and
-//! those few movements are obeyed. All else that a terminal obeys is taken out.
+//! `ollama run` toggles the cursor, draws a spinner, redraws lines, and (without `--nowordwrap`) breaks lines at the
+//! terminal's width: it moves back over the last word, erases to the end of the line, and writes a newline and the word
+//! again. Read as plain text, that doubles words and breaks JSON, so the current word is buffered and those few
+//! movements are applied. All other control sequences are removed.
 //!
-//! Facts: ollama v0.33.0-rc2, `cmd/` (`displayResponse`), `progress/`; recordings in ollama issue 14571.
+//! Sources: ollama v0.33.0-rc2, `cmd/` (`displayResponse`), `progress/`; recordings in ollama issue 14571.
 
 use sysop_core::text::Stripper;
 
-/// The most parameter bytes of a control sequence that is obeyed; a longer one is taken out.
+/// Maximum parameter bytes of an applied control sequence; a longer one is removed.
 const PARAMETERS_MAX: usize = 16;
-/// The longest part of a line that is kept back, in characters; a longer word cannot be moved over any more.
+/// Maximum characters buffered of a line; the cursor cannot move back over a longer word.
 const PENDING_CHARS_MAX: usize = 512;
 
-/// A whole output, clean.
+/// Cleans a complete output.
 pub(super) fn clean(printed: &[u8]) -> String {
     let mut noise = RunOutputFilter::default();
     let text = noise.push(printed);
     text + &noise.finish()
 }
 
-/// Cleans an output that comes in pieces; where it is cut does not matter.
+/// Incremental filter; chunk boundaries do not matter.
 #[derive(Debug, Default)]
 pub(super) struct RunOutputFilter {
-    /// Bytes of an unfinished character.
+    /// Bytes of an incomplete character.
     bytes: Vec<u8>,
     state: State,
-    /// The end of the current line, which a movement of the cursor may still change.
+    /// End of the current line, which a cursor movement may still change.
     pending: Vec<char>,
-    /// Where in `pending` the next character goes.
+    /// Index in `pending` of the next character.
     cursor: usize,
-    /// Whether the line was erased to its end right before: a newline here is Ollama's own.
+    /// The line was just erased to its end: a newline now is Ollama's own.
     erased: bool,
-    /// Takes out what is not obeyed here.
+    /// Removes sequences that are not applied here.
     stripper: Stripper,
 }
 
@@ -41,16 +41,16 @@ pub(super) struct RunOutputFilter {
 enum State {
     #[default]
     Ground,
-    /// Behind a carriage return.
+    /// After a carriage return.
     CarriageReturn,
-    /// Behind ESC.
+    /// After ESC.
     Escape,
     /// Inside a control sequence, with its parameters.
     Sequence(String),
 }
 
 impl RunOutputFilter {
-    /// Takes a piece; gives what is certain and was not given before.
+    /// Filters a chunk; returns text that can no longer change.
     pub(super) fn push(&mut self, piece: &[u8]) -> String {
         self.bytes.extend_from_slice(piece);
         let bytes = std::mem::take(&mut self.bytes);
@@ -76,7 +76,7 @@ impl RunOutputFilter {
         }
     }
 
-    /// Ends the output; gives what was kept back.
+    /// Ends the output; returns the buffered rest.
     pub(super) fn finish(&mut self) -> String {
         let mut out = String::new();
         if !std::mem::take(&mut self.bytes).is_empty() {
@@ -136,7 +136,7 @@ impl RunOutputFilter {
         }
     }
 
-    /// Puts a character where the cursor is, and gives away what no movement reaches any more.
+    /// Writes a character at the cursor, and flushes text that no movement can reach.
     fn write(&mut self, sign: char, out: &mut String) {
         self.erased = false;
         if self.cursor < self.pending.len() {
@@ -146,7 +146,7 @@ impl RunOutputFilter {
         }
         self.cursor += 1;
         let at_end = self.cursor == self.pending.len();
-        // The wheel stands at the beginning of a line and is wiped from there; words are moved over one by one.
+        // The spinner is drawn at the beginning of a line and wiped from there; words are moved over one at a time.
         let is_word_end = matches!(sign, ' ' | '\t') && !self.pending.iter().all(|&sign| is_spinner(sign));
         if at_end && (is_word_end || self.pending.len() >= PENDING_CHARS_MAX) {
             self.flush(self.pending.len(), out);
@@ -171,7 +171,7 @@ impl RunOutputFilter {
         }
     }
 
-    /// Moves back over so many columns, as far as the kept part of the line goes.
+    /// Moves the cursor back by `columns`, at most to the beginning of the buffer.
     fn cursor_back(&mut self, columns: usize) {
         let mut left = columns;
         while left > 0 && self.cursor > 0 {
@@ -187,14 +187,14 @@ impl RunOutputFilter {
     }
 }
 
-/// The columns of a character, as far as a word that Ollama moves over can hold wide ones.
+/// Returns the columns of a character; covers the wide characters of words that Ollama moves over.
 fn width(sign: char) -> usize {
     let wide = matches!(u32::from(sign), 0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3
         | 0xf900..=0xfaff | 0xfe30..=0xfe6f | 0xff00..=0xff60 | 0xffe0..=0xffe6 | 0x1f300..=0x1faff | 0x20000..=0x3fffd);
     if wide { 2 } else { 1 }
 }
 
-/// What Ollama's wheel is drawn with, and the blank behind it.
+/// Returns true for the characters of Ollama's spinner and the blank after it.
 fn is_spinner(sign: char) -> bool {
     matches!(sign, '\u{2800}'..='\u{28ff}' | ' ' | '\t')
 }
@@ -205,7 +205,7 @@ mod tests {
 
     use super::*;
 
-    /// What of Ollama's output reaches a reader, however it is cut.
+    /// Filters `printed` in chunks of `piece` bytes.
     fn cleaned(printed: &[u8], piece: usize) -> String {
         let mut noise = RunOutputFilter::default();
         let mut text = String::new();
@@ -215,7 +215,7 @@ mod tests {
         text + &noise.finish()
     }
 
-    /// Breaks lines as Ollama does for a terminal of so many columns (narrow characters only).
+    /// Wraps lines like Ollama on a terminal of `columns` (narrow characters only).
     fn wrapped(text: &str, columns: usize) -> String {
         let (mut out, mut line, mut word) = (String::new(), 0, String::new());
         for sign in text.chars() {

@@ -1,9 +1,9 @@
-//! Writes a whole conversation as one prompt, for a program that takes text and knows no roles.
+//! Renders a conversation as one prompt, for a program that takes text and knows no roles.
 //!
-//! System prompt, contract of the text protocol, then the turns as the contract's own examples write them. A
-//! command's result reads as in Jexida (design, "Tool Result Format"): `Command:`, `Exit code:`, `Output:`. Ollama
-//! cuts the beginning of what does not fit its window without a word, and the contract stands there; so the prompt
-//! is kept within a budget here, and what is left out is said.
+//! The prompt holds the system prompt, the text protocol's instructions, then the turns in the form of the
+//! instructions' own examples. A command's result follows Jexida (design, "Tool Result Format"): `Command:`, `Exit
+//! code:`, `Output:`. Ollama silently truncates the beginning of a prompt that exceeds its window, which is where the
+//! instructions are; so the prompt is kept within a budget here, and omissions are marked.
 
 use crate::text_protocol;
 use sysop_core::id::CallId;
@@ -12,20 +12,20 @@ use sysop_core::mode::Mode;
 
 use crate::openai::reply_as_text;
 
-/// Bytes to a token, rather too few: output of commands has more tokens than prose.
+/// Low estimate of bytes per token: command output has more tokens than prose.
 const BYTES_PER_TOKEN: usize = 3;
-/// The most tokens of the window that are kept for the reply.
+/// Maximum tokens of the window reserved for the reply.
 const REPLY_TOKENS_MAX: usize = 2_048;
-/// The least that is sent of a message that is too long, in bytes.
+/// Minimum bytes sent of an overlong message.
 const PART_BYTES_MIN: usize = 256;
-/// How the line begins below a command's output that tells its exit code.
+/// Prefix of the line below a command's output that holds its exit code.
 const EXIT_NOTE: &str = "[exit code ";
 
 const LEFT_OUT: &str = "(What was said before this was left out.)\n\n";
 const AFTER_RESULTS: &str = "\nIf this is enough, answer now with {\"type\":\"answer\",\"text\":\"TEXT\"}. \
     Use only what the observation says; do not repeat a call.\n";
 
-/// A prompt, and whether it is all that there is to say.
+/// A prompt and its completeness.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Prompt {
     pub(super) text: String,
@@ -33,7 +33,7 @@ pub(super) struct Prompt {
     pub(super) cut: bool,
 }
 
-/// Writes the conversation so that it fits a window of so many tokens, with room for the reply.
+/// Renders the conversation within a window of `window` tokens, with room for the reply.
 pub(super) fn prompt(request: &ModelRequest, window: u32) -> Prompt {
     let window = window as usize;
     let budget = (window - REPLY_TOKENS_MAX.min(window / 4)) * BYTES_PER_TOKEN;
@@ -57,10 +57,10 @@ pub(super) fn prompt(request: &ModelRequest, window: u32) -> Prompt {
     Prompt { text, cut }
 }
 
-/// What is sent whole or not at all: a person's words, or a reply with the results of its calls.
+/// Unit sent whole or not at all: a user message, or a reply with the results of its calls.
 struct PromptBlock {
     text: String,
-    /// Whether a person said it.
+    /// The block is a user message.
     asked: bool,
 }
 
@@ -132,7 +132,7 @@ fn observation(result: &ToolResult, call: Option<&ToolCall>) -> String {
     text
 }
 
-/// Parts an output from the line below it that tells the exit code.
+/// Separates an output from the line below it that holds the exit code.
 fn split_exit_note(output: &str) -> (&str, Option<i32>) {
     let (before, line) = output.rsplit_once('\n').unwrap_or(("", output));
     let code = line.strip_prefix(EXIT_NOTE).and_then(|rest| rest.strip_suffix(']')?.parse().ok());
@@ -142,7 +142,7 @@ fn split_exit_note(output: &str) -> (&str, Option<i32>) {
     }
 }
 
-/// The newest blocks that fit, with the last words of the person always among them.
+/// Returns the newest blocks that fit, always including the last user message.
 fn fit_to_budget(mut blocks: Vec<PromptBlock>, room: usize) -> (String, bool) {
     let total: usize = blocks.iter().map(|block| block.text.len()).sum();
     if total <= room {
@@ -150,7 +150,7 @@ fn fit_to_budget(mut blocks: Vec<PromptBlock>, room: usize) -> (String, bool) {
     }
     let asked = blocks.iter().rposition(|block| block.asked);
     let newest = blocks.len().saturating_sub(1);
-    // The question and what was seen last share the room; a long one of them leaves half to the other.
+    // The question and the newest block share the budget; a long one leaves half to the other.
     let half = (room / 2).max(PART_BYTES_MIN);
     let lengths = |blocks: &[PromptBlock]| {
         (asked.map_or(0, |at| blocks[at].text.len()), blocks.get(newest).map_or(0, |block| block.text.len()))
@@ -185,7 +185,7 @@ fn fit_to_budget(mut blocks: Vec<PromptBlock>, room: usize) -> (String, bool) {
     (text, true)
 }
 
-/// A text of at most so many bytes, roughly: its head and its tail, and between them how much is left out.
+/// Shortens a text to about `bytes`, keeping head and tail around a note of the omitted length.
 fn truncate_middle(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.to_owned();

@@ -1,36 +1,35 @@
-//! A forgiving reader of one JSON value: takes what small models get wrong and never guesses at what is missing.
+//! Lenient parser of one JSON value: accepts typical mistakes of small models and never guesses missing parts.
 //!
-//! Beyond RFC 8259 it takes single-quoted strings, a comma before a closing bracket, raw line breaks in strings,
-//! escapes that JSON lacks (`\'` is the quote, any other keeps its backslash), and `True`, `False`, `None`.
+//! Beyond RFC 8259 it accepts single-quoted strings, a trailing comma, raw line breaks in strings, escapes unknown to
+//! JSON (`\'` is the quote, any other keeps its backslash), and `True`, `False`, `None`.
 
 use serde_json::{Map, Number, Value};
 
-/// Deepest nesting that is read; deeper values are malformed. Keeps the recursion far from the stack's end.
+/// Maximum nesting; deeper values are errors. Keeps the recursion far from the end of the stack.
 pub(super) const DEPTH_MAX: usize = 64;
 
-/// Why a value could not be read.
+/// Failure to parse a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct JsonError {
-    /// Byte position where reading stopped; never before the value's start.
+    /// Byte offset of the error; never before the value's start.
     pub(super) at: usize,
-    /// What was wrong there.
     pub(super) kind: SyntaxError,
-    /// The first key of an object that was read, where it came that far.
+    /// First key of the outermost object, if the parser got that far.
     pub(super) first_key: Option<String>,
 }
 
-/// What is wrong with a value.
+/// Kind of syntax error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SyntaxError {
-    /// The text ended inside it.
+    /// The text ended inside the value.
     Truncated,
-    /// A sign that cannot stand there.
+    /// A character is invalid at this position.
     Malformed,
     /// Nested deeper than [`DEPTH_MAX`].
     TooDeep,
 }
 
-/// Reads the value that begins at byte `at`; gives it with the position behind it.
+/// Parses the value that begins at byte `at`; returns the value and the offset after it.
 pub(super) fn read(text: &str, at: usize) -> Result<(Value, usize), JsonError> {
     let mut reader = JsonReader { text, bytes: text.as_bytes(), at, first_key: None };
     match reader.value(0) {
@@ -39,7 +38,7 @@ pub(super) fn read(text: &str, at: usize) -> Result<(Value, usize), JsonError> {
     }
 }
 
-/// Reads a text that must be one value and nothing else.
+/// Parses a text that must consist of exactly one value.
 pub(super) fn read_whole(text: &str) -> Option<Value> {
     let text = text.trim();
     let (value, end) = read(text, 0).ok()?;
@@ -144,7 +143,7 @@ impl JsonReader<'_> {
             byte @ (b'"' | b'\'' | b'\\' | b'/') => char::from(byte),
             b'u' => return self.unicode(out),
             _ => {
-                // The sign itself follows as plain text, so that a longer one is not cut.
+                // The character itself follows as plain text, so that a multi-byte one is not split.
                 out.push('\\');
                 return Ok(());
             }
@@ -173,7 +172,7 @@ impl JsonReader<'_> {
         Ok(())
     }
 
-    /// Reads `uXXXX`, standing on the `u`.
+    /// Parses `uXXXX`, starting at the `u`.
     fn hex(&mut self) -> Result<u32, SyntaxError> {
         self.at += 1;
         let mut code = 0;

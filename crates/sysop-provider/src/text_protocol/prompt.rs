@@ -1,6 +1,6 @@
-//! What a model is told about the protocol, and how history reads in it.
+//! Instructions for the model, and the rendering of history.
 //!
-//! Texts are short and depend on the tools alone, so that a server's prompt cache stays good.
+//! Texts are short and depend on the tools alone, so a server's prompt cache stays valid.
 
 use serde_json::{Map, Value, json};
 
@@ -9,10 +9,10 @@ use super::recognizer::{command_tool, is_shell_name, reason_of};
 use sysop_core::message::{Arguments, ToolResult};
 use sysop_core::tool::ToolSpec;
 
-/// Longest description of a tool in the instructions, in characters.
+/// Maximum characters of a tool's description in the instructions.
 const DESCRIPTION_CHARS_MAX: usize = 80;
 
-/// Deepest level of a tool's schema that is kept; deeper ones take any value.
+/// Maximum depth kept of a tool's schema; deeper levels accept any value.
 const SCHEMA_DEPTH_MAX: usize = 6;
 
 const SHELL_CONTRACT: &str = r#"Reply with exactly one JSON object and nothing else. Either run one shell command and wait for its output:
@@ -148,13 +148,13 @@ fn required(tool: &ToolSpec) -> Vec<&str> {
     tool.parameters["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// An object with these properties, all required, and no other.
+/// Returns the schema of an object with exactly these properties, all required.
 fn object(properties: Value) -> Value {
     let names: Vec<&String> = properties.as_object().into_iter().flatten().map(|(name, _)| name).collect();
     json!({"type": "object", "properties": properties, "required": names, "additionalProperties": false})
 }
 
-/// Keeps of a schema what grammar converters know; the tool's own schema checks the rest.
+/// Keeps the schema keywords that grammar converters support; the tool's own schema checks the rest.
 fn simplified(schema: &Value, depth: usize) -> Value {
     let mut kept = Map::new();
     if depth >= SCHEMA_DEPTH_MAX {

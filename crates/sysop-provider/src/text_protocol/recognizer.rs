@@ -1,6 +1,6 @@
-//! Which JSON values are calls or answers, and which offered tool a call means.
+//! Decides which JSON values are calls or answers, and which offered tool a call means.
 //!
-//! Looks at values only; where a value stands in the reply is the scanner's business.
+//! Looks at values only; their position in the reply is the scanner's business.
 
 use serde_json::{Map, Value};
 
@@ -8,55 +8,53 @@ use super::{TextToolCall, lenient_json};
 use sysop_core::message::Arguments;
 use sysop_core::tool::{ToolEffect, ToolSpec};
 
-/// Most calls and answers that are taken at once, from one array or one reply; more are a run-away model.
+/// Maximum calls and answers accepted from one array or one reply; more come from a runaway model.
 pub(super) const SEGMENTS_MAX: usize = 32;
 
-/// Names under which models ask for a shell, whatever it was offered as.
+/// Names under which models request a shell, whatever its offered name.
 const SHELL_NAMES: [&str; 8] =
     ["shell", "run_cmd", "bash", "sh", "run_command", "run_shell", "execute_command", "terminal"];
 
-/// Keys that hold a call's name, in the order in which they are believed.
+/// Keys of a call's name, in order of precedence.
 const NAME_KEYS: [&str; 4] = ["tool", "name", "function", "tool_name"];
 
-/// Keys that hold a call's arguments.
+/// Keys of a call's arguments.
 const ARGUMENT_KEYS: [&str; 4] = ["arguments", "args", "parameters", "input"];
 
-/// Keys that hold the text of an answer.
+/// Keys of an answer's text.
 const ANSWER_KEYS: [&str; 4] = ["text", "answer", "content", "message"];
 
-/// Keys that say why a command is to run.
+/// Keys of the reason for a command.
 const REASON_KEYS: [&str; 2] = ["reason", "reasoning"];
 
-/// How the model was offered its tools.
+/// Form in which the model was offered its tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ToolCallMode {
-    /// As this protocol.
+    /// By this protocol.
     Text,
-    /// By the API; it should not write calls at all.
+    /// By the API; the model should not write calls as text at all.
     Native,
 }
 
-/// Where a value stands in the reply.
+/// Position of a value in the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ValueContext {
-    /// It is the whole reply.
+    /// The value is the whole reply.
     Whole,
     /// Between a model's own call marks.
     Marked,
-    /// Beside other text.
+    /// Next to other text.
     Embedded,
 }
 
-/// What one value says.
+/// Meaning of one value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ReplyItem {
-    /// A tool call.
     Call(TextToolCall),
-    /// An answer's text.
     Answer(String),
 }
 
-/// The forms of calls and answers, for one set of offered tools.
+/// Recognizes calls and answers for one set of offered tools.
 pub(super) struct CallRecognizer<'a> {
     tools: &'a [ToolSpec],
     mode: ToolCallMode,
@@ -67,7 +65,7 @@ impl<'a> CallRecognizer<'a> {
         Self { tools, mode }
     }
 
-    /// Reads an object, or an array of them, if all of it is ours.
+    /// Parses an object, or an array of them, if every element is a call or an answer.
     pub(super) fn recognize(&self, value: &Value, context: ValueContext) -> Option<Vec<ReplyItem>> {
         match value {
             Value::Object(map) => match map.get("tool_calls") {
@@ -79,14 +77,14 @@ impl<'a> CallRecognizer<'a> {
         }
     }
 
-    /// A call whose name stood outside the JSON.
+    /// Returns the call whose name was written outside the JSON.
     pub(super) fn marked(&self, name: &str, arguments: &Value) -> Option<ReplyItem> {
         let tool = self.resolve(name);
         self.finish(name, tool, arguments_of(arguments, tool), ValueContext::Marked, "name")
             .map(ReplyItem::Call)
     }
 
-    /// A fenced block of shell code as a call; none where no shell is offered.
+    /// Returns a fenced shell block as a call, or `None` if no shell is offered.
     pub(super) fn fenced(&self, command: &str) -> Option<TextToolCall> {
         let tool = command_tool(self.tools)?;
         Some(shell_call(tool, &Map::from_iter([("command".to_owned(), Value::from(command))])))
@@ -139,7 +137,7 @@ impl<'a> CallRecognizer<'a> {
         }
     }
 
-    /// Names the call after the tool that it means; an unknown name counts only where nothing else can be meant.
+    /// Names the call after the tool it means; an unknown name is accepted only if nothing else can be meant.
     fn finish(
         &self,
         name: &str,
@@ -177,7 +175,7 @@ impl<'a> CallRecognizer<'a> {
     }
 }
 
-/// The offered tool that stands for a shell.
+/// Returns the offered tool that stands for a shell.
 pub(super) fn command_tool(tools: &[ToolSpec]) -> Option<&ToolSpec> {
     let shells = || tools.iter().filter(|tool| tool.effect == ToolEffect::Command);
     shells()
@@ -186,17 +184,17 @@ pub(super) fn command_tool(tools: &[ToolSpec]) -> Option<&ToolSpec> {
         .or_else(|| shells().next())
 }
 
-/// Whether a name means a shell.
+/// Returns true if a name means a shell.
 pub(super) fn is_shell_name(name: &str) -> bool {
     SHELL_NAMES.iter().any(|shell| shell.eq_ignore_ascii_case(name))
 }
 
-/// Why a command is to run, as a call says it.
+/// Returns the reason given for a command.
 pub(super) fn reason_of(map: &Map<String, Value>) -> Option<&str> {
     REASON_KEYS.iter().find_map(|key| map.get(*key)?.as_str())
 }
 
-/// Whether an object that broke off was on its way to be a call or an answer.
+/// Returns true if a truncated object was about to become a call or an answer.
 pub(super) fn begins_form(first_key: &str) -> bool {
     first_key == "type"
         || first_key == "tool_calls"
@@ -211,7 +209,7 @@ fn is_command(map: &Map<String, Value>, context: ValueContext) -> bool {
     })
 }
 
-/// Whether a command is the blank of a form (`...`, `<shell command here>`), as in quoted instructions.
+/// Returns true for a placeholder (`...`, `<shell command here>`), as in quoted instructions.
 fn is_placeholder(command: &Value) -> bool {
     let Some(command) = command.as_str().map(str::trim) else { return false };
     let blank = command
@@ -243,7 +241,7 @@ fn arguments_of(value: &Value, tool: Option<&ToolSpec>) -> Arguments {
     Arguments::Object(unnested(map, tool))
 }
 
-/// Takes off one level that small models add: `{"parameters":{..}}`.
+/// Removes one extra level that small models add: `{"parameters":{..}}`.
 fn unnested(mut map: Map<String, Value>, tool: Option<&ToolSpec>) -> Map<String, Value> {
     if map.len() != 1 {
         return map;
@@ -271,7 +269,7 @@ fn unoffered_shell(name: &str, map: &Map<String, Value>) -> TextToolCall {
     TextToolCall { name: name.to_owned(), arguments: Arguments::Object(arguments) }
 }
 
-/// Puts the reason under the key that the tool knows, and an empty one where it asks for one and got none.
+/// Moves the reason to the key that the tool declares; adds an empty one if required and missing.
 fn with_reason(tool: &ToolSpec, mut map: Map<String, Value>) -> Map<String, Value> {
     let Some(key) = REASON_KEYS.iter().find(|key| declares(tool, key)) else {
         map.retain(|key, _| !REASON_KEYS.contains(&key.as_str()));

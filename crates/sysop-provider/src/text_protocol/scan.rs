@@ -1,23 +1,23 @@
-//! Finds the places of a reply that may be calls: bare values, fenced blocks, and what stands between call marks.
+//! Finds the parts of a reply that may be calls: bare values, fenced blocks, and the content of call marks.
 //!
-//! Goes through the text once. What it skips (foreign code blocks, reasoning, broken objects) is never looked into
-//! again, so that nothing inside can be mistaken for a call.
+//! Passes over the text once. Skipped parts (foreign code blocks, reasoning, broken objects) are never examined again,
+//! so nothing inside them can be mistaken for a call.
 
 use std::ops::ControlFlow;
 
 use super::lenient_json::{self, SyntaxError};
 use super::recognizer::{CallRecognizer, ReplyItem, SEGMENTS_MAX, ValueContext, begins_form};
 
-/// Longest tool name in a call mark, in bytes.
+/// Maximum bytes of a tool name in a call mark.
 const NAME_BYTES_MAX: usize = 64;
 
-/// Longest fence that is told from a shorter one, in backticks.
+/// Longest distinguished fence, in backticks.
 const TICKS_MAX: usize = 8;
 
 /// Shortest fence, in backticks.
 const TICKS_MIN: usize = 3;
 
-/// Marks that open a call in the native formats of some models, with those that close it.
+/// Opening and closing marks of calls in the native formats of some models.
 const MARKS: [(&str, &str); 8] = [
     ("<tool_call>", "</tool_call>"),
     ("<tool_calls>", "</tool_calls>"),
@@ -32,37 +32,35 @@ const MARKS: [(&str, &str); 8] = [
 /// Marks of a result; a model that writes one has begun to invent.
 const RESULT_MARKS: [&str; 4] = ["<tool_response>", "<|tool_response|>", "[TOOL_RESULTS]", "<|im_start|>"];
 
-/// What a reply was found to hold.
+/// Result of a scan.
 pub(super) struct ScanResult {
-    /// Calls and answers, in order; do not overlap.
+    /// Calls and answers, in order, without overlap.
     pub(super) segments: Vec<Segment>,
-    /// The only fenced block of shell code, where it is whole beyond doubt.
+    /// The only fenced shell block, if certainly complete.
     pub(super) block: Option<ShellBlock>,
-    /// Where prose begins that is not reasoning.
+    /// Byte offset where prose begins after reasoning.
     pub(super) prose_from: usize,
 }
 
-/// One stretch of text that is calls or answers.
+/// A stretch of text that holds calls or answers.
 pub(super) struct Segment {
-    /// First byte, fence or mark included.
+    /// First byte, including fence or mark.
     pub(super) start: usize,
-    /// Byte behind it.
+    /// Byte after the end.
     pub(super) end: usize,
-    /// What it says; at least one.
+    /// Contents; at least one item.
     pub(super) items: Vec<ReplyItem>,
-    /// Whether a model's own call marks stand around it.
+    /// Enclosed in a model's own call marks.
     pub(super) marked: bool,
 }
 
-/// A fenced block of shell code.
 pub(super) struct ShellBlock {
     /// First byte of the fence.
     pub(super) start: usize,
-    /// The code.
     pub(super) command: String,
 }
 
-/// Goes through a reply.
+/// Scans a reply.
 pub(super) fn scan(text: &str, recognizer: &CallRecognizer<'_>) -> ScanResult {
     let mut scanner = Scanner {
         text,
@@ -88,7 +86,7 @@ pub(super) fn scan(text: &str, recognizer: &CallRecognizer<'_>) -> ScanResult {
     }
 }
 
-/// Whether a text begins with a result, which only an inventing model can have written.
+/// Returns true if a text begins with a tool result, which only a model that invents one can have written.
 pub(super) fn is_invented_result(text: &str) -> bool {
     if RESULT_MARKS.iter().any(|mark| text.starts_with(mark)) {
         return true;
@@ -99,23 +97,23 @@ pub(super) fn is_invented_result(text: &str) -> bool {
     rest.trim_start_matches(['*', ' ']).starts_with(':')
 }
 
-/// What stands before the scanner on its line.
+/// Text before the scanner on the current line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LinePrefix {
     /// Only blanks.
     Blank,
-    /// Only blanks, list signs and other units.
+    /// Only blanks, list marks and other segments.
     Markup,
     /// Words.
     Text,
 }
 
 enum Candidate {
-    /// Ours.
+    /// A segment of the protocol.
     Segment { end: usize, items: Vec<ReplyItem>, marked: bool },
-    /// Not ours; go on at `end`.
+    /// Something else; continue at `end`.
     Other { end: usize },
-    /// A form of ours that is cut or broken; nothing behind it can be trusted.
+    /// A truncated or broken protocol form; nothing after it can be trusted.
     SyntaxError,
 }
 
@@ -127,7 +125,7 @@ struct Scanner<'t, 'f> {
     bytes: &'t [u8],
     recognizer: &'f CallRecognizer<'f>,
     at: usize,
-    /// The first byte that is not blank.
+    /// Offset of the first non-blank byte.
     first: usize,
     line: LinePrefix,
     /// A call on this line was a quotation; so are the others.
@@ -136,10 +134,10 @@ struct Scanner<'t, 'f> {
     called: bool,
     segments: Vec<Segment>,
     blocks: Vec<ShellBlock>,
-    /// Something did not end: a fence, reasoning, an object.
+    /// A fence, reasoning or an object did not end.
     open: bool,
     prose_from: usize,
-    /// By number of backticks: the next closing fence as last looked up; `Some(None)` where there is none.
+    /// Next closing fence by number of backticks, as last looked up; `Some(None)` if there is none.
     closes: [Option<Option<ClosingFence>>; TICKS_MAX + 1],
 }
 
@@ -175,7 +173,7 @@ impl Scanner<'_, '_> {
         ControlFlow::Continue(())
     }
 
-    /// Whether a result follows that the model made up after a call.
+    /// Returns true if a result follows that the model invented after a call.
     fn invents(&self) -> bool {
         self.called && self.text.get(self.at..).is_some_and(is_invented_result)
     }
@@ -185,7 +183,7 @@ impl Scanner<'_, '_> {
         rest.starts_with(b"<think>") || rest.starts_with(b"</think>")
     }
 
-    /// Reasoning is no reply. Its opening mark may be missing; what was found before the closing one is dropped then.
+    /// Skips reasoning. The opening tag may be missing; everything found before the closing tag is then dropped.
     fn skip_reasoning(&mut self) -> ControlFlow<()> {
         const CLOSE: &str = "</think>";
         if self.text[self.at..].starts_with(CLOSE) {
@@ -235,7 +233,7 @@ impl Scanner<'_, '_> {
         self.line = LinePrefix::Markup;
     }
 
-    /// Whether a unit in prose is a call and not a quotation.
+    /// Returns true if a segment in prose is a call rather than a quotation.
     fn stands_alone(&self, start: usize, end: usize, marked: bool) -> bool {
         if self.quoting {
             return false;
@@ -278,7 +276,7 @@ impl Scanner<'_, '_> {
         }
     }
 
-    /// A call between marks: one or more values, or `NAME{..}` as newer Mistral models write it.
+    /// Parses a call between marks: one or more values, or `NAME{..}` as newer Mistral models write it.
     fn mark(&self, at: usize, limit: usize) -> Candidate {
         let rest = &self.text[at..limit];
         let Some((open, close)) = MARKS.iter().find(|(open, _)| rest.starts_with(open)) else {
@@ -313,7 +311,7 @@ impl Scanner<'_, '_> {
         Candidate::Segment { end: self.behind(from, close, limit), items, marked: true }
     }
 
-    /// `<function=NAME>{..}</function>`.
+    /// Parses `<function=NAME>{..}</function>`.
     fn named_mark(&self, at: usize, limit: usize) -> Candidate {
         let inside = at + "<function=".len();
         let name_end = (inside..limit.min(inside + NAME_BYTES_MAX + 1)).find(|&end| self.bytes[end] == b'>');
@@ -338,7 +336,7 @@ impl Scanner<'_, '_> {
         }
     }
 
-    /// A tool's name that stands before `{` or `[ARGS]{`, with the position of the `{`.
+    /// Returns a tool's name before `{` or `[ARGS]{`, with the offset of the `{`.
     fn name_before(&self, at: usize, limit: usize) -> Option<(&str, usize)> {
         let length = self.bytes[at..limit]
             .iter()
@@ -388,8 +386,8 @@ impl Scanner<'_, '_> {
         ControlFlow::Continue(())
     }
 
-    /// Reads a fence's body if it is calls and answers and nothing else. Gives where they end and whether the block
-    /// ended there too: by backticks on the same line, or because an invented result follows.
+    /// Parses a fence's body if it consists of calls and answers only. Returns the items, the end offset, and true if
+    /// the block ended there too: by backticks on the same line, or because an invented result follows.
     fn only_segments(
         &self,
         from: usize,
@@ -424,7 +422,7 @@ impl Scanner<'_, '_> {
         }
     }
 
-    /// A unit inside a fence; one that begins the reply and is all of the fence needs no offered name.
+    /// Parses a segment inside a fence. One that begins the reply and fills the fence may name an unoffered tool.
     fn fenced_segment(&self, at: usize, limit: usize, start: usize) -> Candidate {
         if matches!(self.bytes[at], b'{') && start <= self.first {
             return match lenient_json::read(&self.text[..limit], at) {
@@ -438,7 +436,7 @@ impl Scanner<'_, '_> {
         self.segment_at(at, limit)
     }
 
-    /// Finds the line that closes a fence; looks at each line once for each number of backticks.
+    /// Finds the line that closes a fence; visits each line once per number of backticks.
     fn close(&mut self, fence: &Fence) -> Option<ClosingFence> {
         let slot = &mut self.closes[fence.ticks.min(TICKS_MAX)];
         match *slot {
@@ -461,7 +459,7 @@ impl Scanner<'_, '_> {
     }
 }
 
-/// A broken form of ours ends the search; any other broken value is prose.
+/// Ends the scan at a broken protocol form; any other broken value is prose.
 fn after_failure(start: usize, failure: &lenient_json::JsonError) -> Candidate {
     match failure.kind {
         SyntaxError::Truncated | SyntaxError::TooDeep => Candidate::SyntaxError,
@@ -474,23 +472,23 @@ fn after_failure(start: usize, failure: &lenient_json::JsonError) -> Candidate {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FenceLanguage {
-    /// JSON, a mark-up of calls, or not said.
+    /// JSON, call markup, or unspecified.
     Data,
     /// A POSIX shell.
     Shell,
-    /// Any other.
+    /// Any other language.
     Other,
 }
 
 struct Fence {
     ticks: usize,
     language: FenceLanguage,
-    /// Where its content begins.
+    /// Offset of the content.
     body: usize,
 }
 
 impl Fence {
-    /// Reads an opening fence that begins at `at`; none where the backticks are an inline code span.
+    /// Parses an opening fence at `at`; `None` if the backticks form an inline code span.
     fn at(text: &str, at: usize) -> Option<Self> {
         let rest = &text[at..];
         let ticks = rest.bytes().take_while(|byte| *byte == b'`').count();
@@ -529,7 +527,8 @@ fn find_close(text: &str, from: usize, ticks: usize) -> Option<ClosingFence> {
     None
 }
 
-/// The code of a fenced shell block; none where it is empty, a transcript, or holds another fence and so may be cut.
+/// Returns the code of a shell block, or `None` if it is empty, a transcript, or holds another fence and so may be
+/// truncated.
 fn block_command(body: &str) -> Option<String> {
     let body = body.trim_matches(['\n', '\r']).trim_end();
     let first = body.split('\n').next()?;

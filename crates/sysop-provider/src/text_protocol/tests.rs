@@ -1,4 +1,4 @@
-//! What small models really write, and that reading it never fails.
+//! Replies written by real small models, and proofs that parsing never fails.
 
 mod contract;
 mod hostile;
@@ -45,7 +45,7 @@ fn all_tools() -> Vec<ToolSpec> {
     vec![read_file(), run_command(), bash(), send_keys()]
 }
 
-/// Writes a reading the way the table of replies expects it.
+/// Formats a parsed reply the way the table of replies expects it.
 fn shown(parsed: &ParsedReply) -> String {
     match parsed {
         ParsedReply::Answer(text) => format!("answer: {text}"),

@@ -1,4 +1,4 @@
-//! The HTTP clients: made when first needed, never following a redirect, never logging.
+//! HTTP clients: built on first use; they follow no redirects and log nothing.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -8,27 +8,26 @@ use std::time::Duration;
 use sysop_core::message::{FailureKind, ModelFailure};
 use url::Url;
 
-/// The longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long an unused connection is kept.
+/// Time an idle connection stays in the pool.
 const IDLE_CONNECTION_MAX: Duration = Duration::from_secs(60);
-/// How many addresses are remembered with where they lead.
+/// Maximum number of addresses with a remembered route.
 const ADDRESSES_MAX: usize = 64;
 
-/// One client for the network, which honors the system's proxies, and two for this machine, which needs none: one of
-/// them for plain HTTP, which needs no certificates either (reading the system's takes milliseconds).
+/// Three clients: one for the network, which honors the system's proxies, and two for this machine without proxies. The
+/// one for plain HTTP loads no certificates, because reading the system's takes milliseconds.
 #[derive(Debug, Default)]
 pub(crate) struct HttpClients {
     network: OnceLock<Result<reqwest::Client, String>>,
     local: OnceLock<Result<reqwest::Client, String>>,
     local_plain: OnceLock<Result<reqwest::Client, String>>,
-    /// Where the addresses lead that were asked for: every step of a turn asks for the same one.
+    /// Route by address: every step of a turn asks for the same address.
     known: Mutex<HashMap<String, ClientRoute>>,
-    /// The addresses that requests went to.
+    /// Parsed URL by request address.
     parsed: Mutex<HashMap<String, Url>>,
 }
 
-/// Where an address leads.
+/// Client to use for an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClientRoute {
     Network,
@@ -47,7 +46,7 @@ impl ClientRoute {
 }
 
 impl HttpClients {
-    /// The client for an address.
+    /// Returns the client for an address.
     pub(crate) fn for_address(&self, address: &str) -> Result<reqwest::Client, ModelFailure> {
         let client = match self.route(address) {
             ClientRoute::LocalPlain => self.local_plain.get_or_init(|| make(plain(builder()))),
@@ -62,7 +61,7 @@ impl HttpClients {
         })
     }
 
-    /// The address as it is connected to.
+    /// Returns the parsed URL of an address, from the cache if possible.
     pub(crate) fn parsed(&self, address: &str) -> Result<Url, url::ParseError> {
         let mut parsed = self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(url) = parsed.get(address) {
@@ -91,7 +90,7 @@ impl HttpClients {
 }
 
 fn builder() -> reqwest::ClientBuilder {
-    // Fails only where the process has a provider already, which is as good.
+    // Fails only if the process already has a default provider, which serves as well.
     rustls::crypto::ring::default_provider().install_default().ok();
     reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
@@ -102,8 +101,8 @@ fn builder() -> reqwest::ClientBuilder {
         .user_agent(concat!("sysop/", env!("CARGO_PKG_VERSION")))
 }
 
-/// For HTTP on this machine. What HTTP/2 would have reqwest send again does not happen there, so no request is copied
-/// for it.
+/// Configures plain HTTP on this machine. Disables reqwest's retries, which serve HTTP/2 only: without them reqwest
+/// copies no request.
 fn plain(builder: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
     let never = reqwest::retry::never().max_retries_per_request(0);
     builder.no_proxy().tls_certs_only([]).retry(never)
@@ -113,7 +112,7 @@ fn make(builder: reqwest::ClientBuilder) -> Result<reqwest::Client, String> {
     builder.build().map_err(|error| causes(&error))
 }
 
-/// An error and what caused it, without the address.
+/// Returns the innermost cause of an error, without the URL.
 pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     let mut last = error;
     while let Some(source) = last.source() {
@@ -122,7 +121,7 @@ pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     last.to_string()
 }
 
-/// Whether an address is on this machine.
+/// Returns true if the host of a URL is this machine.
 pub(crate) fn is_loopback(url: &Url) -> bool {
     let Some(host) = url.host_str() else { return false };
     let host = host.trim_start_matches('[').trim_end_matches(']');

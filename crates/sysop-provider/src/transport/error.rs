@@ -1,4 +1,4 @@
-//! What went wrong with a call: whether it is made again, and what the person is told.
+//! Failures of a call: when to retry, and the message for the user.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use sysop_driver::port::ModelEvent;
 
 use super::{CallPhase, ModelCall, RetryAdvice, causes, is_transient};
 
-/// Words by which a certificate problem is told from a network problem.
+/// Words that distinguish a certificate problem from a network problem.
 const CERTIFICATE_WORDS: [&str; 3] = ["certificate", "CertNotValid", "UnknownIssuer"];
 
-/// Something that keeps a reply from coming.
+/// Failure of one attempt.
 #[derive(Debug)]
 pub(super) struct RequestError {
     pub(super) kind: FailureKind,
-    /// What happened, and where; no full stop.
+    /// What happened and where, without a full stop.
     pub(super) what: String,
-    /// What to do next.
+    /// Hint: what to do next.
     pub(super) next: String,
-    /// Whether it may be gone the next time.
+    /// A retry may succeed.
     pub(super) retry: bool,
-    /// The wait that the server asked for.
+    /// Wait requested by the server.
     pub(super) wait: Option<Duration>,
 }
 
@@ -35,14 +35,13 @@ impl RequestError {
 }
 
 impl ModelCall {
-    /// Ends the call without a reply.
     pub(super) fn fail(&mut self, failure: ModelFailure) {
         let message = self.redactor.message(&failure.message);
         self.ready.push_back(ModelEvent::Failed(ModelFailure { kind: failure.kind, message }));
         self.phase = CallPhase::Ended;
     }
 
-    /// `openai at https://api.openai.com`.
+    /// Provider and origin in words: `openai at https://api.openai.com`.
     pub(super) fn target(&self) -> String {
         format!("{} at {}", self.context.target.provider, self.origin)
     }
@@ -58,11 +57,11 @@ impl ModelCall {
             self.context.target.provider
         );
         let trouble = RequestError::new(FailureKind::Unreachable, what, next);
-        // Silences are long: a person is not made to wait for several.
+        // Silences are long: the user waits for two of them at most.
         if self.retries == 0 { trouble.retryable() } else { trouble }
     }
 
-    /// The request did not get through.
+    /// Describes a request that did not get through.
     pub(super) fn send_error(&self, error: &reqwest::Error) -> RequestError {
         let cause = causes(error);
         if error.is_builder() {
@@ -82,7 +81,7 @@ impl ModelCall {
         RequestError::new(FailureKind::Unreachable, what, self.context.target.unreachable).retryable()
     }
 
-    /// The rules for all APIs.
+    /// Describes a refusal by the rules shared by all APIs.
     pub(super) fn status_error(&self, status: u16, body: &str, advice: RetryAdvice) -> RequestError {
         let words = self.redactor.quote(&error_text(body));
         let colon = if words.is_empty() { "" } else { ": " };
@@ -120,7 +119,7 @@ impl ModelCall {
     }
 }
 
-/// The words of an error's body, whatever its shape.
+/// Extracts the message from an error body of any known shape, or returns the body.
 pub(crate) fn error_text(body: &str) -> String {
     let Ok(value) = serde_json::from_str::<serde_json::Value>(body) else { return body.to_owned() };
     let value = value.get(0).unwrap_or(&value);
@@ -134,7 +133,7 @@ pub(crate) fn error_text(body: &str) -> String {
     }
 }
 
-/// A wait as a person says it.
+/// Formats a wait: `3 s`, `0.5 s`.
 pub(crate) fn seconds(wait: Duration) -> String {
     let seconds = wait.as_secs_f64();
     if seconds >= 1.0 { format!("{seconds:.0} s") } else { format!("{seconds:.1} s") }

@@ -1,4 +1,4 @@
-//! When a failed request is made again, and how long that waits.
+//! Retries: number, backoff, and the server's own `retry-after`.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,16 +9,16 @@ use sysop_driver::port::ModelEvent;
 use super::error::{RequestError, seconds};
 use super::{CallPhase, ModelCall};
 
-/// How often, and how long apart, a request is made again.
+/// Number and spacing of retries.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RetrySettings {
-    /// How often; 0 for never.
+    /// Maximum retries per request; 0 disables them.
     pub retries: u32,
-    /// The first wait; each further one is twice as long.
+    /// Wait before the first retry; doubles each time.
     pub wait: Duration,
-    /// The longest wait of our own.
+    /// Longest backoff.
     pub wait_max: Duration,
-    /// The longest wait that a server may ask for; one that asks for more is given up.
+    /// Longest wait accepted from a server; a longer one fails the request.
     pub server_wait_max: Duration,
 }
 
@@ -34,19 +34,19 @@ impl Default for RetrySettings {
 }
 
 impl RetrySettings {
-    /// The wait before the `number`th retry (from 0); `random` in 0..1 takes up to a quarter of it away.
+    /// Returns the wait before the `number`th retry (from 0), reduced by up to a quarter as `random` goes from 0 to 1.
     pub(crate) fn backoff(&self, number: u32, random: f64) -> Duration {
         let doubled = self.wait.saturating_mul(2_u32.saturating_pow(number)).min(self.wait_max);
         doubled.mul_f64(1.0 - random.clamp(0.0, 1.0) / 4.0)
     }
 }
 
-/// Whether a status may be gone the next time.
+/// Returns true for a status that a retry may clear.
 pub(crate) fn is_transient(status: u16) -> bool {
     matches!(status, 408 | 409 | 425 | 429 | 500..=599)
 }
 
-/// What a server says itself about making a request again.
+/// Retry instructions from a server's headers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct RetryAdvice {
     /// `x-should-retry`.
@@ -56,7 +56,7 @@ pub(crate) struct RetryAdvice {
 }
 
 impl RetryAdvice {
-    /// Reads the headers of an answer; `now` for waits that are given as a date.
+    /// Reads response headers. `now` converts waits given as a date.
     pub(crate) fn read(headers: &HeaderMap, now: SystemTime) -> Self {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
         let retry = match text("x-should-retry") {
@@ -78,14 +78,14 @@ fn duration_in(number: &str, unit: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(number / unit).ok()
 }
 
-/// The time until an HTTP date (RFC 9110, 5.6.7); one that has passed means no wait at all.
+/// Returns the time until an HTTP date (RFC 9110, 5.6.7), zero if it has passed.
 fn time_until(date: &str, now: SystemTime) -> Option<Duration> {
     let at = jiff::fmt::rfc2822::parse(date).ok()?.timestamp();
     Some(SystemTime::from(at).duration_since(now).unwrap_or_default())
 }
 
 impl ModelCall {
-    /// Waits and makes the request again, or fails for good.
+    /// Schedules a retry, or fails the call if retries are used up or pointless.
     pub(super) fn retry_or_fail(&mut self, error: RequestError) {
         let settings = self.context.retry;
         if !error.retry || self.retries >= settings.retries {

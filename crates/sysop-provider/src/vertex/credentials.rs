@@ -1,6 +1,6 @@
-//! Finds the account that tokens are fetched for: a file, or the machine's own.
+//! Locates the account for fetching tokens: a credentials file, or the machine's own account.
 //!
-//! Reads at most one file; asks no server.
+//! Reads at most one file; contacts no server.
 
 use std::path::Path;
 
@@ -13,24 +13,24 @@ use url::Url;
 use crate::server_text::{failure, quote_server_text};
 use crate::settings::{GoogleCredentialSources, MetadataServer};
 
-/// Most bytes of a credentials file.
+/// Maximum bytes of a credentials file.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
-/// Where refresh tokens are traded, as google-auth 2.62 does.
+/// Default token endpoint, as in google-auth 2.62.
 const TOKEN_URI: &str = "https://oauth2.googleapis.com/token";
-/// The metadata server of every machine of Google Cloud.
+/// Metadata server of every Google Cloud machine.
 const METADATA_HOST: &str = "metadata.google.internal";
 
-/// Who asks.
+/// Account to authenticate as.
 pub(super) enum GoogleAccount {
-    /// A program's own account, by its private key.
+    /// A service account with its private key.
     ServiceAccount(ServiceAccountKey),
-    /// A person who logged in with gcloud.
+    /// A user who logged in with gcloud.
     AuthorizedUser(AuthorizedUser),
-    /// The account of the machine, at this host.
+    /// The machine's service account, from the metadata server at this host.
     Machine(String),
 }
 
-/// The file of a service account, as far as it is needed.
+/// Fields used of a service account file.
 #[derive(Deserialize)]
 pub(super) struct ServiceAccountKey {
     pub(super) client_email: String,
@@ -41,7 +41,7 @@ pub(super) struct ServiceAccountKey {
     pub(super) project_id: Option<String>,
 }
 
-/// The file of a person's login, as far as it is needed.
+/// Fields used of a user login file.
 #[derive(Deserialize)]
 pub(super) struct AuthorizedUser {
     pub(super) client_id: String,
@@ -62,7 +62,7 @@ fn token_uri() -> String {
     TOKEN_URI.to_owned()
 }
 
-/// Looks at the places in their order.
+/// Tries the sources in order.
 pub(super) async fn find(places: &GoogleCredentialSources) -> Result<GoogleAccount, ModelFailure> {
     if let Some(file) = &places.file {
         let text = read(file).await.map_err(|error| unreadable(file, &error))?;
@@ -82,7 +82,7 @@ pub(super) async fn find(places: &GoogleCredentialSources) -> Result<GoogleAccou
     }
 }
 
-/// What is said where there is no account at all.
+/// Returns the failure for missing credentials.
 pub(super) fn no_credentials() -> ModelFailure {
     failure(
         FailureKind::Auth,
@@ -105,7 +105,7 @@ fn unreadable(file: &Path, error: &std::io::Error) -> ModelFailure {
 
 fn account_of(file: &Path, text: &str) -> Result<GoogleAccount, ModelFailure> {
     let place = quote_server_text(&file.display().to_string(), None);
-    // The error of the parser may quote the file, which is secret: it is not told.
+    // The parser's error may quote the secret file and is therefore dropped.
     let broken = || {
         let sentence = format!(
             "the Google credentials {place} are incomplete; run `gcloud auth application-default login` or download the key file again"
@@ -132,7 +132,7 @@ fn account_of(file: &Path, text: &str) -> Result<GoogleAccount, ModelFailure> {
     if is_secure_uri(uri) { Ok(account) } else { Err(broken()) }
 }
 
-/// Whether secrets may go to this address: encrypted, or to this machine.
+/// Returns true if secrets may be sent to this address: HTTPS, or this machine.
 fn is_secure_uri(uri: &str) -> bool {
     let Ok(url) = Url::parse(uri) else { return false };
     let local = matches!(url.host_str(), Some("127.0.0.1" | "localhost" | "[::1]"));

@@ -27,7 +27,7 @@ const REFRESH_TOKEN: &str = "1//refresh-canary";
 const TOKEN: &str = "ya29.canary";
 const TAIL: &str = "publishers/google/models/gemini-3.8-flash:streamGenerateContent?alt=sse";
 
-/// One request that the fake received.
+/// A request received by the fake.
 #[derive(Debug, Clone)]
 struct Received {
     path: String,
@@ -42,7 +42,7 @@ impl Received {
     }
 }
 
-/// Answers as Google's token and metadata servers do; the first answers may be scripted.
+/// Fakes Google's token and metadata servers; the first responses can be scripted.
 #[derive(Clone, Default)]
 struct Fake {
     received: Arc<Mutex<Vec<Received>>>,
@@ -56,7 +56,7 @@ impl Fake {
         Self { scripted: Arc::new(Mutex::new(answers)), ..Self::default() }
     }
 
-    /// Begins to serve; returns host and port.
+    /// Starts serving; returns host and port.
     async fn serve(&self) -> String {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let host = listener.local_addr().unwrap().to_string();
@@ -88,7 +88,7 @@ async fn answer(State(fake): State<Fake>, request: Request) -> Response {
 }
 
 fn http() -> reqwest::Client {
-    // Fails only where another test was first.
+    // Fails only if another test installed it first.
     rustls::crypto::ring::default_provider().install_default().ok();
     reqwest::Client::builder().no_proxy().build().unwrap()
 }
@@ -124,7 +124,7 @@ fn user_file(host: &str) -> Value {
     })
 }
 
-/// Settings with this credentials file, and where it lies.
+/// Returns settings with this credentials file, and the folder that holds it.
 fn with_file(content: &Value) -> (TempDir, VertexSettings) {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("credentials.json");
@@ -226,7 +226,7 @@ async fn a_service_account_signs_its_claim_and_gets_a_token() {
     assert!(url.contains("/projects/service-project/locations/global/"), "{url}");
 }
 
-/// The claims of a token, after its signature was checked with the public key.
+/// Returns the claims of a token after checking its signature with the public key.
 fn verified(token: &str) -> Value {
     let parts: Vec<&str> = token.split('.').collect();
     let [header, claims, signature] = parts[..] else { panic!("three parts") };
@@ -389,7 +389,7 @@ async fn a_refused_token_is_replaced_once() {
         };
         assert_eq!(failure.kind, FailureKind::Auth);
         assert!(failure.message.contains("roles/aiplatform.user"), "{}", failure.message);
-        vertex.decoder(&request(), &quirks); // a request that went well
+        vertex.decoder(&request(), &quirks); // a request that succeeded
     }
 }
 

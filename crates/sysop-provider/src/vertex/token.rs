@@ -1,9 +1,9 @@
-//! Trades an account for a token that works for an hour or so.
+//! Exchanges an account for an access token that is valid for about an hour.
 //!
-//! Written by hand: `gcp_auth` 0.12 asks a person's token at one fixed address, sends no quota project, does not
-//! know `GCE_METADATA_HOST`, and brings an HTTP client that honors no proxy.
+//! Written by hand because `gcp_auth` 0.12 requests user tokens at one fixed address, sends no quota project, ignores
+//! `GCE_METADATA_HOST`, and brings an HTTP client that honors no proxy.
 //!
-//! Facts: developers.google.com/identity/protocols/oauth2/service-account; cloud.google.com/compute/docs/metadata.
+//! Sources: developers.google.com/identity/protocols/oauth2/service-account; cloud.google.com/compute/docs/metadata.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -22,49 +22,48 @@ use sysop_core::message::{FailureKind, ModelFailure};
 use super::credentials::{AuthorizedUser, GoogleAccount, ServiceAccountKey, no_credentials};
 use crate::server_text::{failure, quote_server_text};
 
-/// What the token may be used for.
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
-/// How a signed claim is traded.
+/// Grant type of a signed claim.
 const JWT_GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
-/// How long a signed claim holds, in seconds; the most that is allowed.
+/// Lifetime of a signed claim, in seconds; the maximum allowed.
 const CLAIM_SECONDS: u64 = 3_600;
-/// How long before its end a token is replaced.
+/// Time before expiry at which a token is replaced.
 const MARGIN: Duration = Duration::from_secs(240);
-/// The shortest and the longest life that is believed of a token.
+/// Bounds on a token lifetime reported by the server.
 const LIFE_MIN: Duration = Duration::from_secs(60);
 const LIFE_MAX: Duration = Duration::from_secs(24 * 3_600);
-/// The longest wait for a token.
+/// Longest wait for a token.
 const TOKEN_WAIT_MAX: Duration = Duration::from_secs(30);
-/// The longest wait for the metadata server: elsewhere than in Google's cloud, nobody answers.
+/// Longest wait for the metadata server: outside Google Cloud, nothing answers.
 const METADATA_WAIT_MAX: Duration = Duration::from_secs(3);
-/// How often a token is asked for where the server is in trouble.
+/// Attempts to fetch a token if the server fails.
 const TRIES: u32 = 3;
-/// The pause between two tries.
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(250);
-/// Most bytes of an answer.
+/// Maximum bytes of a response.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
-/// Proves that the metadata server is one, in both directions.
+/// Header that identifies the metadata server; required in requests and expected in responses.
 const FLAVOR: (&str, &str) = ("metadata-flavor", "Google");
 
-/// A token and what goes with it.
+/// A token and its metadata.
 #[derive(Clone)]
 pub(super) struct AccessToken {
     token: SecretString,
-    /// From when on it is replaced.
+    /// Time from which the token is replaced.
     pub(super) renew_at: Instant,
-    /// The project of the account.
+    /// Project of the account.
     pub(super) project: Option<String>,
-    /// The project that a person's requests count against.
+    /// Project that a user's requests are billed to.
     pub(super) quota_project: Option<String>,
 }
 
 impl AccessToken {
-    /// Whether the token will do for a request.
+    /// Returns true if the token is usable at `now`.
     pub(super) fn is_valid(&self, now: Instant) -> bool {
         now < self.renew_at
     }
 
-    /// The header's value.
+    /// Returns the value of the `authorization` header.
     pub(super) fn bearer(&self) -> SecretString {
         SecretString::from(format!("Bearer {}", self.token.expose_secret()))
     }
@@ -77,7 +76,6 @@ struct TokenResponse {
     expires_in: u64,
 }
 
-/// Fetches a token.
 pub(super) async fn fetch(
     http: &reqwest::Client,
     account: &GoogleAccount,
@@ -116,13 +114,13 @@ fn access(answer: TokenResponse, project: Option<String>, quota_project: Option<
     AccessToken { token: answer.access_token, renew_at, project, quota_project }
 }
 
-/// When a token that lives `life` from `now` must be replaced.
+/// Returns the time to replace a token with lifetime `life` fetched at `now`.
 pub(super) fn valid_until(now: Instant, life: Duration) -> Instant {
     let life = life.clamp(LIFE_MIN, LIFE_MAX);
     now + life.saturating_sub(MARGIN.min(life / 2))
 }
 
-/// The claim that a service account signs, as a JSON Web Token.
+/// Returns the claim signed by a service account, as a JSON Web Token.
 pub(super) fn signed_claim(service: &ServiceAccountKey, now: u64) -> Result<String, ModelFailure> {
     let header = json!({"alg": "RS256", "typ": "JWT", "kid": service.private_key_id});
     let claims = json!({
@@ -149,7 +147,7 @@ fn signature(pem: &str, message: &[u8]) -> Option<Vec<u8>> {
     key.choose_scheme(&[SignatureScheme::RSA_PKCS1_SHA256])?.sign(message).ok()
 }
 
-/// Sends a form and reads the token; tries again where the server is in trouble.
+/// Posts a form and parses the token; retries if the server fails.
 async fn request_token(
     http: &reqwest::Client,
     uri: &str,
@@ -198,7 +196,7 @@ fn credentials_error(status: StatusCode, text: &str, secret: &SecretString) -> M
 }
 
 async fn metadata_token(host: &str) -> Result<AccessToken, ModelFailure> {
-    // A proxy would answer for itself: the metadata server is on the machine's own link.
+    // A proxy would answer for itself: the metadata server is link-local.
     let http = reqwest::Client::builder()
         .no_proxy()
         .redirect(reqwest::redirect::Policy::none())
@@ -213,7 +211,7 @@ async fn metadata_token(host: &str) -> Result<AccessToken, ModelFailure> {
     Ok(access(answer, project, None))
 }
 
-/// Asks for one value; none where there is no such server or value.
+/// Fetches one value; `None` if there is no metadata server or no such value.
 async fn metadata(http: &reqwest::Client, host: &str, path: &str) -> Result<Option<String>, ModelFailure> {
     let url = format!("http://{host}/computeMetadata/v1/{path}");
     let Ok(response) = http.get(url).header(FLAVOR.0, FLAVOR.1).send().await else { return Ok(None) };
@@ -230,7 +228,7 @@ async fn metadata(http: &reqwest::Client, host: &str, path: &str) -> Result<Opti
     Ok(Some(text_of(response).await))
 }
 
-/// The body, as far as it is of use.
+/// Reads at most [`ANSWER_BYTES_MAX`] of a body.
 async fn text_of(mut response: reqwest::Response) -> String {
     let mut bytes = Vec::new();
     while bytes.len() < ANSWER_BYTES_MAX

@@ -1,6 +1,6 @@
-//! Whole streams: recorded ones with what they come to, and any bytes at all, cut anywhere.
+//! Whole streams: recorded ones with their expected results, and arbitrary bytes in arbitrary chunks.
 //!
-//! `UPDATE_EXPECT=1` writes the expectations anew; read the difference before it is committed.
+//! `UPDATE_EXPECT=1` rewrites the expectations; review the difference before committing it.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use sysop_provider::{Endpoint, OllamaSettings, Providers, ProvidersSettings, Ret
 use crate::server::{Answer, Server};
 use crate::world::{CallResult, QUICK, ask, request, user};
 
-/// A wire, by how its streams are recorded.
+/// API of a recorded stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RecordedApi {
     OpenAi,
@@ -45,7 +45,7 @@ impl RecordedApi {
         streams
     }
 
-    /// Answers each of `bodies` in turn, from one server, without retries.
+    /// Sends each of `bodies` as a response, in turn, from one server, without retries.
     async fn replay_answer(self, bodies: Vec<Vec<Vec<u8>>>) -> Vec<CallResult> {
         let answers: Vec<Answer> = bodies
             .into_iter()
@@ -126,7 +126,7 @@ async fn recorded_streams_of_ollama_come_to_what_they_did() {
     replay(RecordedApi::Ollama).await;
 }
 
-/// Recorded streams with pieces taken out, put in, and broken.
+/// Recorded streams with chunks removed, inserted and corrupted.
 fn streams() -> impl Strategy<Value = (RecordedApi, Vec<u8>)> {
     let broken = |recorded: RecordedApi| {
         let streams: Vec<Vec<u8>> = recorded.streams().into_iter().map(|(_, stream)| stream).collect();

@@ -1,4 +1,4 @@
-//! Each wire against recorded streams, hostile servers and the scripted model server; no network, no key.
+//! Each API against recorded streams, hostile servers and the scripted model server; no network, no key.
 
 #![allow(clippy::unwrap_used, reason = "what the tests share panics as the tests do")]
 

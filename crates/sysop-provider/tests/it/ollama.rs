@@ -1,4 +1,4 @@
-//! Ollama's own wire: one test for each quirk.
+//! Ollama's native API: one test per quirk.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ fn said(text: &str) -> Answer {
     Answer::lines(&lines(&[json!({"role": "assistant", "content": text})]))
 }
 
-/// A server whose models can do `capabilities`, and that answers chats in turn.
+/// Starts a server whose models have `capabilities`, and which answers chats in turn.
 async fn server(capabilities: Value, chats: Vec<Answer>) -> Server {
     server_with_window(capabilities, json!({"models": []}), chats).await
 }

@@ -1,4 +1,4 @@
-//! The Chat Completions wire: one test for each quirk.
+//! The Chat Completions API: one test per quirk.
 
 use serde_json::{Value, json};
 use sysop_core::message::{Arguments, FailureKind, FinishReason, Message, Reply, ToolProtocol};
@@ -8,7 +8,7 @@ use sysop_provider::Endpoint;
 use crate::server::{Answer, Server};
 use crate::world::{CallResult, ask, bash, called, openai, openai_at, request, results, user};
 
-/// Frames of deltas, with a finish reason and the end mark.
+/// Builds a stream of deltas with a finish reason and the end marker.
 fn stream(deltas: &[Value], finish: &str) -> String {
     let mut body: String = deltas
         .iter()
@@ -294,7 +294,7 @@ async fn reasoning_is_shown_and_comes_back_under_its_name() {
     }
 }
 
-/// Hears `body` from the model `m`, sends the reply back to `model`, and returns what was sent.
+/// Receives `body` from the model `m`, sends the reply back to `model`, and returns the request.
 async fn echo(model: &str, body: &str) -> (Value, CallResult) {
     let server = Server::start(vec![Answer::events(body)]).await;
     let providers = openai_at(&server.url);
@@ -363,7 +363,7 @@ async fn thoughts_in_the_text_are_taken_out_of_it() {
     assert_eq!((reply.text.as_str(), reply.reasoning.as_str()), ("yes", "hm"));
 }
 
-/// Answers with `refusal` as long as `refuses` finds the request wrong.
+/// Answers with `refusal` while `refuses` returns true for the request.
 async fn adapting(refusal: Answer, refuses: fn(&Value) -> bool) -> (CallResult, CallResult, Vec<Value>) {
     let done = Answer::events(&stream(&[json!({"content": "ok"})], "stop"));
     let server =

@@ -1,4 +1,4 @@
-//! Ollama on the remote machine: through a tunnel of real sockets, and by a real `sh` that stands in for `ollama run`.
+//! Ollama on the remote machine: through a tunnel of real sockets, and by a real `sh` that replaces `ollama run`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ fn said(text: &str) -> Answer {
     Answer::lines(&format!("{}{done}\n", line(&json!({"role": "assistant", "content": text}))))
 }
 
-/// An Ollama whose model has tools, and that answers chats in turn.
+/// Starts an Ollama whose model has tools, and which answers chats in turn.
 async fn ollama(chats: Vec<Answer>) -> Server {
     let count = std::sync::atomic::AtomicUsize::new(0);
     Server::with_routes(move |seen, _| match seen.path() {

@@ -1,4 +1,4 @@
-//! A remote machine for tests: forwards through real sockets, and runs real commands in a folder of its own.
+//! A remote machine for tests: forwards through real sockets and runs real commands in its own folder.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
-/// What stands in for the program; it reads its answers from the files beside it.
+/// Replacement of the `ollama` program; it reads its responses from the files beside it.
 const OLLAMA: &str = r#"#!/bin/sh
 here=${0%/*}
 echo "$1" >>"$here/calls"
@@ -34,7 +34,7 @@ run)
 esac
 "#;
 
-/// The flags of a version of this year.
+/// Help text of a current version, with its flags.
 const HELP: &str = "Run a model\n\nFlags:\n      --format string       Response format (e.g. json)\n  -h, --help  help\n      \
     --hidethinking        Hide thinking output (if provided)\n      --insecure            Use an insecure registry\n      \
     --keepalive string    Duration to keep a model loaded (e.g. 5m)\n      --nowordwrap          Don't wrap words\n      \
@@ -43,41 +43,40 @@ const HELP: &str = "Run a model\n\nFlags:\n      --format string       Response 
 const LIST: &str = "NAME           ID              SIZE      MODIFIED\n\
     phi3:latest    4f2222927938    2.2 GB    5 weeks ago\nqwen3:8b       500a1f067a9f    5.2 GB    2 days ago\n";
 
-/// What is said of a machine that is not reached.
+/// Message for an unreachable machine.
 pub(crate) const AWAY: &str = "web1 does not answer; check the network";
 
-/// What the far sshd thinks of forwarding.
+/// Forwarding policy of the remote sshd.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Policy {
     Allows,
-    /// It says so when it is asked.
+    /// Denies the request to forward.
     Refuses,
-    /// A way opens, and every connection through it is closed: what sshd does with `AllowTcpForwarding no`.
+    /// Opens a tunnel, then closes every connection through it, like sshd with `AllowTcpForwarding no`.
     Closes,
-    /// The machine is not reached at all.
+    /// The machine is unreachable.
     Fails,
 }
 
-/// The machine.
 pub(crate) struct FakeRemote {
     folder: tempfile::TempDir,
     host: Option<String>,
     policy: Mutex<Policy>,
-    /// Where all ways lead; where none is set, to where they are asked to.
+    /// Destination of all tunnels; `None` means the requested one.
     leads: Option<String>,
     forwards: Mutex<Vec<String>>,
     tunnels: Mutex<Vec<AbortHandle>>,
-    /// How many commands break in place of running to their end.
+    /// Number of commands to break before they finish.
     breaks: Mutex<usize>,
 }
 
 impl FakeRemote {
-    /// A machine whose Ollama listens at `url`, as its own `OLLAMA_HOST` says.
+    /// Creates a machine whose Ollama listens at `url`, according to its own `OLLAMA_HOST`.
     pub(crate) fn with_ollama_at(url: &str) -> Self {
         Self::with_host(Some(url.trim_start_matches("http://")), None)
     }
 
-    /// A machine with this `OLLAMA_HOST`, all whose ways lead to the server at `leads`.
+    /// Creates a machine with this `OLLAMA_HOST`, whose tunnels all lead to the server at `leads`.
     pub(crate) fn with_host(host: Option<&str>, leads: Option<&str>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let remote = Self {
@@ -97,7 +96,7 @@ impl FakeRemote {
         remote
     }
 
-    /// A machine that forwards nothing, and whose `ollama run` is this piece of shell.
+    /// Creates a machine that forbids forwarding, and whose `ollama run` is this shell code.
     pub(crate) fn with_run(run: &str) -> Self {
         let remote = Self::with_host(None, None);
         remote.set(Policy::Refuses);
@@ -109,7 +108,7 @@ impl FakeRemote {
         *self.policy.lock().unwrap() = policy;
     }
 
-    /// Lets so many commands break when they print.
+    /// Breaks the next `count` commands when they print.
     pub(crate) fn break_commands(&self, count: usize) {
         *self.breaks.lock().unwrap() = count;
     }
@@ -130,18 +129,18 @@ impl FakeRemote {
         std::fs::read_to_string(self.path(name)).unwrap_or_default()
     }
 
-    /// The targets that ways were asked for, in order.
+    /// Returns the requested targets of tunnels, in order.
     pub(crate) fn forwards(&self) -> Vec<String> {
         self.forwards.lock().unwrap().clone()
     }
 
-    /// Breaks every way with all that goes through it, as a dropped link does.
+    /// Breaks every tunnel with all its connections, like a dropped link.
     pub(crate) fn break_tunnels(&self) {
         self.tunnels.lock().unwrap().drain(..).for_each(|tunnel| tunnel.abort());
     }
 }
 
-/// Ends a task with its owner.
+/// Aborts a task on drop.
 struct Guard(AbortHandle);
 
 impl Drop for Guard {
@@ -212,7 +211,7 @@ impl RemoteMachine for FakeRemote {
     }
 }
 
-/// A process, and all that it started.
+/// A process group, killed on drop.
 struct Process(tokio::process::Child);
 
 impl Drop for Process {
@@ -273,7 +272,7 @@ fn pieces(
     .boxed()
 }
 
-/// The machine as the settings take it.
+/// Returns the machine in the type of the settings.
 pub(crate) fn shared(remote: &Arc<FakeRemote>) -> Option<Arc<dyn RemoteMachine>> {
     Some(Arc::clone(remote) as Arc<dyn RemoteMachine>)
 }

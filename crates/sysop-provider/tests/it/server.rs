@@ -1,4 +1,4 @@
-//! A tiny HTTP server that says exactly what a test wants, in the pieces that it wants.
+//! A tiny HTTP server that sends scripted bytes in scripted chunks.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,31 +8,31 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// No test waits longer for anything.
+/// Longest wait of any test.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
-/// What one connection is answered.
+/// Response to one connection.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Answer {
     head: String,
-    /// Written and flushed one by one, with a pause for the other side to read between them.
+    /// Written and flushed one by one; the other side reads in between.
     pieces: Vec<Vec<u8>>,
     end: End,
 }
 
-/// What follows the last piece.
+/// Behavior after the last chunk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The body ends as HTTP wants it.
+    /// Ends the body as HTTP requires.
     #[default]
     Whole,
-    /// The connection closes in the middle of the body.
+    /// Closes the connection in the middle of the body.
     Cut,
-    /// The connection is reset.
+    /// Resets the connection.
     Reset,
-    /// Nothing more is said.
+    /// Sends nothing more.
     Silence,
-    /// The last piece is repeated until the other side is gone.
+    /// Repeats the last chunk until the other side is gone.
     Forever,
 }
 
@@ -68,7 +68,7 @@ impl Answer {
     }
 }
 
-/// One request as it came.
+/// A request as received.
 #[derive(Debug, Clone)]
 pub(crate) struct ReceivedRequest {
     pub(crate) line: String,
@@ -89,7 +89,7 @@ impl ReceivedRequest {
     }
 }
 
-/// Answers the first request with the first answer, and so on; the last answer is repeated.
+/// Server that answers the first request with the first answer, and so on; the last answer repeats.
 pub(crate) struct Server {
     pub(crate) url: String,
     seen: Arc<Mutex<Vec<ReceivedRequest>>>,
@@ -101,7 +101,7 @@ impl Server {
         Self::with_routes(move |_, number| answers[number.min(answers.len() - 1)].clone()).await
     }
 
-    /// `choose` gets the request and how many came before it.
+    /// Starts a server; `choose` receives the request and the number of earlier ones.
     pub(crate) async fn with_routes(
         choose: impl Fn(&ReceivedRequest, usize) -> Answer + Send + Sync + 'static,
     ) -> Self {
@@ -133,7 +133,7 @@ impl Server {
         self.seen.lock().unwrap().clone()
     }
 
-    /// Returns when so many connections were served to their end, or left by the other side.
+    /// Waits until `count` connections were served to their end, or closed by the other side.
     pub(crate) async fn wait_for_gone(&mut self, count: usize) {
         tokio::time::timeout(DEADLINE, self.gone.wait_for(|gone| *gone >= count))
             .await
@@ -181,7 +181,7 @@ async fn answer(mut connection: TcpStream, answer: Answer) {
         }
         End::Cut => {}
         End::Reset => {
-            // What was written must arrive first: a reset throws away what the other side has not read.
+            // The written bytes must arrive first: a reset discards what the other side has not read.
             wait_until_read(&connection).await;
             connection.set_zero_linger().unwrap();
         }

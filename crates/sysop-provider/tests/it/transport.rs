@@ -1,4 +1,4 @@
-//! What holds for every API: retries, bounds, redirects, secrets, cancelling.
+//! Behavior shared by every API: retries, bounds, redirects, secrets, cancellation.
 
 use std::time::Duration;
 

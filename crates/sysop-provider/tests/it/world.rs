@@ -1,4 +1,4 @@
-//! What the tests of all wires say alike.
+//! Helpers shared by the tests of all APIs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use sysop_provider::{Endpoint, OllamaSettings, Providers, ProvidersSettings, Ret
 
 use crate::server::DEADLINE;
 
-/// Retries that do not make a test wait.
+/// Retries without noticeable waits.
 pub(crate) const QUICK: RetrySettings = RetrySettings {
     retries: 4,
     wait: Duration::from_millis(1),
@@ -91,7 +91,7 @@ pub(crate) fn results(calls: &[ToolCall], output: &str) -> Message {
     Message::ToolResults { results: calls.iter().map(result).collect() }
 }
 
-/// All that a call yielded; checks that it ends exactly once, with its last event.
+/// Everything a call yielded; checks that the call ends exactly once, with its last event.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct CallResult {
     pub(crate) text: String,

@@ -1,10 +1,10 @@
-//! The agent-rs design, property 13: a history survives the way to the API's form and back.
+//! The agent-rs design, property 13: a history survives conversion to the API's form and back.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// What a conversation is made of; `rounds` of a prompt, steps that call tools, and an answer.
+/// One round of a conversation: a prompt, steps that call tools, and an answer.
 #[derive(Debug, Clone)]
 struct Round {
     prompt: String,
@@ -35,7 +35,7 @@ fn rounds() -> impl Strategy<Value = Vec<Round>> {
     prop::collection::vec(round, 1..4)
 }
 
-/// The valid history of these rounds: it begins and ends with the user, roles alternate.
+/// Returns the valid history of these rounds: it begins and ends with the user, and roles alternate.
 fn history(rounds: &[Round]) -> Vec<Message> {
     let mut messages = Vec::new();
     for (index, round) in rounds.iter().enumerate() {
@@ -67,7 +67,7 @@ fn history(rounds: &[Round]) -> Vec<Message> {
     messages
 }
 
-/// Reads the API's form back.
+/// Parses the API's form back into messages.
 fn deserialized(contents: &Value) -> Vec<Message> {
     contents.as_array().unwrap().iter().map(message_of).collect()
 }

@@ -1,4 +1,4 @@
-//! What a model is told, and what constrains it.
+//! The instructions for a model, and the schema that constrains its replies.
 
 use expect_test::expect;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Texts made to break the reader: too long, too deep, never closed, or random.
+//! Texts built to break the parser: too long, too deep, never closed, or random.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::super::{ParsedReply, TextToolCall, parse, render_call};
 use super::{all_tools, calls_of};
 use sysop_core::message::Arguments;
 
-/// Far more than a linear reader needs, far less than a quadratic one.
+/// Far more than a linear parser needs, far less than a quadratic one.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 const MEGABYTE: usize = 1 << 20;
@@ -106,7 +106,7 @@ fn a_call_behind_ten_megabytes_of_prose_is_found() {
     assert_eq!(calls_of(parse(&text, &all_tools(), true)).len(), 1);
 }
 
-/// Whatever the text: no panic, and what is read holds together.
+/// Checks that any text parses without panic and consistently.
 fn check(text: &str) {
     let tools = all_tools();
     for fences in [true, false] {

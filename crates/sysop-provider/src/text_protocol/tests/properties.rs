@@ -1,4 +1,4 @@
-//! Properties of the agent-rs design, and the reader's own.
+//! Properties of the agent-rs design, and the parser's own.
 
 use proptest::prelude::{ProptestConfig, Strategy, any, prop, prop_assert_eq, prop_oneof, proptest};
 use serde::Serialize;
@@ -9,7 +9,7 @@ use super::super::{ParsedReply, TextToolCall, parse, render_call};
 use super::{all_tools, bash, calls_of};
 use sysop_core::message::Arguments;
 
-/// The seed's tool call.
+/// Tool call of the agent-rs design.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct SeedCall {
     tool: String,
@@ -81,7 +81,7 @@ fn whole_call() -> impl Strategy<Value = String> {
     (shapes, call).prop_map(|(shape, call)| shape.replace("{CALL}", &call.to_string()))
 }
 
-/// Whether tokens may have made a call: a block marked as shell, or a tool's name behind Mistral's mark.
+/// Returns true if random tokens may form a call: a shell block, or a tool name after Mistral's mark.
 fn may_be_a_call(text: &str) -> bool {
     let text = text.replace(char::is_whitespace, "");
     let named = text.split("[TOOL_CALLS]").skip(1).any(|rest| rest.starts_with(char::is_alphanumeric));

@@ -3,7 +3,7 @@
 use super::super::{ParsedReply, parse};
 use super::{all_tools, bash, native, offered, read_file, run_command, send_keys, shown};
 
-/// What a reply must be read as, for a model that was offered the protocol and for one with native tools.
+/// Expected parse of a reply, for a model that was offered the protocol and for one with native tools.
 struct Case {
     name: &'static str,
     reply: &'static str,
@@ -11,7 +11,7 @@ struct Case {
     native: &'static str,
 }
 
-/// Expected where the reply comes back as it is.
+/// Expectation for a reply that is returned unchanged.
 const ANSWER: &str = "(unchanged)";
 
 const LS: &str = r#"bash {"command":"ls"}"#;
