@@ -1,5 +1,5 @@
-//! Prints how long a verdict on a command of 200 bytes takes, the first one of a process and the best of many:
-//! `cargo run --release -p sysop-shell --example verdict`.
+//! Measures the time of a verdict on a 200-byte command, the first of a process and the best of many: `cargo run
+//! --release -p sysop-shell --example verdict`.
 #![expect(clippy::print_stdout, reason = "an example that prints")]
 #![expect(
     clippy::disallowed_types,
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use sysop_shell::{CommandContext, RiskClass, Survey, analyze};
 
-/// 200 bytes with what takes time: a pipeline, quotes, an expansion, a loop and options of several programs.
+/// 200 bytes of costly syntax: a pipeline, quotes, an expansion, a loop and options of several programs.
 const COMMAND: &str = "for f in $(find . -name '*.log' -mtime +7); do grep -Hn \"error\" \"$f\" | sort -u | head -n 20 >> \
 report.txt; done; git log --oneline --since='2 weeks ago' -- src | wc -l; df -h / | tail -n 1; tar -tzf a.tgz";
 const RUNS: usize = 2_000;

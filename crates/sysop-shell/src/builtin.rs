@@ -1,4 +1,4 @@
-//! Builtins of the shell that evaluate text or change what later commands mean, and variables that do.
+//! Builtins that evaluate text or change the meaning of later commands, and variables with that effect.
 
 use super::lexer::{Word, is_name, is_plain_subscript};
 use super::options;
@@ -7,13 +7,13 @@ use super::script_file::{self, Start};
 use super::state::State;
 use crate::risk::RiskClass;
 
-/// Words that the shell never looks up as a program where they are written plainly.
+/// Words that the shell never looks up as a program when written plainly.
 pub(super) const RESERVED: &[&str] = &[
     "if", "then", "else", "elif", "fi", "do", "done", "case", "esac", "while", "until", "for", "select",
     "function", "{", "}", "!", "[[", "]]", "in", "end", "foreach", "always",
 ];
 
-/// Whether setting this variable makes other programs run or load something, or read other settings.
+/// Returns true if setting this variable makes other programs run or load something, or read other settings.
 pub(super) fn alters_execution(name: &str) -> bool {
     const NAMES: &str = "PATH ENV IFS PS0 PS1 PS2 PS3 PS4 PROMPT_COMMAND SHELL SHELLOPTS BASHOPTS CDPATH GLOBIGNORE \
         FPATH ZDOTDIR FCEDIT HISTFILE INPUTRC HOME EDITOR VISUAL BROWSER LESS CLASSPATH TERMINFO \
@@ -30,7 +30,7 @@ pub(super) fn alters_execution(name: &str) -> bool {
         || name.ends_with("PAGER")
 }
 
-/// Looks at one `NAME=value` word.
+/// Judges one `NAME=value` word.
 pub(super) fn assignment(state: &mut State, script: &Script<'_>, word: &Word) {
     state.raise(RiskClass::Changes);
     let span = script.span(word.start, word.end);
@@ -47,7 +47,7 @@ pub(super) fn assignment(state: &mut State, script: &Script<'_>, word: &Word) {
     }
 }
 
-/// What a builtin makes of names it is given: a subscript is evaluated, some variables steer other programs.
+/// Judges names passed to a builtin: a subscript is evaluated, and some variables steer other programs.
 fn judge_names(state: &mut State, call: &ProgramCall<'_>, words: &[Word]) {
     for word in words {
         let span = call.span_of(word);
@@ -68,7 +68,7 @@ fn judge_names(state: &mut State, call: &ProgramCall<'_>, words: &[Word]) {
     }
 }
 
-/// Judges a builtin; false when the program is none of those told apart here.
+/// Judges a builtin; returns false for any program not handled here.
 pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
     let arguments = call.arguments();
     let span = call.span;
@@ -182,7 +182,7 @@ fn read(state: &mut State, call: &ProgramCall<'_>) {
     }
 }
 
-/// `-v NAME` evaluates a subscript in NAME; some shells evaluate the numbers they compare as well.
+/// Judges `test`: `-v NAME` evaluates a subscript in NAME, and some shells evaluate compared numbers too.
 fn test(state: &mut State, call: &ProgramCall<'_>) {
     let arguments = call.arguments();
     for pair in arguments.windows(2) {

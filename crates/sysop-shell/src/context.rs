@@ -1,28 +1,28 @@
-//! The circumstances in which a command would run, as its host reports them.
+//! The circumstances in which a command would run, as the host reports them.
 
 use serde::{Deserialize, Serialize};
 
-/// The language of the shell that reads a command.
+/// Language of the shell that reads a command.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dialect {
-    /// bash.
+    /// GNU bash.
     Bash,
     /// A POSIX shell: dash, busybox, ksh, or bash as `sh`.
     Sh,
-    /// zsh.
+    /// Z shell.
     Zsh,
-    /// fish.
+    /// Friendly interactive shell; never analyzed.
     Fish,
-    /// csh or tcsh.
+    /// csh or tcsh; never analyzed.
     Csh,
-    /// Not known.
+    /// Unknown language; never analyzed.
     #[default]
     Unknown,
 }
 
 impl Dialect {
-    /// The dialect of this name, as `--dialect` takes it.
+    /// Parses a name as accepted by `--dialect`; `None` for any other name.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "bash" => Some(Self::Bash),
@@ -34,155 +34,155 @@ impl Dialect {
         }
     }
 
-    /// Whether commands in it are analyzed; those in any other are opaque.
+    /// Returns true if commands in this dialect are analyzed; commands in any other dialect are opaque.
     pub fn is_analyzed(self) -> bool {
         matches!(self, Self::Bash | Self::Sh | Self::Zsh)
     }
 }
 
-/// Where and as whom a command would run. `None` means not known; what depends on it is then opaque.
+/// Place and user of a command. `None` means unknown; a judgment that depends on an unknown value is opaque.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CommandContext {
-    /// The language of the shell.
+    /// Language of the shell.
     pub dialect: Dialect,
-    /// The working folder: absolute, without links.
+    /// Working folder: absolute, without symbolic links.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
-    /// The root of the workspace: absolute, without links.
+    /// Root of the workspace: absolute, without symbolic links.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
-    /// The home folder of the user.
+    /// Home folder of the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub home: Option<String>,
-    /// The login name.
+    /// Login name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The user id.
+    /// User id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
-    /// The host as the user names it; `None` is this machine.
+    /// Host as the user names it; `None` is this machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
 }
 
 impl CommandContext {
-    /// A place of which nothing is known but that its shell is bash.
+    /// Returns a context with bash as the shell and everything else unknown.
     pub fn bash() -> Self {
         Self { dialect: Dialect::Bash, ..Self::default() }
     }
 }
 
-/// How a command uses a path.
+/// Use of a path by a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// It reads what is there.
+    /// Reads the file or folder.
     Read,
-    /// It creates, changes or removes what is there.
+    /// Creates, changes or removes the file or folder.
     Write,
-    /// It runs it as a script of a shell.
+    /// Runs the file as a shell script.
     Run,
-    /// It runs git in this folder, which obeys the configuration of the repository there.
+    /// Runs git in this folder, which obeys the configuration of the repository there.
     Repository,
 }
 
-/// A path that a command uses, as the command writes it.
+/// A path that a command uses, as written in the command.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Target {
-    /// The word after quote removal. Globs are as written; a leading `~` stands for a home folder.
+    /// The word after quote removal. Globs are kept as written; a leading `~` stands for a home folder.
     pub word: String,
-    /// Whether the shell expands a glob in it.
+    /// The shell expands a glob in the word.
     pub glob: bool,
-    /// The folder that a relative word starts from; `None` where it is not known.
+    /// Folder that a relative word starts from; `None` if unknown.
     pub folder: Option<String>,
-    /// How it is used.
+    /// Use of the path.
     pub access: Access,
 }
 
-/// What a host found at a target.
+/// Files that the host found for a target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolvedTarget {
-    /// The target.
+    /// The target that was resolved.
     pub target: Target,
-    /// The files that it leads to, links followed; one that does not exist is named by its parent's real path.
+    /// Files that the target leads to, with links followed; a missing file is named by its parent's real path.
     pub files: Vec<ResolvedFile>,
 }
 
 /// One file that a target leads to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolvedFile {
-    /// Absolute, without links.
+    /// Absolute path without symbolic links.
     pub path: String,
-    /// Whether it was changed since the session began; of files to run only.
+    /// The file was changed since the session began; set only for files to run.
     #[serde(default)]
     pub changed_in_session: bool,
-    /// Its text; of files to run only, if it is short UTF-8. Of a repository, the names of what its own configuration
-    /// sets, a line each; those of branches and the addresses of remotes are left out.
+    /// Text of a file to run, if short and UTF-8. For a repository: the names of the settings in its own configuration,
+    /// one per line, except those of branches and the URLs of remotes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
 }
 
-/// What is at the cursor of the session's terminal.
+/// Program that has the cursor of the session's terminal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TerminalFocus {
-    /// Nobody can tell.
+    /// Cannot be determined.
     #[default]
     Unknown,
     /// A shell at its prompt.
     Prompt {
-        /// What is typed there so far.
+        /// Text typed at the prompt so far.
         line: String,
-        /// Whether the cursor is behind its last character.
+        /// The cursor is after the last character.
         at_end: bool,
     },
-    /// A program that uses the whole screen.
+    /// A full-screen program.
     FullScreen,
     /// A program that reads lines.
     Program {
-        /// Its name.
+        /// Name of the program.
         name: String,
     },
 }
 
-/// Who resolves the targets of a call.
+/// Resolver of a call's targets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resolution {
-    /// Nobody could; a target that has to be resolved is opaque.
+    /// Resolution failed; a target that needs resolving is opaque.
     #[default]
     Failed,
-    /// The host; a target that is missing is opaque.
+    /// The host; a target missing from the survey is opaque.
     Host,
-    /// Another machine, which judges the call again before it runs. Targets are judged as they are written.
+    /// Another machine, which judges the call again before it runs. Here targets are judged as written.
     Elsewhere,
 }
 
-/// What a host tells of a call right before it is judged.
+/// Facts about a call, reported by the host right before the call is judged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Survey {
-    /// The circumstances of the call.
+    /// Circumstances of the call.
     pub context: CommandContext,
-    /// Who resolves targets.
+    /// Resolver of targets.
     pub resolution: Resolution,
-    /// The targets that the host has resolved.
+    /// Targets that the host resolved.
     pub targets: Vec<ResolvedTarget>,
-    /// Why the host cannot be reached, in one sentence; the call then fails with it.
+    /// Reason why the host is unreachable, in one sentence; the call then fails with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreachable: Option<String>,
-    /// What the session's terminal does; of calls that type keys only.
+    /// State of the session's terminal; set only for calls that type keys.
     pub terminal: TerminalFocus,
 }
 
 impl Survey {
-    /// The survey of a call that another machine judges again before it runs.
+    /// Returns the survey of a call that another machine judges again before it runs.
     pub fn elsewhere(context: CommandContext) -> Self {
         Self { context, resolution: Resolution::Elsewhere, ..Self::default() }
     }
 
-    /// What was found at a target, if it could be resolved.
+    /// Returns the files found for a target, or `None` if the target was not resolved.
     pub fn resolved(&self, target: &Target) -> Option<&[ResolvedFile]> {
         let found = self.targets.iter().find(|resolved| resolved.target == *target)?;
         Some(&found.files)

@@ -1,7 +1,7 @@
-//! What every POSIX shell and zsh read as bash does. The grammar and the rules are those of bash; a script for another
-//! shell has to keep to this subset, or it is opaque.
+//! The subset that every POSIX shell and zsh read as bash does. Grammar and rules are those of bash; a script for
+//! another shell must stay in this subset, or it is opaque.
 //!
-//! Closed by design: a kind of node, an operator or a character in a word is portable only if it is named here.
+//! Closed by design: a kind of node, an operator or a character in a word is portable only if listed here.
 
 use tree_sitter::Node;
 
@@ -14,10 +14,10 @@ use crate::context::Dialect;
 use crate::risk::RiskClass;
 
 const WHY: &str = "not every shell reads this alike";
-/// Most characters of a form that are shown with it.
+/// Maximum characters quoted of a form in a finding.
 const SHOWN_CHARS_MAX: usize = 40;
 
-/// Notes the first part of a script that its own shell might read in another way than bash does.
+/// Notes the first part of a script that its own shell might read differently from bash.
 pub(super) fn check(state: &mut State, script: &Script<'_>, root: Node<'_>) {
     let dialect = state.dialect;
     if dialect == Dialect::Bash {
@@ -41,7 +41,7 @@ pub(super) fn check(state: &mut State, script: &Script<'_>, root: Node<'_>) {
     }
 }
 
-/// The language of a shell, by its program's name.
+/// Returns the dialect of a shell by its program name.
 pub(super) fn of_program(name: &str) -> Dialect {
     match name {
         "bash" | "rbash" => Dialect::Bash,
@@ -53,7 +53,7 @@ pub(super) fn of_program(name: &str) -> Dialect {
     }
 }
 
-/// Nodes that are judged by their text, with all that is in them.
+/// Returns true for nodes that are judged by their text, including all children.
 fn is_read_as_text(kind: &str) -> bool {
     matches!(
         kind,
@@ -122,7 +122,7 @@ fn has_token(node: Node<'_>, token: &str) -> bool {
     node.children(&mut cursor).any(|child| child.kind() == token)
 }
 
-/// Keywords and operators. A `$` alone stands at the end of quoted text.
+/// Returns true for portable keywords and operators. A lone `$` occurs at the end of quoted text.
 fn is_portable_token(node: Node<'_>, text: &str) -> bool {
     const TOKENS: &[&str] = &[
         ";", ";;", "&", "|", "&&", "||", "(", ")", "{", "}", "!", "\n", "\"", "`", "$(", "<", ">", ">>",
@@ -135,12 +135,12 @@ fn is_portable_token(node: Node<'_>, text: &str) -> bool {
         || text == "$" && node.parent().is_some_and(|parent| is_expansion_part(parent.kind()))
 }
 
-/// Nodes in which a lone `$` is one that the grammar has understood.
+/// Returns true for nodes in which the grammar has understood a lone `$`.
 fn is_expansion_part(kind: &str) -> bool {
     matches!(kind, "string" | "simple_expansion" | "heredoc_body")
 }
 
-/// A digit or a dash behind `<&` and `>&`, and no number range behind `<`, which zsh takes for a glob.
+/// Accepts a digit or a dash after `<&` and `>&`, and rejects number ranges after `<`, which zsh reads as a glob.
 fn is_portable_redirect(script: &Script<'_>, node: Node<'_>) -> bool {
     let text = script.text(node).trim_start_matches(|c: char| c.is_ascii_digit());
     if let Some(target) = text.strip_prefix(">&").or_else(|| text.strip_prefix("<&")) {
@@ -151,7 +151,7 @@ fn is_portable_redirect(script: &Script<'_>, node: Node<'_>) -> bool {
     !(text.starts_with('<') && target.starts_with(|c: char| c.is_ascii_digit() || c == '-'))
 }
 
-/// `{}`, or a word with one pair of braces inside it, which is several words to some shells and one to others.
+/// Accepts `{}`; rejects braces inside a word, which are several words to some shells and one to others.
 fn is_portable_brace(script: &Script<'_>, node: Node<'_>) -> bool {
     let mut cursor = node.walk();
     if !node.children(&mut cursor).any(|child| matches!(script.text(child), "{" | "}")) {
@@ -168,7 +168,7 @@ fn is_portable_brace(script: &Script<'_>, node: Node<'_>) -> bool {
                 && text.starts_with(|c: char| c.is_ascii_alphanumeric() || "./_".contains(c)))
 }
 
-/// Whether it is the text of a here-document that nothing expands.
+/// Returns true for the text of a here-document that is not expanded.
 fn is_quoted_document(script: &Script<'_>, node: Node<'_>) -> bool {
     let within = |node: Node<'_>| {
         let mut cursor = node.walk();
@@ -179,7 +179,7 @@ fn is_quoted_document(script: &Script<'_>, node: Node<'_>) -> bool {
         && std::iter::successors(node.parent(), Node::parent).take(2).any(within)
 }
 
-/// A quoted delimiter, or text without anything to expand.
+/// Accepts a quoted delimiter, or text without anything to expand.
 fn is_portable_document(text: &str, kind: &str) -> bool {
     match kind {
         "heredoc_start" => {
@@ -196,8 +196,8 @@ fn is_portable_document(text: &str, kind: &str) -> bool {
     }
 }
 
-/// A word outside of quotes: characters that no shell gives a meaning, simple globs, `~` at its start, and
-/// backslashes before what is not a letter.
+/// Accepts an unquoted word of characters without a special meaning in any shell, simple globs, a leading `~`, and
+/// backslashes before non-letters.
 fn is_portable_word(script: &Script<'_>, node: Node<'_>, dialect: Dialect) -> bool {
     let text = script.text(node);
     if matches!(text, "!" | "!=" | "=" | "==" | "[" | "]" | "{}" | "~" | "\\;" | "\\!" | "\\(" | "\\)") {
@@ -243,19 +243,19 @@ fn is_portable_word(script: &Script<'_>, node: Node<'_>, dialect: Dialect) -> bo
     !bracket
 }
 
-/// Two quoted texts with nothing between them are one quote to zsh, if it is told so.
+/// Returns true for adjacent single-quoted texts, which zsh with RC_QUOTES reads as one quote.
 fn touches_quote(script: &Script<'_>, node: Node<'_>) -> bool {
     let before = script.source.get(..node.start_byte()).unwrap_or("");
     let after = script.source.get(node.end_byte()..).unwrap_or("");
     before.ends_with('\'') || after.starts_with('\'')
 }
 
-/// The literal text in double quotes.
+/// Accepts literal text in double quotes.
 fn is_portable_content(text: &str, dialect: Dialect) -> bool {
     !text.contains(['$', '`']) && (dialect == Dialect::Sh || !text.contains('!'))
 }
 
-/// `$NAME`, and behind it nothing that zsh takes for a subscript or a modifier.
+/// Accepts `$NAME`, unless zsh would read the text after it as a subscript or a modifier.
 fn is_portable_variable(script: &Script<'_>, node: Node<'_>, dialect: Dialect) -> bool {
     let Some(name) = expansion::text(script, node).strip_prefix('$') else { return false };
     let digit = name.len() == 1 && name.bytes().all(|b| b.is_ascii_digit());
@@ -272,7 +272,7 @@ fn is_portable_variable(script: &Script<'_>, node: Node<'_>, dialect: Dialect) -
     }
 }
 
-/// `${NAME}`, `${#NAME}`, and `${NAME-word}` and the like with a plain word.
+/// Accepts `${NAME}`, `${#NAME}`, and `${NAME-word}` and similar forms with a plain word.
 fn is_portable_parameter(text: &str, dialect: Dialect) -> bool {
     let Some(inner) = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) else { return false };
     let body = inner.strip_prefix('#').unwrap_or(inner);
@@ -291,13 +291,13 @@ fn is_portable_parameter(text: &str, dialect: Dialect) -> bool {
         && word.is_some_and(|word| word.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c)))
 }
 
-/// Arithmetic of numbers alone.
+/// Accepts arithmetic of constants.
 fn is_constant(text: &str) -> bool {
     let inner = text.strip_prefix("$((").and_then(|rest| rest.strip_suffix("))"));
     inner.is_some_and(|inner| inner.bytes().all(|b| b.is_ascii_digit() || b" +-*/%".contains(&b)))
 }
 
-/// An interactive zsh knows no comments: there it is a command of that name, or more arguments.
+/// Accepts comments that interactive zsh, which has none, would not run or pass as arguments.
 fn is_portable_comment(script: &Script<'_>, node: Node<'_>, dialect: Dialect) -> bool {
     let before = script.source.get(..node.start_byte()).unwrap_or("");
     let alone = before.rsplit('\n').next().unwrap_or("").trim().is_empty();
@@ -305,8 +305,8 @@ fn is_portable_comment(script: &Script<'_>, node: Node<'_>, dialect: Dialect) ->
     dialect == Dialect::Sh || alone && script.text(node).chars().all(plain)
 }
 
-/// Builtins that ksh or zsh let evaluate what bash takes as it is, and words that they do not look up as programs.
-/// Returns why the call is opaque in this dialect.
+/// Returns the reason if a call is opaque in this dialect: builtins whose arguments ksh or zsh evaluate and bash does
+/// not, and words that these shells do not look up as programs.
 pub(super) fn evaluates(dialect: Dialect, words: &[super::lexer::Word]) -> Option<&'static str> {
     if dialect == Dialect::Bash {
         return None;
@@ -320,7 +320,7 @@ pub(super) fn evaluates(dialect: Dialect, words: &[super::lexer::Word]) -> Optio
         | "zcompile" | "disable" | "typeset" | "declare" | "rehash" | "whence" | "where" | "zargs"
         | "log" | "r" | "history" | "private" | "nameref" | "limit" | "unlimit" | "which-command"
         | "run-help" => Some(WHY),
-        // The table knows which formats and numbers of `printf` only print.
+        // The program table knows which formats and numbers of `printf` only print.
         "printf" => (!super::programs::is_plain_printf(arguments)).then_some(evaluated),
         "test" | "[" => {
             const COMPARE: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
@@ -342,7 +342,7 @@ pub(super) fn evaluates(dialect: Dialect, words: &[super::lexer::Word]) -> Optio
     }
 }
 
-/// Digits, or a status or count that the shell keeps itself.
+/// Returns true for digits, or a status or count maintained by the shell.
 fn is_number(word: &super::lexer::Word) -> bool {
     word.literal().is_some_and(|text| {
         let digits = text.strip_prefix('-').unwrap_or(text);

@@ -1,5 +1,5 @@
-//! Expansions: what they run, assign or evaluate. The plain value of a variable changes nothing; whether a command may
-//! take a word that is not written out is for [`super::simple_command`] to say.
+//! Expansions: commands they run, variables they assign, text they evaluate. A plain value changes nothing; the
+//! decision if a command may take a non-literal word is in [`super::simple_command`].
 
 use tree_sitter::Node;
 
@@ -11,7 +11,7 @@ use crate::risk::RiskClass;
 
 const BLANKS: [char; 3] = [' ', '\t', '\n'];
 
-/// Kinds of nodes that the shell replaces by something.
+/// Returns true for nodes that the shell replaces by a value.
 pub(super) fn is_expansion(kind: &str) -> bool {
     matches!(
         kind,
@@ -23,17 +23,17 @@ pub(super) fn is_expansion(kind: &str) -> bool {
     )
 }
 
-/// The expansion's text. In double quotes the grammar counts blanks before it as part of it.
+/// Returns the expansion's text. In double quotes the grammar includes preceding blanks in the node.
 pub(super) fn text<'s>(script: &Script<'s>, node: Node<'_>) -> &'s str {
     script.source.get(node.byte_range()).unwrap_or("").trim_start_matches(BLANKS)
 }
 
-/// Where the expansion itself begins.
+/// Returns the offset of the expansion itself.
 pub(super) fn start(script: &Script<'_>, node: Node<'_>) -> usize {
     node.end_byte() - text(script, node).len()
 }
 
-/// Judges every expansion in a node, outermost ones; they judge what is in them.
+/// Judges the outermost expansions in a node, which judge the nested ones.
 pub(super) fn within(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     if is_expansion(node.kind()) {
         return judge(state, script, node);
@@ -75,7 +75,7 @@ fn judge(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     });
 }
 
-/// The name in `$NAME` and `${NAME}`, which put the value there and do nothing else.
+/// Returns the name in `$NAME` or `${NAME}`, which only insert a value.
 fn plain_variable(text: &str) -> Option<&str> {
     let name = text.strip_prefix('$')?;
     let name = name.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(name);
@@ -83,14 +83,14 @@ fn plain_variable(text: &str) -> Option<&str> {
     (special || is_name(name)).then_some(name)
 }
 
-/// Names that programs give to variables with keys and passwords in them.
+/// Returns true for variable names typical of keys and passwords.
 fn is_secret_name(name: &str) -> bool {
     ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL"]
         .iter()
         .any(|part| name.contains(part))
 }
 
-/// `$name`: nothing may stand between the two, as the grammar allows.
+/// Judges `$name`. The grammar allows text between the two; the shell does not.
 fn simple_expansion(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     let text = text(script, node);
     let name = text.strip_prefix('$').unwrap_or("");
@@ -124,7 +124,7 @@ fn process(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     }
 }
 
-/// Arithmetic evaluates the values of variables, and those may hold commands; constants do not. True for those.
+/// Judges arithmetic, which evaluates the values of variables as commands might; returns true for constants.
 pub(super) fn arithmetic(state: &mut State, script: &Script<'_>, node: Node<'_>) -> bool {
     state.raise(RiskClass::Changes);
     let text = text(script, node);
@@ -150,7 +150,7 @@ fn inside(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     }
 }
 
-/// `${…}`: the forms that only read a variable, and all others.
+/// Judges `${…}`: separates forms that only read a variable from all others.
 fn parameter(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     let text = text(script, node);
     let inner = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')).unwrap_or("!");
@@ -194,7 +194,7 @@ fn surprising(inner: &str) -> Option<&'static str> {
     operator(rest)
 }
 
-/// What stands behind the name.
+/// Returns a description of the operator after the name, if the operator is surprising.
 fn operator(rest: &str) -> Option<&'static str> {
     if rest.is_empty() {
         return None;
@@ -214,7 +214,7 @@ fn operator(rest: &str) -> Option<&'static str> {
     (!known || !plain).then_some("an expansion with more inside it")
 }
 
-/// `[[ … ]]`: comparisons of numbers evaluate both sides.
+/// Judges `[[ … ]]`: number comparisons evaluate both sides.
 pub(super) fn condition(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     state.raise(RiskClass::Changes);
     let text = script.source.get(node.byte_range()).unwrap_or("");
@@ -249,7 +249,7 @@ pub(super) fn condition(state: &mut State, script: &Script<'_>, node: Node<'_>) 
     pattern(state, script, node);
 }
 
-/// Expansions in the text of a here-document. The grammar does not see all of them.
+/// Judges expansions in a here-document, of which the grammar misses some.
 pub(super) fn document(state: &mut State, script: &Script<'_>, body: Node<'_>) {
     within(state, script, body);
     if hides_expansion(script, body) {
@@ -257,7 +257,7 @@ pub(super) fn document(state: &mut State, script: &Script<'_>, body: Node<'_>) {
     }
 }
 
-/// Expansions in a pattern, or in a word that our own lexer does not read.
+/// Judges expansions in a pattern, or in a word outside the lexer's reach.
 pub(super) fn pattern(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     within(state, script, node);
     if hides_expansion(script, node) {
@@ -265,7 +265,7 @@ pub(super) fn pattern(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     }
 }
 
-/// Whether there is what looks like an expansion where the grammar saw none.
+/// Returns true if text looks like an expansion that the grammar missed.
 fn hides_expansion(script: &Script<'_>, node: Node<'_>) -> bool {
     if is_expansion(node.kind()) {
         return false;

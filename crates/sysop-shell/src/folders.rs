@@ -1,19 +1,19 @@
-//! The folders in which a command may find the shell: one, a few where a `cd` may or may not have happened, or unknown.
+//! The possible folders of the shell: one, a few if a `cd` may or may not have happened, or unknown.
 
-/// Most folders kept apart; past it they are unknown.
+/// Maximum folders tracked; with more, the folder is unknown.
 const FOLDERS_MAX: usize = 16;
 
-/// Folders from which relative paths may start; none where that is unknown.
+/// Folders from which relative paths may start; empty if unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Folders(Vec<String>);
 
 impl Folders {
-    /// The shell is in this folder, or it is unknown where.
+    /// Creates the set with one folder, or an unknown one.
     pub(super) fn of(folder: Option<String>) -> Self {
         Self(folder.into_iter().collect())
     }
 
-    /// The folder, where there is only one.
+    /// Returns the folder, if there is exactly one.
     pub(super) fn only(&self) -> Option<&str> {
         match self.0.as_slice() {
             [only] => Some(only),
@@ -29,7 +29,7 @@ impl Folders {
         self.0.iter().map(String::as_str)
     }
 
-    /// The shell is in one of either.
+    /// Returns the union of both sets, unknown if either is.
     pub(super) fn or(mut self, other: &Self) -> Self {
         if self.is_unknown() || other.is_unknown() {
             return Self::default();
@@ -42,7 +42,7 @@ impl Folders {
         if self.0.len() > FOLDERS_MAX { Self::default() } else { self }
     }
 
-    /// Where the shell is after it goes somewhere from each of them; unknown if one of these places is.
+    /// Returns the folders after a change from each of them; unknown if any result is.
     pub(super) fn go(&self, target: impl Fn(Option<&str>) -> Option<String>) -> Self {
         if self.is_unknown() {
             return Self::of(target(None));

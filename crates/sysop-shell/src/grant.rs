@@ -1,4 +1,4 @@
-//! What "allow for this session" covers. Never more than one plain command's own kind.
+//! Scope of "allow for this session": never more than the kind of one plain command.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +31,7 @@ pub enum Grant {
     },
 }
 
-/// What "allow for this session" should cover for this command.
+/// Returns the grant to offer for a command.
 pub fn grant_for(command: &str, analysis: &Analysis) -> Grant {
     let exact = Grant::Exact { command: command.to_owned() };
     if analysis.risk.class > RiskClass::Changes {
@@ -45,7 +45,7 @@ pub fn grant_for(command: &str, analysis: &Analysis) -> Grant {
     }
 }
 
-/// Whether a grant given earlier covers this command.
+/// Returns true if an earlier grant covers this command.
 pub fn covers(grant: &Grant, command: &str, analysis: &Analysis) -> bool {
     match grant {
         Grant::Exact { command: exact } => exact == command,
@@ -56,7 +56,7 @@ pub fn covers(grant: &Grant, command: &str, analysis: &Analysis) -> bool {
     }
 }
 
-/// The words of one plain command: no expansion, no glob, no redirection, no assignment, nothing beside it.
+/// Returns the words of a plain command: no expansion, glob, redirection or assignment, and no second command.
 fn plain_words(command: &str) -> Option<Vec<Word>> {
     let mut lexer = Lexer::new(command, 0, &[]);
     let mut words = Vec::new();
@@ -75,7 +75,7 @@ fn plain_words(command: &str) -> Option<Vec<Word>> {
     }
 }
 
-/// The program and subcommand that a grant by name covers with this command, and the worst class that it covers.
+/// Returns the program and subcommand of a grant by name for this command, and the worst class that the grant covers.
 fn granted(command: &str) -> Option<(String, Option<String>, RiskClass)> {
     let words = plain_words(command)?;
     let script = Script { source: command, origin: ScriptOrigin::TopLevel };

@@ -1,4 +1,4 @@
-//! Which part of a command is what, for showing it in colors. Says nothing of what it would do.
+//! Splits a command into parts for display in colors. Makes no judgment about its effect.
 
 use std::ops::Range;
 
@@ -7,10 +7,10 @@ use tree_sitter::Node;
 use super::COMMAND_BYTES_MAX;
 use super::syntax_tree::parse;
 
-/// What a part of a command is.
+/// Kind of a part of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HighlightKind {
-    /// The name of what is called.
+    /// Name of the called program.
     Program,
     /// An option.
     Option,
@@ -18,7 +18,7 @@ pub enum HighlightKind {
     Text,
     /// A variable or another expansion.
     Variable,
-    /// A word of the shell.
+    /// A reserved word of the shell.
     Keyword,
     /// A separator or redirection.
     Operator,
@@ -26,9 +26,9 @@ pub enum HighlightKind {
     Comment,
 }
 
-/// The parts of a command by their bytes, in order, without the plain ones; none where it cannot be parsed.
+/// Returns the highlighted parts of a command as byte ranges, in order; empty if the command cannot be parsed.
 pub fn highlight(command: &str) -> Vec<(Range<usize>, HighlightKind)> {
-    // The grammar's recovery from errors is quadratic in these.
+    // The grammar's error recovery is quadratic in these.
     if command.len() > COMMAND_BYTES_MAX
         || command.matches(['|', '(']).count() > 400
         || command.contains('\0')
@@ -48,7 +48,7 @@ pub fn highlight(command: &str) -> Vec<(Range<usize>, HighlightKind)> {
     merge_runs(&paint)
 }
 
-/// What a node paints: a part, nothing over what is below it, or none where it leaves all as it is.
+/// Returns the kind that a node paints, `Some(None)` to clear its parent's paint, or `None` to paint nothing.
 fn highlight_of(node: Node<'_>, command: &str) -> Option<Option<HighlightKind>> {
     let text = command.get(node.byte_range()).unwrap_or("");
     let part = match node.kind() {
@@ -61,7 +61,7 @@ fn highlight_of(node: Node<'_>, command: &str) -> Option<Option<HighlightKind>> 
             HighlightKind::Variable
         }
         "comment" => HighlightKind::Comment,
-        // What is substituted into a text is no text itself.
+        // A substitution inside a text is not text itself.
         "command_substitution" | "process_substitution" => return Some(None),
         "word" if text.starts_with('-') && text.len() > 1 => HighlightKind::Option,
         "$(" | "<(" | ">(" => HighlightKind::Operator,

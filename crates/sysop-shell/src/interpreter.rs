@@ -1,4 +1,4 @@
-//! Shells and interpreters: where their program comes from, and what of it can be read.
+//! Shells and interpreters: the source of their program, and the readable part of it.
 
 use super::dialect;
 use super::lexer::Word;
@@ -15,7 +15,7 @@ const SHELLS: &[&str] = &[
     "posh",
 ];
 
-/// Interpreters and the options that hand them a program.
+/// Interpreters and the options that pass them a program.
 const INTERPRETERS: &[(&[&str], &str, &[&str])] = &[
     (&["python", "pypy", "ipython"], "c", &[]),
     (&["perl"], "eEMmnpd", &[]),
@@ -53,7 +53,7 @@ const INTERPRETERS: &[(&[&str], &str, &[&str])] = &[
     (&["m4", "ed", "ex", "red"], "", &[]),
 ];
 
-/// Editors and pagers; a command can be given to them with these options.
+/// Editors and pagers, and the options that pass them a command.
 const EDITORS: &[(&[&str], &str, &[&str])] = &[
     (
         &["vi", "vim", "nvim", "view", "gvim", "rvim", "vimdiff", "ex"],
@@ -70,13 +70,13 @@ const EDITORS: &[(&[&str], &str, &[&str])] = &[
     (&["nano", "pico", "joe", "mcedit"], "sf", &["speller", "rcfile", "syntax"]),
 ];
 
-/// Whether the name, perhaps with a version behind it (`python3.11`), is one of these.
+/// Returns true if the name is one of `names`, perhaps followed by a version (`python3.11`).
 fn named(names: &[&str], name: &str) -> bool {
     let bare = name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
     names.iter().any(|known| *known == name || *known == bare)
 }
 
-/// Judges shells, interpreters and editors; false when the program is none of them.
+/// Judges shells, interpreters and editors; returns false for any other program.
 pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
     if matches!(call.arguments(), [word] if matches!(word.literal(), Some("--version" | "--help"))) {
         return false;
@@ -108,7 +108,7 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
     false
 }
 
-/// `sh -c text`, `sh file`, or commands on standard input.
+/// Judges `sh -c text`, `sh file`, or commands on standard input.
 fn shell(state: &mut State, call: &ProgramCall<'_>) {
     const LIST: &str = "-abefhiklmnprstuvxBCDEHPTcd -oO: --login --posix --norc --noprofile --verbose --restricted --noediting \
          --debugger --rcfile= --init-file= --no-rcs --command=";
@@ -142,7 +142,7 @@ fn shell(state: &mut State, call: &ProgramCall<'_>) {
     }
     match operands.first() {
         Some(file) if !parsed.has("s") && !matches!(file.text(), "-" | "/dev/stdin") => {
-            // A script that is named runs as a program does, like `./script`; what comes from a pipe does not.
+            // A named script runs like a program, as in `./script`; a script from a pipe does not.
             let named =
                 file.literal().is_some_and(|name| !name.starts_with("/dev/") && !name.starts_with("/proc/"));
             if named {
@@ -162,7 +162,7 @@ fn command_text(state: &mut State, call: &ProgramCall<'_>, text: &Word) {
     call.run_joined(state, std::slice::from_ref(text), call.input.clone());
 }
 
-/// A shell without a program of its own reads its commands.
+/// Judges a shell without a program of its own, which reads commands from standard input.
 fn standard_input(state: &mut State, call: &ProgramCall<'_>) {
     let why = match call.input {
         Stdin::Inherited => "opens a shell",
@@ -206,7 +206,7 @@ fn interpreter(state: &mut State, call: &ProgramCall<'_>, short: &str, long: &[&
     }
 }
 
-/// Text of a program in another language is not read, but some words in it speak for themselves.
+/// Warns of destructive words in a program text in another language, which is not parsed.
 fn warn_of_destruction(state: &mut State, call: &ProgramCall<'_>, text: &str) {
     const SIGNS: &[&str] = &[
         "rm -rf",
@@ -226,7 +226,7 @@ fn warn_of_destruction(state: &mut State, call: &ProgramCall<'_>, text: &str) {
     }
 }
 
-/// An awk program may run commands and write files; one that has none of the means does not.
+/// Judges an awk program, which is harmless only if it lacks every means to run commands and write files.
 fn awk(state: &mut State, call: &ProgramCall<'_>) {
     let Some(parsed) = options::parse(
         "-P -Fv: --field-separator= --assign= --posix --re-interval",

@@ -1,22 +1,21 @@
-//! Words of a simple command, read and unquoted as bash reads them. The second opinion beside the grammar.
+//! Lexer for the words of a simple command, with the quoting rules of bash; the second opinion beside the grammar.
 //!
-//! Must never guess: what it does not know by itself is a [`Mismatch`], and the command cannot be parsed.
+//! Never guesses: any doubt is a [`Mismatch`], and the command counts as unparseable.
 
-/// Stands in a word's shape for what an expansion would put there. Commands with a real NUL are refused earlier.
+/// Placeholder in a word's shape for the value of an expansion. Commands with a real NUL are refused earlier.
 pub(super) const UNKNOWN: char = '\0';
 
-/// The lexer and the grammar do not agree at this byte.
+/// Byte offset at which the lexer and the grammar disagree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mismatch(pub(super) usize);
 
-/// Where the grammar saw an expansion or substitution.
+/// Byte range of an expansion or substitution, according to the grammar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) start: usize,
     pub(super) end: usize,
 }
 
-/// One word of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) start: usize,
@@ -25,7 +24,7 @@ pub(super) struct Word {
     pub(super) shape: String,
     /// Holds an expansion or substitution.
     pub(super) expands: bool,
-    /// Holds one outside double quotes: it may become several words, or options.
+    /// Holds an expansion outside double quotes, which may become several words, or options.
     pub(super) splits: bool,
     /// Holds an unquoted `*`, `?` or `[…]`.
     pub(super) glob: bool,
@@ -35,26 +34,26 @@ pub(super) struct Word {
     pub(super) ansi: bool,
     /// Holds an escape that decodes to a control character.
     pub(super) odd: bool,
-    /// Holds what an interactive shell takes for history (`!x`).
+    /// Holds text that an interactive shell replaces from its history (`!x`).
     pub(super) history: bool,
-    /// Any quoting at all.
+    /// Holds any quoting.
     pub(super) quoted: bool,
-    /// Byte of `source` past `NAME=`, where the word has the form of an assignment.
+    /// Offset in `source` after `NAME=`, if the word has the form of an assignment.
     pub(super) value_at: Option<usize>,
 }
 
 impl Word {
-    /// The word, where the shell leaves it as it is.
+    /// Returns the word, if the shell does not expand it.
     pub(super) fn literal(&self) -> Option<&str> {
         (!self.expands && !self.glob && !self.brace).then_some(self.shape.as_str())
     }
 
-    /// The shape, with [`UNKNOWN`] in it where it expands.
+    /// Returns the shape, with [`UNKNOWN`] for expansions.
     pub(super) fn text(&self) -> &str {
         &self.shape
     }
 
-    /// Could become an option that is not to be seen here.
+    /// Returns true if an expansion could turn the word into an option.
     pub(super) fn may_be_option(&self) -> bool {
         let first = self.shape.chars().next();
         (self.splits || self.brace || self.glob || self.expands)
@@ -62,13 +61,13 @@ impl Word {
     }
 }
 
-/// One piece of a command line.
+/// One token of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Token {
     Word(Word),
     /// A redirection operator; its target is the next word.
     Redirect(Redirect),
-    /// `;`, `&`, `|`, `(`, `)` or a newline, and where it is.
+    /// `;`, `&`, `|`, `(`, `)` or a newline, and its offset.
     Operator(char, usize),
     Comment,
     End,
@@ -81,7 +80,7 @@ pub(super) struct Redirect {
     pub(super) operator: RedirectOperator,
 }
 
-/// What a redirection does.
+/// Effect of a redirection operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RedirectOperator {
     /// `<`
@@ -98,7 +97,7 @@ pub(super) enum RedirectOperator {
     Text,
 }
 
-/// Reads tokens from `at` on.
+/// Reads tokens from `at` onward.
 #[derive(Debug)]
 pub(super) struct Lexer<'s> {
     source: &'s str,
@@ -143,7 +142,7 @@ impl<'s> Lexer<'s> {
         }
     }
 
-    /// The next token; blanks before it are skipped.
+    /// Returns the next token, skipping blanks before it.
     pub(super) fn next(&mut self) -> Result<Token, Mismatch> {
         self.skip_blanks();
         let start = self.at;
@@ -192,13 +191,13 @@ impl<'s> Lexer<'s> {
         Ok(Redirect { start, operator: *operator })
     }
 
-    /// Whether no word goes on here.
+    /// Returns true if no word continues at the current offset.
     pub(super) fn at_border(&self) -> bool {
         self.peek().is_none_or(|c| matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')'))
             || self.rest().starts_with("\\\n")
     }
 
-    /// The target of a redirection: a word must follow on the same line.
+    /// Reads the target of a redirection, a word on the same line.
     pub(super) fn target(&mut self) -> Result<Word, Mismatch> {
         match self.next()? {
             Token::Word(word) => Ok(word),
@@ -258,7 +257,7 @@ impl<'s> Lexer<'s> {
         word.shape.push(c);
     }
 
-    /// An interactive bash replaces `!x` by an older command, in double quotes too.
+    /// Returns true if `!` starts a history reference, which interactive bash replaces even in double quotes.
     fn starts_history(&self) -> bool {
         self.peek()
             .is_some_and(|next| !matches!(next, ' ' | '\t' | '\n' | '=' | '(' | '"' | ';' | '&' | '|' | ')'))
@@ -342,12 +341,12 @@ impl<'s> Lexer<'s> {
         }
     }
 
-    /// Jumps over an expansion whose end the grammar knows.
+    /// Skips an expansion, whose end the grammar knows.
     fn expansion(&mut self, word: &mut Word, in_quotes: bool) -> Result<(), Mismatch> {
         let extent = self.extent_here().ok_or(Mismatch(self.at))?;
         let text = self.source.get(extent.start..extent.end).ok_or(Mismatch(self.at))?;
         word.expands = true;
-        // In quotes, only all parameters or all elements become several words.
+        // In double quotes, only `$@` and all elements of an array become several words.
         word.splits |= !in_quotes || text.contains('@');
         word.shape.push(match text {
             "$HOME" | "${HOME}" if word.shape.is_empty() => '~',
@@ -423,7 +422,7 @@ struct OpenBrackets {
     separator: bool,
 }
 
-/// `NAME`, `NAME+`, `NAME[…]` or `NAME[…]+` before an equals sign.
+/// Returns true for `NAME`, `NAME+`, `NAME[…]` or `NAME[…]+`, the left side of an assignment.
 fn is_assignment_name(text: &str) -> bool {
     let text = text.strip_suffix('+').unwrap_or(text);
     let name = match text.split_once('[') {
@@ -434,12 +433,12 @@ fn is_assignment_name(text: &str) -> bool {
     is_name(name)
 }
 
-/// A subscript that is a number, or all elements.
+/// Returns true for a subscript that is a number, or `@` or `*`.
 pub(super) fn is_plain_subscript(text: &str) -> bool {
     matches!(text, "@" | "*") || (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// A shell variable's name.
+/// Returns true for a valid variable name.
 pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty()
         && !text.starts_with(|c: char| c.is_ascii_digit())

@@ -1,37 +1,39 @@
-//! Tells what a shell command line would do, given its text and what its host tells of the circumstances.
+//! Classifies a shell command line by its effect, from its text and the host's report of the circumstances.
 //!
-//! # The problem
-//! A program that lets a model (or anybody else) propose commands has to decide which of them may run without a person
-//! being asked. `ls -l` may, `rm -rf ~` may not, and most of what matters is in between: `sudo -u x ls`,
-//! `find . -exec rm {} +`, `FOO=$(curl …) make`. The decision is made before anything runs. The same text means one thing
-//! to bash and another to zsh, one thing in the workspace and another in `~/.ssh`: a [`Survey`] of the host tells the
-//! shell, the folder, and the files that paths lead to. What it does not tell is not guessed.
+//! # Problem
 //!
-//! # The design
-//! [`analyze`] takes a command line of a POSIX shell, bash or zsh to an [`Analysis`]: a [`RiskClass`], the [`Finding`]s
-//! that led to it, each with its place in the text, the simple commands in it, and the paths that it uses.
+//! A program that lets a model propose commands must decide which of them run without asking the user. `ls -l` may,
+//! `rm -rf ~` may not, and most commands lie in between: `sudo -u x ls`, `find . -exec rm {} +`, `FOO=$(curl …) make`.
+//! The decision is made before anything runs. The same text means one thing to bash and another to zsh, one thing in
+//! the workspace and another in `~/.ssh`. So the host reports the shell, the working folder and the files that paths
+//! lead to, in a [`Survey`]; a fact missing from the survey is not guessed.
 //!
-//! 1. `syntax_tree` parses the text with the grammar of tree-sitter-bash, within bounds; `script` walks the tree. Every
-//!    kind of node is named there; an unknown one makes the command [`RiskClass::Dangerous`].
-//! 2. `lexer` reads the words of each simple command a second time, by the rules of POSIX. Where the two readings
-//!    disagree on the end of a word, a command or an expansion, the command counts as one that cannot be parsed.
-//! 3. `simple_command` judges assignments, redirections and the program. `wrapper` takes off what only starts another
-//!    program (`sudo`, `env`, `xargs`), `interpreter` and `builtin` handle what runs text. Text that a shell would run (`sh -c '…'`) is analyzed as a script of its own.
-//! 4. `programs` is a table of programs, subcommands, options and operands: text files that say of each what it does.
-//!    Only a command whose every part is on it as reading is [`RiskClass::ReadOnly`].
+//! # Design
 //!
-//! 5. `dialect` names what every POSIX shell and zsh read as bash does. A script for such a shell that leaves this subset
-//!    is opaque; one for fish or csh always is. A shell that the command starts is judged in its own dialect.
-//! 6. `targets` records each path with the folder it starts from and judges it by its text and by the files that the host
-//!    resolved it to; `protected` is the list of places that matter. A write whose place is not known is opaque. A secret
-//!    that any program names is read by it, unless that program looks at names alone (`operands`).
-//! 7. `script_file` reads a script that the session wrote like the command that runs it.
+//! [`analyze`] turns a command line of a POSIX shell, bash or zsh into an [`Analysis`]: a [`RiskClass`], the
+//! [`Finding`]s behind that class, each with its span in the text, the simple commands, and the paths they use.
 //!
-//! A host takes two steps: it analyzes a command to learn its targets, resolves them, and puts what it found into the
-//! survey with which the policy analyzes the command again, right before the run.
+//! 1. `syntax_tree` parses the text with the tree-sitter grammar of bash, within bounds; `script` walks the tree.
+//!    `script` names every kind of node; an unknown kind makes the command [`RiskClass::Dangerous`].
+//! 2. `lexer` splits each simple command into words a second time, by the rules of POSIX. If the two readings disagree
+//!    on the end of a word, a command or an expansion, the command counts as unparseable.
+//! 3. `simple_command` judges assignments, redirections and the program. `wrapper` unwraps programs that only start
+//!    another one (`sudo`, `env`, `xargs`); `interpreter` and `builtin` handle programs that evaluate text. Text that a
+//!    shell would run (`sh -c '…'`) is analyzed as a script of its own.
+//! 4. `programs` is a table of programs, subcommands, options and operands, written as text files with a class for each.
+//!    A command is [`RiskClass::ReadOnly`] only if the table lists every part of the call as reading.
+//! 5. `dialect` names the subset that every POSIX shell and zsh read as bash does. A script for such a shell that leaves
+//!    the subset is opaque; one for fish or csh always is. A shell that the command starts is judged in its own dialect.
+//! 6. `targets` records each path with the folder it starts from, and judges the path by its text and by the files that
+//!    the host resolved it to; `protected` lists the places that matter. A write to an unknown place is opaque. A secret
+//!    named in any program's arguments counts as read, unless that program handles only names (`operands`).
+//! 7. `script_file` analyzes a script written in this session like the command that runs the script.
 //!
-//! [`grant_for`] and [`covers`] say what a person's "allow this for the session" stands for. [`mod@highlight`] gives the
-//! parts of a command for display in colors.
+//! A host makes two passes: it analyzes a command to learn the targets, resolves them, and adds the results to the
+//! survey. The policy analyzes the command again with that survey, right before the run.
+//!
+//! [`grant_for`] and [`covers`] define the scope of a user's "allow for this session". [`mod@highlight`] splits a
+//! command into parts for display in colors.
 //!
 //! ```
 //! use sysop_shell::{CommandContext, RiskClass, Survey, analyze};
@@ -47,24 +49,27 @@
 //! ```
 //!
 //! # Rejected
-//! - Patterns over the text. Quoting, escapes and expansions give every command countless spellings; a pattern sees one.
-//! - One parser. The grammar recovers from errors and differs from bash in corners; a lexer alone does not know where a
-//!   substitution ends. What both read alike is what bash reads.
-//! - A deny-list. It is never complete: what the table does not know is at least a change, and opaque for programs with
-//!   verbs.
-//! - A grammar for each shell. Three readings are three times the mistakes; the subset that is read alike is what people
-//!   and models type.
-//! - Running the command in a dry mode or a sandbox. Its effect would depend on the machine, and few programs have one.
+//!
+//! - Regular expressions over the text. Quoting, escapes and expansions give every command countless spellings, and a
+//!   pattern matches one of them.
+//! - A single parser. The grammar recovers from errors and differs from bash in corners; a lexer alone does not know
+//!   where a substitution ends. Text on which both agree is read by bash in the same way.
+//! - A deny-list, which is never complete. A program missing from the table is at least a change; an unknown part of a
+//!   call is at least a change too, and opaque for programs that take verbs (`git`, `docker`).
+//! - A grammar per shell. Three grammars make three times the mistakes, and users and models type almost nothing outside
+//!   the common subset.
+//! - A dry run or a sandbox as the judge. The result would depend on the machine, and few programs have a dry mode.
 //!
 //! # Invariants
-//! - Never read-only by mistake: what is not understood is opaque or dangerous. The tables in `tests/corpora` hold
-//!   disguises that have to stay recognized.
-//! - Bounded: the length of a command, the depth, the number of commands and words, and the work of the parser have
-//!   limits; past one of them the command is dangerous. No input makes it panic.
-//! - Pure: it runs, opens and resolves nothing, and the same text and survey always give the same result.
 //!
-//! The result is advice for a policy and no sandbox: aliases, functions, options and the `PATH` of the shell that runs the
-//! command are unknown here.
+//! - Never read-only by mistake: anything not understood is opaque or dangerous. The tables in `tests/corpora` hold
+//!   disguised commands that must stay recognized.
+//! - Bounded: the length of a command, the nesting, the number of commands and words, and the parser's work have limits;
+//!   a command beyond a limit is dangerous. No input causes a panic.
+//! - Pure: nothing is run, opened or resolved, and the same text and survey always give the same result.
+//!
+//! The result is advice for a policy, not a sandbox: aliases, functions, options and the `PATH` of the shell that runs
+//! the command are unknown here.
 #![warn(missing_docs)]
 
 mod builtin;
@@ -109,28 +114,28 @@ pub use highlight::{HighlightKind, highlight};
 pub use repository::is_plain_git_setting;
 pub use risk::{Finding, Risk, RiskClass};
 
-/// Longest command that is looked at, in bytes; a longer one is dangerous unread.
+/// Maximum bytes of a command; a longer one is dangerous without analysis.
 pub const COMMAND_BYTES_MAX: usize = 64 * 1024;
 
-/// What is known of a command.
+/// Result of the analysis of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Analysis {
-    /// How much it can do, and why.
+    /// Class of the command, and the findings behind the class.
     pub risk: Risk,
-    /// Each simple command in it, wrappers unwrapped (`sudo -u x ls` gives `sudo …` and `ls`).
+    /// Each simple command, with wrappers unwrapped (`sudo -u x ls` gives `sudo …` and `ls`).
     pub invocations: Vec<Invocation>,
-    /// Each path that it is known to use.
+    /// Each path that the command is known to use.
     pub targets: Vec<Target>,
 }
 
-/// One simple command: its words after quote removal, where all are literal.
+/// The words of one simple command, after quote removal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invocation {
     /// Program and arguments; a word that the shell would expand (variable, substitution, glob, braces) is `None`.
     pub words: Vec<Option<String>>,
 }
 
-/// Analyzes a command line in its circumstances.
+/// Analyzes a command line in the circumstances of `survey`.
 pub fn analyze(command: &str, survey: &Survey) -> Analysis {
     let mut state = State::new(Rc::new(survey.clone()));
     state.ordinary_root = targets::ordinary_root(&survey.context);
@@ -155,14 +160,14 @@ pub fn analyze(command: &str, survey: &Survey) -> Analysis {
 }
 
 impl State {
-    /// Analyzes a script: the command itself, or one that a program in it runs. Defined above the rules, which call it, so
-    /// that none of them depends on the module that calls them.
+    /// Analyzes a script: the command itself, or one run by a program in the command. Defined above the rules, which
+    /// call this method, so that none of them depends on `script`.
     fn run_script(&mut self, source: &str, origin: ScriptOrigin, input: &Stdin) {
         script::run(self, source, origin, input);
     }
 }
 
-/// Characters that make a command look like something else than it is: controls, direction marks, zero width.
+/// Returns true for characters that disguise a command: controls, direction marks, zero width.
 fn is_hidden(c: char) -> bool {
     match c {
         '\n' | '\t' => false,

@@ -1,8 +1,8 @@
-//! Paths that stand in the arguments of any program: what reads them, and what writes over folders.
+//! Paths in the arguments of any program: reads of secrets, and writes over folders.
 //!
-//! The rules of single programs name their operands. This one is for all of them, known or not: a word that names a
-//! secret is a read of it unless the program is known to look at names alone. So a new program, or an option that no
-//! table lists, does not read a key unnoticed.
+//! The rules of single programs name their operands; the rules here apply to all programs, listed or not. A word that
+//! names a secret is a read of that secret unless the program is known to handle only names. So a new program, or an
+//! unlisted option, cannot read a key unnoticed.
 
 use super::lexer::Word;
 use super::options::{has_option, is_listed, operands_of, values_of};
@@ -10,19 +10,19 @@ use super::program_call::ProgramCall;
 use super::state::State;
 use super::targets;
 
-/// Programs that use the names of files, their state or their place, but show nothing of what is in them.
+/// Programs that use file names, metadata or locations, but never show file content.
 const NAMES_ONLY: &str = "ls ll dir vdir exa eza lsd tree stat test [ cd pushd popd du df basename dirname realpath readlink tee \
     echo printf touch mkdir rmdir rm unlink chmod chown chgrp chattr lsattr setfacl getfacl namei find fd fdfind \
     locate which type command whereis true false : export alias unset declare local readonly ssh-keygen umount mount \
     mountpoint findmnt shred wc file truncate ln trash mktemp inotifywait sleep kill pgrep ps man id ssh-add \
     ssh systemctl service journalctl";
 
-/// Whether a program shows nothing of what is in files.
+/// Returns true if a program never shows file content.
 pub(super) fn shows_names_only(name: &str) -> bool {
     is_listed(NAMES_ONLY, name.rsplit('/').next().unwrap_or(name))
 }
 
-/// Programs that read all below a folder, and the options without which they do not.
+/// Programs that read a whole tree, and the options that make them do so.
 const RECURSIVE: &[(&str, &str, &[&str])] = &[
     ("grep", "rRd", &["recursive", "dereference-recursive", "directories"]),
     ("egrep", "rRd", &["recursive", "dereference-recursive", "directories"]),
@@ -38,7 +38,7 @@ const RECURSIVE: &[(&str, &str, &[&str])] = &[
     ("diff", "r", &["recursive"]),
 ];
 
-/// Programs that always do.
+/// Programs that always read a whole tree.
 const ALWAYS_RECURSIVE: &str = "tar bsdtar gtar 7z 7za 7zr restic borg duplicity rclone ugrep dar zpaq";
 
 /// Judges the paths in the arguments of a call.
@@ -62,7 +62,7 @@ pub(super) fn check(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     }
 }
 
-/// The parts of a word that may be a path: behind `=`, `@`, `:` and a short option, or all of it.
+/// Returns the parts of a word that may be a path: the text after `=`, `@`, `:` or a short option, or the whole word.
 fn parts(word: &Word) -> Vec<Word> {
     let text = word.text();
     let mut found = vec![text];
@@ -79,7 +79,7 @@ fn parts(word: &Word) -> Vec<Word> {
     found.into_iter().filter(|text| !text.is_empty()).map(part).collect()
 }
 
-/// Whether a program uses names of files, but shows nothing of what is in them.
+/// Returns true if a call uses file names, but never shows file content.
 pub(super) fn reads_names_only(call: &ProgramCall<'_>, name: &str) -> bool {
     let verb = || operands_of(call.arguments()).next().map_or("", Word::text);
     let shows_public_parts =
@@ -126,7 +126,7 @@ fn secrets(state: &mut State, call: &ProgramCall<'_>, name: &str) {
         if word.text().starts_with('-') && !word.text().contains(['=', '/', '~', '.']) {
             continue;
         }
-        // A template of Go, as `docker ps --format` takes it.
+        // A Go template, as in `docker ps --format`.
         if word.literal().is_some_and(|text| text.starts_with("{{")) {
             continue;
         }
@@ -192,7 +192,7 @@ fn rsync(state: &mut State, call: &ProgramCall<'_>) {
     }
 }
 
-/// Where an archive is unpacked: the folder that an option names, or the one the shell is in.
+/// Judges the folder into which an archive is unpacked: the one named by an option, or the current one.
 fn unpacks(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     let arguments = call.arguments();
     let first = arguments.first().map_or("", Word::text);

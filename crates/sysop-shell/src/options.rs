@@ -1,15 +1,15 @@
-//! Options of programs, read as `getopt_long` reads them against a list of those that are known. Never guesses: an
-//! option that is not listed, or that an expansion may turn into another, is reported as not understood.
+//! Parser for program options, like `getopt_long` with a list of known options. Never guesses: an option that is not
+//! listed, or that an expansion may turn into another, is reported as not understood.
 //!
-//! A list is text: `-al` flags, `-nI:` short options that take a value, `-C?` that take an attached one at most,
-//! `-#` a number as an option (`-5`); `--all` a long flag, `--sort=` one that takes a value, `--color?` one that may.
-//! The kind of the value may follow: `-o:write`, `--output=write`. A long option may be shortened to any prefix that no
-//! other listed one has.
+//! A list is text: `-al` are flags, `-nI:` short options with a value, `-C?` options with an optional attached value,
+//! `-#` a number as an option (`-5`); `--all` is a long flag, `--sort=` takes a value, `--color?` an optional one. The
+//! kind of the value may follow: `-o:write`, `--output=write`. A long option may be abbreviated to any prefix that no
+//! other listed option shares.
 
 use super::lexer::{UNKNOWN, Word};
 use crate::risk::RiskClass;
 
-/// How an option takes its value.
+/// Form of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arity {
     Flag,
@@ -20,27 +20,27 @@ pub(super) enum Arity {
 /// Effect of an option on the class of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect<'t> {
-    /// None.
+    /// No effect.
     Known,
     /// The call has at least this class, for this reason.
     Raises(RiskClass, &'t str),
-    /// The call has this class instead of its own, if all of it is understood.
+    /// The call has this class instead of its own, if every part of the call is understood.
     Lowers(RiskClass),
 }
 
-/// One option that is known.
+/// A known option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OptionRule<'t> {
-    /// Without dashes; `#` for a number.
+    /// Name without dashes; `#` for a number.
     pub(super) name: &'t str,
     pub(super) is_long: bool,
     pub(super) arity: Arity,
-    /// The kind of its value, empty for plain text.
+    /// Kind of the value, empty for plain text.
     pub(super) kind: &'t str,
     pub(super) effect: Effect<'t>,
 }
 
-/// How a program spells its options.
+/// Spelling of a program's options.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Style {
     /// `-abc` are three options, `--name` is one.
@@ -50,32 +50,32 @@ pub(super) enum Style {
     Single,
 }
 
-/// Where reading stops.
+/// End of the options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StopPoint {
-    /// Options may come after operands, as in GNU programs.
+    /// Options may follow operands, as in GNU programs.
     End,
-    /// What follows the first operand belongs to another program.
+    /// Words after the first operand belong to another program.
     FirstOperand,
 }
 
-/// One option as it is given.
+/// One option as given.
 #[derive(Debug, Clone)]
 pub(super) struct GivenOption<'t, 'w> {
     pub(super) rule: OptionRule<'t>,
     pub(super) value: Option<&'w str>,
-    /// The word that holds the value, or else the option.
+    /// Word that holds the value, or else the option.
     pub(super) word: &'w Word,
 }
 
-/// Arguments taken apart, as far as they are understood.
+/// Parsed arguments, as far as they are understood.
 #[derive(Debug, Default)]
 pub(super) struct Reading<'t, 'w> {
     pub(super) options: Vec<GivenOption<'t, 'w>>,
     pub(super) operands: Vec<&'w Word>,
-    /// Index in the words where operands begin, for readings that end at the first one.
+    /// Index of the first operand in the words, if parsing stops there.
     pub(super) first_operand: usize,
-    /// Options that are not listed, and words that may turn into an option.
+    /// Unlisted options, and words that may turn into an option.
     pub(super) unknown: Vec<&'w Word>,
 }
 
@@ -84,14 +84,14 @@ impl<'w> Reading<'_, 'w> {
         self.options.iter().any(|option| option.rule.name == name)
     }
 
-    /// The values given to the options of these names.
+    /// Returns the values given to options of these names.
     pub(super) fn values(&self, names: &[&str]) -> Vec<&'w str> {
         let named = self.options.iter().filter(|option| names.contains(&option.rule.name));
         named.filter_map(|option| option.value).collect()
     }
 }
 
-/// Reads the rules of one list, each with the same effect; `None` where an entry is no option.
+/// Parses a list into rules, all with the same effect; `None` if an entry is not an option.
 pub(super) fn rules<'t>(list: &'t str, style: Style, effect: Effect<'t>) -> Option<Vec<OptionRule<'t>>> {
     let mut found = Vec::new();
     for entry in list.split_ascii_whitespace() {
@@ -119,7 +119,7 @@ pub(super) fn rules<'t>(list: &'t str, style: Style, effect: Effect<'t>) -> Opti
     Some(found)
 }
 
-/// Reads arguments by rules. What is not understood is kept apart, and reading goes on behind it.
+/// Parses arguments by rules. Words that are not understood are collected, and parsing continues after them.
 pub(super) fn read<'t, 'w>(
     rules: &[OptionRule<'t>],
     style: Style,
@@ -158,12 +158,12 @@ pub(super) fn read<'t, 'w>(
     reading
 }
 
-/// Whether a word stays one word, whatever an expansion in it becomes.
+/// Returns true if a word stays one word, whatever value an expansion in it has.
 pub(super) fn is_one_word(word: &Word) -> bool {
     !word.splits && !word.glob && !word.brace
 }
 
-/// Reads a long option; true if it uses up the next word.
+/// Parses a long option; returns true if it consumes the next word.
 fn read_long<'t, 'w>(
     rules: &[OptionRule<'t>],
     word: &'w Word,
@@ -177,7 +177,7 @@ fn read_long<'t, 'w>(
     };
     let matching = candidates(rules, name);
     let [rule] = matching.as_slice() else {
-        // The worst that it may stand for counts.
+        // An ambiguous abbreviation counts as the worst of its meanings.
         reading.unknown.push(word);
         let takes_next = |rule: &OptionRule<'_>| rule.arity == Arity::Value && attached.is_none();
         reading.options.extend(matching.iter().map(|rule| {
@@ -202,7 +202,7 @@ fn read_long<'t, 'w>(
     value_is_apart && next.is_some()
 }
 
-/// The rule of this exact name, or else all that begin with it.
+/// Returns the rule of this exact name, or else all rules whose name begins with it.
 fn candidates<'r, 't>(rules: &'r [OptionRule<'t>], name: &str) -> Vec<&'r OptionRule<'t>> {
     let long = || rules.iter().filter(|rule| rule.is_long);
     if let Some(exact) = long().find(|rule| rule.name == name) {
@@ -214,7 +214,7 @@ fn candidates<'r, 't>(rules: &'r [OptionRule<'t>], name: &str) -> Vec<&'r Option
     long().filter(|rule| rule.name.starts_with(name)).collect()
 }
 
-/// Reads a cluster of short options; true if it uses up the next word.
+/// Parses a cluster of short options; returns true if it consumes the next word.
 fn read_short<'t, 'w>(
     rules: &[OptionRule<'t>],
     word: &'w Word,
@@ -263,13 +263,13 @@ fn read_short<'t, 'w>(
     false
 }
 
-/// Arguments that are understood.
+/// Arguments that are fully understood.
 #[derive(Debug, Default)]
 pub(super) struct ParsedOptions<'w> {
-    /// Names without dashes, with their value where they have one.
+    /// Names without dashes, each with its value, if any.
     pub(super) options: Vec<(&'w str, Option<&'w str>)>,
     pub(super) operands: Vec<&'w Word>,
-    /// Index in the words where operands begin, for lists that end at the first one.
+    /// Index of the first operand in the words, if parsing stops there.
     pub(super) first_operand: usize,
 }
 
@@ -283,7 +283,7 @@ impl<'w> ParsedOptions<'w> {
     }
 }
 
-/// Reads the arguments; `None` when one of them is an option that is not listed, or an expansion in it hides its value.
+/// Parses arguments; `None` if an option is not listed, or an expansion hides an option's value.
 pub(super) fn parse<'w>(list: &'w str, words: &'w [Word], stop: StopPoint) -> Option<ParsedOptions<'w>> {
     let rules = rules(list, Style::Gnu, Effect::Known)?;
     let reading = read(&rules, Style::Gnu, words, stop);
@@ -300,8 +300,8 @@ pub(super) fn parse<'w>(list: &'w str, words: &'w [Word], stop: StopPoint) -> Op
     })
 }
 
-/// Whether an option is given, in any form that could mean it: a short cluster that holds `short`, or a long name
-/// that `long` begins with. For warnings, where too many hits do no harm.
+/// Returns true if an option is given in any form that could mean it: a short cluster containing a letter of `short`,
+/// or an abbreviation of a name in `long`. For warnings only, where extra hits do no harm.
 pub(super) fn has_option(words: &[Word], short: &str, long: &[&str]) -> bool {
     let options = words
         .iter()
@@ -317,12 +317,12 @@ pub(super) fn has_option(words: &[Word], short: &str, long: &[&str]) -> bool {
     })
 }
 
-/// Whether a text is one of a list's entries, which stand apart by single spaces.
+/// Returns true if `text` is an entry of a list separated by single spaces.
 pub(super) fn is_listed(list: &str, text: &str) -> bool {
     !text.is_empty() && list.split(' ').any(|entry| entry == text)
 }
 
-/// Words that are no options, and all words after `--`.
+/// Returns the words that are not options, and all words after `--`.
 pub(super) fn operands_of(words: &[Word]) -> impl Iterator<Item = &Word> {
     let end = words.iter().position(|word| word.text() == "--").unwrap_or(words.len());
     let (before, after) = words.split_at(end);
@@ -330,7 +330,7 @@ pub(super) fn operands_of(words: &[Word]) -> impl Iterator<Item = &Word> {
     before.iter().filter(plain).chain(after.iter().skip(1))
 }
 
-/// Values of an option in its forms `-oV`, `-o V`, `--opt=V`, `--opt V`.
+/// Returns the values of an option in its forms `-oV`, `-o V`, `--opt=V`, `--opt V`.
 pub(super) fn values_of<'w>(words: &'w [Word], short: char, long: &str) -> Vec<&'w str> {
     let mut values = Vec::new();
     for (index, word) in words.iter().enumerate() {

@@ -1,13 +1,13 @@
-//! Paths as text: which name the system itself, which are so broad that a mistake is not undone.
+//! Paths as text: system paths, and paths too broad for a mistake to be undone.
 //!
-//! Resolves nothing: symbolic links, mounts and what a glob matches are unknown here.
+//! Resolves nothing: symbolic links, mounts and glob matches are unknown here.
 
 use super::lexer::UNKNOWN;
 use super::protected;
 
 const SPECIAL: [char; 5] = ['*', '?', '[', '{', UNKNOWN];
 
-/// Joins a path as written to the folder it is relative to, and removes `.`, `..` and doubled slashes.
+/// Joins a path as written to the folder it is relative to, and removes `.`, `..` and repeated slashes.
 ///
 /// A path relative to an unknown folder starts with [`UNKNOWN`].
 pub(super) fn resolve(folder: Option<&str>, shape: &str) -> String {
@@ -41,17 +41,17 @@ pub(super) fn resolve(folder: Option<&str>, shape: &str) -> String {
     }
 }
 
-/// What a resolved path belongs to, if it is part of the system or is obeyed later.
+/// Describes the protected place of a resolved path, if it is part of the system or obeyed later.
 pub(super) fn protected(resolved: &str) -> Option<&'static str> {
     protected::written(resolved, None).map(|(_, what)| what)
 }
 
-/// Whether it is a file among the devices that is one like others.
+/// Returns true for files in shared memory, which are ordinary files among the devices.
 pub(super) fn is_shared_memory(resolved: &str) -> bool {
     resolved.to_lowercase().starts_with("/dev/shm/")
 }
 
-/// Whether a recursive change of this resolved path could take a whole system, home or project with it.
+/// Returns true if a recursive change of this resolved path could destroy a whole system, home or project.
 pub(super) fn is_broad(resolved: &str) -> bool {
     if resolved.starts_with(UNKNOWN) || resolved.is_empty() {
         return true;
@@ -76,7 +76,7 @@ pub(super) fn is_broad(resolved: &str) -> bool {
     parts.first().is_some_and(all)
 }
 
-/// Whether a resolved path names a disk or a partition, as far as its name tells.
+/// Returns true if a resolved path names a disk or a partition, judged by the name.
 pub(super) fn is_block_device(resolved: &str) -> bool {
     const DISKS: &[&str] = &[
         "sd", "hd", "vd", "xvd", "nvme", "mmcblk", "mapper", "dm-", "md", "loop", "disk", "sr", "nbd",
@@ -88,7 +88,7 @@ pub(super) fn is_block_device(resolved: &str) -> bool {
         .is_some_and(|name| DISKS.iter().any(|disk| name.starts_with(disk)))
 }
 
-/// Paths that bash opens as a connection.
+/// Returns true for paths that bash opens as a network connection.
 pub(super) fn is_network(target: &str) -> bool {
     target.starts_with("/dev/tcp/") || target.starts_with("/dev/udp/")
 }

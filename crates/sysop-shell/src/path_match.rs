@@ -1,25 +1,25 @@
-//! Whether a path as written, with globs in it, may name a place of a list.
+//! Matches a path as written, including globs, against a list of places.
 
 use super::lexer::UNKNOWN;
 
-/// Characters of a component that is not literal.
+/// Characters that make a component non-literal.
 const OPEN: [char; 5] = ['*', '?', '[', '{', UNKNOWN];
 
-/// A path cut into components, with the points from which places are looked for.
+/// A path split into components, and the points from which places are matched.
 #[derive(Debug)]
 pub(super) struct PathParts<'p> {
     parts: Vec<&'p str>,
-    /// From the root; not of a relative path.
+    /// The path starts at the root.
     absolute: bool,
-    /// Components that are somebody's home, from the first on.
+    /// Component indexes just after somebody's home, from which `~` places are matched.
     homes: Vec<usize>,
-    /// A home may lie below it.
+    /// A home may lie below the path.
     above_home: bool,
     /// Holds a glob or an expansion.
     open: bool,
 }
 
-/// How a place relates to a path.
+/// Relation of a place to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Relation {
     /// The path may be the place or lie below it.
@@ -29,7 +29,7 @@ pub(super) enum Relation {
 }
 
 impl<'p> PathParts<'p> {
-    /// A path in small letters, and the home of the user.
+    /// Splits a lowercase path; `home` is the user's home.
     pub(super) fn new(path: &'p str, home: Option<&str>) -> Self {
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         let absolute = path.starts_with('/');
@@ -44,7 +44,7 @@ impl<'p> PathParts<'p> {
         Self { parts, absolute, homes, above_home, open }
     }
 
-    /// Whether the place has this relation to the path.
+    /// Returns true if the place has this relation to the path.
     pub(super) fn has(&self, relation: Relation, place: &str) -> bool {
         let literal: fn(&str, &str) -> bool = |part, pattern| covers(pattern, part);
         let (component_matches, specific_component_matches) = match self.open {
@@ -92,7 +92,7 @@ fn is_above(parts: &[&str], place: &str) -> bool {
     parts.iter().all(|part| wanted.next().is_some_and(|wanted| component_matches(part, wanted)))
 }
 
-/// Whether a component with globs may be one that a pattern names. No glob begins with the dot of a hidden name.
+/// Returns true if a component with globs may match a pattern. No glob matches the dot of a hidden name.
 fn component_matches(part: &str, pattern: &str) -> bool {
     if part == pattern {
         return true;
@@ -111,7 +111,7 @@ fn component_matches(part: &str, pattern: &str) -> bool {
     overlaps(&part, &pattern)
 }
 
-/// The same, for names that occur in any folder: a glob that says nothing of the name does not count.
+/// Like [`component_matches`], for names in any folder: a glob that fixes nothing of the name does not count.
 fn specific_component_matches(part: &str, pattern: &str) -> bool {
     if !part.contains(OPEN) {
         return covers(pattern, part);
@@ -126,7 +126,7 @@ fn specific_component_matches(part: &str, pattern: &str) -> bool {
     telling && component_matches(part, pattern)
 }
 
-/// Whether a pattern with `*` matches a literal name.
+/// Returns true if a pattern with `*` matches a literal name.
 pub(super) fn covers(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
@@ -137,7 +137,7 @@ pub(super) fn covers(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Whether some name matches both.
+/// Returns true if some name matches both.
 fn overlaps(part: &[char], pattern: &[char]) -> bool {
     let columns = pattern.len() + 1;
     let (mut row, mut next) = (vec![false; columns], vec![false; columns]);
@@ -149,7 +149,7 @@ fn overlaps(part: &[char], pattern: &[char]) -> bool {
         next.fill(false);
         match many {
             Step::Any => {
-                // Any number of characters: every place from the first reached on.
+                // Any number of characters: marks every position from the first reached one.
                 let first = row.iter().position(|hit| *hit).unwrap_or(columns);
                 next.iter_mut().skip(first).for_each(|hit| *hit = true);
             }
@@ -170,7 +170,7 @@ fn overlaps(part: &[char], pattern: &[char]) -> bool {
     row.last().copied().unwrap_or(false)
 }
 
-/// A `*` of the pattern may stand for nothing.
+/// Applies the rule that `*` in the pattern may match nothing.
 fn close(row: &mut [bool], pattern: &[char]) {
     for (index, c) in pattern.iter().enumerate() {
         if *c == '*' && row[index] {
@@ -186,7 +186,7 @@ enum Step {
     One(Option<char>),
 }
 
-/// What stands at a place of a component, and how many characters of it that is.
+/// Returns the step at an index of a component, and its length in characters.
 fn step(part: &[char], at: usize) -> (Step, usize) {
     match part.get(at) {
         Some('*' | '{' | '}' | &UNKNOWN) | None => (Step::Any, 1),

@@ -1,6 +1,6 @@
-//! A call of a program as it stands in a script: the vocabulary of all rules.
+//! A program call as written in a script: the vocabulary shared by all rules.
 //!
-//! [`ProgramCall::judge`], the way back into the rules for the program that a program runs, is in
+//! [`ProgramCall::judge`], the entry back into the rules for a program started by another one, is in
 //! [`super::simple_command`].
 
 use tree_sitter::Node;
@@ -9,15 +9,14 @@ use super::lexer::Word;
 use super::state::{Span, State};
 use crate::risk::RiskClass;
 
-/// Where a script stands in the command that was given.
+/// Position of a script in the given command.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ScriptOrigin {
     TopLevel,
-    /// Inside a word: what is found is reported there.
+    /// Inside a word; findings are reported at that span.
     Embedded(Span),
 }
 
-/// A script's text.
 #[derive(Debug)]
 pub(super) struct Script<'s> {
     pub(super) source: &'s str,
@@ -41,18 +40,18 @@ impl Script<'_> {
     }
 }
 
-/// What a command finds on its standard input, as far as can be read.
+/// Standard input of a command, as far as it can be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Stdin {
-    /// Whatever the whole command has.
+    /// Standard input of the whole command.
     Inherited,
     /// A pipe or a file.
     Unknown,
-    /// Text that stands in the command.
+    /// Text written in the command.
     Text { text: String, span: Span },
 }
 
-/// Where arguments come from that are not written in the command.
+/// Origin of arguments that are not written in the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ArgumentSource {
     /// Words read from input (`xargs`).
@@ -84,7 +83,7 @@ impl<'a> ProgramCall<'a> {
         self.words.first().map_or(self.span, |word| self.span_of(word))
     }
 
-    /// The same command line, for the program that this one starts.
+    /// Returns the call of a program started by this one, with the same script and input.
     pub(super) fn with(&self, words: &'a [Word], argument_source: Option<ArgumentSource>) -> ProgramCall<'a> {
         let span = match (words.first(), words.last()) {
             (Some(first), Some(last)) => self.script.span(first.start, last.end),
@@ -93,7 +92,7 @@ impl<'a> ProgramCall<'a> {
         ProgramCall { script: self.script, words, span, input: self.input, argument_source }
     }
 
-    /// Judges the program that this one starts.
+    /// Judges the program started by this one.
     pub(super) fn judge_inner(
         &self,
         state: &mut State,

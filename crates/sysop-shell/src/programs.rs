@@ -1,11 +1,11 @@
-//! Judges a call of a program by the table of programs: its subcommand, its options, its operands.
+//! Judges a program call by the table of programs: subcommand, options, operands.
 //!
-//! The table is text, in the folder `programs`; [`grammar`] says how it is written. An option, a subcommand or an operand
-//! that is not on it is not understood: such a call is never read-only, and opaque where the program has verbs, because
-//! an unknown verb may do anything. What cannot be said in a table is in [`checks`].
+//! The table is text, in the folder `programs`; [`grammar`] defines its language. A call with an unlisted option,
+//! subcommand or operand is not understood: it is never read-only, and opaque if the program takes verbs, because an
+//! unknown verb may do anything. Rules beyond the language of the table are in [`checks`].
 //!
-//! `git status`, `diff`, `show` and others may run programs that the repository's own configuration names: see
-//! [`repository`](super::repository).
+//! Git subcommands such as `status`, `diff` and `show` may run programs named by the repository's own configuration:
+//! see [`repository`](super::repository).
 
 mod checks;
 mod grammar;
@@ -30,7 +30,7 @@ use crate::context::{CommandContext, Survey};
 use crate::repository;
 use crate::risk::RiskClass;
 
-/// The files of the table, in the order of the page that is made of them.
+/// Files of the table, in the order of the generated page.
 const FILES: &[&str] = &[
     include_str!("../programs/files.txt"),
     include_str!("../programs/text.txt"),
@@ -48,25 +48,25 @@ const FILES: &[&str] = &[
     include_str!("../programs/remote.txt"),
 ];
 
-/// The table; a program on it is read when it is first needed. A test sees to it that no statement of it is wrong.
+/// Returns the table; a program is parsed on first use. A test ensures that every statement is valid.
 fn table() -> &'static Index {
     static TABLE: OnceLock<Index> = OnceLock::new();
     TABLE.get_or_init(|| Index::new(FILES))
 }
 
-/// A call as the table sees it.
+/// A call matched against the table.
 struct Match<'w> {
     entry: &'static Entry,
-    /// Names of the subcommands, the outermost first.
+    /// Names of the subcommands, outermost first.
     path: Vec<&'static str>,
     /// Options before the subcommands.
     before: Vec<Reading<'static, 'w>>,
-    /// Arguments behind the last subcommand.
+    /// Arguments after the last subcommand.
     arguments: &'w [Word],
     reading: Reading<'static, 'w>,
 }
 
-/// Looks a call up; the last subcommand that is on the table counts.
+/// Matches a call; the last subcommand found in the table counts.
 fn lookup<'w>(program: &'static Entry, arguments: &'w [Word]) -> Match<'w> {
     let mut found = Match {
         entry: program,
@@ -96,7 +96,7 @@ fn lookup<'w>(program: &'static Entry, arguments: &'w [Word]) -> Match<'w> {
 }
 
 impl Match<'_> {
-    /// Judges the call; tells whether every part of it is understood.
+    /// Judges the call; returns true if every part of it is understood.
     fn judge(&self, state: &mut State, call: &ProgramCall<'_>) -> bool {
         let entry = self.entry;
         let mut understood = true;
@@ -147,7 +147,7 @@ impl Match<'_> {
     }
 }
 
-/// What is said of a class where the table gives no reason.
+/// Returns the default reason of a class, for entries without their own.
 fn plain_reason(class: RiskClass) -> &'static str {
     match class {
         RiskClass::ReadOnly => "reads only",
@@ -160,8 +160,8 @@ fn plain_reason(class: RiskClass) -> &'static str {
     }
 }
 
-/// Judges a call of a program that is neither a builtin nor an interpreter, `name` being what will run. A name that is
-/// not `trusted` may be another program than the one on the table.
+/// Judges a call of a program that is neither a builtin nor an interpreter; `name` is the program that will run. A name
+/// that is not `trusted` may be another program than the listed one.
 pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str, trusted: bool) -> RiskClass {
     let found = state.class_of(|state| {
         judge_call(state, call, name);
@@ -183,7 +183,7 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str, trust
     found
 }
 
-/// Whether a command is a program that no text can make do more than look, and has a plain name.
+/// Returns true for a program, named plainly, that only reads whatever its arguments are.
 pub(super) fn takes_any_text(words: &[Word]) -> bool {
     let Some((first, arguments)) = words.split_first() else { return false };
     let Some(program) = first.literal().filter(|_| !first.quoted).and_then(|name| table().program(name))
@@ -195,7 +195,7 @@ pub(super) fn takes_any_text(words: &[Word]) -> bool {
     is_text || program.check.is_some_and(|check| check.judges_expansions(arguments))
 }
 
-/// Whether one of the commands takes what it runs from files in its folder.
+/// Returns true if one of the commands runs instructions from files in its folder.
 pub(super) fn builds(invocations: &[Invocation]) -> bool {
     let area =
         |name: &str| table().program(name.rsplit('/').next().unwrap_or(name)).map(|program| program.area);
@@ -205,7 +205,7 @@ pub(super) fn builds(invocations: &[Invocation]) -> bool {
     })
 }
 
-/// Whether a `printf` with these arguments evaluates nothing in any shell.
+/// Returns true if `printf` with these arguments evaluates nothing in any shell.
 pub(super) fn is_plain_printf(arguments: &[Word]) -> bool {
     checks::Check::Printf.judges_expansions(arguments)
 }
@@ -236,7 +236,7 @@ fn judge_call(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     }
 }
 
-/// Where the subcommand cannot be told, the worst one that is among the words is warned of.
+/// Warns of the worst subcommand among the words, if the actual one cannot be determined.
 fn note_worst_verb(state: &mut State, call: &ProgramCall<'_>, program: &Entry) {
     let named = call.arguments().iter().filter_map(|word| program.sub(word.text()));
     if let Some(worst) = named.max_by_key(|sub| sub.class)
@@ -247,8 +247,8 @@ fn note_worst_verb(state: &mut State, call: &ProgramCall<'_>, program: &Entry) {
     }
 }
 
-/// The program and subcommand for which a grant by name holds, if the whole call is understood and the table says so,
-/// and the worst class that such a grant covers.
+/// Returns the program and subcommand for which a grant by name holds, and the worst class that the grant covers;
+/// `None` unless the whole call is understood and the table allows such a grant.
 pub(super) fn granted_kind(call: &ProgramCall<'_>) -> Option<(String, Option<String>, RiskClass)> {
     let name = call.words.first()?.literal()?;
     let program = table().program(name)?;

@@ -1,8 +1,8 @@
-//! Paths that matter: what locks people out of a host, what is obeyed or run later, what holds secrets.
+//! Paths that matter: logins and network of the host, files obeyed or run later, secrets.
 //!
-//! One list, so that the shell's rules and the file tools judge alike. A place is written as a path and covers all below
-//! it: `/etc/ssh` from the root, `~/.ssh` in anybody's home, `.git/hooks` wherever these components occur. `*` stands
-//! for any characters of one component. All in small letters, because some file systems do not tell capitals apart.
+//! One list for both the shell rules and the file tools. A place is written as a path and covers everything below it:
+//! `/etc/ssh` from the root, `~/.ssh` in anybody's home, `.git/hooks` wherever these components occur. `*` matches any
+//! characters of one component. All lowercase, because some file systems are case-insensitive.
 
 use std::sync::OnceLock;
 
@@ -14,9 +14,9 @@ use crate::risk::RiskClass;
 struct Kind {
     class: RiskClass,
     what: &'static str,
-    /// Places with a space between them.
+    /// Places separated by single spaces.
     text: &'static str,
-    /// The same, apart.
+    /// The places of `text`, split on first use.
     places: OnceLock<Vec<&'static str>>,
 }
 
@@ -32,7 +32,7 @@ const fn kind(class: RiskClass, what: &'static str, places: &'static str) -> Kin
 
 use RiskClass::{Dangerous, Lockout, ReadsSecret};
 
-/// What a change of a place does. The first kind that matches counts: what locks people out stands first.
+/// Effect of a change, by place. The first matching kind counts, so lockouts come first.
 static WRITTEN: [Kind; 26] = [
     kind(
         Lockout,
@@ -182,7 +182,7 @@ static WRITTEN: [Kind; 26] = [
     ),
 ];
 
-/// What a read of a place shows. Names in folders may be listed; their content is what counts.
+/// Secret shown by a read, by place. Listing a folder's names is harmless; reading the content counts.
 static READ: [Kind; 10] = [
     kind(
         ReadsSecret,
@@ -266,11 +266,11 @@ const PUBLIC: &str = ".env.example .env.sample .env.template .env.dist *.pub kno
     ca-certificates.crt ca.pem fullchain.pem chain.pem cert.pem pubkey.pem public.pem *pub*.pem \
     *cert*.pem cert*.pem";
 
-/// Devices that anything may be written to.
+/// Devices that are safe to write to.
 const HARMLESS_DEVICES: &[&str] =
     &["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/zero", "/dev/full"];
 
-/// What a change of a path does: its class, and what it belongs to.
+/// Returns the class of a change of a path, and the kind of place; `None` if the path is not protected.
 pub(super) fn written(path: &str, home: Option<&str>) -> Option<(RiskClass, &'static str)> {
     let path = normal(path);
     if is_harmless_device(&path) {
@@ -279,7 +279,7 @@ pub(super) fn written(path: &str, home: Option<&str>) -> Option<(RiskClass, &'st
     find(&WRITTEN, &path, home, Relation::Within).or_else(|| unplaced_below_root(&path))
 }
 
-/// A path from the root with an expansion in it, which may lead to any place that begins alike.
+/// Judges a path from the root that holds an expansion, which may lead to any place with the same beginning.
 fn unplaced_below_root(path: &str) -> Option<(RiskClass, &'static str)> {
     let literal = path
         .split(UNKNOWN)
@@ -289,7 +289,7 @@ fn unplaced_below_root(path: &str) -> Option<(RiskClass, &'static str)> {
     WRITTEN.iter().find(reached).map(|kind| (Dangerous, kind.what))
 }
 
-/// The same of a folder that is changed with all in it. A home counts as its own `.ssh`.
+/// Like [`written`], for a folder changed with all its contents. A home counts as its own `.ssh`.
 pub(super) fn tree_written(path: &str, home: Option<&str>) -> Option<(RiskClass, &'static str)> {
     let path = normal(path);
     if is_harmless_device(&path) {
@@ -298,7 +298,7 @@ pub(super) fn tree_written(path: &str, home: Option<&str>) -> Option<(RiskClass,
     find(&WRITTEN, &path, home, Relation::Within).or_else(|| find(&WRITTEN, &path, home, Relation::Above))
 }
 
-/// What reading the content of a path shows, if that is secret.
+/// Returns the secret shown by reading a path's content, if any.
 pub(super) fn read(path: &str, home: Option<&str>) -> Option<&'static str> {
     let path = normal(path);
     let name = path.rsplit('/').next().unwrap_or("");
@@ -308,7 +308,7 @@ pub(super) fn read(path: &str, home: Option<&str>) -> Option<&'static str> {
     find(&READ, &path, home, Relation::Within).map(|(_, what)| what)
 }
 
-/// What reading all files below a path shows, if some of it is secret.
+/// Returns the secret shown by reading all files below a path, if any.
 pub(super) fn tree_read(path: &str, home: Option<&str>) -> Option<&'static str> {
     let path = normal(path);
     find(&READ, &path, home, Relation::Within)
@@ -316,7 +316,7 @@ pub(super) fn tree_read(path: &str, home: Option<&str>) -> Option<&'static str> 
         .map(|(_, what)| what)
 }
 
-/// The same, of a reader that passes over hidden names.
+/// Like [`tree_read`], for a reader that skips hidden names.
 pub(super) fn visible_read(path: &str, home: Option<&str>) -> Option<&'static str> {
     let path = normal(path);
     let parts = PathParts::new(&path, home);

@@ -1,23 +1,23 @@
-//! Judges git that only looks by what the configuration of its repository sets.
+//! Judges read-only git calls by the repository's configuration.
 //!
-//! A configuration does not travel with a clone, but with an archive, and then anybody may have written it. Some settings
-//! name programs that git runs when it only looks: text conversion, external diffs, filters, signature checks. A setting
-//! that is not listed here as plain is taken for one of them.
+//! A configuration does not travel with a clone, but it does with an archive, so anybody may have written it. Some
+//! settings name programs that git runs even in read-only calls: text conversion, external diffs, filters, signature
+//! checks. Any setting not listed here as plain is assumed to name a program.
 
 use crate::context::{Access, Resolution, ResolvedFile, Target};
 use crate::options::is_listed;
 use crate::risk::RiskClass;
 use crate::state::{Span, State};
 
-/// Sections without a program that git runs when it only looks.
+/// Sections without a program that git runs in read-only calls.
 const PLAIN_SECTIONS: &str = "advice alias branch checkout clone color column commit difftool fetch gc gitg github gitlab gui \
     hub i18n include includeif index init instaweb mergetool notes pack pager pull push rebase receive rerere safe sendemail \
     stash status submodule svn svn-remote tag transfer uploadpack user versionsort worktree";
-/// Sections of which settings with a subsection name programs, as in `diff.NAME.textconv`.
+/// Sections in which settings with a subsection name programs, as in `diff.NAME.textconv`.
 const PLAIN_WITHOUT_SUBSECTION: &str = "blame diff extensions feature format grep log maintenance merge";
-/// Sections that matter only where git connects.
+/// Sections that matter only if git connects.
 const NETWORK_SECTIONS: &str = "credential http remote url";
-/// Plain settings of sections that have others.
+/// Plain settings in sections that also have others.
 const PLAIN_SETTINGS: &str = "core.abbrev core.attributesfile core.autocrlf core.bare core.checkstat core.commitgraph \
     core.compression core.editor core.eol core.excludesfile core.filemode core.hookspath core.ignorecase \
     core.logallrefupdates core.longpaths core.multipackindex core.pager core.precomposeunicode core.preloadindex \
@@ -27,7 +27,7 @@ const PLAIN_SETTINGS: &str = "core.abbrev core.attributesfile core.autocrlf core
 /// Settings of the sections above that name programs or further files.
 const EXCEPTIONS: &str = "diff.external extensions.worktreeconfig";
 
-/// Judges a call of git that only looks, in each folder that the shell may be in.
+/// Judges a read-only call of git in each folder that the shell may be in.
 pub(super) fn judge(state: &mut State, span: Span, connects: bool) {
     if state.survey.resolution == Resolution::Elsewhere {
         if state.has_moved() {
@@ -57,7 +57,7 @@ pub(super) fn judge(state: &mut State, span: Span, connects: bool) {
     }
 }
 
-/// Why a repository's settings may run a program.
+/// Returns the reason why a repository's settings may run a program, if there is one.
 fn named_program(files: &[ResolvedFile], connects: bool) -> Option<String> {
     for file in files {
         let Some(names) = &file.script else {
@@ -70,13 +70,13 @@ fn named_program(files: &[ResolvedFile], connects: bool) -> Option<String> {
     None
 }
 
-/// Whether git runs nothing by a setting of a repository, in a call that only looks and does not connect. The name is as
-/// `git config --list` prints it: section and variable in lower case.
+/// Returns true if git runs nothing because of this setting of a repository, in a call that only looks and does not connect.
+/// `name` is as `git config --list` prints it: section and variable in lower case.
 pub fn is_plain_git_setting(name: &str) -> bool {
     is_plain(name, false)
 }
 
-/// Whether git runs nothing by a setting when it only looks.
+/// Returns true if git runs nothing because of this setting in read-only calls.
 fn is_plain(name: &str, connects: bool) -> bool {
     let (section, rest) = name.split_once('.').unwrap_or((name, ""));
     if is_listed(EXCEPTIONS, name) {

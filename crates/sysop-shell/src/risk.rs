@@ -1,4 +1,4 @@
-//! The result for a reader: how much a command can do, and which part of it says so.
+//! Result of an analysis: the class of a command, and the parts of it that explain the class.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,12 +24,12 @@ pub enum RiskClass {
     Lockout,
 }
 
-/// What is known of a call's risk, to be shown with it.
+/// Risk of a call, shown with it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Risk {
-    /// The worst of it.
+    /// Worst class of all parts.
     pub class: RiskClass,
-    /// Each thing found.
+    /// Findings in the order of discovery.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
 }
@@ -49,7 +49,7 @@ pub struct Finding {
 }
 
 impl RiskClass {
-    /// Whether no grant, rule, bound or hook covers it: a user is asked each time.
+    /// Returns true if no grant, rule, bound or hook covers this class: the user is asked each time.
     pub fn always_asks(self) -> bool {
         self >= Self::ReadsSecret
     }

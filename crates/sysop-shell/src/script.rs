@@ -1,7 +1,6 @@
-//! Walks the grammar's tree of a script and hands each simple command to [`super::simple_command`].
+//! Walks the syntax tree of a script and passes each simple command to [`super::simple_command`].
 //!
-//! Every kind of node is named here; one that is not, and every gap between nodes that is not blank, means that the
-//! script cannot be parsed.
+//! Every kind of node is named here. An unnamed kind, or non-blank text between nodes, makes the script unparseable.
 
 use tree_sitter::Node;
 
@@ -16,14 +15,13 @@ use super::syntax_tree::{each_below, parse};
 use super::targets;
 use crate::risk::RiskClass;
 
-/// Most `|`, and most array openings, in one script: the grammar's recovery from errors is quadratic in them.
+/// Maximum number of `|`, and of array openings, in a script: the grammar's error recovery is quadratic in them.
 const CHAIN_MAX: usize = 400;
-/// Longest delimiter of a here-document, in bytes.
+/// Maximum bytes of a here-document delimiter.
 const DELIMITER_BYTES_MAX: usize = 64;
 
 const UNPARSED: &str = "cannot be parsed";
 
-/// Analyzes a script.
 pub(super) fn run(state: &mut State, source: &str, origin: ScriptOrigin, input: &Stdin) {
     let script = Script { source, origin };
     let whole = script.span(0, source.len());
@@ -38,7 +36,7 @@ pub(super) fn run(state: &mut State, source: &str, origin: ScriptOrigin, input: 
         state.note(whole, RiskClass::Dangerous, UNPARSED);
         return;
     }
-    // The grammar loses its way between two substitutions in backquotes.
+    // The grammar misreads a script with two backquote substitutions.
     if let Some(plain) = without_backquotes(source) {
         state.with_depth(whole, |state| run(state, &plain, ScriptOrigin::Embedded(whole), input));
         return;
@@ -52,8 +50,8 @@ pub(super) fn run(state: &mut State, source: &str, origin: ScriptOrigin, input: 
     }
 }
 
-/// The script with `$(…)` for each substitution in backquotes, where there are several and nothing that quotes or escapes
-/// a backquote.
+/// Rewrites each backquote substitution as `$(…)`, if there are several and nothing quotes or escapes a backquote;
+/// otherwise returns `None`.
 fn without_backquotes(source: &str) -> Option<String> {
     let quotes = source.matches('`').count();
     if quotes < 4 || quotes % 2 == 1 || source.contains(['\'', '\\', '#', '<', '$']) {
@@ -81,13 +79,13 @@ fn longest_delimiter(source: &str) -> usize {
     source.match_indices("<<").map(|(at, _)| length(source.get(at + 2..).unwrap_or(""))).max().unwrap_or(0)
 }
 
-/// A disagreement, or a form that is not known.
+/// Reports a disagreement between lexer and grammar, or an unknown form.
 fn note_unparsed(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     state.note(script.span_of(node), RiskClass::Dangerous, UNPARSED);
 }
 
-/// Judges one node. `end` is where its last simple command really ends, when redirections follow that the grammar
-/// has hung higher.
+/// Judges one node. `end` is the true end of the node's last simple command, if the grammar attached the redirections
+/// that follow to a parent node.
 fn visit(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: Option<usize>) {
     state.with_depth(script.span_of(node), |state| match node.kind() {
         "program" | "do_group" | "else_clause" | "elif_clause" | "if_statement" | "negated_command" => {
@@ -128,8 +126,8 @@ fn visit(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, 
     }
 }
 
-/// `((…))`: arithmetic, or two subshells where the shell is a plain `sh`. What that would run counts where it is a danger;
-/// what the grammar does not read as commands stays what arithmetic is.
+/// Judges `((…))`: arithmetic, or two subshells in a plain `sh`. Dangerous findings in the subshell reading count; text
+/// that the grammar does not parse as commands stays arithmetic.
 fn double_parentheses(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin) {
     if expansion::arithmetic(state, script, node) {
         return;
@@ -146,7 +144,7 @@ fn double_parentheses(state: &mut State, script: &Script<'_>, node: Node<'_>, in
     }
 }
 
-/// Statements whose redirections stand behind their closing word.
+/// Returns true for statements whose redirections follow the closing word.
 fn is_compound(kind: &str) -> bool {
     matches!(
         kind,
@@ -178,21 +176,21 @@ fn is_statement(kind: &str) -> bool {
         )
 }
 
-/// What happens in a subshell does not move the shell that started it.
+/// Judges a part that runs in a subshell, which does not change the folder of the outer shell.
 fn in_subshell(state: &mut State, inner: impl FnOnce(&mut State)) {
     let folders = state.folders.clone();
     inner(state);
     state.folders = folders;
 }
 
-/// What may not run, or may fail, leaves the shell where it was or where that takes it.
+/// Judges a part that may not run or may fail: afterwards the shell may be in the folders from before or after.
 fn conditionally(state: &mut State, inner: impl FnOnce(&mut State)) {
     let before = state.folders.clone();
     inner(state);
     state.folders = before.or(&state.folders);
 }
 
-/// What may run again begins where it ended the time before.
+/// Judges a part that may run repeatedly: each run starts in the folder in which the previous run ended.
 fn repeatedly(state: &mut State, inner: impl Fn(&mut State)) {
     let before = state.folders.clone();
     conditionally(state, &inner);
@@ -203,7 +201,7 @@ fn repeatedly(state: &mut State, inner: impl Fn(&mut State)) {
     }
 }
 
-/// Statements one after the other, with nothing but separators and keywords between them.
+/// Judges consecutive statements; only separators and keywords may stand between them.
 fn sequence(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: Option<usize>) {
     let mut cursor = node.walk();
     let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
@@ -248,7 +246,7 @@ fn sequence(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdi
     }
 }
 
-/// Between children there may be blanks, escaped line ends and, in sequences, line ends.
+/// Returns true if the children are separated only by blanks, escaped line ends and, in sequences, line ends.
 fn gaps_are_blank(script: &Script<'_>, node: Node<'_>, children: &[Node<'_>]) -> bool {
     let mut at = node.start_byte();
     let blank = |from: usize, to: usize| {
@@ -266,7 +264,7 @@ fn gaps_are_blank(script: &Script<'_>, node: Node<'_>, children: &[Node<'_>]) ->
     blank(start, node.start_byte()) && blank(at, end.max(at))
 }
 
-/// A keyword is one only as a word of its own.
+/// Returns true unless a keyword touches another word; only a separate word is a keyword.
 fn stands_alone(script: &Script<'_>, token: Node<'_>) -> bool {
     let text = script.text(token);
     let keyword = text.starts_with(|c: char| c.is_ascii_alphabetic()) || matches!(text, "!" | "{" | "}");
@@ -280,7 +278,7 @@ fn stands_alone(script: &Script<'_>, token: Node<'_>) -> bool {
         && after.chars().next().is_none_or(|c| border(c) || c == '`')
 }
 
-/// A comment is nothing to a script, but a shell that a person types into may take it for arguments.
+/// Judges a comment. Scripts ignore comments, but an interactive shell may read one as arguments.
 fn comment(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     let before = script.source.get(..node.start_byte()).unwrap_or("");
     let line = before.rsplit('\n').next().unwrap_or("");
@@ -296,13 +294,14 @@ fn comment(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     }
 }
 
-/// `a && b`, `a || b`. Behind a chain of `&&` it is not known how far it went; within it, all before has succeeded.
+/// Judges `a && b` or `a || b`. After a chain of `&&` the point of exit is unknown; within it, every earlier command
+/// succeeded.
 fn list(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: Option<usize>) {
     let passed = chain(state, script, node, input, end);
     state.folders = passed.or(&state.folders);
 }
 
-/// Judges a list; returns the folders in which the shell may be when the list ends before its last command.
+/// Judges a list; returns the folders in which the shell may be if the list ends before its last command.
 fn chain(
     state: &mut State,
     script: &Script<'_>,
@@ -368,7 +367,7 @@ fn pipeline(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdi
     }
 }
 
-/// What a plain `echo` or `printf` puts into the pipe; anything else is unseen.
+/// Returns the output of a plain `echo` or `printf` into the pipe; any other output is unknown.
 fn piped_output(script: &Script<'_>, node: Node<'_>) -> Stdin {
     if node.kind() != "command" {
         return Stdin::Unknown;
@@ -454,7 +453,7 @@ fn function(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     conditionally(state, |state| visit(state, script, body, &Stdin::Unknown, None));
 }
 
-/// Whether a command of this name is anywhere in a node.
+/// Returns true if a command of this name occurs in a node.
 fn calls_function(script: &Script<'_>, node: Node<'_>, name: &str) -> bool {
     let mut found = false;
     each_below(node, &mut |below| {
@@ -464,7 +463,7 @@ fn calls_function(script: &Script<'_>, node: Node<'_>, name: &str) -> bool {
     found
 }
 
-/// A statement with redirections: they belong to its last simple command.
+/// Judges a statement with redirections, which belong to the statement's last simple command.
 fn redirected(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: Option<usize>) {
     let mut cursor = node.walk();
     let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
@@ -494,7 +493,7 @@ fn redirected(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &St
 }
 
 impl Script<'_> {
-    /// The statements in a substitution, which runs in a shell of its own.
+    /// Visits the statements in a substitution, which run in a subshell.
     pub(super) fn visit_substitution(&self, state: &mut State, node: Node<'_>) {
         in_subshell(state, |state| match node.child_by_field_name("redirect") {
             Some(redirect) => {
@@ -506,7 +505,7 @@ impl Script<'_> {
     }
 }
 
-/// Where the simple command with a here-document ends on its own line.
+/// Returns the offset at which a simple command with a here-document ends on its own line.
 fn line_end(script: &Script<'_>, document: Node<'_>) -> usize {
     let mut cursor = document.walk();
     let children: Vec<Node<'_>> = document.children(&mut cursor).collect();
@@ -523,7 +522,7 @@ fn line_end(script: &Script<'_>, document: Node<'_>) -> usize {
     stop.map_or(line, |stop| stop.start_byte().min(line))
 }
 
-/// What follows `<<EOF` on its line, and the text itself.
+/// Judges the rest of the line after `<<EOF`, and the text of the here-document.
 fn document_rest(state: &mut State, script: &Script<'_>, document: Node<'_>) {
     let mut cursor = document.walk();
     let children: Vec<Node<'_>> = document.children(&mut cursor).collect();
@@ -561,7 +560,7 @@ fn document_rest(state: &mut State, script: &Script<'_>, document: Node<'_>) {
     }
 }
 
-/// The delimiter without its quotes, and whether it had any; only plain ones.
+/// Returns the delimiter without quotes, and true if it was quoted; `None` unless it is plain.
 fn delimiter(text: &str) -> Option<(&str, bool)> {
     let unquoted = ['\'', '"'].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
     let (name, quoted) = match (unquoted, text.strip_prefix('\\')) {
@@ -572,7 +571,7 @@ fn delimiter(text: &str) -> Option<(&str, bool)> {
     plain.then_some((name, quoted))
 }
 
-/// The expansions in a region, outermost first and in order.
+/// Returns the expansions in a region, outermost only, in order.
 fn extents(script: &Script<'_>, node: Node<'_>) -> Vec<Extent> {
     let mut found = Vec::new();
     each_below(node, &mut |below| {
@@ -585,14 +584,14 @@ fn extents(script: &Script<'_>, node: Node<'_>) -> Vec<Extent> {
     found
 }
 
-/// Reads a simple command a second time, and judges it with the expansions in it.
+/// Reads a simple command with the lexer, and judges the command and its expansions.
 fn visit_simple_command(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: usize) {
     let read = read(script, node.start_byte(), end, enclosing(node, end));
     judge_read(state, script, node, read, input, false);
     expansion::within(state, script, node);
 }
 
-/// The nearest node around this one that reaches to `end`.
+/// Returns the nearest ancestor that reaches to `end`.
 fn enclosing(node: Node<'_>, end: usize) -> Node<'_> {
     let mut around = node;
     while around.end_byte() < end {
@@ -619,7 +618,7 @@ fn judge_read(
     }
 }
 
-/// Words and redirections between two bytes; both must be borders for the lexer too.
+/// Lexes words and redirections between two offsets; both must be token borders for the lexer too.
 fn read(script: &Script<'_>, start: usize, end: usize, around: Node<'_>) -> Result<SimpleCommand, Mismatch> {
     let extents = extents(script, around);
     let mut lexer = Lexer::new(script.source, start, &extents);
@@ -658,7 +657,7 @@ fn read(script: &Script<'_>, start: usize, end: usize, around: Node<'_>) -> Resu
     }
 }
 
-/// `name=(`: the parenthesis touches an assignment without a value.
+/// Returns true if a parenthesis at `at` opens an array: it directly follows an assignment without a value.
 fn array_opens(simple: &SimpleCommand, at: usize) -> bool {
     simple.words.last().is_some_and(|word| word.end == at && word.value_at == Some(at))
 }
@@ -687,7 +686,7 @@ fn array(lexer: &mut Lexer<'_>, simple: &mut SimpleCommand) -> Result<(), Mismat
     }
 }
 
-/// The text of the here-document, where the shell would not change it.
+/// Returns the text of the here-document, if the shell does not expand it.
 fn document_text(script: &Script<'_>, around: Node<'_>) -> Stdin {
     let mut quoted = false;
     let mut found = None;

@@ -1,4 +1,4 @@
-//! Scripts that a command runs. One that this session wrote is read like the command itself.
+//! Scripts run by a command. A script written in this session is analyzed like the command itself.
 
 use super::dialect;
 use super::lexer::Word;
@@ -8,16 +8,16 @@ use super::targets;
 use crate::context::{Dialect, ResolvedFile};
 use crate::risk::RiskClass;
 
-/// How a script is started.
+/// Way to start a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Start {
-    /// By a shell that is named, in whose language it is (`sh x`, `. x`).
+    /// By a named shell, which determines the dialect (`sh x`, `. x`).
     Shell,
     /// By its own first line (`./x`).
     FirstLine,
 }
 
-/// Judges the run of a script in a file.
+/// Judges the run of a script file.
 pub(super) fn run(state: &mut State, call: &ProgramCall<'_>, file: &Word, start: Start) {
     let span = call.span_of(file);
     for found in targets::script_files(state, file).unwrap_or_default() {
@@ -49,7 +49,7 @@ fn changed(state: &mut State, span: Span, found: &ResolvedFile, start: Start) {
     state.folders = folders;
 }
 
-/// The name of the program in `#!/bin/sh`, `#!/usr/bin/env bash`; an option of it makes it unknown.
+/// Returns the program in `#!/bin/sh` or `#!/usr/bin/env bash`; `None` if the line passes an option.
 fn first_line(text: &str) -> Option<&str> {
     let line = text.strip_prefix("#!")?.lines().next().unwrap_or("");
     let mut words = line.split_whitespace().map(|word| word.rsplit('/').next().unwrap_or(word));

@@ -1,4 +1,4 @@
-//! One simple command: its assignments, its redirections, and the program with its arguments.
+//! One simple command: assignments, redirections, and the program with its arguments.
 
 use super::folders::Folders;
 use super::lexer::{Redirect, RedirectOperator, UNKNOWN, Word};
@@ -12,23 +12,23 @@ use super::{builtin, dialect, interpreter, programs, targets, wrapper};
 use crate::context::{Access, Dialect};
 use crate::risk::RiskClass;
 
-/// Programs that change what is known of a file, but not what is in it.
+/// Programs that change a file's metadata, but not its content.
 const KEEPS_CONTENT: &[&str] = &["chmod", "chown", "chgrp", "touch", "setfacl", "chattr", "mkdir"];
 
-/// Builtins that go to another folder, or run others that do.
+/// Builtins that change the folder, or run others that do.
 const MOVES_SHELL: &[&str] = &["cd", "pushd", "popd", "chdir", "eval", "source", ".", "command", "builtin"];
 
-/// A simple command as it stands in the script.
+/// A simple command as written in the script.
 #[derive(Debug, Default)]
 pub(super) struct SimpleCommand {
     pub(super) words: Vec<Word>,
     pub(super) redirects: Vec<(Redirect, Word)>,
-    /// Text of a here-document, where it has one that is not expanded.
+    /// Text of a here-document that is not expanded, if there is one.
     pub(super) document: Option<Stdin>,
 }
 
 impl SimpleCommand {
-    /// Judges assignments, redirections and the command.
+    /// Judges assignments, redirections and the program.
     pub(super) fn judge(&self, state: &mut State, script: &Script<'_>, input: &Stdin) {
         let assignments = self.words.iter().take_while(|word| word.value_at.is_some()).count();
         let takes_any_text = assignments == 0 && programs::takes_any_text(&self.words);
@@ -70,12 +70,12 @@ impl SimpleCommand {
     }
 }
 
-/// Holds an expansion whose value is not known here, or one that may become several words.
+/// Returns true if a word holds an expansion with an unknown value, or one that may become several words.
 fn is_open(word: &Word) -> bool {
     word.splits || word.expands && word.text().contains(UNKNOWN)
 }
 
-/// What a word shows by its form alone.
+/// Judges a word by its form alone.
 fn note_expansions(state: &mut State, script: &Script<'_>, word: &Word) {
     let span = script.span(word.start, word.end);
     if word.brace || word.ansi {
@@ -92,7 +92,7 @@ fn note_expansions(state: &mut State, script: &Script<'_>, word: &Word) {
     }
 }
 
-/// Whether braces may make an option of a word, as far as they are read: one pair with commas, or a range.
+/// Returns true if braces may turn a word into an option. Only one pair with commas, or a range, is understood.
 fn builds_option(text: &str) -> bool {
     let Some(inner) = text.strip_prefix('{').and_then(|rest| rest.split_once('}')).map(|(inner, _)| inner)
     else {
@@ -102,7 +102,7 @@ fn builds_option(text: &str) -> bool {
     !text.matches('{').count().eq(&1) || !inner.split(',').all(plain)
 }
 
-/// Judges one redirection; tells what standard input becomes.
+/// Judges one redirection; returns the new standard input.
 fn redirected(state: &mut State, script: &Script<'_>, redirect: &Redirect, target: &Word) -> Option<Stdin> {
     let span = script.span(redirect.start, target.end);
     match redirect.operator {
@@ -144,7 +144,8 @@ fn is_descriptor(word: &Word) -> bool {
 }
 
 impl ProgramCall<'_> {
-    /// Judges the program and all that it runs. Only what runs in the shell itself moves it for sure.
+    /// Judges the program and everything it runs. Only programs that run in the shell itself change its folder for
+    /// certain.
     pub(super) fn judge(&self, state: &mut State) {
         let before = state.folders.clone();
         self.judge_each(state);
@@ -200,7 +201,7 @@ impl ProgramCall<'_> {
             script_file::run(state, self, program, Start::FirstLine);
         }
         if state.dialect == Dialect::Zsh && (text.contains('/') || text == "..") {
-            state.folders = Folders::default(); // the name of a folder alone goes there
+            state.folders = Folders::default(); // zsh changes to a folder whose bare name is typed
         }
     }
 
@@ -246,13 +247,13 @@ impl ProgramCall<'_> {
     }
 }
 
-/// A name in quotes as a whole, or with one backslash before it, is not hidden.
+/// Returns true for a disguised name. A fully quoted name, or one leading backslash, is no disguise.
 fn is_disguised(raw: &str, text: &str) -> bool {
     let whole = |quote: char| raw.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)) == Some(text);
     raw != text && !whole('\'') && !whole('"') && raw.strip_prefix('\\') != Some(text)
 }
 
-/// A bare name, or one in the folders where the system keeps its programs.
+/// Returns true for a bare name, or one in the system's program folders.
 fn is_system_program(words: &[Word], name: &str) -> bool {
     let text = words.first().map_or("", Word::text);
     match text.rsplit_once('/') {

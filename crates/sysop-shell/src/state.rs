@@ -1,4 +1,4 @@
-//! What the analysis gathers as it goes, and the bounds it keeps to. Knows nothing of shell grammar.
+//! State of one analysis: findings, bounds and folders. Knows no shell grammar.
 
 use std::rc::Rc;
 
@@ -8,20 +8,20 @@ use super::{Analysis, Invocation};
 use crate::context::{Access, Dialect, Resolution, Survey, Target};
 use crate::risk::{Finding, Risk, RiskClass};
 
-/// Most findings kept; the class still counts those beyond.
+/// Maximum findings kept; further ones still raise the class.
 const FINDINGS_MAX: usize = 64;
-/// Most simple commands looked at, over all nested scripts; past it the command is too complex to judge.
+/// Maximum simple commands analyzed over all nested scripts; more make the command too complex to judge.
 const STEPS_MAX: usize = 2048;
-/// Most words looked at, over all nested scripts and guesses.
+/// Maximum words analyzed over all nested scripts and guesses.
 const WORDS_MAX: usize = 65_536;
-/// Most bytes parsed, over all nested scripts.
+/// Maximum bytes parsed over all nested scripts.
 const SCRIPT_BYTES_MAX: usize = 4 * super::COMMAND_BYTES_MAX;
-/// Deepest nesting of grammar nodes, wrappers and quoted scripts together.
+/// Maximum nesting of grammar nodes, wrappers and quoted scripts together.
 const DEPTH_MAX: usize = 160;
-/// Most paths recorded; a host that resolves them sees no more, and those beyond are judged as not resolved.
+/// Maximum paths recorded. The host does not see further paths; they are judged as unresolved.
 const TARGETS_MAX: usize = 256;
 
-/// Bytes from and past, in the command as it was given.
+/// Start and end offset in the given command.
 pub(super) type Span = (usize, usize);
 
 /// Findings, invocations and bounds of one analysis.
@@ -36,28 +36,28 @@ pub(super) struct State {
     exhausted: bool,
     depth: usize,
     targets: Vec<Target>,
-    /// Those of them whose content the command changes.
+    /// Targets whose content the command changes.
     written: Vec<Target>,
-    /// Set while a program is judged that changes no content, as `chmod` does not.
+    /// The program being judged changes no content, like `chmod`.
     pub(super) keeps_content: bool,
-    /// Where a secret is named by what does not read it.
+    /// First secret named by a program that handles only names.
     pub(super) secret_name: Option<Span>,
-    /// A program reads files whose names are not in its arguments as written.
+    /// A program reads files whose names are not literal in its arguments.
     pub(super) reads_names: bool,
-    /// The root of the workspace, if nothing that is protected or secret lies around it.
+    /// Root of the workspace, if it neither lies in nor contains a protected or secret place.
     pub(super) ordinary_root: Option<String>,
-    /// What the host told.
     pub(super) survey: Rc<Survey>,
-    /// The language of the script that is read now.
+    /// Dialect of the script being read.
     pub(super) dialect: Dialect,
-    /// Where the command begins.
+    /// Initial folders of the command.
     start: Folders,
-    /// Where relative paths start, absolute. Empty for a start that only the machine knows which judges the command again.
+    /// Absolute folders from which relative paths start. An empty path stands for the start on a machine that will
+    /// judge the command again.
     pub(super) folders: Folders,
 }
 
 impl State {
-    /// Nothing found yet, in the circumstances of a survey.
+    /// Creates the state for a survey, without findings.
     pub(super) fn new(survey: Rc<Survey>) -> Self {
         let unnamed = (survey.resolution == Resolution::Elsewhere).then(String::new);
         let start = Folders::of(survey.context.folder.clone().or(unnamed));
@@ -83,12 +83,12 @@ impl State {
         }
     }
 
-    /// Whether the shell may have left the folder that the command began in.
+    /// Returns true if the shell may have left its initial folder.
     pub(super) fn has_moved(&self) -> bool {
         self.folders != self.start
     }
 
-    /// Records a path that the command uses; false when there are too many.
+    /// Records a path that the command uses; returns false if there are too many.
     pub(super) fn add_target(&mut self, target: Target) -> bool {
         if target.access == Access::Write && !self.keeps_content && self.written.len() < TARGETS_MAX {
             self.written.push(target.clone());
@@ -118,7 +118,7 @@ impl State {
         &self.targets
     }
 
-    /// Records a finding and raises the class to it.
+    /// Records a finding and raises the class accordingly.
     pub(super) fn note(&mut self, span: Span, class: RiskClass, why: &str) {
         self.raise(class);
         let finding = Finding { start: span.0, end: span.1, class, why: why.to_owned() };
@@ -134,12 +134,12 @@ impl State {
         }
     }
 
-    /// Raises the class without a word: for what is plain to see.
+    /// Raises the class without a finding, for an obvious effect.
     pub(super) fn raise(&mut self, class: RiskClass) {
         self.class = self.class.max(class);
     }
 
-    /// Runs `inner` with a class of its own and tells it; the whole keeps the worse of both.
+    /// Runs `inner` with a fresh class and returns that class; the overall class keeps the worse of both.
     pub(super) fn class_of(&mut self, inner: impl FnOnce(&mut Self)) -> RiskClass {
         let before = std::mem::replace(&mut self.class, RiskClass::ReadOnly);
         inner(self);
@@ -148,7 +148,8 @@ impl State {
         found
     }
 
-    /// Runs `inner` aside, and takes over of what it finds only the dangers that count; its bounds are those of the whole.
+    /// Runs `inner` on a copy and adopts only the dangerous findings accepted by `counts`; steps and bytes count toward
+    /// the overall bounds.
     pub(super) fn adopt_dangers(&mut self, inner: impl FnOnce(&mut Self), counts: impl Fn(&Finding) -> bool) {
         let mut aside = Self {
             steps: self.steps,
@@ -175,7 +176,7 @@ impl State {
         }
     }
 
-    /// Goes one level deeper, or notes that it is too deep and does not.
+    /// Runs `inner` one level deeper, or notes that the nesting is too deep.
     pub(super) fn with_depth(&mut self, span: Span, inner: impl FnOnce(&mut Self)) {
         if self.exhausted {
             return;
@@ -189,7 +190,7 @@ impl State {
         self.depth -= 1;
     }
 
-    /// Counts one simple command and keeps its words; false when there have been too many.
+    /// Counts one simple command and stores its words; returns false if a bound is exceeded.
     pub(super) fn count_command(&mut self, span: Span, words: &[Word]) -> bool {
         self.steps += 1;
         self.words += words.len();
@@ -201,7 +202,7 @@ impl State {
         true
     }
 
-    /// Counts the bytes of one more script; false when there have been too many.
+    /// Counts the bytes of one more script; returns false if a bound is exceeded.
     pub(super) fn read(&mut self, span: Span, bytes: usize) -> bool {
         self.script_bytes += bytes;
         self.within_bounds(span)

@@ -1,14 +1,14 @@
-//! The bash grammar: parses a script within bounds, and walks the tree.
+//! Parses a script with the grammar of bash, within bounds, and walks the tree.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
-/// Most reports of progress from the parser, each some hundred steps, before it is stopped.
+/// Maximum number of the parser's progress reports, about a hundred steps each, before parsing is stopped.
 const PROGRESS_MAX: usize = 8192;
 
-/// Parses a script; `None` where that would take too long. The parser stops at the first error.
+/// Parses a script; `None` if that takes too long. The parser stops at the first error.
 pub(super) fn parse(source: &str) -> Option<Tree> {
     let mut parser = Parser::new();
     parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
@@ -27,9 +27,9 @@ pub(super) fn parse(source: &str) -> Option<Tree> {
     parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or(&[]), None, Some(options))
 }
 
-/// The text with each byte of a character beyond ASCII as a letter, which is what it is to a shell. The grammar's
-/// scanner looks characters up in the C library's table of 256 (`isdigit` in tree-sitter-bash 0.25.1) and reads
-/// beyond its end for others. Every offset stays as it is.
+/// Replaces each non-ASCII byte by a letter, which is how a shell treats it. The grammar's scanner passes characters to
+/// the C library's 256-entry tables (`isdigit` in tree-sitter-bash 0.25.1) and reads out of bounds for larger ones.
+/// Offsets do not change.
 fn masked(source: &str) -> Cow<'_, [u8]> {
     if source.is_ascii() {
         return Cow::Borrowed(source.as_bytes());
@@ -37,7 +37,7 @@ fn masked(source: &str) -> Cow<'_, [u8]> {
     source.bytes().map(|byte| if byte.is_ascii() { byte } else { b'u' }).collect()
 }
 
-/// Visits every node below, without recursion; `enter` tells whether to go below that one too.
+/// Visits every node below, without recursion; `enter` returns true to descend into a node.
 pub(super) fn each_below<'t>(node: Node<'t>, enter: &mut impl FnMut(Node<'t>) -> bool) {
     let mut cursor = node.walk();
     if !cursor.goto_first_child() {

@@ -1,9 +1,9 @@
-//! Paths that a command uses: recorded for the host to resolve, and judged by what it resolved them to.
+//! Paths that a command uses: recorded for the host to resolve, and judged by the files they resolve to.
 //!
-//! Each function takes the word as it is written and the span to which its findings belong. [`use_path`] is for an
-//! operand that is read, written or run by itself. A program that writes names of its own choice into a folder calls
-//! [`fill_folder`], one that changes a folder with all in it [`change_tree`], one that copies a file under its own name
-//! [`copy_to`], and one that makes a link [`link_to`].
+//! Each function takes a word as written and the span of its findings. [`use_path`] handles an operand that is read,
+//! written or run. [`fill_folder`] handles a folder that gets files with names chosen by the program, [`change_tree`] a
+//! folder changed with all its contents, [`copy_to`] the target of a copy that keeps the file's name, and [`link_to`]
+//! the target of a new link.
 
 use super::folders::Folders;
 use super::lexer::{UNKNOWN, Word};
@@ -14,7 +14,7 @@ use super::state::{Span, State};
 use crate::context::{Access, CommandContext, Resolution, ResolvedFile, Target};
 use crate::risk::RiskClass;
 
-/// Records that a command reads, writes or runs the path in a word, and judges it.
+/// Records a path that a command reads, writes or runs, and judges it.
 pub(super) fn use_path(state: &mut State, span: Span, word: &Word, access: Access) {
     let found = look_up(state, word, access);
     match access {
@@ -24,7 +24,7 @@ pub(super) fn use_path(state: &mut State, span: Span, word: &Word, access: Acces
     }
 }
 
-/// Judges a folder into which a command writes files whose names are not in the command, as unpacking does.
+/// Judges a folder into which a command writes files not named in the command, as unpacking does.
 pub(super) fn fill_folder(state: &mut State, span: Span, word: &Word) {
     let found = look_up(state, word, Access::Write);
     let contains = |path: &str, home: Option<&str>| {
@@ -34,7 +34,7 @@ pub(super) fn fill_folder(state: &mut State, span: Span, word: &Word) {
     written(state, span, &found, contains, "may write over");
 }
 
-/// Judges a folder that is removed, moved away or given other rights with all in it.
+/// Judges a folder that is removed, moved or given other permissions with all its contents.
 pub(super) fn change_tree(state: &mut State, span: Span, word: &Word) {
     let found = look_up(state, word, Access::Write);
     written(state, span, &found, protected::tree_written, "changes");
@@ -56,7 +56,7 @@ pub(super) fn copy_to(state: &mut State, span: Span, target: &Word, source: &Wor
     }
 }
 
-/// Judges the place that a new link leads to: who reads or writes through the link does so there.
+/// Judges the place that a new link leads to: reads and writes through the link happen there.
 pub(super) fn link_to(state: &mut State, span: Span, word: &Word) {
     let found = look_up(state, word, Access::Read);
     let home = state.survey.context.home.clone();
@@ -71,13 +71,13 @@ pub(super) fn link_to(state: &mut State, span: Span, word: &Word) {
     }
 }
 
-/// Notes a word that names a secret, for a program that shows what it reads; with `below`, one that contains some too.
+/// Notes a secret named by a program that shows file content; `below` includes folders that contain secrets.
 pub(super) fn note_secret(state: &mut State, span: Span, word: &Word, below: bool) {
     if is_ordinary(state, word) && !below {
         return;
     }
     let rule = if below { protected::tree_read } else { protected::read };
-    // A text in quotes that begins with a brace is a program or a value, as awk and curl take them.
+    // A quoted text that begins with a brace is a program or a value, as in awk and curl.
     if word.text().starts_with('{') && !word.brace {
         return;
     }
@@ -86,14 +86,14 @@ pub(super) fn note_secret(state: &mut State, span: Span, word: &Word, below: boo
     }
 }
 
-/// Notes a folder that holds secrets in files and folders without a dot before their name.
+/// Notes a folder that holds secrets in files and folders whose names do not start with a dot.
 pub(super) fn note_visible_secrets(state: &mut State, span: Span, word: &Word) {
     if let Some(what) = secret(state, word, protected::visible_read) {
         state.note(span, RiskClass::ReadsSecret, &format!("reads {what}"));
     }
 }
 
-/// Whether a word names a secret; with `below`, one that contains some too.
+/// Returns true if a word names a secret; `below` includes folders that contain secrets.
 pub(super) fn names_secret(state: &State, word: &Word, below: bool) -> bool {
     let rule = if below { protected::tree_read } else { protected::read };
     (below || !is_ordinary(state, word)) && secret(state, word, rule).is_some()
@@ -110,7 +110,7 @@ fn secret(
     texts.iter().flat_map(|text| places(state, text)).find_map(|place| rule(&place, home))
 }
 
-/// A plain name in a workspace that holds nothing of the lists itself: no list has such a name.
+/// Returns true for a plain name in an ordinary workspace: no list of protected or secret places has such a name.
 fn is_ordinary(state: &State, word: &Word) -> bool {
     let Some(root) = state.ordinary_root.as_deref() else { return false };
     let is_within = |folder: &str| {
@@ -123,7 +123,7 @@ fn is_ordinary(state: &State, word: &Word) -> bool {
         && !word.text().contains(['/', '.', '~', '*', '?', '[', '{', '_', UNKNOWN])
 }
 
-/// The root of the workspace, unless it is part of a protected or secret place or contains some.
+/// Returns the root of the workspace, unless it lies in or contains a protected or secret place.
 pub(super) fn ordinary_root(context: &CommandContext) -> Option<String> {
     let root = context.root.as_deref()?;
     let home = context.home.as_deref();
@@ -132,20 +132,20 @@ pub(super) fn ordinary_root(context: &CommandContext) -> Option<String> {
     (ordinary && root.len() > 1).then(|| root.to_owned())
 }
 
-/// The files that a host found for a script to run: `None` where it was not looked up.
+/// Returns the files that a script to run resolves to, or `None` if the host did not resolve it.
 pub(super) fn script_files(state: &mut State, word: &Word) -> Option<Vec<ResolvedFile>> {
     look_up(state, word, Access::Run).files
 }
 
-/// A path with what is known of it.
+/// A path and the facts known about it.
 struct Found {
-    /// As written, from the root where that is known, and each file that the host resolved it to.
+    /// The path as written, made absolute if possible, and each file that the host resolved it to.
     paths: Vec<String>,
-    /// What the host found; `None` where it did not look.
+    /// Files found by the host; `None` if the host did not look.
     files: Option<Vec<ResolvedFile>>,
-    /// Its text alone does not say which file it is.
+    /// The text alone does not determine the file.
     open: bool,
-    /// It starts from a folder that is not known.
+    /// The path starts from an unknown folder.
     unplaced: bool,
     /// A plain name in the workspace that leads nowhere else.
     ordinary: bool,
@@ -188,7 +188,7 @@ fn look_up(state: &mut State, word: &Word, access: Access) -> Found {
     found
 }
 
-/// The words that one pair of braces with commas in it makes of a word.
+/// Expands one pair of braces with commas into words; `None` for any other braces.
 fn brace_words(text: &str) -> Option<Vec<String>> {
     let (start, rest) = text.split_once('{')?;
     let (inner, end) = rest.split_once('}')?;
@@ -196,22 +196,22 @@ fn brace_words(text: &str) -> Option<Vec<String>> {
     plain.then(|| inner.split(',').map(|piece| format!("{start}{piece}{end}")).collect())
 }
 
-/// `$HOME/x` and `$PWD/x`: an expansion whose value is known.
+/// Returns true for `$HOME/x` and `$PWD/x`, expansions with a known value.
 fn is_folder_variable(word: &Word) -> bool {
     word.text().starts_with(['~', '.']) && !word.text().contains(UNKNOWN)
 }
 
-/// A path with an expansion among what is written of it; it may lead to a secret where the rest does not.
+/// Returns true for a path that holds an expansion; it may lead to a secret even if the literal part does not.
 fn hides_place(text: &str) -> bool {
     text.contains(UNKNOWN) && text.contains('/')
 }
 
-/// Whether a path is the same in each folder.
+/// Returns true if a path means the same in every folder.
 fn is_rooted(text: &str) -> bool {
     text.starts_with(['/', '~'])
 }
 
-/// A word as a path from the root, in each folder in which the shell may be.
+/// Makes a word an absolute path, in each folder in which the shell may be.
 fn places(state: &State, text: &str) -> Vec<String> {
     if state.folders.is_unknown() || is_rooted(text) {
         return vec![place_in(state, state.folders.only(), text)];
@@ -219,12 +219,12 @@ fn places(state: &State, text: &str) -> Vec<String> {
     state.folders.iter().map(|folder| place_in(state, Some(folder), text)).collect()
 }
 
-/// Where the shell would be in a folder that is named.
+/// Returns the folders after a change to the named folder.
 pub(super) fn folders_at(state: &State, text: &str) -> Folders {
     state.folders.go(|folder| Some(place_in(state, folder, text)).filter(|place| !place.contains(UNKNOWN)))
 }
 
-/// A word as a path from the root; `~` stays where the home is not known, and an unknown folder is [`UNKNOWN`].
+/// Makes a word an absolute path; `~` stays if the home is unknown, and an unknown folder becomes [`UNKNOWN`].
 pub(super) fn place_in(state: &State, folder: Option<&str>, text: &str) -> String {
     let context = &state.survey.context;
     let rest = text.strip_prefix('~').and_then(|rest| match rest.split_once('/') {
@@ -287,12 +287,12 @@ fn reads(state: &mut State, span: Span, found: &Found, rule: fn(&str, Option<&st
     }
 }
 
-/// Files in a folder from which a program that builds, tests or starts something takes what it runs.
+/// Build files, from which programs that build, test or start something take commands to run.
 const BUILD_FILES: &str = "makefile gnumakefile justfile package.json cargo.toml build.rs cmakelists.txt setup.py pyproject.toml \
     rakefile gemfile build.gradle pom.xml tasks.py noxfile.py conftest.py dockerfile docker-compose.yml compose.yaml \
     compose.yml vagrantfile meson.build build.ninja taskfile.yml";
 
-/// Notes scripts that the command itself writes before it runs them.
+/// Notes scripts that the command writes before it runs them.
 pub(super) fn note_written_scripts(state: &mut State, span: Span, builds: bool) {
     let placed = |target: &Target| {
         let folder = target.folder.as_deref().or(state.folders.only());

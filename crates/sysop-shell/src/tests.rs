@@ -11,7 +11,7 @@ mod targets;
 use super::{CommandContext, Dialect, Survey, analyze};
 use crate::risk::RiskClass;
 
-/// The class of a command, and a text that says why.
+/// Returns the class of a command, and the reasons.
 pub(crate) fn class_of(command: &str) -> (RiskClass, String) {
     let analysis = analyze(command, &bash());
     let why =
@@ -19,7 +19,7 @@ pub(crate) fn class_of(command: &str) -> (RiskClass, String) {
     (analysis.risk.class, why)
 }
 
-/// A survey of bash on this machine, in a workspace of an ordinary user.
+/// Returns a survey of bash on this machine, in the workspace of an ordinary user.
 fn bash() -> Survey {
     Survey::elsewhere(CommandContext {
         dialect: Dialect::Bash,

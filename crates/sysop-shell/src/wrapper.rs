@@ -1,4 +1,4 @@
-//! Programs that run another program: their own options are skipped, and what they run is judged by itself.
+//! Programs that run another program: their own options are skipped, and the inner program is judged separately.
 
 use super::lexer::Word;
 use super::options::{self, StopPoint};
@@ -8,16 +8,16 @@ use super::{builtin, targets};
 use crate::context::{Access, Dialect};
 use crate::risk::RiskClass;
 
-/// Most places at which the inner command is looked for, when a wrapper's options are not understood.
+/// Maximum positions tried for the inner command, if a wrapper's options are not understood.
 const GUESSES_MAX: usize = 16;
 
-/// How a wrapper's command line is laid out.
+/// Command line syntax of a wrapper.
 struct Wrapper {
     names: &'static [&'static str],
     options: &'static str,
-    /// Words of its own before the command.
+    /// Operands of the wrapper before the command.
     operands: usize,
-    /// The least it counts as, and why; nothing is said of one that only changes.
+    /// Minimum class of a call, and the reason; a wrapper that only changes adds no finding.
     floor: (RiskClass, &'static str),
 }
 
@@ -196,7 +196,7 @@ const WRAPPERS: &[Wrapper] = &[
 /// Wrappers that take their command as text for a shell.
 const TEXT: &[&str] = &["su", "runuser", "script", "sg", "watch", "parallel", "sem"];
 
-/// Judges a wrapper and what it runs; false when the program is none.
+/// Judges a wrapper and the program it runs; returns false if the program is no wrapper.
 pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
     if let "command" | "env" = name
         && starts_nothing(call, name)
@@ -233,7 +233,7 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
     true
 }
 
-/// The folder in which a wrapper starts its command, if an option names one.
+/// Returns the folder in which a wrapper starts its command, if an option names one.
 fn start_folder<'w>(name: &str, parsed: &options::ParsedOptions<'w>) -> Option<&'w str> {
     match name {
         "env" => parsed.value(&["C", "chdir"]),
@@ -244,7 +244,7 @@ fn start_folder<'w>(name: &str, parsed: &options::ParsedOptions<'w>) -> Option<&
     }
 }
 
-/// A shell that is not named here: `sh`, or the user's own. Only what every shell reads alike is not opaque.
+/// Judges text for an unnamed shell: `sh`, or the user's own. Anything outside the portable subset is opaque.
 fn in_other_shell<T>(state: &mut State, inner: impl FnOnce(&mut State) -> T) -> T {
     let outer = std::mem::replace(&mut state.dialect, Dialect::Sh);
     let result = inner(state);
@@ -252,7 +252,7 @@ fn in_other_shell<T>(state: &mut State, inner: impl FnOnce(&mut State) -> T) -> 
     result
 }
 
-/// `command -v ls` and a bare `env` start nothing.
+/// Returns true for calls that start nothing: `command -v ls`, a bare `env`.
 fn starts_nothing(call: &ProgramCall<'_>, name: &str) -> bool {
     let arguments = call.arguments();
     match (name, arguments.first().and_then(Word::literal)) {
@@ -262,7 +262,7 @@ fn starts_nothing(call: &ProgramCall<'_>, name: &str) -> bool {
     }
 }
 
-/// The command behind the wrapper's own options and operands.
+/// Returns the command after the wrapper's own options and operands.
 fn inner(
     state: &mut State,
     call: &ProgramCall<'_>,
@@ -316,7 +316,7 @@ fn is_assignment(word: &Word) -> bool {
     name.is_some_and(|name| !name.is_empty() && !name.contains('/') && !name.starts_with('-'))
 }
 
-/// `env NAME=value`: what a value may steer.
+/// Judges the assignments of `env NAME=value`.
 fn environment(state: &mut State, call: &ProgramCall<'_>, word: &Word) {
     let name = word.text().split('=').next().unwrap_or("");
     if builtin::alters_execution(name) || word.literal().is_none() && word.may_be_option() {
@@ -328,7 +328,7 @@ fn environment(state: &mut State, call: &ProgramCall<'_>, word: &Word) {
     }
 }
 
-/// Options of a wrapper that mean more than where its command starts.
+/// Judges options of a wrapper that do more than locate the command.
 fn own_options(state: &mut State, call: &ProgramCall<'_>, name: &str, parsed: &options::ParsedOptions<'_>) {
     let span = call.span;
     match name {
@@ -365,7 +365,7 @@ fn own_options(state: &mut State, call: &ProgramCall<'_>, name: &str, parsed: &o
     }
 }
 
-/// Options are not understood: the command may start at any word.
+/// Judges a wrapper whose options are not understood: the command may start at any word.
 fn guess(state: &mut State, call: &ProgramCall<'_>) {
     state.note(call.span, RiskClass::Opaque, "runs a command behind options that are not understood");
     let arguments = call.arguments();
@@ -380,7 +380,7 @@ fn guess(state: &mut State, call: &ProgramCall<'_>) {
     }
 }
 
-/// `su -c text`, `watch words…`: the words go to a shell. False when there is no such text.
+/// Judges `su -c text`, `watch words…`, whose words go to a shell. Returns false if there is no such text.
 fn text_command(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
     let arguments = call.arguments();
     if let "watch" | "parallel" | "sem" = name {
@@ -419,7 +419,7 @@ fn text_command(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
     true
 }
 
-/// `-c`, `-qc`, `--command`, `--command=…`, `--session-command…`.
+/// Returns true for `-c`, `-qc`, `--command`, `--command=…`, `--session-command…`.
 fn is_command_option(text: &str) -> bool {
     match text.strip_prefix("--") {
         Some(long) => {

@@ -1,4 +1,4 @@
-//! What a table cannot say: programs whose arguments are a language of their own. The table names the check.
+//! Checks for programs whose arguments are a language of their own, beyond the table. The table names the check.
 
 use super::operands::is_simple;
 use super::sed;
@@ -17,7 +17,7 @@ mod remote;
 mod repository;
 mod text;
 
-/// A check by its name on the table.
+/// A check named in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Check {
     Find,
@@ -57,7 +57,7 @@ pub(super) enum Check {
     Objects,
 }
 
-/// Each name with its check.
+/// Checks by name.
 const NAMES: &[(&str, Check)] = &[
     ("find", Check::Find),
     ("sed", Check::Sed),
@@ -101,7 +101,7 @@ impl Check {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, check)| *check)
     }
 
-    /// Whether it reads the arguments in place of the table.
+    /// Returns true if the check parses the arguments instead of the table.
     pub(super) fn reads_arguments(self) -> bool {
         matches!(
             self,
@@ -116,7 +116,7 @@ impl Check {
         )
     }
 
-    /// Whether these arguments do no more, whatever the expansions in them become.
+    /// Returns true if the call does no more with these arguments, whatever value their expansions have.
     pub(super) fn judges_expansions(self, arguments: &[Word]) -> bool {
         let bracket = arguments.split_last().filter(|(last, _)| last.text() == "]");
         self == Self::Test && text::takes_any_value(arguments)
@@ -124,7 +124,7 @@ impl Check {
             || self == Self::Printf && text::is_printf(arguments)
     }
 
-    /// Notes what it finds; tells whether all that it reads is understood.
+    /// Runs the check; returns true if everything it parses is understood.
     pub(super) fn run(
         self,
         state: &mut State,
@@ -189,7 +189,7 @@ impl Check {
     }
 }
 
-/// `git push`: a refspec that forces or deletes.
+/// `git push`: refspecs that force or delete.
 fn push(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word], reading: &Reading<'_, '_>) {
     remote::address(state, call, arguments);
     let rewrites = |word: &&Word| word.text().starts_with(['+', ':']) || word.literal().is_none();
@@ -198,7 +198,7 @@ fn push(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word], reading: 
     }
 }
 
-/// `rpm`: packages that it fetches or removes.
+/// `rpm`: packages that are fetched or removed.
 fn removes(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let given = |name: &&str| reading.has(name);
     if reading.operands.iter().any(|word| word.text().contains("://")) {
@@ -209,7 +209,7 @@ fn removes(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>)
     }
 }
 
-/// Verbs of `mysqladmin` that destroy or stop.
+/// `mysqladmin`: verbs that destroy or stop.
 fn mysqladmin(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word]) {
     let verbs = ["drop", "shutdown", "password", "flush-privileges", "kill", "stop-slave", "reload"];
     if arguments.iter().any(|word| verbs.contains(&word.text())) {
@@ -217,7 +217,7 @@ fn mysqladmin(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word]) {
     }
 }
 
-/// `kubectl scale`: to nothing, or to a number that is not written out, it stops.
+/// `kubectl scale`: scaling to zero, or to a non-literal number, stops workloads.
 fn scale(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let replicas = reading.values(&["replicas"]);
     if replicas.iter().any(|count| count.parse::<u32>().map_or(true, |count| count == 0)) {
@@ -225,7 +225,7 @@ fn scale(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     }
 }
 
-/// `kubectl get`: a list of secrets shows their names, an output format what is in them.
+/// `kubectl get`: a list of secrets shows their names, an output format shows their content.
 fn objects(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let output = reading.values(&["o", "output", "template"]);
     let is_table = output.iter().all(|format| matches!(*format, "wide" | "name"));
@@ -241,7 +241,7 @@ fn objects(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>)
     }
 }
 
-/// `ps e` in the style of BSD.
+/// `ps e`, in the BSD style.
 fn ps(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let shows = reading.operands.first().is_some_and(|word| {
         word.text().contains('e') && word.text().bytes().all(|b| b.is_ascii_alphabetic())
@@ -339,7 +339,7 @@ fn sysctl(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) 
     }
 }
 
-/// `service NAME ACTION` and its kin.
+/// `service NAME ACTION` and similar programs.
 fn service(state: &mut State, call: &ProgramCall<'_>) -> bool {
     let arguments = call.arguments();
     let actions: Vec<&str> = operands_of(arguments).map(Word::text).collect();
@@ -356,7 +356,7 @@ fn service(state: &mut State, call: &ProgramCall<'_>) -> bool {
     arguments.iter().all(is_simple)
 }
 
-/// What `docker run` shares of the machine.
+/// `docker run`: host resources shared with the container.
 fn container(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word], reading: &Reading<'_, '_>) {
     let own = arguments.get(..reading.first_operand).unwrap_or(arguments);
     for option in &reading.options {
@@ -391,7 +391,7 @@ fn container(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word], read
     }
 }
 
-/// `mount` and `umount` of what the system stands on.
+/// `mount` and `umount` of system folders.
 fn mounts(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let remounts = reading.values(&["o", "options"]).iter().any(|value| value.contains("remount"));
     let system =
@@ -418,7 +418,7 @@ fn after_dashes(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word]) {
     }
 }
 
-/// Cloud tools name what they do in their words: `terminate-instances`, `instances delete`, `s3 rm`.
+/// Cloud tools: verbs in the words, as in `terminate-instances`, `instances delete`, `s3 rm`.
 fn cloud(state: &mut State, call: &ProgramCall<'_>) {
     const VERBS: &[&str] = &[
         "delete",

@@ -1,33 +1,35 @@
-//! The language of the files in `programs/`, which say what programs do.
+//! The language of the files in `programs/`, which describe programs.
 //!
-//! One statement a line; a line that ends in `\` goes on in the next; `#` begins a comment line.
+//! One statement per line. A line that ends in `\` continues on the next line; a line that begins with `#` is a
+//! comment.
 //!
 //! ```text
-//! area TITLE                          heading of what follows, on the page that is made of it
-//! list NAME OPTIONS                   options that several programs have; `@NAME` stands for them
-//! versioned NAMES                     programs whose lone `--version` or `--help` does nothing else
+//! area TITLE                          heading of the following programs on the generated page
+//! list NAME OPTIONS                   options shared by several programs; `@NAME` inserts them
+//! versioned NAMES                     programs whose lone `--version` or `--help` only prints text
 //!
 //! program CLASS NAMES (OPERANDS) : WHY
-//! sub CLASS PATHS (OPERANDS) : WHY    a subcommand of the program above; a path has one word or more
+//! sub CLASS PATHS (OPERANDS) : WHY    a subcommand of the program above; a path has one or more words
 //! ```
 //!
-//! NAMES and PATHS stand apart by commas. CLASS is the class of a call that is understood: `read_only`, `reads_remote`,
-//! `changes`, `opaque`, `dangerous`, `lockout` or `reads_secret`. Of a program with subcommands, it is the class of the
-//! call without one. OPERANDS are kinds, each with `?` (may be missing), `*` (any number) or `+` (one or more) behind it;
-//! without them the program takes no operand. Below a program or subcommand stand, in any order:
+//! NAMES and PATHS are separated by commas. CLASS is the class of a call that is fully understood: `read_only`,
+//! `reads_remote`, `changes`, `opaque`, `dangerous`, `lockout` or `reads_secret`. For a program with subcommands, CLASS
+//! applies to the call without a subcommand. OPERANDS are kinds, each optionally followed by `?` (zero or one), `*`
+//! (any number) or `+` (one or more); without them the program takes no operands. WHY is the reason shown to users. The
+//! following statements apply to the last program or subcommand, in any order:
 //!
 //! ```text
-//! options OPTIONS                     options that change nothing about the class
-//! CLASS OPTIONS : WHY                 options with which the call has at least this class
-//! lowers CLASS OPTIONS                options with which the call has this class, if all else of it is understood
+//! options OPTIONS                     options that do not affect the class
+//! CLASS OPTIONS : WHY                 options that raise the call to at least this class
+//! lowers CLASS OPTIONS                options that give the call this class, if the rest of the call is understood
 //! bare CLASS                          class of the call without operands
-//! verbs                               an unlisted subcommand, option or operand is opaque, not a plain change
-//! everywhere                          the program's options may also stand behind its subcommands
+//! verbs                               an unlisted subcommand, option or operand makes the call opaque, not just a change
+//! everywhere                          the program's options may also follow its subcommands
 //! single                              `-name` is one option, as in `find` and `ip`
-//! stops                               what follows the first operand is no option
-//! harmless                            no option of it does harm, so that even `*` may stand for one
-//! check NAME                          code that looks at the call as well
-//! grant any | exact                   "allow for this session" covers any call that is understood, or this one only
+//! stops                               words after the first operand are never options
+//! harmless                            no option does harm, so even a non-literal word may become one
+//! check NAME                          code that also examines the call
+//! grant any | exact                   "allow for this session" covers any understood call, or only this exact one
 //! ```
 //!
 //! OPTIONS are described in [`crate::options`]; kinds of operands and values in [`Kind`].
@@ -40,14 +42,14 @@ use crate::lexer::Word;
 use crate::options::{Arity, Effect, OptionRule, Style, rules};
 use crate::risk::RiskClass;
 
-/// What an operand or the value of an option is.
+/// Kind of an operand or of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Any text.
     Text,
-    /// Letters, digits and punctuation that no program takes for more than a name, a number or a list.
+    /// Letters, digits and punctuation that every program takes as a name, a number or a list.
     Word,
-    /// A name as `Word`, without `=`.
+    /// A name like `Word`, without `=`.
     Key,
     /// A text that begins with `+`.
     Format,
@@ -55,41 +57,41 @@ pub(super) enum Kind {
     Read,
     /// A path that is created, changed or removed.
     Write,
-    /// A folder that gets files whose names are not in the command.
+    /// A folder that gets files not named in the command.
     Fill,
-    /// A path that a new link leads to.
+    /// Target path of a new link.
     Link,
-    /// A path whose text is run.
+    /// A path whose content is run.
     Run,
-    /// A path here, or `host:path`, that is read.
+    /// A local path, or `host:path`, that is read.
     Source,
-    /// A path here, or `host:path`, that is written.
+    /// A local path, or `host:path`, that is written.
     Target,
     /// A host or a URL.
     Host,
-    /// Text that is sent away.
+    /// Text that is sent to a server.
     Data,
-    /// The same, or without `=` a file of it.
+    /// Text that is sent to a server, or without `=` a file to send.
     Cookie,
-    /// A format of git; some show signatures, which runs a program.
+    /// A format of git; some formats show signatures, which runs a program.
     Pretty,
     /// A setting of apt; few are known to be harmless.
     Setting,
-    /// A unit of systemd or a service.
+    /// A systemd unit or a service.
     Unit,
-    /// A package that is installed, or with a dash behind it removed.
+    /// A package to install, or with a trailing dash to remove.
     Package,
-    /// A package that is removed.
+    /// A package to remove.
     Removed,
-    /// A process by its name.
+    /// A process, by name.
     Process,
-    /// The words from here on are a command.
+    /// The first word of a command that takes the rest of the words.
     Command,
-    /// The words from here on are text for a shell.
+    /// Text for a shell, joined from the rest of the words.
     Script,
 }
 
-/// How often an operand may stand.
+/// Number of operands allowed in one place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Count {
     One,
@@ -108,7 +110,7 @@ pub(super) struct OperandRule {
 /// A program or a subcommand.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
-    /// Each way to write it; of a subcommand its last word only.
+    /// All names; for a subcommand, only the last word of its path.
     pub(super) names: Vec<&'static str>,
     pub(super) area: &'static str,
     pub(super) class: RiskClass,
@@ -116,14 +118,14 @@ pub(super) struct Entry {
     pub(super) operands: Vec<OperandRule>,
     pub(super) options: Vec<OptionRule<'static>>,
     pub(super) style: Style,
-    /// Class of a call without operands, where it is another one.
+    /// Class of a call without operands, if different.
     pub(super) bare: Option<RiskClass>,
     pub(super) has_verbs: bool,
     pub(super) everywhere: bool,
     pub(super) stops: bool,
     pub(super) harmless: bool,
     pub(super) check: Option<Check>,
-    /// Whether a grant covers any call that is understood; `None` if nothing is said.
+    /// A grant covers any understood call (`true`) or the exact call (`false`); `None` if the table does not say.
     pub(super) grant: Option<bool>,
     pub(super) subs: Vec<Entry>,
 }
@@ -133,10 +135,10 @@ impl Entry {
         self.subs.iter().find(|sub| sub.names.contains(&name))
     }
 
-    /// Whether a word may become an option that makes a call worse than it looks.
+    /// Returns true if a word may become an option that makes the call worse than it looks.
     ///
-    /// Of a word that may become an operand as well, only options that warn count, and globs do not: they find options
-    /// only where files are named like that.
+    /// For a word that may also become an operand, only options that raise the class count, and globs do not: a glob
+    /// yields options only if files have such names.
     pub(super) fn may_turn_worse_by(&self, word: &Word) -> bool {
         let is_option = word.text().starts_with('-');
         let hidden = word.expands || word.brace || word.glob && is_option;
@@ -148,19 +150,19 @@ impl Entry {
         hidden && !self.harmless && !self.begins_with_value(word) && self.options.iter().any(worse)
     }
 
-    /// Whether a word is a short option and the value that it takes, as in `-j$(nproc)`.
+    /// Returns true if a word is a short option with its value, as in `-j$(nproc)`.
     fn begins_with_value(&self, word: &Word) -> bool {
         let Some(first) = word.text().strip_prefix('-').and_then(|text| text.get(..1)) else { return false };
         let named = |rule: &&OptionRule<'_>| !rule.is_long && rule.name == first;
         self.options.iter().find(named).is_some_and(|rule| rule.arity != Arity::Flag)
     }
 
-    /// Whether "allow for this session" covers any call of it that is understood.
+    /// Returns true if "allow for this session" covers any understood call of this entry.
     pub(super) fn grants_any(&self) -> bool {
         self.grant.unwrap_or(self.class == RiskClass::ReadOnly)
     }
 
-    /// What it says goes for its subcommands too, where they say nothing of it.
+    /// Copies properties to the subcommands, except options that a subcommand defines itself.
     fn inherit(&mut self) {
         let everywhere: Vec<_> = if self.everywhere { self.options.clone() } else { Vec::new() };
         for sub in &mut self.subs {
@@ -179,7 +181,7 @@ impl Entry {
     }
 }
 
-/// Where the files tell of each program, so that only those that a command names are read.
+/// Positions of the programs in the files, so that only programs named in a command are parsed.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     blocks: Vec<Block>,
@@ -197,7 +199,7 @@ struct Block {
 }
 
 impl Index {
-    /// Finds the programs; statements that are wrong are left out.
+    /// Indexes the programs; invalid statements are skipped.
     pub(super) fn new(files: &[&'static str]) -> Self {
         let mut index = Self::default();
         let mut area = "";
@@ -239,13 +241,13 @@ impl Index {
         reader.finish().programs.pop()
     }
 
-    /// Whether a lone `--version` or `--help` of this program does nothing else.
+    /// Returns true if a lone `--version` or `--help` of this program only prints text.
     pub(super) fn is_versioned(&self, name: &str) -> bool {
         self.versioned.contains(name)
     }
 }
 
-/// Names that stand apart by commas.
+/// Splits names separated by commas.
 fn listed_names(text: &'static str) -> impl Iterator<Item = &'static str> {
     plain_words(text).map(|name| name.trim_end_matches(','))
 }
@@ -254,7 +256,7 @@ fn trimmed(name: &'static str) -> &'static str {
     name.trim_matches(|c: char| c == '\\' || c.is_whitespace())
 }
 
-/// All that the files say.
+/// All parsed programs.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     pub(super) programs: Vec<Entry>,
@@ -262,7 +264,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Reads the files as a whole, for the tests and the page; gives what it understands, and each statement that is wrong.
+    /// Parses all files, for the tests and the page; returns the table and an error for each invalid statement.
     #[cfg(test)]
     pub(super) fn parse(files: &[&'static str]) -> (Self, Vec<String>) {
         let mut reader = Reader::default();
@@ -276,7 +278,7 @@ impl Table {
     }
 }
 
-/// The statements of a file, continued lines as one.
+/// Returns the statements of a file, with continued lines joined.
 fn statements(file: &'static str) -> impl Iterator<Item = &'static str> {
     let mut rest = file;
     std::iter::from_fn(move || {
@@ -365,7 +367,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A line about the entries named last.
+    /// Parses a line about the entries named last.
     fn property(&mut self, word: &str, rest: &'static str) -> Result<(), String> {
         let (list, why) = split_why(rest);
         let lists = &self.lists;
@@ -418,7 +420,7 @@ impl Reader {
     }
 }
 
-/// The options of a line, those of the lists that it names among them.
+/// Parses the options of a line, including those of named lists.
 fn listed(
     lists: &HashMap<&'static str, &'static str>,
     line: &'static str,
@@ -439,7 +441,7 @@ fn listed(
     Ok(found)
 }
 
-/// Adds options to an entry. Tests alone look for one that is listed twice, because that takes long.
+/// Adds options to an entry. Only tests check for duplicates, because that is slow.
 fn add(entry: &mut Entry, rules: &[OptionRule<'static>]) -> Result<(), String> {
     for rule in rules {
         let same = |known: &OptionRule<'_>| known.name == rule.name && known.is_long == rule.is_long;
@@ -460,7 +462,7 @@ fn split_why(text: &'static str) -> (&'static str, &'static str) {
     (list.trim_end_matches(|c: char| c == '\\' || c.is_whitespace()), why.trim())
 }
 
-/// Reads `CLASS NAMES (OPERANDS) : WHY`.
+/// Parses `CLASS NAMES (OPERANDS) : WHY`.
 fn head(text: &'static str, area: &'static str) -> Result<(Vec<&'static str>, Entry), String> {
     let (left, why) = split_why(text);
     let (left, operands) = match left.split_once('(') {
@@ -500,7 +502,7 @@ fn operand(text: &str) -> Result<OperandRule, String> {
     Ok(OperandRule { kind: kind(name.unwrap_or(""))?, count })
 }
 
-/// The kind of this name; an empty one is plain text.
+/// Parses the name of a kind; an empty name means plain text.
 pub(super) fn kind(name: &str) -> Result<Kind, String> {
     Ok(match name {
         "" | "text" => Kind::Text,

@@ -1,4 +1,4 @@
-//! Operands and values of options, judged by their kind.
+//! Judges operands and option values by their kind.
 
 use super::grammar::{Count, Entry, Kind, kind};
 use crate::context::Access;
@@ -10,7 +10,7 @@ use crate::risk::RiskClass;
 use crate::state::State;
 use crate::{path, targets};
 
-/// Units without which nobody gets in.
+/// Units required to log in or to keep the machine running.
 const VITAL_UNITS: &str = "ssh sshd dropbear network networking networkmanager systemd-networkd systemd-resolved \
     wpa_supplicant firewalld ufw nftables iptables ip6tables netfilter-persistent dbus dbus-broker systemd-logind \
     systemd-journald systemd-udevd getty@tty1 polkit fail2ban sssd nslcd nscd multi-user.target graphical.target \
@@ -18,7 +18,7 @@ const VITAL_UNITS: &str = "ssh sshd dropbear network networking networkmanager s
     kexec.target shutdown.target rescue.target emergency.target suspend.target hibernate.target sleep.target exit.target \
     ctrl-alt-del.target soft-reboot.target hybrid-sleep.target runlevel0.target runlevel1.target runlevel6.target \
     systemd-reboot systemd-poweroff systemd-halt systemd-kexec systemd-suspend wg-quick@wg0 openvpn tailscaled netplan docker-firewall systemd-user-sessions user";
-/// Packages without which nobody gets in, or nothing starts.
+/// Packages required to log in or to boot.
 const VITAL_PACKAGES: &str = "openssh-server openssh openssh-client sudo systemd systemd-sysv linux-image linux-generic \
     kernel libc6 glibc libpam0g libpam-modules libpam-runtime pam openssl bash dash coreutils dpkg apt rpm dnf \
     network-manager networkmanager netplan.io ifupdown grub grub-pc init udev login passwd util-linux";
@@ -26,7 +26,7 @@ const VITAL_PACKAGES: &str = "openssh-server openssh openssh-client sudo systemd
 const VITAL_PROCESSES: &str = "sshd ssh systemd init dbus-daemon systemd-logind networkmanager systemd-networkd sysop \
     dropbear sssd . .* * ^ $ bash sh zsh fish login agetty";
 
-/// Judges the operands of a call; tells whether the entry has a place for each.
+/// Judges the operands of a call; returns true if the entry has a place for each.
 pub(super) fn judge(
     state: &mut State,
     call: &ProgramCall<'_>,
@@ -58,7 +58,7 @@ pub(super) fn judge(
     understood && words.next().is_none()
 }
 
-/// Judges the rest of a call that is a command of its own.
+/// Judges the rest of a call as a command of its own.
 fn run(state: &mut State, call: &ProgramCall<'_>, kind: Kind, rest: &[Word]) -> bool {
     if kind == Kind::Script {
         call.run_joined(state, rest, Stdin::Unknown);
@@ -68,7 +68,7 @@ fn run(state: &mut State, call: &ProgramCall<'_>, kind: Kind, rest: &[Word]) -> 
     true
 }
 
-/// Judges one option; tells whether its value is of its kind.
+/// Judges one option; returns true if its value is of the declared kind.
 pub(super) fn judge_option(
     state: &mut State,
     call: &ProgramCall<'_>,
@@ -91,7 +91,7 @@ pub(super) fn judge_option(
     use_word(state, call, entry, kind, &word)
 }
 
-/// Judges one word; tells whether it is of the kind.
+/// Judges one word; returns true if it is of the kind.
 fn use_word(state: &mut State, call: &ProgramCall<'_>, entry: &Entry, kind: Kind, word: &Word) -> bool {
     let span = call.span_of(word);
     match kind {
@@ -147,7 +147,7 @@ fn use_word(state: &mut State, call: &ProgramCall<'_>, entry: &Entry, kind: Kind
             note_vital(state, call, word, VITAL_UNITS, "touches a service that keeps people logged in")
         }
         Kind::Package => {
-            // `apt install name-` removes.
+            // `apt install name-` removes the package.
             if let Some(name) = word.text().strip_suffix('-') {
                 let removed = Word { shape: name.to_owned(), ..word.clone() };
                 return use_word(state, call, entry, Kind::Removed, &removed);
@@ -172,7 +172,7 @@ fn note_vital(state: &mut State, call: &ProgramCall<'_>, word: &Word, vital: &st
     }
 }
 
-/// Whether a name, a pattern or a name with a version behind it may be one of the vital ones.
+/// Returns true if a name, a pattern or a versioned name may be one of the vital ones.
 fn is_vital(vital: &str, text: &str) -> bool {
     let text = text.to_lowercase();
     let bare = text.trim_end_matches(".service").trim_end_matches(".socket");
@@ -185,7 +185,7 @@ fn is_vital(vital: &str, text: &str) -> bool {
     }
     let mut names = vital.split_ascii_whitespace();
     if vital == VITAL_PROCESSES {
-        // `pkill` takes an expression that may match a part of a name.
+        // `pkill` takes a regular expression that may match part of a name.
         let literal = bare.trim_matches(['^', '$']);
         return names.any(|name| name.contains(literal))
             || literal.contains(['*', '?', '[', '|', '(', '\\', '\0']);
@@ -205,25 +205,25 @@ pub(super) fn is_vital_unit(text: &str) -> bool {
     is_vital(VITAL_UNITS, text)
 }
 
-/// Letters, digits and punctuation that no program takes for more than a name, a number or a list.
+/// Returns true for letters, digits and punctuation that every program takes as a name, a number or a list.
 pub(super) fn is_simple(word: &Word) -> bool {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-_=,.:%+/@ ".contains(&b);
     word.literal().is_some_and(|text| text.bytes().all(is_plain))
 }
 
-/// `host:path` or a URL: a colon before any slash.
+/// Returns true for `host:path` or a URL: a colon before any slash.
 fn is_remote(text: &str) -> bool {
     let colon = text.find(':');
     colon.is_some_and(|colon| text.find('/').is_none_or(|slash| colon < slash)) || path::is_network(text)
 }
 
-/// `@file`, `name@file`, `name=@file`, `name=<file` and `%output{file}`, as curl takes them.
+/// Returns true for `@file`, `name@file`, `name=@file`, `name=<file` and `%output{file}`, as in curl.
 fn names_file(text: &str) -> bool {
     let name = text.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
     name.starts_with('@') || ["=@", ":@", "=<", "%output"].iter().any(|sign| text.contains(sign))
 }
 
-/// The name of the program without its folder.
+/// Returns the name of the program without its folder.
 fn program_name(call: &ProgramCall<'_>) -> String {
     let text = call.words.first().map_or("", Word::text);
     text.rsplit('/').next().unwrap_or(text).to_lowercase()

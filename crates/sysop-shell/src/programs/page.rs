@@ -1,4 +1,4 @@
-//! The page for people that is made of the table: `docs/programs.md`.
+//! Generates `docs/programs.md` from the table.
 
 use std::fmt::Write as _;
 
@@ -22,7 +22,7 @@ of a call, and those that change it (\"then\") if the rest of the call is unders
 session\" covers: any call of the kind that is understood, or this command only.
 ";
 
-/// The whole page.
+/// Returns the whole page.
 pub(super) fn page(table: &Table) -> String {
     let mut page = INTRODUCTION.to_owned();
     let mut area = "";
@@ -39,7 +39,7 @@ pub(super) fn page(table: &Table) -> String {
     page
 }
 
-/// One row for neighbors of which the same is true.
+/// Writes one row for adjacent subcommands with the same properties.
 fn subcommands(page: &mut String, entry: &Entry, before: &str) {
     let mut calls = String::new();
     for (index, sub) in entry.subs.iter().enumerate() {
@@ -56,7 +56,7 @@ fn subcommands(page: &mut String, entry: &Entry, before: &str) {
     }
 }
 
-/// What stands behind the call, without the options that are told of above.
+/// Returns the remaining cells of a row, without the options listed for the parent.
 fn cells(entry: &Entry, parent: Option<&Entry>) -> String {
     let is_new = |rule: &&OptionRule<'_>| {
         !parent.is_some_and(|parent| parent.everywhere && parent.options.contains(rule))

@@ -1,6 +1,6 @@
-//! Scripts of `sed`: which of them only edit the stream. Knows no other command than those it lets through.
+//! Recognizes `sed` scripts that only edit the stream. Commands not listed here are rejected.
 
-/// Whether a script neither runs commands (`e`) nor reads or writes files (`r`, `w`), being fully understood.
+/// Returns true if a fully understood script neither runs commands (`e`) nor reads or writes files (`r`, `w`).
 pub(super) fn only_edits_stream(script: &str) -> bool {
     let mut rest = script;
     loop {
@@ -17,7 +17,7 @@ pub(super) fn only_edits_stream(script: &str) -> bool {
     }
 }
 
-/// Skips `N`, `$`, `/re/`, ranges and `!`; gives what follows.
+/// Skips `N`, `$`, `/re/`, ranges and `!`; returns the rest.
 fn addresses(text: &str) -> Option<&str> {
     let mut rest = address(text)?;
     if let Some(second) = rest.strip_prefix(',') {
@@ -53,15 +53,15 @@ fn command(text: &str) -> Option<&str> {
     }
 }
 
-/// What follows `/a/b/`, for any plain delimiter.
+/// Skips `/a/b/` with any plain delimiter; returns the rest.
 fn two_parts(text: &str) -> Option<&str> {
     let mut chars = text.chars();
     let delimiter = chars.next().filter(|c| c.is_ascii_punctuation() && *c != '\\')?;
     after_delimiter(after_delimiter(chars.as_str(), delimiter)?, delimiter)
 }
 
-/// What follows the next unescaped delimiter on this line. Some programs read on while a `[` is open, others do not;
-/// so none may be open.
+/// Skips to the next unescaped delimiter on this line; returns the rest. Some programs ignore a delimiter inside an
+/// open `[` and others do not, so an open one is rejected.
 fn after_delimiter(text: &str, delimiter: char) -> Option<&str> {
     let mut escaped = false;
     for (at, c) in text.char_indices() {

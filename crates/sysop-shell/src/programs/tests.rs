@@ -1,4 +1,4 @@
-//! The table itself: that it can be read, and that what it says holds for each of its entries.
+//! The table itself: every statement parses, and holds for each of its entries.
 
 use std::path::PathBuf;
 
@@ -48,7 +48,7 @@ fn what_is_wrong_in_a_table_is_reported() {
     }
 }
 
-/// A call with its operands filled in, without options.
+/// Returns a call with its operands filled in, without options.
 fn call(path: &str, entry: &Entry) -> String {
     let mut call = path.to_owned();
     for operand in &entry.operands {
@@ -60,7 +60,7 @@ fn call(path: &str, entry: &Entry) -> String {
     call
 }
 
-/// A harmless value of a kind.
+/// Returns a harmless value of a kind.
 fn example(kind: Kind) -> &'static str {
     let examples = [
         (Kind::Format, "+%F"),
@@ -72,7 +72,7 @@ fn example(kind: Kind) -> &'static str {
     examples.iter().find(|(known, _)| *known == kind).map_or("7", |(_, example)| example)
 }
 
-/// Each way to write an option.
+/// Returns every spelling of an option.
 fn spellings(rule: &OptionRule<'_>, entry: &Entry) -> Vec<String> {
     let value = kind(rule.kind).map_or("7", example);
     let name = rule.name;
@@ -101,7 +101,7 @@ fn spellings(rule: &OptionRule<'_>, entry: &Entry) -> Vec<String> {
     spellings
 }
 
-/// Calls a function for each entry that the options of the table alone describe.
+/// Visits each entry that is described by the table's options alone.
 fn each(entry: &Entry, path: &str, visit: &mut impl FnMut(&str, &Entry)) {
     let runs = entry.operands.iter().any(|operand| matches!(operand.kind, Kind::Command | Kind::Script));
     if !entry.check.is_some_and(super::checks::Check::reads_arguments) && !runs {
@@ -115,7 +115,7 @@ fn each(entry: &Entry, path: &str, visit: &mut impl FnMut(&str, &Entry)) {
 fn each_entry(mut visit: impl FnMut(&str, &Entry)) {
     for program in &Table::parse(FILES).0.programs {
         let name = program.names.first().expect("a name");
-        // The shell's own words, and those that the rules for wrappers and builtins judge before the table.
+        // Skips shell keywords, and programs that the rules for wrappers and builtins judge before the table.
         if !matches!(*name, "env" | "hash" | "wait" | "jobs" | "strace" | "nsenter" | "time") {
             each(program, name, &mut visit);
         }
@@ -145,7 +145,7 @@ fn each_listed_option_keeps_the_class_in_each_spelling() {
                     Effect::Known | Effect::Lowers(_) => true,
                     Effect::Raises(class, _) => found >= class,
                 };
-                // This check tells from the options whether names are resolved.
+                // This check decides from the options if names are resolved.
                 let reads = entry.class == RiskClass::ReadOnly
                     && entry.check != Some(super::checks::Check::Numeric)
                     && rule.effect == Effect::Known

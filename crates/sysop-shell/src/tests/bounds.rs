@@ -1,10 +1,10 @@
-//! Input of any size and shape ends, and ends well.
+//! Input of any size and shape terminates with a sound result.
 
 use super::class_of;
 use crate::risk::RiskClass;
 use crate::{COMMAND_BYTES_MAX, analyze};
 
-/// Pieces that nest, chain or open something.
+/// Text that nests, chains or opens something.
 const PIECES: &[&str] = &[
     "(",
     "{",
@@ -121,7 +121,7 @@ fn many_commands_are_too_complex() {
 
 #[test]
 fn what_is_read_twice_counts_twice() {
-    // Each level is arithmetic, and read again as the commands that it would be to a plain shell.
+    // Each level is arithmetic, and is analyzed again as the subshells that it would be in a plain `sh`.
     let nested = |depth: usize, filling: usize| {
         let inner = format!("{}{}", "(( $( ".repeat(depth), "ls;".repeat(filling));
         class_of(&format!("{inner}ls{}", " ) + x<<y ))".repeat(depth)))

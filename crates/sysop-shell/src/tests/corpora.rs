@@ -28,7 +28,7 @@ fn entries(table: &str) -> Vec<(RiskClass, String)> {
     lines(table).map(entry).collect()
 }
 
-/// The everyday commands and their classes.
+/// Returns the everyday commands and their classes.
 pub(super) fn everyday() -> Vec<(RiskClass, String)> {
     entries(EVERYDAY)
 }
@@ -71,7 +71,7 @@ fn destructive_commands_are_dangerous() {
     assert_none(wrong.collect());
 }
 
-/// Those of the commands that have a worse class.
+/// Returns the commands whose class is worse than `most`.
 fn worse_than(most: RiskClass, table: &str) -> Vec<String> {
     let judged = lines(table).map(|command| (class_of(&command), command));
     judged

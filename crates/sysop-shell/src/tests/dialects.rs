@@ -1,4 +1,4 @@
-//! Shells other than bash: what they read alike stays what it is, and all else is opaque.
+//! Shells other than bash: the common subset keeps its class, and everything else is opaque.
 
 use super::{bash, corpora};
 use crate::risk::RiskClass;

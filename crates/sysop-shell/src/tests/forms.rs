@@ -1,10 +1,10 @@
-//! Wrappers, disguises, findings, words: one test a rule.
+//! Wrappers, disguises, findings, words: one test per rule.
 
 use super::class_of;
 use crate::risk::RiskClass;
 use crate::{Invocation, analyze};
 
-/// Ways to start a command; `@` stands for it.
+/// Ways to start a command, which `@` stands for.
 const WRAPPERS: &[&str] = &[
     "sudo @",
     "sudo -n @",

@@ -1,4 +1,4 @@
-//! What "for this session" covers.
+//! Scope of "for this session".
 
 use crate::grant::Grant;
 use crate::{analyze, covers, grant_for};

@@ -1,4 +1,4 @@
-//! Properties: danger stays danger however it is wrapped; no input panics; the class is the worst finding.
+//! Properties: danger survives any wrapping; no input panics; the class is the worst finding.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use proptest::sample::select;
 use crate::risk::RiskClass;
 use crate::{Analysis, Dialect, analyze, covers, grant_for};
 
-/// Commands that are dangerous by themselves, without quotes in them.
+/// Commands that are dangerous by themselves, without quotes.
 const DANGEROUS: &[&str] = &[
     "rm -rf /",
     "rm -r --no-preserve-root /",
@@ -55,7 +55,7 @@ fn wrapped() -> impl Strategy<Value = String> {
             "ls\n",
         ];
         const AROUND: &[(&str, &str)] = &[
-            ("(", ")"), // two of them are arithmetic to bash, and subshells to a plain sh
+            ("(", ")"), // doubled, they are arithmetic to bash, and subshells to a plain sh
             ("{ ", "; }"),
             ("echo $( ", ")"),
             ("cat <(", ")"),
@@ -78,7 +78,7 @@ fn wrapped() -> impl Strategy<Value = String> {
     })
 }
 
-/// The first word of a dangerous command, quoted in a way that changes nothing.
+/// The first word of a dangerous command, quoted without changing its meaning.
 fn disguised() -> impl Strategy<Value = String> {
     (select(DANGEROUS), vec(0_u8..5, 1..12)).prop_map(|(command, ways)| {
         let (program, rest) = command.split_once(' ').unwrap_or((command, ""));
@@ -94,7 +94,7 @@ fn disguised() -> impl Strategy<Value = String> {
     })
 }
 
-/// Text made of what shells care about.
+/// Text made of shell syntax.
 fn soup() -> impl Strategy<Value = String> {
     const PIECES: &[&str] = &[
         "rm", "ls", "-rf", "/", " ", "\n", ";", "&", "|", "(", ")", "{", "}", "[", "]", "<", ">", "<<",
@@ -109,7 +109,7 @@ fn soup() -> impl Strategy<Value = String> {
     .prop_map(|pieces| pieces.concat())
 }
 
-/// A command that only looks, with a piece in one of its words that some shell runs, expands or evaluates.
+/// A read-only command with a piece in one of its words that some shell runs, expands or evaluates.
 fn mutated() -> impl Strategy<Value = (Dialect, String)> {
     const READS: &[&str] =
         &["ls -la src", "cat README.md", "grep -n main src", "head -n 5 f", "git log --oneline", "wc -l f"];
@@ -131,7 +131,7 @@ fn mutated() -> impl Strategy<Value = (Dialect, String)> {
     )
 }
 
-/// What holds of every analysis.
+/// Returns true if an analysis satisfies the invariants.
 fn is_sound(command: &str, analysis: &Analysis) -> bool {
     let worst =
         analysis.risk.findings.iter().map(|finding| finding.class).max().unwrap_or(RiskClass::ReadOnly);

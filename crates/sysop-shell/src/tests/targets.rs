@@ -1,4 +1,4 @@
-//! Paths: what is recorded, what is protected, what is secret, and what a host's answer changes.
+//! Paths: recorded targets, protected places, secrets, and the effect of the host's resolution.
 
 use super::bash;
 use crate::risk::RiskClass;
@@ -15,7 +15,7 @@ fn in_folder(folder: Option<&str>) -> Survey {
     survey
 }
 
-/// The survey of a host that finds these files at the first target of a kind.
+/// Analyzes a command with the survey of a host that finds these files at the first target with this access.
 fn found(command: &str, access: Access, files: Vec<ResolvedFile>) -> Analysis {
     let mut survey = bash();
     survey.resolution = Resolution::Host;

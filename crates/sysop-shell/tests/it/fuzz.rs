@@ -1,11 +1,11 @@
-//! What `never` would run, really run: in a throw-away system it may change nothing.
+//! Runs commands that `never` allows, in a throwaway system that they must not change.
 //!
-//! Commands are made from everyday ones by mutation. Those that the analysis calls read-only run in each shell of their
-//! dialect, a batch at a time, in namespaces of their own (see `namespace.sh`). A batch that changes a file, a process, the
-//! network or the machine's settings is halved until the commands that do it are found.
+//! Commands are mutated from everyday ones. Those that the analysis calls read-only run in each shell of their dialect,
+//! in batches, in namespaces of their own (see `namespace.sh`). A batch that changes a file, a process, the network or
+//! the machine's settings is bisected until the offending commands are found.
 //!
-//! `SYSOP_FUZZ_COMMANDS` is the number of commands that run, `SYSOP_FUZZ_SEED` the seed, which is printed. It is the same in
-//! each plain test run; `cargo xtask test --all` takes others.
+//! `SYSOP_FUZZ_COMMANDS` is the number of commands to run, `SYSOP_FUZZ_SEED` the seed, which is printed. The seed is
+//! fixed in plain test runs; `cargo xtask test --all` uses others.
 
 mod generator;
 mod namespace;
@@ -20,16 +20,16 @@ use sysop_shell::{Dialect, RiskClass, analyze};
 use generator::Generator;
 use namespace::{Batch, Case, Outcome};
 
-/// Commands that run unless the environment says otherwise.
+/// Default number of commands to run.
 const COMMANDS: usize = 2_000;
-/// Commands of one batch.
+/// Commands per batch.
 const BATCH_COMMANDS: usize = 200;
-/// Batches that run at the same time: some of their time they wait for programs that end only when they are killed.
+/// Batches that run in parallel: part of their time they wait for programs that end only when killed.
 const WORKERS: usize = 4;
-/// Changes that are searched for before the fuzz gives up.
+/// Changes to bisect before the fuzz gives up.
 const FAILURES_MAX: usize = 25;
 
-/// What a fuzz saw.
+/// Result of a fuzz run.
 #[derive(Default)]
 struct Tally {
     generated: usize,
@@ -49,7 +49,7 @@ fn is_read_only(command: &str, dialect: Dialect) -> bool {
     analyze(command, &crate::review::survey(dialect)).risk.class == RiskClass::ReadOnly
 }
 
-/// The next commands that the classifier calls read-only, none of them twice.
+/// Returns the next distinct commands that the classifier calls read-only.
 fn draw(
     generator: &mut Generator,
     seen: &mut BTreeSet<(String, &'static str)>,
@@ -69,8 +69,8 @@ fn draw(
     cases
 }
 
-/// Finds the commands of a batch that do what its run showed. A change that no part of the batch shows again is told of
-/// all its commands: it is never dropped.
+/// Bisects a batch to the commands that cause its change. A change that neither half reproduces is reported for the
+/// whole batch and never dropped.
 fn find_changing(cases: &[Case], outcome: &Outcome, tally: &Mutex<Tally>) {
     let report = |text: String| {
         let failures = &mut tally.lock().expect("no thread panics").failures;
@@ -98,7 +98,7 @@ fn find_changing(cases: &[Case], outcome: &Outcome, tally: &Mutex<Tally>) {
     }
 }
 
-/// Runs what a classifier allows.
+/// Runs the commands that a classifier allows.
 fn fuzz(count: usize, seed: u64, allows: &(impl Fn(&str, Dialect) -> bool + Sync)) -> Tally {
     let tally = Mutex::new(Tally::default());
     let source = Mutex::new((Generator::new(seed), BTreeSet::new()));
@@ -153,7 +153,7 @@ fn what_counts_as_read_only_changes_nothing() {
     assert!(tally.succeeded * 4 > tally.runs, "most commands fail, so that little is tried");
 }
 
-/// The fuzz itself: each kind of change is seen, and told from what only looks.
+/// Tests the fuzz itself: each kind of change is detected, and read-only commands are not reported.
 #[test]
 fn each_kind_of_change_is_seen() {
     const CHANGES: &[&str] = &[
@@ -198,7 +198,7 @@ fn a_wrong_classifier_is_found_out() {
     assert!(tally.failures.iter().any(|failure| failure.contains("touch P")), "{:?}", tally.failures);
 }
 
-/// A change that only two commands together make is told, though no half of their batch shows it.
+/// A change that only two commands make together is reported, although no half of their batch reproduces it.
 #[test]
 fn a_change_that_no_half_shows_is_reported() {
     let cases = ["x=1", "ls"].map(|command| Case { command: command.to_owned(), dialect: Dialect::Bash });

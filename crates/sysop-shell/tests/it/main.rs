@@ -1,5 +1,5 @@
-//! The analysis against an adversary: tables of commands with what each mode must do with them, and commands that count as
-//! read-only, really run.
+//! The analysis against an adversary: tables of commands with the expected result in each mode, and read-only commands
+//! that are really run.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,

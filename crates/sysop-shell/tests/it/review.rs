@@ -1,8 +1,9 @@
-//! Tables of the review: what each mode must do with a command, in the dialects that the line names.
+//! Tables of the review: the expected result of a command in each mode, in the dialects named on the line.
 //!
-//! A line is `CLASS EXPECTATION [folder=PATH] [DIALECTS] | COMMAND`. The class names a way past the policy. Expectations:
-//! `never=allow` is read-only, `never=deny` is not; `auto=allow` is a change at most, `auto=ask` is opaque at least;
-//! the name of a risk class is exactly that. `folder=unknown` is a host that cannot tell its folder. `␤` stands for a line end, `*` for all dialects.
+//! A line is `CLASS EXPECTATION [folder=PATH] [DIALECTS] | COMMAND`. CLASS names a kind of bypass of the policy.
+//! Expectations: `never=allow` is read-only, `never=deny` is not; `auto=allow` is at most a change, `auto=ask` is at
+//! least opaque; the name of a risk class means exactly that class. `folder=unknown` is a host that does not know its
+//! folder. `␤` stands for a line end.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ const TABLES: [(&str, &str); 6] = [
     ("review_everyday.txt", include_str!("../corpora/review_everyday.txt")),
 ];
 const EVERYDAY: &str = "review_everyday.txt";
-/// A command in other clothes, which do no less than the command. `{}` is the command, `{'}` the command as one word.
+/// Disguises that do no less than the command. `{}` is the command, `{'}` the command quoted as one word.
 const DISGUISES: [&str; 8] = [
     "({})",
     "{ {}␤}",
@@ -32,7 +33,7 @@ const DISGUISES: [&str; 8] = [
     "for i in 1; do {}␤done",
 ];
 
-/// What must hold of a command.
+/// Expected class of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expectation {
     Least(RiskClass),
@@ -47,7 +48,7 @@ struct Entry {
     command: String,
 }
 
-/// A shell of this dialect in the work folder of an ordinary user, whose targets are judged as written.
+/// Returns a survey of this dialect in the work folder of an ordinary user, with targets judged as written.
 pub(crate) fn survey(dialect: Dialect) -> Survey {
     Survey::elsewhere(CommandContext {
         dialect,
@@ -60,7 +61,7 @@ pub(crate) fn survey(dialect: Dialect) -> Survey {
     })
 }
 
-/// Does as a host does: finds a plain file at each target.
+/// Resolves targets like a host: finds a plain file at each target.
 fn resolve(survey: &mut Survey, command: &str) {
     survey.resolution = Resolution::Host;
     let found = |target: Target| {
@@ -71,7 +72,7 @@ fn resolve(survey: &mut Survey, command: &str) {
             None if name.starts_with('/') => name,
             None => format!("{folder}/{name}"),
         };
-        // A repository as `git init` and `git clone` make it.
+        // A repository as made by `git init` and `git clone`.
         let script = (target.access == Access::Repository).then(|| "core.bare\ncore.filemode\n".to_owned());
         ResolvedTarget { files: vec![ResolvedFile { path, script, ..ResolvedFile::default() }], target }
     };
@@ -121,7 +122,7 @@ fn entries(table: &'static str) -> Vec<Entry> {
 }
 
 impl Entry {
-    /// What is wrong with the analysis, if anything.
+    /// Returns the error in the analysis, if any.
     fn wrong(&self, command: &str) -> Option<String> {
         let mut survey = survey(self.dialect);
         survey.context.folder = self.folder.map(str::to_owned);
@@ -157,7 +158,7 @@ fn table(name: &str) -> Vec<Entry> {
     entries(text)
 }
 
-/// Checks each line of a table, and says how many of each class hold.
+/// Checks each line of a table, and prints the number of correct lines per class.
 fn check(name: &str) {
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let mut wrong = Vec::new();
@@ -207,7 +208,7 @@ fn commands_of_every_day_run_unasked() {
     check(EVERYDAY);
 }
 
-/// A disguise that a command fits into: one line, nothing that a word list or the place of the command changes.
+/// Applies a disguise, if the command fits: one line, independent of word lists and of its position.
 fn disguised(entry: &Entry, disguise: &str) -> Option<String> {
     let plain = !entry.command.contains(['\n', '#', '!', '^']) && entry.dialect == Dialect::Bash;
     plain.then(|| {

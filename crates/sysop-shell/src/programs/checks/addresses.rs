@@ -1,4 +1,4 @@
-//! Programs that show addresses: a name that they are given, or names that they show, have to be resolved.
+//! Programs that show addresses: names given to them, or names that they show, must be resolved.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ const KEYWORDS: &str = "state exclude dst src sport dport dev and or not eq ne g
     synchronized bucket big established syn-sent syn-recv fin-wait-1 fin-wait-2 time-wait closed close-wait last-ack \
     listening closing fibmatch from to via oif iif mark uid ipproto vrf table main default proto root match exact";
 
-/// Judges operands: numbers and words of the filter resolve nothing. The word behind `dev` and its like names a link.
+/// Judges operands: numbers and filter words resolve nothing. The word after `dev` and similar ones names a link.
 pub(super) fn operands(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let texts = reading.operands.iter().map(|word| word.text());
     let mut link = false;
@@ -26,7 +26,7 @@ pub(super) fn operands(state: &mut State, call: &ProgramCall<'_>, reading: &Read
     }
 }
 
-/// Programs that resolve what they show unless they are told not to.
+/// Judges programs that resolve the addresses they show, unless an option forbids it.
 pub(super) fn numeric(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let has = |names: &[&str]| names.iter().any(|name| reading.has(name));
     let name = call.words.first().map_or("", Word::text).rsplit('/').next().unwrap_or("");
@@ -53,7 +53,7 @@ pub(super) fn numeric(state: &mut State, call: &ProgramCall<'_>, reading: &Readi
     }
 }
 
-/// A number, a port, or an address with or without a port or a prefix.
+/// Returns true for a number, a port, or an address with an optional port or prefix.
 fn is_numeric(text: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let is_address = |text: &str| {

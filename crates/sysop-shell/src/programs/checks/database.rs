@@ -1,11 +1,11 @@
-//! Clients of databases: what their statements drop, and which of them run a command.
+//! Database clients: statements that drop data, and statements that run a command.
 
 use crate::lexer::Word;
 use crate::program_call::{ProgramCall, Stdin};
 use crate::risk::RiskClass;
 use crate::state::State;
 
-/// Judges the text of statements, in the arguments or on standard input.
+/// Judges the text of statements, from the arguments or standard input.
 pub(super) fn check(state: &mut State, call: &ProgramCall<'_>) {
     let mut texts: Vec<&str> = call.arguments().iter().map(Word::text).collect();
     match call.input {

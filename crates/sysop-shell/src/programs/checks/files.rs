@@ -9,7 +9,7 @@ use crate::risk::RiskClass;
 use crate::state::State;
 use crate::{path, targets};
 
-/// A word as a path, relative to where the shell is.
+/// Resolves a word as a path, relative to the folder of the shell.
 fn resolved(state: &State, word: &Word) -> String {
     let folder = if state.has_moved() { state.folders.only() } else { Some("") };
     path::resolve(folder, word.text())
@@ -82,16 +82,16 @@ pub(super) fn moves(state: &mut State, call: &ProgramCall<'_>, reading: &Reading
     }
 }
 
-/// Tests and flags of `find` that only look.
+/// Read-only tests and flags of `find`.
 const FIND_FLAGS: &str = "-print -print0 -ls -prune -empty -depth -d -mount -xdev -follow -daystart -true -false -not -a \
     -o -and -or -readable -writable -executable -nouser -nogroup -noleaf -L -P -H ! ( ) , -quit -warn -nowarn \
     -ignore_readdir_race -noignore_readdir_race -O0 -O1 -O2 -O3";
-/// Those that take a word.
+/// Read-only tests of `find` that take a word.
 const FIND_VALUED: &str = "-name -iname -path -ipath -wholename -iwholename -regex -iregex -regextype -type -xtype -size \
     -mtime -atime -ctime -mmin -amin -cmin -newer -anewer -cnewer -newermt -newerct -newerat -user -group -uid -gid -perm \
     -maxdepth -mindepth -links -inum -samefile -lname -ilname -printf -fstype -used -context";
 
-/// `find` and `fd`; tells whether all of it is understood.
+/// Judges `find` and `fd`; returns true if every part is understood.
 pub(super) fn find(state: &mut State, call: &ProgramCall<'_>) -> bool {
     let arguments = call.arguments();
     let is_fd = call.words.first().is_some_and(|name| name.text().contains("fd"));
@@ -136,7 +136,7 @@ pub(super) fn find(state: &mut State, call: &ProgramCall<'_>) -> bool {
         }
     }
     if reads {
-        // What is found is read: secrets below the folders too.
+        // Found files are read, so secrets below the folders count too.
         let here = Word { shape: ".".to_owned(), ..Word::default() };
         let all = if folders.is_empty() { vec![&here] } else { folders.clone() };
         for word in all {
@@ -149,7 +149,7 @@ pub(super) fn find(state: &mut State, call: &ProgramCall<'_>) -> bool {
     understood
 }
 
-/// `-x`, `-X` in any cluster and `--exec`, `--exec-batch` in any abbreviation.
+/// Matches `-x`, `-X` in any cluster, and any abbreviation of `--exec` and `--exec-batch`.
 fn fd_executes(text: &str) -> bool {
     match text.strip_prefix("--") {
         Some(long) => {
@@ -160,7 +160,7 @@ fn fd_executes(text: &str) -> bool {
     }
 }
 
-/// Judges the command from `start` up to `;` or `+`; tells how many words it has.
+/// Judges the command from `start` up to `;` or `+`; returns its number of words.
 fn executed(state: &mut State, call: &ProgramCall<'_>, start: usize) -> usize {
     let rest = call.arguments().get(start..).unwrap_or(&[]);
     let length = rest.iter().position(|end| matches!(end.text(), ";" | "+")).unwrap_or(rest.len());
@@ -174,7 +174,7 @@ fn executed(state: &mut State, call: &ProgramCall<'_>, start: usize) -> usize {
     (length + 1).min(rest.len())
 }
 
-/// Options of `tar`. Its first word may be a cluster without a dash.
+/// Options of `tar`. The first word may be a cluster without a dash.
 const TAR_KNOWN: &str = "-cxtrudAvzjJZakmpSswOhWlnRGiUM -fCTXbgKNVLH: --create --extract --get --list --append --update \
     --diff --compare --verbose --gzip --gunzip --bzip2 --xz --zstd --lzma --lzip --auto-compress --keep-old-files \
     --keep-newer-files --overwrite --touch --preserve-permissions --same-owner --no-same-owner --no-same-permissions \
@@ -186,10 +186,10 @@ const TAR_KNOWN: &str = "-cxtrudAvzjJZakmpSswOhWlnRGiUM -fCTXbgKNVLH: --create -
     --listed-incremental= --ignore-zeros --occurrence? --no-auto-compress --acls --xattrs --selinux --no-xattrs --no-acls \
     --absolute-names -P --remove-files --recursive-unlink --to-command= --checkpoint-action= --rsh-command= --rmt-command= \
     --info-script= --new-volume-script= -I: -F: --force-local --record-size= --blocking-factor= --keep-directory-symlink";
-/// Those that name a program.
+/// Options of `tar` that name a program.
 const TAR_RUNS: &str = "checkpoint-action use-compress-program to-command rsh-command rmt-command info-script new-volume-script I F";
 
-/// `tar`: what it packs, unpacks and runs; tells whether all of it is understood.
+/// Judges `tar`: files packed and unpacked, and programs run. Returns true if every part is understood.
 pub(super) fn tar(state: &mut State, call: &ProgramCall<'_>) -> bool {
     let mut words: Vec<Word> = call.arguments().to_vec();
     expand_bundle(&mut words);
@@ -247,7 +247,7 @@ pub(super) fn tar(state: &mut State, call: &ProgramCall<'_>) -> bool {
     reading.unknown.is_empty()
 }
 
-/// Writes `xzf a` as `-x -z -f a`: the values of a bundle without a dash follow it in their order.
+/// Rewrites `xzf a` as `-x -z -f a`: the values of a cluster without a dash follow it in order.
 fn expand_bundle(words: &mut Vec<Word>) {
     let Some(first) = words.first().filter(|word| !word.text().starts_with('-') && word.literal().is_some())
     else {

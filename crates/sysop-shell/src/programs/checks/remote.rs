@@ -8,14 +8,14 @@ use crate::risk::RiskClass;
 use crate::state::State;
 use crate::targets;
 
-/// An address that is a command: `ext::sh -c …`.
+/// Notes an address that is a command: `ext::sh -c …`.
 pub(super) fn address(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word]) {
     if arguments.iter().any(|word| word.text().contains("ext::") || word.text().contains("fd::")) {
         state.note(call.span, RiskClass::Opaque, "an address that names a program to run");
     }
 }
 
-/// A program that sends its standard input away. `wget` writes a file that it names after the address.
+/// Judges a program that sends its standard input. `wget` writes a file named after the URL.
 pub(super) fn sender(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let names = ["O", "output-document", "spider", "P", "directory-prefix"];
     let is_wget = call.words.first().is_some_and(|word| word.text().ends_with("wget"));
@@ -34,7 +34,8 @@ pub(super) fn sender(state: &mut State, call: &ProgramCall<'_>, reading: &Readin
     }
 }
 
-/// What runs on the other machine is read as a shell there would, but its aliases and programs are unknown.
+/// Judges `ssh`. The remote command is analyzed as a shell would read it, but the remote aliases and programs are
+/// unknown.
 pub(super) fn ssh(state: &mut State, call: &ProgramCall<'_>) {
     let arguments = call.arguments();
     state.note(call.span, RiskClass::Opaque, "works on another machine");

@@ -1,4 +1,4 @@
-//! Subcommands of git whose words say more than the table can.
+//! Subcommands of git whose arguments need more than the table.
 
 use crate::lexer::Word;
 use crate::options::{Reading, is_listed};
@@ -6,7 +6,7 @@ use crate::program_call::ProgramCall;
 use crate::risk::RiskClass;
 use crate::state::State;
 
-/// `git checkout`: of a branch it moves, of a file it throws changes away, and the words are the same.
+/// `git checkout`: switches branches or discards changes of files, with the same words.
 pub(super) fn checkout(
     state: &mut State,
     call: &ProgramCall<'_>,
@@ -38,7 +38,7 @@ pub(super) fn checkout(
     }
 }
 
-/// `git reset`: with paths it takes changes off the index; with another commit it moves the branch.
+/// `git reset`: with paths it unstages changes; with another commit it moves the branch.
 pub(super) fn reset(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let dashes = call.arguments().iter().any(|word| word.text() == "--");
     let is_here = |word: &&Word| matches!(word.literal(), Some("HEAD" | "@"));
@@ -52,7 +52,7 @@ pub(super) fn reset(state: &mut State, call: &ProgramCall<'_>, reading: &Reading
     }
 }
 
-/// Settings that no program is run by.
+/// Settings that run no program.
 const PLAIN_SETTINGS: &str = "user.name user.email init.defaultbranch pull.rebase pull.ff push.default push.autosetupremote \
     fetch.prune rebase.autostash merge.conflictstyle core.autocrlf core.eol core.filemode core.ignorecase core.quotepath \
     color.ui advice.detachedhead commit.verbose diff.algorithm rerere.enabled";

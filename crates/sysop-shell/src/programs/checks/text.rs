@@ -3,7 +3,7 @@
 use crate::lexer::Word;
 use crate::options::{is_listed, is_one_word};
 
-/// Operators that take a number on both sides.
+/// Operators with a number on both sides.
 const COMPARE: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
 
 pub(super) fn is_test(arguments: &[Word]) -> bool {
@@ -16,7 +16,7 @@ pub(super) fn is_test(arguments: &[Word]) -> bool {
     })
 }
 
-/// A test whose operators are written out where the shell looks for them, so that no value is taken for one.
+/// Returns true if all operators of a test are literal, so no value can be taken for one.
 pub(super) fn takes_any_value(arguments: &[Word]) -> bool {
     const UNARY: &str = "-n -z -e -f -d -r -w -x -s -L -h -b -c -p -S -u -g -k -O -G -N";
     const BINARY: &str = "= == != < > -nt -ot -ef";
@@ -34,8 +34,8 @@ pub(super) fn takes_any_value(arguments: &[Word]) -> bool {
         }
 }
 
-/// A format of conversions that print only (`%n` would write to a variable), and a number for each that takes one: some
-/// shells evaluate what stands there.
+/// Accepts a format whose conversions only print (`%n` would write to a variable), with a literal number for each
+/// numeric conversion: some shells evaluate that argument.
 pub(super) fn is_printf(arguments: &[Word]) -> bool {
     let rest = match arguments {
         [dashes, rest @ ..] if dashes.text() == "--" => rest,
@@ -59,7 +59,7 @@ fn is_number(text: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.')
 }
 
-/// The letters of the conversions; `None` if one is not known to print only.
+/// Returns the letters of the conversions; `None` if one is not known to only print.
 fn conversions(format: &str) -> Option<Vec<char>> {
     let mut found = Vec::new();
     let mut rest = format;
@@ -76,7 +76,7 @@ fn conversions(format: &str) -> Option<Vec<char>> {
     Some(found)
 }
 
-/// An escape that some shells read as `%` before they look for conversions.
+/// Returns true for an escape that some shells decode to `%` before they look for conversions.
 fn hides_percent(format: &str) -> bool {
     let starts = |text: &str, radix: u32| {
         let digits: String = text.chars().take_while(|c| c.is_digit(radix)).take(8).collect();

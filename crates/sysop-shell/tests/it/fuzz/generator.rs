@@ -1,8 +1,9 @@
-//! Makes command lines: an everyday command, then mutations that a shell or a program may read as more than it looks.
+//! Generates command lines: an everyday command, then mutations that a shell or a program may read as more than it
+//! seems.
 
 use sysop_shell::Dialect;
 
-/// Commands of every day, and reads of the review.
+/// Everyday commands, and read-only ones of the review.
 const SEEDS: [&str; 2] =
     [include_str!("../../corpora/everyday.txt"), include_str!("../../corpora/review_everyday.txt")];
 
@@ -188,7 +189,7 @@ const ARGUMENTS: &[&str] = &[
     "--all",
     "-- f",
 ];
-/// What follows or joins a command.
+/// Text that follows or joins a command.
 const JOINS: &[&str] = &[
     "; ", " && ", " || ", " | ", " |& ", " & ", "\n", ";", "&&", "|", " &| ", " &! ", " ;; ", " \\\n",
     "\\\n", " # ", "#", " # x\n", " <<E\n",
@@ -234,7 +235,7 @@ const REDIRECTIONS: &[&str] = &[
     " <& 0",
     " > *(touch P)",
 ];
-/// Prefixes: assignments, wrappers, and words that change how the rest is read.
+/// Prefixes: assignments, wrappers, and words that change the reading of the rest.
 const PREFIXES: &[&str] = &[
     "sudo ",
     "env ",
@@ -352,7 +353,7 @@ const SUFFIXES: &[&str] = &[
     " | awk '{print > \"P\"}'",
     " | xargs touch",
 ];
-/// Characters and small pieces that change where a word, a quote or a command ends.
+/// Characters and short texts that change the end of a word, a quote or a command.
 const PIECES: &[&str] = &[
     "'",
     "\"",
@@ -423,7 +424,7 @@ const PIECES: &[&str] = &[
     "\\n",
 ];
 
-/// A generator of commands; the same seed makes the same ones (SplitMix64).
+/// Generator of commands; equal seeds give equal commands (SplitMix64).
 pub(super) struct Generator {
     state: u64,
     seeds: Vec<String>,
@@ -434,7 +435,7 @@ impl Generator {
         let lines = SEEDS.iter().flat_map(|table| table.lines()).filter_map(|line| {
             let (expected, command) = line.split_once(" | ")?;
             let reads = expected.starts_with("read_only") || expected.starts_with("never=allow");
-            // Waiting for more is no change, and takes the whole time limit.
+            // Waiting for more input is no change, and takes the whole time limit.
             let waits = [" -f", "-Fq", "--follow", "sleep"].iter().any(|text| command.contains(text));
             (reads && !waits).then(|| command.replace('␤', "\n"))
         });
@@ -496,7 +497,7 @@ impl Generator {
         }
     }
 
-    /// Places where a word begins.
+    /// Inserts a word at a word boundary.
     fn insert_word(&mut self, command: &str, word: &str) -> String {
         let mut words: Vec<&str> = command.split(' ').collect();
         let at = 1 + self.below(words.len());
@@ -525,7 +526,7 @@ impl Generator {
         format!("{}{}", &command[..start], &command[end..])
     }
 
-    /// Another spelling of a word, the same to a shell or nearly so.
+    /// Rewrites a word in another spelling with the same meaning, or nearly so.
     fn quote(&mut self, command: &str) -> String {
         let mut words: Vec<String> = command.split(' ').map(str::to_owned).collect();
         let at = self.below(words.len());
@@ -561,7 +562,7 @@ impl Generator {
         }
     }
 
-    /// An abbreviation of a long option, or a cluster of short ones.
+    /// Abbreviates a long option, or clusters short ones.
     fn shorten_option(&mut self, command: &str) -> String {
         let mut words: Vec<String> = command.split(' ').map(str::to_owned).collect();
         let options: Vec<usize> = (0..words.len()).filter(|at| words[*at].starts_with('-')).collect();

@@ -1,4 +1,4 @@
-//! Runs batches of commands in namespaces of their own and reports what they change.
+//! Runs batches of commands in their own namespaces and reports their changes.
 
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -7,14 +7,14 @@ use std::process::{Command, Stdio};
 use sysop_shell::Dialect;
 
 const SCRIPT: &str = include_str!("namespace.sh");
-/// The user and group that root becomes: root inside of the namespaces must not be root outside.
+/// User and group that root becomes: root inside the namespaces must not be root outside.
 const NOBODY: &str = "65534";
-/// Time of one batch, in seconds; each of its commands has 1.
+/// Time limit of a batch, in seconds; each command has 1.
 const BATCH_SECONDS_MAX: &str = "600";
-/// What the script needs beside the shells.
+/// Requirements of the script besides the shells.
 const PROGRAMS: &str = "util-linux (unshare, setpriv, mount), iproute2, coreutils, findutils, diffutils, bash, dash, zsh, busybox and git";
 
-/// A command, and the language that its analysis took it for.
+/// A command, and the dialect in which it was analyzed.
 #[derive(Clone)]
 pub(super) struct Case {
     pub(super) command: String,
@@ -26,22 +26,22 @@ pub(super) struct Batch {
     script: String,
 }
 
-/// What a batch did.
+/// Result of a batch.
 pub(super) struct Outcome {
-    /// Each change, as the script words it.
+    /// Each change, in the script's wording.
     pub(super) changes: Vec<String>,
-    /// Commands started: each in every shell of its dialect.
+    /// Commands started, once per shell of the dialect.
     pub(super) runs: usize,
-    /// Commands that ended with 0.
+    /// Commands that exited with 0.
     pub(super) succeeded: usize,
 }
 
-/// The shells that read a dialect.
+/// Returns the shells that read a dialect.
 fn shells(dialect: Dialect) -> &'static [&'static str] {
     match dialect {
         Dialect::Bash => &["bash -c"],
         Dialect::Sh => &["dash -c", "busybox sh -c", "bash --posix -c"],
-        // An interactive zsh has no comments, for one.
+        // An interactive zsh differs, for example by not having comments.
         Dialect::Zsh => &["zsh -f -c", "zsh -f -i -c"],
         Dialect::Fish | Dialect::Csh | Dialect::Unknown => panic!("commands in {dialect:?} are not analyzed"),
     }
@@ -84,10 +84,10 @@ impl Batch {
     }
 }
 
-/// The command that runs another one as root of new namespaces.
+/// Returns the command that runs another one as root of new namespaces.
 fn namespaces() -> Command {
     let is_root = std::fs::metadata("/proc/self").expect("/proc is mounted").uid() == 0;
-    // All processes below end when the test does, or after the time that is theirs.
+    // All child processes end with the test, or at their time limit.
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]);
     if is_root {
