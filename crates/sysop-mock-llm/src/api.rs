@@ -1,6 +1,6 @@
-//! What the four APIs have in common here: read a request, judge it, say the scripted response.
+//! Shared parts of the four APIs: read a request, validate it, render the scripted response.
 //!
-//! Each wire is one module and knows nothing of HTTP but headers and a JSON body.
+//! Each API is one module and knows nothing of HTTP except headers and a JSON body.
 
 pub(crate) mod anthropic;
 pub(crate) mod gemini;
@@ -18,39 +18,39 @@ use crate::ids::IdGenerator;
 use crate::json::Json;
 use crate::scenario::{Response, TokenUsage};
 
-/// How many bytes of JSON or text count as one token where nothing else is said.
+/// Bytes of JSON or text estimated per token.
 const BYTES_A_TOKEN: usize = 4;
 
-/// A model whose name begins so does not exist: every API answers its 404.
+/// Prefix of model names that do not exist: every API answers 404.
 pub const MISSING_MODEL_PREFIX: &str = "missing";
-/// A model whose name begins so (in lower case) has no tools on Ollama.
+/// Prefix (in lower case) of model names without tools on Ollama.
 pub const TEXT_ONLY_MODEL_PREFIX: &str = "phi3";
 
-/// A chat request of one API, read and found right.
+/// A validated chat request of one API.
 pub(crate) trait ApiRequest: Sized + Send {
-    /// How the API begins its complaint about a body that is no JSON.
+    /// Beginning of the API's error for a body that is not JSON.
     const NOT_JSON: &'static str;
-    /// The header that carries a request's id, and how such an id begins.
+    /// Header of the request id, and the id's prefix.
     const REQUEST_ID: Option<(&'static str, &'static str)> = None;
 
-    /// What is looked at in a request's body.
+    /// Fields of a request body that are examined.
     type RequestBody<'a>: Deserialize<'a>;
 
-    /// Reads a request and judges it as the real server would.
+    /// Parses a request and validates it like the real server.
     fn read(call: &IncomingRequest<'_, Self::RequestBody<'_>>) -> Result<Self, ApiError>;
-    /// What the conversation has come to.
+    /// State of the conversation.
     fn turn(&self) -> &Turn;
-    /// Whether the answer is streamed.
+    /// True if the client wants a streamed response.
     fn streams(&self) -> bool;
-    /// The answer as one body.
+    /// Renders the response as one body.
     fn full_body(&self, scripted: &ScriptedReply<'_>) -> Value;
-    /// The answer as events.
+    /// Renders the response as events.
     fn event_stream(&self, scripted: &ScriptedReply<'_>) -> EventStream;
-    /// An error in the API's own shape.
+    /// Renders an error in the API's own shape.
     fn error_body(refusal: &ApiError, request_id: &str) -> Value;
 }
 
-/// A request as it came.
+/// A request as received.
 pub(crate) struct IncomingRequest<'a, B> {
     pub(crate) path: &'a str,
     pub(crate) query: &'a str,
@@ -58,12 +58,12 @@ pub(crate) struct IncomingRequest<'a, B> {
     pub(crate) body: &'a B,
 }
 
-/// Why a request is not answered.
+/// Refusal of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ApiError {
     pub(crate) status: u16,
     pub(crate) message: String,
-    /// The parameter that is to blame; OpenAI tells it apart from the message.
+    /// Offending parameter; OpenAI reports it separately from the message.
     pub(crate) param: Option<String>,
     pub(crate) retry_after_s: Option<u32>,
 }
@@ -82,17 +82,17 @@ impl ApiError {
     }
 }
 
-/// A response that is to be said to one request.
+/// A response to be rendered for one request.
 pub(crate) struct ScriptedReply<'a> {
     pub(crate) response: &'a Response,
     pub(crate) ids: &'a IdGenerator,
     pub(crate) at: jiff::Timestamp,
-    /// Of the request's body.
+    /// Bytes of the request body.
     pub(crate) request_bytes: usize,
 }
 
 impl ScriptedReply<'_> {
-    /// The text and how often each piece of it is said, in order.
+    /// Returns the pieces of the text in order, each with its number of repetitions.
     pub(crate) fn pieces(&self) -> Vec<(&str, usize)> {
         let content = self.response.content.as_deref().unwrap_or_default();
         match self.response.repeats {
@@ -102,12 +102,12 @@ impl ScriptedReply<'_> {
         }
     }
 
-    /// A text in the pieces that events carry.
+    /// Splits a text into the pieces carried by events.
     pub(crate) fn split<'t>(&self, text: &'t str) -> impl Iterator<Item = &'t str> {
         split(text, self.response.delivery.chunk_bytes)
     }
 
-    /// The tokens to report.
+    /// Returns the tokens to report.
     pub(crate) fn usage(&self) -> TokenUsage {
         let response = self.response;
         response.usage.unwrap_or_else(|| {
@@ -122,12 +122,12 @@ impl ScriptedReply<'_> {
     }
 }
 
-/// Refuses the models that are said not to exist.
+/// Refuses models that are defined as missing.
 fn reject_missing_model(model: &str, message: impl FnOnce() -> String) -> Result<(), ApiError> {
     if model.starts_with(MISSING_MODEL_PREFIX) { Err(ApiError::new(404, message())) } else { Ok(()) }
 }
 
-/// The text of a `content` that is a string or a list of parts with `text`.
+/// Returns the text of a `content` that is a string or a list of parts with `text`.
 fn text_of(content: &Json<'_>) -> String {
     match content {
         Json::String(text) => text.clone().into_owned(),
@@ -139,7 +139,7 @@ fn text_of(content: &Json<'_>) -> String {
     }
 }
 
-/// The list under a key; empty where there is none.
+/// Returns the list under a key; empty if absent.
 fn list<'a, 't>(value: &'a Json<'t>, key: &str) -> &'a [Json<'t>] {
     value[key].as_array().map_or(&[], Vec::as_slice)
 }

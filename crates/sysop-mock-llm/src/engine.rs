@@ -1,11 +1,11 @@
-//! Which response a conversation gets: pure, without HTTP and without memory of earlier requests.
+//! Selects the response to a conversation: pure, without HTTP and without memory of earlier requests.
 
 use crate::scenario::{Response, Scenarios};
 
-/// How the text of a user message begins that carries a tool result to a model without tools.
+/// Prefix of a user message that carries a tool result to a model without tools.
 pub const OBSERVATION_PREFIX: &str = "Observation:";
 
-/// Finds responses.
+/// Selects responses from scenarios.
 #[derive(Debug, Clone)]
 pub struct Engine {
     scenarios: Scenarios,
@@ -13,19 +13,19 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Takes the scenarios.
+    /// Numbers the responses of `scenarios` and takes them over.
     pub fn new(mut scenarios: Scenarios) -> Self {
         let responses = scenarios.number_responses();
         Self { scenarios, responses }
     }
 
-    /// The response to the last user message after a number of tool results.
+    /// Returns the response to the last user message after `tool_results` tool results.
     ///
-    /// The first scenario whose trigger is in the message (letter case counts) answers, with the step whose
-    /// number is that of the tool results (lsimons-agent design, "State Tracking"): a step that calls N tools
-    /// at once is thus followed by the step N further on. Past the last step the last response is said again
-    /// if it calls no tool; a scenario that ends in a call ran out, and the default response ends the turn
-    /// where a repeated call would never let it end. No scenario fits: the default response.
+    /// The first scenario whose trigger occurs in the message (case-sensitive) answers. The number of tool results
+    /// selects the step (lsimons-agent design, "State Tracking"), so a step with N parallel calls is followed by the
+    /// step N further on. After the last step, the last response repeats if it calls no tool. If it does call a tool,
+    /// the default response ends the turn, which a repeated call never would. Without a matching scenario, the default
+    /// response answers.
     pub fn reply(&self, last_user: &str, tool_results: usize) -> &Response {
         let scenarios = self.scenarios.scenarios();
         let Some(scenario) = scenarios.iter().find(|scenario| last_user.contains(&scenario.trigger)) else {
@@ -39,36 +39,36 @@ impl Engine {
             .map_or(self.scenarios.default_response(), |step| &step.response)
     }
 
-    /// The scenarios that it answers from.
+    /// Scenarios that the engine answers from.
     pub fn scenarios(&self) -> &Scenarios {
         &self.scenarios
     }
 
-    /// The response to what a conversation has come to.
+    /// Returns the response to a conversation.
     pub fn answer(&self, turn: &Turn) -> &Response {
         self.reply(&turn.prompt, turn.tool_results)
     }
 
-    /// How many responses there are; their numbers are less.
+    /// Number of responses; every response number is smaller.
     pub(crate) fn responses(&self) -> usize {
         self.responses
     }
 }
 
-/// What a conversation has come to: its last prompt and the tool results since.
+/// State of a conversation: its last prompt and the number of tool results since.
 ///
-/// The design counts all tool results of the conversation. With one prompt that is the same; with several, the
-/// count starts again at each prompt, so that a second prompt starts its scenario at its first step.
+/// The design counts all tool results of the conversation, which is the same with one prompt. Here the count restarts
+/// at each prompt, so that a second prompt starts its scenario at the first step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Turn {
-    /// The last user message that is no tool result.
+    /// Last user message that is not a tool result.
     pub prompt: String,
-    /// The tool results after it.
+    /// Number of tool results after the prompt.
     pub tool_results: usize,
 }
 
 impl Turn {
-    /// Takes the next user message in; one that begins with [`OBSERVATION_PREFIX`] is a tool result.
+    /// Adds a user message; one that begins with [`OBSERVATION_PREFIX`] is a tool result.
     pub fn user(&mut self, text: &str) {
         if text.trim_start().starts_with(OBSERVATION_PREFIX) {
             self.tool_result();
@@ -78,7 +78,7 @@ impl Turn {
         }
     }
 
-    /// Takes the next tool result in.
+    /// Adds a tool result.
     pub fn tool_result(&mut self) {
         self.tool_results += 1;
     }

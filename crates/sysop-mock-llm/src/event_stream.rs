@@ -1,7 +1,7 @@
-//! The body of a streamed answer: its events, framed, and how they go out.
+//! Body of a streamed response: framed events, sent at the scripted pace.
 //!
-//! A script is written whole before its first byte leaves; a repeated event is kept once, so that a stream of
-//! millions of tokens costs the memory of one block. Never waits for anything but its pace and its reader.
+//! A stream is assembled before its first byte leaves; a repeated event is stored once, so a stream of millions of
+//! tokens costs the memory of one block. Waits only for its pace and its reader.
 
 use std::io;
 
@@ -13,17 +13,17 @@ use crate::open_replies::OpenReplyGuard;
 use crate::scenario::DeliveryOptions;
 use crate::shutdown::ShutdownSignal;
 
-/// How large a block of repeated events gets, in bytes.
+/// Target bytes of a block of repeated events.
 const BLOCK_BYTES: usize = 64 * 1024;
 
-/// How events are told apart.
+/// Framing of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// `data: {…}` and a blank line.
     Sse,
-    /// One JSON value a line.
+    /// One JSON value per line.
     Lines,
-    /// The elements of one JSON array.
+    /// Elements of one JSON array.
     Array,
 }
 
@@ -37,7 +37,7 @@ impl Framing {
     }
 }
 
-/// The events of an answer.
+/// Events of a response.
 #[derive(Debug)]
 pub(crate) struct EventStream {
     framing: Framing,
@@ -53,7 +53,7 @@ impl EventStream {
         self.framing
     }
 
-    /// Adds an event, so many times.
+    /// Appends an event `times` times.
     pub(crate) fn push(&mut self, event: &Value, times: usize) {
         match self.framing {
             Framing::Sse => self.raw(format!("data: {event}\n\n"), times),
@@ -69,20 +69,20 @@ impl EventStream {
         }
     }
 
-    /// Adds a server-sent event that is named by its `type`, so many times.
+    /// Appends a server-sent event named by its `type`, `times` times.
     pub(crate) fn push_named(&mut self, event: &Value, times: usize) {
         let name = event["type"].as_str().unwrap_or_default();
         self.raw(format!("event: {name}\ndata: {event}\n\n"), times);
     }
 
-    /// Adds bytes as they are.
+    /// Appends raw text `times` times.
     pub(crate) fn raw(&mut self, text: String, times: usize) {
         if times > 0 {
             self.frames.push((Bytes::from(text), times));
         }
     }
 
-    /// The body that says it. It ends early, with a broken connection, when the server stops.
+    /// Returns the body. It ends early, with a broken connection, when the server stops.
     pub(crate) fn into_body(
         self,
         delivery: DeliveryOptions,
@@ -106,7 +106,7 @@ impl EventStream {
                 yield Ok(block);
             }
             if delivery.cut_after_bytes.is_some() {
-                // The connection throws away what it has not sent when it breaks; this lets it send first.
+                // A breaking connection discards unsent data; yielding lets it send first.
                 tokio::task::yield_now().await;
                 yield Err(io::Error::other("the script breaks the connection here"));
             }
@@ -114,7 +114,7 @@ impl EventStream {
         Body::from_stream(stream)
     }
 
-    /// What is written at once, in order.
+    /// Returns the writes in order.
     fn blocks(self, delivery: DeliveryOptions) -> Box<dyn Iterator<Item = Bytes> + Send> {
         let one_by_one = !delivery.chunk_delay.is_zero() && delivery.write_bytes.is_none();
         let blocks = self.frames.into_iter().flat_map(move |(frame, times)| {
@@ -138,7 +138,7 @@ impl EventStream {
     }
 }
 
-/// The same bytes in pieces of one size; the last may be smaller.
+/// Rechunks bytes to one size; the last chunk may be smaller.
 struct FixedSizeChunks<I> {
     source: I,
     buffer: BytesMut,
@@ -160,7 +160,7 @@ impl<I: Iterator<Item = Bytes>> Iterator for FixedSizeChunks<I> {
     }
 }
 
-/// `text` in pieces of at most so many bytes, but at least one character each.
+/// Splits `text` into pieces of at most `bytes_max` bytes, but at least one character each.
 pub(crate) fn split(text: &str, bytes_max: usize) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

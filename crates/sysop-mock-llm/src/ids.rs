@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const ALPHANUMERIC: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// Makes ids.
 #[derive(Debug)]
 pub(crate) struct IdGenerator {
     seed: u64,
@@ -17,14 +16,14 @@ impl IdGenerator {
         Self { seed: RandomState::new().hash_one(0u8), made: AtomicU64::new(0) }
     }
 
-    /// `prefix` and so many letters and digits.
+    /// Returns `prefix` followed by `length` letters and digits.
     pub(crate) fn make(&self, prefix: &str, length: usize) -> String {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         format!("{prefix}{}", alphanumeric(self.seed ^ mix(number), length))
     }
 }
 
-/// So many letters and digits that follow from `seed` alone.
+/// Returns `length` letters and digits derived from `seed` alone.
 pub(crate) fn alphanumeric(seed: u64, length: usize) -> String {
     let mut state = seed;
     let mut text = String::with_capacity(length);
@@ -35,7 +34,7 @@ pub(crate) fn alphanumeric(seed: u64, length: usize) -> String {
     text
 }
 
-/// The finaliser of SplitMix64.
+/// The finalizer of SplitMix64.
 fn mix(mut value: u64) -> u64 {
     value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,8 +1,8 @@
-//! A request's JSON, read without copying: text stays where it came in, and an object is a list.
+//! A request's JSON, parsed without copying: text borrows from the input, and an object is a list.
 //!
-//! A client sends its whole history again with every step, and of all of it a wire looks at a few fields. The way to
-//! those is that of `serde_json::Value`: what is not there is null. Where they are known beforehand, the rest of an
-//! object need not be kept: [`StrictObject`], [`LaxList`].
+//! A client sends its whole history with every step, and an API examines a few fields of it. Access works as in
+//! `serde_json::Value`: a missing field is null. If the fields are known beforehand, [`StrictObject`] and [`LaxList`]
+//! skip the rest of an object.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +12,7 @@ use std::ops::Index;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// Any JSON value of a text that outlives it.
+/// Any JSON value, borrowing from its text.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) enum Json<'a> {
     #[default]
@@ -24,15 +24,15 @@ pub(crate) enum Json<'a> {
     Object(Object<'a>),
 }
 
-/// A number, as far as it is ever asked about.
+/// A number, reduced to the values that matter here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Number {
     Unsigned(u64),
-    /// Negative, or with a fraction.
+    /// Negative or fractional.
     Other,
 }
 
-/// The fields of an object in their order; of two with one name the last counts.
+/// Fields of an object in order; of duplicate names the last counts.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Object<'a>(Vec<(Cow<'a, str>, Json<'a>)>);
 
@@ -129,7 +129,8 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for StrictObject<T> {
     }
 }
 
-/// The objects of a list, each as a `T`; what is no object there counts as an empty one. None where there is no list.
+/// The objects of a list as `T`s; an element that is not an object becomes a default `T`. Without a list, the value is
+/// absent.
 #[derive(Debug)]
 pub(crate) struct LaxList<T>(Option<Vec<T>>);
 
@@ -201,7 +202,7 @@ impl<'de, T: Deserialize<'de> + Default> Visitor<'de> for LaxListVisitor<T> {
     }
 }
 
-/// An object as a `T`; anything else as an empty one.
+/// An object as a `T`; anything else becomes a default `T`.
 #[derive(Debug, Default)]
 pub(crate) struct LaxObject<T>(pub(crate) T);
 

@@ -1,9 +1,9 @@
-//! A scripted model server: it answers like OpenAI, Gemini (and Vertex), Ollama and Anthropic do, from a file
-//! of scenarios, so that an agent can be tested and shown without a model.
+//! A scripted model server: imitates OpenAI, Gemini (and Vertex), Ollama and Anthropic from a file of scenarios, for
+//! testing and demonstrating an agent without a model.
 //!
-//! It judges its clients: a request that the real server would refuse (a tool call without its result, a
-//! thought signature that was lost) is refused here too, in that server's own words. It never reads another
-//! crate of the workspace, never needs a key, and never calls out.
+//! The server validates its clients: a request that the real server would refuse (a tool call without its result, a
+//! lost thought signature) is refused here too, with that server's own error text. The crate uses no other crate of the
+//! workspace, needs no key, and makes no outgoing connection.
 //!
 //! | API | endpoints |
 //! | --- | --- |
@@ -13,9 +13,9 @@
 //! | Vertex | the same methods under `/v1/projects/{p}/locations/{l}/publishers/google/models/{model}` and `/v1/publishers/google/models/{model}`, also under `/v1beta1` |
 //! | Ollama | `POST /api/chat`, `/api/show`; `GET /`, `/api/version`, `/api/tags`, `/api/ps` |
 //!
-//! Every model name is answered, but one that begins with `missing` gets the API's 404, and on Ollama one that
-//! begins with `phi3` has no tools: it refuses them, and writes the calls of a scenario as text.
-//! What a scenario file may hold is told at [`Scenarios`] and [`Response`]; how one is chosen at [`Engine::reply`].
+//! Every model name is answered, except that a name beginning with `missing` gets the API's 404, and on Ollama a name
+//! beginning with `phi3` has no tools: it refuses them, and writes the calls of a scenario as text. [`Scenarios`] and
+//! [`Response`] describe the scenario file; [`Engine::reply`] describes the selection of a response.
 //!
 //! ```no_run
 //! # async fn example() -> std::io::Result<()> {

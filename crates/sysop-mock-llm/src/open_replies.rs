@@ -1,13 +1,13 @@
-//! The number of chat requests that are being answered, for tests that wait for a reply to begin or to end.
+//! Number of chat requests being answered, for tests that wait for a reply to begin or end.
 
 use tokio::sync::watch;
 
-/// Counts the chat requests that are being answered.
+/// Counts the chat requests being answered.
 #[derive(Debug, Default)]
 pub(crate) struct OpenReplies(watch::Sender<usize>);
 
 impl OpenReplies {
-    /// Counts one more, until the guard is dropped.
+    /// Counts one more request until the guard is dropped.
     pub(crate) fn begin(&self) -> OpenReplyGuard {
         self.0.send_modify(|count| *count += 1);
         OpenReplyGuard(self.0.clone())
@@ -17,14 +17,14 @@ impl OpenReplies {
         *self.0.borrow()
     }
 
-    /// Returns as soon as exactly `count` requests are being answered.
+    /// Waits until exactly `count` requests are being answered.
     pub(crate) async fn wait_for(&self, count: usize) {
         let mut open = self.0.subscribe();
         open.wait_for(|now| *now == count).await.expect("the sender lives in self");
     }
 }
 
-/// One chat request that is being answered; counted as long as this lives.
+/// Guard of one chat request being answered.
 #[derive(Debug)]
 pub(crate) struct OpenReplyGuard(watch::Sender<usize>);
 

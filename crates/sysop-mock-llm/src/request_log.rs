@@ -1,32 +1,32 @@
-//! Keeps the newest requests for tests to look at. Never prints the value of a header: it may be a key.
+//! Records recent requests for tests to inspect. `Debug` never prints header values, which may be keys.
 
 use std::collections::VecDeque;
 use std::fmt;
 
 use serde_json::Value;
 
-/// How many requests are kept; the oldest go first.
+/// Maximum number of recorded requests; the oldest are dropped first.
 pub const RECORDED_REQUESTS_MAX: usize = 256;
-/// How many bytes the bodies of the kept requests have together at most; the newest request is always kept.
+/// Maximum total bytes of recorded bodies; the newest request is always kept.
 pub const RECORDED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// A request as it came.
+/// A request as received.
 #[derive(Clone, PartialEq)]
 pub struct RecordedRequest {
-    /// The HTTP method.
+    /// HTTP method.
     pub method: String,
-    /// The path, without the query.
+    /// Path without the query.
     pub path: String,
-    /// The query without its `?`; empty where there was none.
+    /// Query without its `?`; empty if there was none.
     pub query: String,
     /// Names in lower case, and values.
     pub headers: Vec<(String, String)>,
-    /// The body; null where there was none or it was no JSON.
+    /// Body; null if absent or not JSON.
     pub body: Value,
 }
 
 impl RecordedRequest {
-    /// The value of a header; `name` is in lower case.
+    /// Returns the value of a header; `name` must be in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }
@@ -45,7 +45,7 @@ impl fmt::Debug for RecordedRequest {
     }
 }
 
-/// The kept requests, oldest first.
+/// Recorded requests, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct RequestLog {
     kept: VecDeque<(RecordedRequest, usize)>,
@@ -53,7 +53,7 @@ pub(crate) struct RequestLog {
 }
 
 impl RequestLog {
-    /// Keeps a request whose body had so many bytes.
+    /// Records a request whose body had `body_bytes` bytes.
     pub(crate) fn push(&mut self, request: RecordedRequest, body_bytes: usize) {
         self.kept.push_back((request, body_bytes));
         self.bytes += body_bytes;

@@ -1,7 +1,7 @@
-//! The scenario file: what it may hold, and what is said of one that is wrong.
+//! The scenario file: format and validation.
 //!
-//! The format is that of the lsimons-agent design ("Scenarios File"); the optional fields of a response that
-//! are ours are described at [`Response`]. Reading never guesses: an unknown field is an error.
+//! The format is that of the lsimons-agent design ("Scenarios File"); our optional fields of a response are described
+//! at [`Response`]. Parsing never guesses: an unknown field is an error.
 
 use std::fmt;
 use std::io::Read as _;
@@ -11,22 +11,22 @@ use std::time::Duration;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// The largest scenario file, in bytes.
+/// Maximum bytes of a scenario file.
 pub const SCENARIO_FILE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// The longest text of one response after `repeat_text`, in bytes.
+/// Maximum bytes of a response's text after `repeat_text`.
 pub const TEXT_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// The longest `delay_ms` and `chunk_delay_ms`, in milliseconds.
+/// Maximum of `delay_ms` and `chunk_delay_ms`, in milliseconds.
 const DELAY_MS_MAX: u64 = 10 * 60 * 1000;
-/// How many bytes of text go into one event where `chunk_bytes` does not say.
+/// Default of `chunk_bytes`: bytes of text per event.
 const CHUNK_BYTES_DEFAULT: usize = 24;
-/// What `repeat_text` repeats where there is no `content`.
+/// Text repeated by `repeat_text` without `content`.
 const REPEATED_TEXT_DEFAULT: &str = "word ";
-/// The longest name of a tool, in bytes.
+/// Maximum bytes of a tool name.
 const TOOL_NAME_BYTES_MAX: usize = 64;
 
 const BUILTIN: &str = include_str!("scenarios.json");
 
-/// What the server says, and to what.
+/// The parsed scenario file.
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenarios {
@@ -35,15 +35,15 @@ pub struct Scenarios {
 }
 
 impl Scenarios {
-    /// The scenarios that are built in: those of the lsimons-agent design, and a demo (`demo`).
+    /// Returns the built-in scenarios: those of the lsimons-agent design, and a demo (`demo`).
     pub fn builtin() -> Self {
         Self::parse("scenarios.json", BUILTIN).expect("a test reads the built-in file")
     }
 
-    /// Reads the text of a scenario file; `file` is its name for error messages.
+    /// Parses a scenario file; `file` is its name in error messages.
     ///
     /// # Errors
-    /// `Invalid`, with file, line and what is wrong there.
+    /// `Invalid`, with the file, the line and the problem.
     pub fn parse(file: &str, text: &str) -> Result<Self, ScenarioError> {
         let mut reader = serde_json::Deserializer::from_str(text);
         let invalid = |path: String, error: &serde_json::Error| ScenarioError::invalid(file, path, error);
@@ -53,7 +53,7 @@ impl Scenarios {
         Ok(scenarios)
     }
 
-    /// Reads a scenario file.
+    /// Reads and parses a scenario file.
     ///
     /// # Errors
     /// `Unreadable`, `TooLong` or `Invalid`.
@@ -69,17 +69,17 @@ impl Scenarios {
         Self::parse(&file, &text)
     }
 
-    /// The scenarios, in the order in which they are tried.
+    /// Scenarios, in matching order.
     pub fn scenarios(&self) -> &[Scenario] {
         &self.scenarios
     }
 
-    /// What is said where no scenario fits.
+    /// Response used if no scenario matches.
     pub fn default_response(&self) -> &Response {
         &self.default_response
     }
 
-    /// Gives every response a number of its own (the default's is 0); returns how many there are.
+    /// Assigns each response a unique number (0 for the default) and returns their count.
     pub(crate) fn number_responses(&mut self) -> usize {
         let steps = self.scenarios.iter_mut().flat_map(|scenario| scenario.steps.iter_mut());
         let mut count = 1;
@@ -91,16 +91,16 @@ impl Scenarios {
     }
 }
 
-/// One conversation that is known by heart.
+/// One scripted conversation.
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// What people call it.
+    /// Name for humans; not used for matching.
     pub name: String,
-    /// What the last user message must hold; never empty.
+    /// Text that the last user message must contain; never empty.
     #[serde(deserialize_with = "not_empty")]
     pub trigger: String,
-    /// What is said, by the number of tool results; never empty.
+    /// Responses, indexed by the number of tool results; never empty.
     #[serde(deserialize_with = "some_steps")]
     pub steps: Vec<ScenarioStep>,
 }
@@ -109,45 +109,45 @@ pub struct Scenario {
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScenarioStep {
-    /// What is said.
+    /// The reply.
     pub response: Response,
 }
 
-/// What the server answers to one request.
+/// Response to one request.
 ///
-/// In the file it is `content` and `tool_calls` as in the design, and optionally:
+/// In the file, `content` and `tool_calls` follow the design; optional fields are:
 ///
 /// | field | meaning |
 /// | --- | --- |
-/// | `delay_ms` | waits before it answers |
-/// | `chunk_bytes` | text (and argument) bytes in one streamed event, 24 where absent; a character is never cut |
-/// | `write_bytes` | the body goes out in writes of exactly so many bytes, wherever they fall, even inside a character |
-/// | `chunk_delay_ms` | waits between two events, or two writes where `write_bytes` is given |
-/// | `cut_after_bytes` | the connection breaks after so many bytes of the body |
-/// | `repeat_text` | `content` (else `"word "`) is said so many times, each time as one event |
-/// | `usage` | `{"input_tokens", "output_tokens"}` to report in place of an estimate |
-/// | `status`, `error` | answers with this HTTP error (400 to 599) and text in the API's own shape |
-/// | `times` | only the first so many requests get the error; the ones after get `content` and `tool_calls` |
-/// | `retry_after_s` | the error says to wait so many seconds |
+/// | `delay_ms` | wait before the response |
+/// | `chunk_bytes` | bytes of text (and arguments) per streamed event, by default 24; characters are never split |
+/// | `write_bytes` | send the body in writes of exactly this many bytes, even if that splits a character |
+/// | `chunk_delay_ms` | wait between two events, or between two writes if `write_bytes` is set |
+/// | `cut_after_bytes` | break the connection after this many bytes of the body |
+/// | `repeat_text` | send `content` (or `"word "`) this many times, each time as one event |
+/// | `usage` | `{"input_tokens", "output_tokens"}` to report instead of an estimate |
+/// | `status`, `error` | respond with this HTTP error (400 to 599) and text, in the API's own shape |
+/// | `times` | fail only this many requests; later ones get `content` and `tool_calls` |
+/// | `retry_after_s` | seconds in the error's `retry-after` |
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Response {
-    /// The text.
+    /// Text of the reply.
     pub content: Option<String>,
-    /// The tools that are called.
+    /// Tool calls of the reply.
     pub tool_calls: Vec<ScriptedCall>,
-    /// How fast, and how far, the answer goes out.
+    /// Pace and cut of the response.
     pub delivery: DeliveryOptions,
-    /// How often `content` is said; 1 as a rule.
+    /// Repetitions of `content`; usually 1.
     pub repeats: usize,
-    /// The tokens to report, in place of an estimate.
+    /// Tokens to report instead of an estimate.
     pub usage: Option<TokenUsage>,
-    /// The error that is answered instead.
+    /// Error to respond with instead.
     pub failure: Option<ScriptedFailure>,
     pub(crate) number: usize,
 }
 
 impl Response {
-    /// The whole text, repeated as often as it is said.
+    /// Returns the whole text, including repetitions.
     pub fn text(&self) -> String {
         self.content.as_deref().unwrap_or_default().repeat(self.repeats)
     }
@@ -156,28 +156,28 @@ impl Response {
 /// A tool call of a scenario.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScriptedCall {
-    /// The id on the OpenAI wire, as written in the file; made up where there is none, and on the other wires.
+    /// Id in OpenAI's API, as written in the file; generated if absent, and in the other APIs.
     pub id: Option<String>,
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
-    /// The arguments.
+    /// Parsed arguments.
     pub arguments: Map<String, Value>,
-    /// The arguments as they are written in the file.
+    /// Arguments as written in the file.
     pub arguments_text: String,
 }
 
-/// How an answer goes out.
+/// Pace of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeliveryOptions {
-    /// The wait before the answer.
+    /// Wait before the response.
     pub delay: Duration,
-    /// The text in one event, in bytes.
+    /// Bytes of text per event.
     pub chunk_bytes: usize,
-    /// The size of each write of the body, in bytes.
+    /// Bytes of each write of the body.
     pub write_bytes: Option<usize>,
-    /// The wait between two events or writes.
+    /// Wait between two events or writes.
     pub chunk_delay: Duration,
-    /// Where the connection breaks, in bytes of the body.
+    /// Bytes of the body after which the connection breaks.
     pub cut_after_bytes: Option<usize>,
 }
 
@@ -193,54 +193,54 @@ impl Default for DeliveryOptions {
     }
 }
 
-/// Tokens to report.
+/// Token counts to report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenUsage {
     /// Tokens of the request.
     pub input_tokens: u64,
-    /// Tokens of the answer.
+    /// Tokens of the response.
     pub output_tokens: u64,
 }
 
-/// An HTTP error that a response stands for.
+/// An HTTP error in place of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptedFailure {
-    /// The HTTP status, 400 to 599.
+    /// HTTP status, 400 to 599.
     pub status: u16,
-    /// The text.
+    /// Error text.
     pub message: String,
-    /// How many requests get it; all where absent.
+    /// Number of requests that fail; `None` means all.
     pub times: Option<usize>,
-    /// The seconds that it says to wait.
+    /// Seconds of the `retry-after` header.
     pub retry_after_s: Option<u32>,
 }
 
-/// Why a scenario file cannot be used.
+/// Error in a scenario file.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read the scenario file {file}: {source}")]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         file: String,
-        /// Why.
+        /// Cause.
         source: std::io::Error,
     },
-    /// It is longer than [`SCENARIO_FILE_BYTES_MAX`].
+    /// The file is longer than [`SCENARIO_FILE_BYTES_MAX`].
     #[error("the scenario file {file} is longer than {SCENARIO_FILE_BYTES_MAX} bytes")]
     TooLong {
-        /// The file.
+        /// Path of the file.
         file: String,
     },
-    /// It is not what a scenario file must be.
+    /// The file violates the format.
     #[error("{file}, line {line}: {what}")]
     Invalid {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// The line, counted from 1; for what is missing in an object the line where the object ends.
+        /// Line, counted from 1; for a missing field, the line where the object ends.
         line: usize,
-        /// Where in the document, and what is wrong.
+        /// Location in the document, and the problem.
         what: String,
     },
 }
@@ -256,14 +256,14 @@ impl ScenarioError {
     }
 }
 
-/// What serde_json complains of, without the place that it puts at the end.
+/// Returns serde_json's error text without the position at its end.
 fn without_position(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     text.strip_suffix(&place).unwrap_or(&text).to_owned()
 }
 
-/// A response as the file has it, before what its fields mean together is checked.
+/// A response as written in the file, before the combination of its fields is validated.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawResponse {
@@ -370,8 +370,8 @@ impl From<RawToolCall> for ScriptedCall {
     }
 }
 
-// The visitors below check inside the value that they read, so that serde_json tells the line of that value
-// and not of what follows it.
+// The visitors below validate inside the value, so that serde_json reports the line of that value and not of the text
+// after it.
 
 impl<'de> Deserialize<'de> for Response {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -408,7 +408,7 @@ fn some_steps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Scenario
     deserializer.deserialize_seq(StepsVisitor)
 }
 
-/// Reads a string and makes something of it.
+/// Reads a string and converts it.
 struct StringVisitor<T> {
     expected: &'static str,
     read: fn(&str) -> Result<T, String>,
@@ -454,7 +454,7 @@ fn argument_text<'de, D: Deserializer<'de>>(
         expected: "a JSON object in a string",
         read: |text| match serde_json::from_str::<Map<String, Value>>(text) {
             Ok(map) => Ok((text.to_owned(), map)),
-            // With the place of the inner error, serde_json would take that for the place in the file.
+            // serde_json would take the position in the inner error for the position in the file.
             Err(error) => {
                 Err(format!("`arguments` must be a JSON object in a string: {}", without_position(&error)))
             }
@@ -462,7 +462,7 @@ fn argument_text<'de, D: Deserializer<'de>>(
     })
 }
 
-/// Whether every provider would take `text` as the name of a tool.
+/// Returns true if every provider accepts `text` as a tool name of at most `bytes_max` bytes.
 pub(crate) fn is_tool_name(text: &str, bytes_max: usize) -> bool {
     (1..=bytes_max).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
@@ -472,7 +472,7 @@ pub(crate) fn is_tool_name(text: &str, bytes_max: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// Parses and returns line and complaint.
+    /// Parses an invalid file; returns line and error.
     fn complaint(text: &str) -> (usize, String) {
         match Scenarios::parse("test.json", text) {
             Err(ScenarioError::Invalid { file, line, what }) => {
@@ -483,7 +483,7 @@ mod tests {
         }
     }
 
-    /// A good file, one field a line, with `from` replaced by `to`.
+    /// Parses a valid file, one field per line, with `from` replaced by `to`.
     fn changed(from: &str, to: &str) -> String {
         let good = r#"{
   "scenarios": [

@@ -1,6 +1,6 @@
-//! The HTTP side: routes, reading bodies, sending answers at their pace, and the server that tests start.
+//! HTTP: routes, reading bodies, sending responses at their pace, and the server that tests start.
 //!
-//! A server that is dropped breaks what it is saying: nothing of it outlives its owner.
+//! Dropping a server aborts its responses: nothing outlives its owner.
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,18 +25,18 @@ use crate::request_log::{RecordedRequest, RequestLog};
 use crate::scenario::{Response as ScriptedResponse, Scenarios, ScriptedFailure};
 use crate::shutdown::{self, RunningServer, ShutdownSignal};
 
-/// The largest body of a request, in bytes.
+/// Maximum bytes of a request body.
 pub const REQUEST_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Answers every API on `listener` until the future is dropped.
+/// Serves every API on `listener` until the future is dropped.
 ///
 /// # Errors
-/// When the listener breaks.
+/// The listener fails.
 pub async fn serve(listener: TcpListener, scenarios: Scenarios) -> io::Result<()> {
     let (_running, stop) = shutdown::channel();
     run(listener, Arc::new(ServerState::new(scenarios, RecordMode::Off, stop))).await
 }
 
-/// A server on a free port of this machine, for tests. It stops, in mid-sentence too, when it is dropped.
+/// A server on a free loopback port, for tests. Dropping it stops the server, even in the middle of a response.
 #[derive(Debug)]
 pub struct MockServer {
     address: SocketAddr,
@@ -48,7 +48,7 @@ impl MockServer {
     /// Starts on 127.0.0.1, port 0.
     ///
     /// # Errors
-    /// When no port can be had.
+    /// No port is available.
     pub async fn start(scenarios: Scenarios) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
@@ -58,40 +58,40 @@ impl MockServer {
         Ok(Self { address, shared, _running: running })
     }
 
-    /// Where it listens.
+    /// Address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// `http://127.0.0.1:PORT`; the wires add `/v1/…`, `/v1beta/…` or `/api/…`.
+    /// `http://127.0.0.1:PORT`; the APIs add `/v1/…`, `/v1beta/…` or `/api/…`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The requests so far, oldest first; see [`crate::RECORDED_REQUESTS_MAX`].
+    /// Requests so far, oldest first; see [`crate::RECORDED_REQUESTS_MAX`].
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.shared.record().all()
     }
 
-    /// The chat requests that are being answered now, delays and streams included.
+    /// Number of chat requests being answered, including delays and streams.
     pub fn open_replies(&self) -> usize {
         self.shared.open_replies.count()
     }
 
-    /// Returns as soon as exactly so many chat requests are being answered.
+    /// Waits until exactly `count` chat requests are being answered.
     pub async fn wait_for_open_replies(&self, count: usize) {
         self.shared.open_replies.wait_for(count).await;
     }
 }
 
-/// Whether requests are kept for tests.
+/// Recording of requests for tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RecordMode {
     Off,
     On,
 }
 
-/// What all connections share.
+/// State shared by all connections.
 #[derive(Debug)]
 pub(crate) struct ServerState {
     engine: Engine,
@@ -99,7 +99,7 @@ pub(crate) struct ServerState {
     keep: RecordMode,
     record: Mutex<RequestLog>,
     open_replies: OpenReplies,
-    /// How often each response failed, by its number.
+    /// Number of failures of each response, by its number.
     failed: Vec<AtomicUsize>,
     stop: ShutdownSignal,
 }
@@ -123,7 +123,7 @@ impl ServerState {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The error that a response stands for, while it does.
+    /// Returns the error of a response, while it applies.
     fn failure<'a>(&self, response: &'a ScriptedResponse) -> Option<&'a ScriptedFailure> {
         let failure = response.failure.as_ref()?;
         let before = self.failed[response.number].fetch_add(1, Ordering::Relaxed);
@@ -133,7 +133,7 @@ impl ServerState {
 
 async fn run(listener: TcpListener, shared: Arc<ServerState>) -> io::Result<()> {
     let mut stop = shared.stop.clone();
-    // Without this a stream of small events waits for the acknowledgement of each; a failure only costs time.
+    // Without `TCP_NODELAY` each small event waits for an acknowledgment; failing to set it only costs time.
     let listener = listener.tap_io(|connection| drop(connection.set_nodelay(true)));
     axum::serve(listener, routes(shared)).with_graceful_shutdown(async move { stop.stopped().await }).await
 }
@@ -217,7 +217,7 @@ async fn answer<W: ApiRequest>(
     Ok(json_response(StatusCode::OK, &asked.full_body(&scripted)))
 }
 
-/// Reads the whole request and keeps it for tests.
+/// Reads the whole request and records it for tests.
 async fn read(
     shared: &ServerState,
     request: Request,
@@ -243,7 +243,7 @@ async fn read(
 }
 
 fn parse<W: ApiRequest>(bytes: &[u8]) -> Result<W::RequestBody<'_>, ApiError> {
-    // Looked at once as a whole: reading bytes, each string would be looked at by itself.
+    // Validated as a whole: parsing from bytes would validate each string separately.
     let text = std::str::from_utf8(bytes)
         .map_err(|error| ApiError::bad_request(format!("{} {error}", W::NOT_JSON)))?;
     match serde_json::from_str::<StrictObject<W::RequestBody<'_>>>(text) {
@@ -261,7 +261,7 @@ fn error_response<W: ApiRequest>(refusal: &ApiError, request_id: &str) -> Respon
     response
 }
 
-/// `GET /v1/models`, in the shape of the API that the headers tell.
+/// `GET /v1/models`, in the shape of the API that the headers indicate.
 async fn models(headers: HeaderMap) -> Response<Body> {
     let list = if headers.contains_key("anthropic-version") {
         anthropic::models(now())

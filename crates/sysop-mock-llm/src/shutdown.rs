@@ -1,4 +1,4 @@
-//! The end of the server, as its replies see it.
+//! Shutdown of the server, as seen by its replies.
 //!
 //! A server holds a [`RunningServer`]; everything that waits on its behalf holds a [`ShutdownSignal`] and stops waiting
 //! when the server is dropped.
@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// Held by a running server; dropping it stops everything that holds the [`ShutdownSignal`].
+/// Held by a running server; dropping it fires the [`ShutdownSignal`].
 #[derive(Debug)]
 pub(crate) struct RunningServer {
     _end: watch::Sender<()>,
 }
 
-/// Tells when the server is dropped.
+/// Receives the end of the server.
 #[derive(Debug, Clone)]
 pub(crate) struct ShutdownSignal(watch::Receiver<()>);
 
-/// Makes a running server and the signal of its end.
+/// Creates a running server and the signal of its end.
 pub(crate) fn channel() -> (RunningServer, ShutdownSignal) {
     let (end, signal) = watch::channel(());
     (RunningServer { _end: end }, ShutdownSignal(signal))
@@ -28,7 +28,7 @@ impl ShutdownSignal {
         self.0.has_changed().is_ok()
     }
 
-    /// Waits for a time; returns false if the server stopped meanwhile.
+    /// Sleeps for `wait`; returns false if the server stopped before.
     pub(crate) async fn sleep(&mut self, wait: Duration) -> bool {
         tokio::select! {
             () = tokio::time::sleep(wait) => true,
@@ -38,7 +38,7 @@ impl ShutdownSignal {
 
     /// Returns when the server is dropped.
     pub(crate) async fn stopped(&mut self) {
-        // Nothing is ever sent: the channel only closes.
+        // No value is ever sent: the channel only closes.
         while self.0.changed().await.is_ok() {}
     }
 }

@@ -1,6 +1,6 @@
-//! Anthropic Messages. Judges the pairing of `tool_use` and `tool_result` as strictly as the real server.
+//! Anthropic Messages. Validates the pairing of `tool_use` and `tool_result` as strictly as the real server.
 //!
-//! Facts: `anthropic` 2.11.0 (Python) types; platform.claude.com, `api/versioning`.
+//! Sources: `anthropic` 2.11.0 (Python) types; platform.claude.com, `api/versioning`.
 
 use std::collections::BTreeSet;
 
@@ -12,14 +12,13 @@ use crate::event_stream::{EventStream, Framing};
 use crate::json::Json;
 use crate::scenario::{TokenUsage, is_tool_name};
 
-/// The versions of the API that are served.
+/// Supported API versions.
 const VERSIONS: [&str; 2] = ["2023-06-01", "2026-10-21"];
-/// The first version that takes no sampling parameters.
+/// First version without sampling parameters.
 const VERSION_WITHOUT_SAMPLING: &str = "2026-10-21";
-/// The longest name of a tool, in bytes.
+/// Maximum bytes of a tool name.
 const TOOL_NAME_BYTES_MAX: usize = 128;
 
-/// One request.
 #[derive(Debug)]
 pub(crate) struct MessagesRequest {
     model: String,
@@ -103,7 +102,7 @@ impl ApiRequest for MessagesRequest {
             let id = scripted.ids.make("toolu_01", 22);
             let block = json!({"type": "tool_use", "id": id, "name": call.name, "input": {}});
             script.push_named(&start(index, block), 1);
-            // The real server begins with an empty piece, and sends no other where there are no arguments.
+            // The real server begins with an empty delta, and sends no other if there are no arguments.
             let pieces = if call.arguments.is_empty() { "" } else { call.arguments_text.as_str() };
             for piece in std::iter::once("").chain(scripted.split(pieces)) {
                 let input = json!({"type": "input_json_delta", "partial_json": piece});
@@ -186,7 +185,7 @@ fn validate_tools(body: &Json<'_>) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// A block of a message, as far as it matters here.
+/// A content block, reduced to the fields that matter here.
 enum RequestBlock<'a> {
     Text(&'a str),
     ToolUse(&'a str),
@@ -307,7 +306,7 @@ fn uses_of<'a>(index: usize, blocks: &[RequestBlock<'a>]) -> Result<Vec<&'a str>
     Ok(uses)
 }
 
-/// A user message must begin with the results of exactly the calls before it.
+/// Requires a user message to begin with the results of exactly the preceding calls.
 fn validate_results(index: usize, asked: &[&str], blocks: &[RequestBlock<'_>]) -> Result<(), ApiError> {
     let mut open = asked.to_vec();
     let mut closed = false;
@@ -340,7 +339,7 @@ fn validate_results(index: usize, asked: &[&str], blocks: &[RequestBlock<'_>]) -
     all_answered(index, open)
 }
 
-/// `index` is that of the message that should have had the results.
+/// Fails if a call in `open` has no result; `index` is the message that should hold it.
 fn all_answered(index: usize, open: Vec<&str>) -> Result<(), ApiError> {
     if open.is_empty() {
         return Ok(());

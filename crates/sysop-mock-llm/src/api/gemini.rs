@@ -1,6 +1,6 @@
-//! Gemini and Vertex AI: answering. What a request must be is in `gemini_rules`.
+//! Gemini and Vertex AI: responses. The request rules are in `gemini_validation`.
 //!
-//! Facts: `google-genai` 3.4.0 (Python) types; ai.google.dev, "Thought signatures".
+//! Sources: `google-genai` 3.4.0 (Python) types; ai.google.dev, "Thought signatures".
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,6 @@ use crate::engine::Turn;
 use crate::event_stream::{EventStream, Framing};
 use crate::json::Json;
 
-/// One request.
 #[derive(Debug)]
 pub(crate) struct GenerateContentRequest {
     model: String,
@@ -103,7 +102,7 @@ impl ApiRequest for GenerateContentRequest {
 }
 
 impl GenerateContentRequest {
-    /// The call parts: ids as Gemini 3 and later have them, a signature on the first.
+    /// Returns the call parts: with ids like Gemini 3 and later, and a signature on the first.
     fn calls(&self, scripted: &ScriptedReply<'_>) -> Vec<Value> {
         let signed = requires_signatures(&self.model);
         let calls = scripted.response.tool_calls.iter().enumerate();

@@ -1,6 +1,6 @@
-//! What Gemini demands of a request: roles, pairs of call and response, thought signatures, schemas.
+//! Gemini's request rules: roles, pairs of call and response, thought signatures, schemas.
 //!
-//! Keeps nothing between requests: a signature proves itself.
+//! Stateless: a signature carries its own proof.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -11,20 +11,20 @@ use crate::ids::{IdGenerator, alphanumeric};
 use crate::json::{Json, Object};
 use crate::scenario::is_tool_name;
 
-/// What stands for the signature of a call that the model never made.
+/// Placeholder signatures accepted for calls that the model never made.
 const SIGNATURE_DUMMIES: [&str; 2] =
     ["skip_thought_signature_validator", "context_engineering_is_the_way_to_go"];
-/// How a signature begins, and how many characters its two halves have: a nonce, and the proof of it.
+/// Prefix of a signature, and the lengths of its two halves: a nonce and its proof.
 const SIGNATURE_PREFIX: &str = "Cq";
 const NONCE_CHARS: usize = 16;
 const PROOF_CHARS: usize = 26;
-/// The generations of models that work without signatures.
+/// Model generations without signatures.
 const UNSIGNED_MODELS: [&str; 2] = ["gemini-1", "gemini-2"];
-/// The longest name of a function, in bytes.
+/// Maximum bytes of a function name.
 const FUNCTION_NAME_BYTES_MAX: usize = 128;
-/// The words of JSON Schema that `parameters` does not know.
+/// JSON Schema keywords that `parameters` does not support.
 const UNKNOWN_SCHEMA_WORDS: [&str; 4] = ["$schema", "oneOf", "const", "patternProperties"];
-/// The fields of a part, each in its two spellings.
+/// Fields of a part, in camel and snake case.
 const PART_FIELDS: [(&str, &str); 11] = [
     ("text", "text"),
     ("thought", "thought"),
@@ -39,12 +39,12 @@ const PART_FIELDS: [(&str, &str); 11] = [
     ("mediaResolution", "media_resolution"),
 ];
 
-/// Whether the model's calls are signed, and must be sent back so.
+/// Returns true if the model signs its calls and requires the signatures back.
 pub(crate) fn requires_signatures(model: &str) -> bool {
     !UNSIGNED_MODELS.iter().any(|old| model.starts_with(old))
 }
 
-/// A new signature for a call; the length is one that Base64 may have.
+/// Returns a new signature for a call, with a length valid in Base64.
 pub(crate) fn sign(ids: &IdGenerator, model: &str, function: &str) -> String {
     let nonce = ids.make("", NONCE_CHARS);
     let proof = proof(&nonce, model, function);
@@ -64,13 +64,13 @@ fn is_signature(text: &str, model: &str, function: &str) -> bool {
         || SIGNATURE_DUMMIES.contains(&text)
 }
 
-/// A field in camel or snake case, as the server takes both.
+/// Returns a field in camel or snake case; the server accepts both.
 fn field<'a, 't>(value: &'a Json<'t>, camel: &str, snake: &str) -> &'a Json<'t> {
     let found = &value[camel];
     if found.is_null() { &value[snake] } else { found }
 }
 
-/// Judges tools and generation options.
+/// Validates tools and generation options.
 pub(crate) fn validate_options(body: &Json<'_>) -> Result<(), ApiError> {
     let thinking =
         field(field(body, "generationConfig", "generation_config"), "thinkingConfig", "thinking_config");
@@ -118,7 +118,7 @@ fn validate_function(index: usize, function: &Json<'_>) -> Result<(), ApiError> 
     }
 }
 
-/// A word in a schema that is none of OpenAPI's. Names of properties are no words.
+/// Returns an unsupported keyword in a schema. Names of properties are not keywords.
 fn unknown_word<'a>(schema: &'a Json<'_>) -> Option<&'a str> {
     let words = schema.as_object()?;
     for (word, value) in words.fields() {
@@ -132,13 +132,13 @@ fn unknown_word<'a>(schema: &'a Json<'_>) -> Option<&'a str> {
     properties.chain(alternatives).chain([&schema["items"]]).find_map(unknown_word)
 }
 
-/// A function call that waits for its response.
+/// A function call without a response so far.
 struct PendingCall<'a> {
     id: Option<&'a str>,
     name: &'a str,
 }
 
-/// Judges the conversation and finds what it has come to.
+/// Validates the conversation and returns its state.
 pub(crate) fn validate_contents(model: &str, body: &Json<'_>) -> Result<Turn, ApiError> {
     let contents = list(body, "contents");
     if contents.is_empty() {
@@ -249,7 +249,7 @@ fn validate_calls<'a>(parts: &'a [Json<'_>], before: &str) -> Result<Vec<Pending
     Ok(pending)
 }
 
-/// A user turn must begin with the responses to exactly the calls before it.
+/// Requires a user turn to begin with the responses to exactly the preceding calls.
 fn validate_responses(
     index: usize,
     parts: &[Json<'_>],
@@ -300,7 +300,7 @@ fn advance_turn(turn: &mut Turn, parts: &[Json<'_>]) {
     }
 }
 
-/// Every signature must be one of ours, and the first call of each step of the current turn must have one.
+/// Requires valid signatures, and one on the first call of each step of the current turn.
 fn validate_signatures(model: &str, contents: &[Json<'_>], turn_start: usize) -> Result<(), ApiError> {
     for (index, content) in contents.iter().enumerate() {
         let mut first = true;

@@ -1,6 +1,6 @@
-//! Ollama's own API. A model whose name begins with `phi3` has no tools, and writes its calls as text.
+//! Ollama's native API. A model whose name begins with `phi3` has no tools and writes its calls as text.
 //!
-//! Facts: ollama v0.33.0-rc2, `server/routes.go`, `api/types.go`. The text protocol is that of the Jexida design.
+//! Sources: ollama v0.33.0-rc2, `server/routes.go`, `api/types.go`. The text protocol is that of the Jexida design.
 
 use serde_json::{Value, json};
 
@@ -13,22 +13,21 @@ use crate::json::Json;
 use crate::scenario::ScriptedCall;
 
 const VERSION: &str = "0.33.0";
-/// The window of every model here, in tokens.
+/// Window of every model, in tokens.
 const CONTEXT_LENGTH: u64 = 32_768;
-/// The models that are listed; every other name is answered too.
+/// Listed models; any other name is answered too.
 const MODELS: [&str; 2] = ["mock-model:latest", "phi3:latest"];
-/// The tools whose calls a model without tools writes as `{"type":"shell",…}`.
+/// Tools whose calls a model without tools writes as `{"type":"shell",…}`.
 const SHELL_TOOLS: [&str; 2] = ["bash", "run_command"];
-/// What is reported for each kind of work, in nanoseconds.
+/// Duration reported for each phase, in nanoseconds.
 const DURATION_NS: u64 = 1_000_000;
 
-/// One request.
 #[derive(Debug)]
 pub(crate) struct OllamaChatRequest {
     model: String,
     turn: Turn,
     stream: bool,
-    /// Whether the request only loads the model.
+    /// The request only loads the model.
     load: bool,
 }
 
@@ -145,7 +144,7 @@ impl OllamaChatRequest {
     }
 }
 
-/// The response as a model without tools writes it: its calls one a line, or its answer.
+/// Returns the response as a model without tools writes it: one call per line, or the answer.
 fn as_text(scripted: &ScriptedReply<'_>) -> String {
     let response = scripted.response;
     if response.tool_calls.is_empty() {
@@ -243,7 +242,7 @@ pub(crate) fn tags(now: jiff::Timestamp) -> Value {
     json!({"models": models})
 }
 
-/// `GET /api/ps`: both models, wholly on the GPU.
+/// `GET /api/ps`: both models, entirely on the GPU.
 pub(crate) fn ps(now: jiff::Timestamp) -> Value {
     let models: Vec<Value> = MODELS
         .iter()

@@ -1,6 +1,6 @@
-//! OpenAI Chat Completions. Judges what its users break most: each tool call answered exactly once.
+//! OpenAI Chat Completions. Validates the rule that clients break most: each tool call is answered exactly once.
 //!
-//! Facts: `openai` 3.52.0 (Python) types; the response format of the lsimons-agent design.
+//! Sources: `openai` 3.52.0 (Python) types; the response format of the lsimons-agent design.
 
 use std::collections::BTreeSet;
 
@@ -15,12 +15,11 @@ use crate::ids::IdGenerator;
 use crate::json::{Json, LaxList, LaxObject};
 use crate::scenario::{ScriptedCall, TokenUsage, is_tool_name};
 
-/// The model's name where a request has none.
+/// Model name used if a request has none.
 const MODEL_DEFAULT: &str = "mock-model";
-/// The longest name of a tool, in bytes.
+/// Maximum bytes of a tool name.
 const TOOL_NAME_BYTES_MAX: usize = 64;
 
-/// One request.
 #[derive(Debug)]
 pub(crate) struct ChatCompletionRequest {
     model: String,
@@ -29,7 +28,7 @@ pub(crate) struct ChatCompletionRequest {
     include_usage: bool,
 }
 
-/// What is looked at in a body. A client sends its whole history with every step: nothing else of it is kept.
+/// Fields of a body that are examined. A client sends its whole history with every step; the rest is not kept.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct RequestBody<'a> {
@@ -67,7 +66,7 @@ struct RequestMessage<'a> {
 struct CallOrTool<'a> {
     #[serde(borrow)]
     r#type: Json<'a>,
-    /// Of a call.
+    /// Set in calls only.
     #[serde(borrow)]
     id: Json<'a>,
     #[serde(borrow)]
@@ -79,7 +78,7 @@ struct CallOrTool<'a> {
 struct Function<'a> {
     #[serde(borrow)]
     name: Json<'a>,
-    /// Of a call.
+    /// Set in calls only.
     #[serde(borrow)]
     arguments: Json<'a>,
 }
@@ -351,7 +350,7 @@ fn validate_call<'a>(index: usize, position: usize, call: &'a CallOrTool<'_>) ->
     if call.function.0.name.as_str().is_none_or(str::is_empty) {
         return Err(wrong("function.name", "expected a name"));
     }
-    // Templates of local servers parse this string; a client must not send one that they would choke on.
+    // Chat templates of local servers parse this string; a client must not send one that they cannot parse.
     let arguments = call.function.0.arguments.as_str();
     if arguments.is_none_or(|text| serde_json::from_str::<IgnoredAny>(text).is_err()) {
         return Err(wrong("function.arguments", "expected JSON in a string"));

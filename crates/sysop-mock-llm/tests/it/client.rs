@@ -1,11 +1,11 @@
-//! A small client of the four APIs: what it cannot read, it panics about.
+//! A small client of the four APIs, which panics on anything it cannot parse.
 
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use sysop_mock_llm::{MockServer, Scenarios};
 
-/// How long anything in these tests may take.
+/// Longest wait of any test.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(crate) struct CalledTool {
     pub(crate) arguments: Value,
 }
 
-/// One reply, and its message as it is sent back.
+/// A reply, and its message as sent back in the history.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Reply {
     pub(crate) text: String,
@@ -55,7 +55,7 @@ pub(crate) async fn builtin() -> MockServer {
 }
 
 thread_local! {
-    // Each test has a thread of its own, and building a client is what costs most in these tests.
+    // One client per test thread: building a client dominates the cost of these tests.
     static CLIENT: reqwest::Client = {
         let _already = rustls::crypto::ring::default_provider().install_default();
         reqwest::Client::builder().no_proxy().timeout(DEADLINE).build().unwrap()
@@ -71,7 +71,7 @@ pub(crate) async fn post(server: &MockServer, path: &str, body: &Value) -> reqwe
     request.header("anthropic-version", "2023-06-01").json(body).send().await.unwrap()
 }
 
-/// Posts what must be refused; returns status and body.
+/// Posts a request that must be refused; returns status and body.
 pub(crate) async fn refused(server: &MockServer, path: &str, body: &Value) -> (u16, Value) {
     let response = post(server, path, body).await;
     let status = response.status().as_u16();
@@ -117,7 +117,7 @@ impl Api {
         }
     }
 
-    /// The messages that answer calls.
+    /// Returns the messages that answer calls.
     pub(crate) fn results(self, calls: &[CalledTool], output: &str) -> Vec<Value> {
         let each = calls.iter();
         match self {
@@ -223,7 +223,7 @@ impl Api {
     }
 }
 
-/// The JSON of every event; an event's name must be its type.
+/// Returns the JSON of every event; an event's name must equal its type.
 pub(crate) fn sse(text: &str) -> Vec<Value> {
     assert!(text.ends_with("\n\n"), "cut: {text}");
     let blocks = text.trim_end().split("\n\n");

@@ -1,11 +1,11 @@
-//! The design's example, the rules of matching, and the demo, on every API.
+//! The design's example, the matching rules, and the demo, on every API.
 
 use serde_json::{Value, json};
 use sysop_mock_llm::{Engine, Scenarios};
 
 use crate::client::{APIS, Api, MODES, Mode, Reply, builtin, http, post, start};
 
-/// Talks until no tool is called; returns all replies.
+/// Converses until no tool is called; returns all replies.
 async fn converse(
     api: Api,
     mode: Mode,
@@ -153,7 +153,7 @@ async fn models_are_listed_in_each_apis_shape() {
     assert_eq!(root, "Ollama is running");
 }
 
-/// Runs what the demo calls, as its tools are described in the design, in an empty folder.
+/// Runs the demo's calls in an empty folder, with tools as described in the design.
 #[test]
 fn the_demo_works_wherever_there_is_a_shell() {
     let folder = tempfile::tempdir().unwrap();

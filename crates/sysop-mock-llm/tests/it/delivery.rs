@@ -1,4 +1,4 @@
-//! How answers go out: sizes, pace, breaks, errors, disconnects, and what is kept of requests.
+//! Delivery of responses: sizes, pace, breaks, errors, disconnects; and the recorded requests.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::client::{APIS, Api, DEADLINE, Mode, Reply, http, post, refused, start};
 
-/// A file whose only response has these fields.
+/// Returns a file whose only response has these fields.
 fn saying(response: Value) -> String {
     json!({"scenarios": [], "default_response": response}).to_string()
 }
@@ -24,7 +24,7 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// What matters of a reply, ids aside.
+/// Returns the content of a reply, without ids.
 fn gist(reply: &Reply) -> (String, Vec<(String, Value)>, String, u64) {
     let calls = reply.calls.iter().map(|call| (call.name.clone(), call.arguments.clone())).collect();
     (reply.text.clone(), calls, reply.finish.clone(), reply.tokens.1)
@@ -54,7 +54,7 @@ proptest! {
                 let streamed = api.ask(&server, &history, Mode::Streamed).await;
                 assert_eq!(whole.text, text, "{api:?}");
                 assert_eq!(whole.calls.len(), 2);
-                // The two requests differ in length, and so does the estimate of their tokens.
+                // The two requests differ in length, and so do their estimated tokens.
                 assert_eq!(gist(&streamed), gist(&whole), "{api:?}");
             }
         });
@@ -276,7 +276,7 @@ async fn what_is_unknown_or_too_long_is_refused() {
     let mut long = Api::OpenAi.body(&[Api::OpenAi.prompt("x")], Mode::Whole);
     long["metadata"] = json!("x".repeat(sysop_mock_llm::REQUEST_BYTES_MAX));
     let request = http().post(format!("{}/v1/chat/completions", server.url())).json(&long);
-    // The server answers without having read all; the client may see that as a broken connection.
+    // The server answers before reading everything; the client may see a broken connection.
     if let Ok(response) = request.send().await {
         assert_eq!(response.status(), 413);
     }

@@ -1,4 +1,4 @@
-//! The server, asked over real sockets by a client that is written here from the vendors' own words.
+//! The server over real sockets, with a client written here from the vendors' documentation.
 
 #![expect(clippy::unwrap_used, reason = "a helper of a test may panic as the test may")]
 

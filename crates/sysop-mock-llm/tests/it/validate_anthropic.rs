@@ -1,4 +1,4 @@
-//! What is refused on the Anthropic wire.
+//! Requests refused by Anthropic's API.
 
 use serde_json::{Value, json};
 

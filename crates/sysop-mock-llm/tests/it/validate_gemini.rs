@@ -1,4 +1,4 @@
-//! What is refused on the Gemini wire.
+//! Requests refused by Gemini's API.
 
 use serde_json::{Value, json};
 

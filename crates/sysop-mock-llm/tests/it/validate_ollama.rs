@@ -1,4 +1,4 @@
-//! What is refused on Ollama's wire, and how models without tools speak.
+//! Requests refused by Ollama's API, and replies of models without tools.
 
 use serde_json::{Value, json};
 use sysop_mock_llm::MockServer;

@@ -1,4 +1,4 @@
-//! What is refused on the OpenAI wire.
+//! Requests refused by OpenAI's API.
 
 use serde_json::{Value, json};
 
