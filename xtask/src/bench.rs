@@ -1,7 +1,7 @@
-//! Measures whole processes against baselines of the same run, and says which targets are met.
+//! Measures whole processes against baselines of the same run, and reports which targets are met.
 //!
-//! Times are the minimum of several runs: what the machine can do, not what else it was doing. Nothing here is a test:
-//! a slow machine is no defect.
+//! Times are the minimum of several runs, which excludes other load on the machine. None of this is a test: a slow
+//! machine is no defect.
 
 mod cases;
 mod history;
@@ -20,11 +20,11 @@ use anyhow::{Context, Result, bail};
 use crate::workspace::{cargo, root, step, target};
 use crate::{setup, web};
 
-/// What all measurements share.
+/// State shared by all measurements.
 pub(crate) struct Bench {
-    /// The binary.
+    /// Path of the sysop binary.
     pub(crate) sysop: PathBuf,
-    /// A folder for this run.
+    /// Temporary folder of this run.
     pub(crate) folder: PathBuf,
     rows: Vec<BenchRow>,
 }
@@ -37,17 +37,17 @@ struct BenchRow {
 }
 
 impl Bench {
-    /// Notes a number with its bound; `measured` and `target` are in the same `unit`.
+    /// Records a number with its upper bound; `measured` and `target` share `unit`.
     pub(crate) fn at_most(&mut self, what: &'static str, measured: f64, target: f64, unit: &str) {
         self.row(what, format!("{measured:.2} {unit}"), format!("≤ {target} {unit}"), measured <= target);
     }
 
-    /// Notes a number that should be large.
+    /// Records a number with its lower bound.
     pub(crate) fn at_least(&mut self, what: &'static str, measured: f64, target: f64, unit: &str) {
         self.row(what, format!("{measured:.0} {unit}"), format!("≥ {target} {unit}"), measured >= target);
     }
 
-    /// Notes a number for scale.
+    /// Records a number for comparison.
     pub(crate) fn baseline(&mut self, what: &'static str, measured: f64, unit: &str) {
         eprintln!("    {what}: {measured:.2} {unit}");
         self.rows.push(BenchRow {
@@ -77,7 +77,7 @@ impl Bench {
     }
 }
 
-/// Runs the measurements; names in `rest` choose some of them. `--check` fails where a target is missed.
+/// Runs the measurements, or those named in `rest`. `--check` fails if a target is missed.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     setup::tests()?;
     setup::need(&[("time", "time")])?;

@@ -1,17 +1,17 @@
-//! The main job on a fresh machine without a key: a real workspace, real tools, a real shell, a scripted model.
+//! The main task on a fresh machine without a key: a real workspace, real tools, a real shell, a scripted model.
 
 use anyhow::{Context, Result};
 
 use crate::setup;
 use crate::workspace::{cargo, root, step, target};
 
-/// Builds in two minutes where `release` takes seven.
+/// Builds in two minutes; `release` takes seven.
 const PROFILE: &str = "demo";
 
-/// Builds sysop and lets it do a small job in a folder of its own.
+/// Builds sysop and runs a small task in a separate folder.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     setup::build()?;
-    // The page is left out: it needs Node, and this job is done in the terminal.
+    // The web page is left out: it needs Node, and this task runs in the terminal.
     step("build sysop", cargo().args(["build", "--profile", PROFILE, "--locked", "--package", "sysop"]))?;
     let workspace = root().join("target/demo-workspace");
     std::fs::create_dir_all(&workspace).with_context(|| format!("cannot create {}", workspace.display()))?;

@@ -1,6 +1,7 @@
-//! What people install: binaries that start on old systems, an archive, Debian packages, checksums.
+//! Distribution: binaries that start on old systems, an archive, Debian packages, checksums.
 //!
-//! Two packages, because the window's program needs a web engine and a server has none: `sysop` alone runs anywhere.
+//! There are two packages, because the window program needs a web engine and servers have none: `sysop` alone runs
+//! anywhere.
 
 mod glibc;
 mod install_test;
@@ -17,13 +18,14 @@ use self::package::{Package, PackageFile};
 use crate::workspace::{cargo, root, step, target};
 use crate::{setup, web};
 
-/// The oldest C library that `sysop` starts with: that of 2019, the first whose `posix_spawn` goes to a folder.
+/// Oldest supported C library of `sysop`, from 2019: the first whose `posix_spawn` can change the folder.
 const OLDEST: GlibcVersion = GlibcVersion(2, 29);
-/// And the window's program: no system with its web engine (webkit2gtk-4.1) has an older one.
+/// Oldest supported C library of the window program: every system with its web engine (webkit2gtk-4.1) has at least
+/// this.
 const GLIBC_MIN_DESKTOP: GlibcVersion = GlibcVersion(2, 35);
-/// What builds against an old C library, from Python's index.
+/// Tools to build against an old C library, from PyPI.
 const ZIG: [&str; 2] = ["cargo-zigbuild==0.24.0", "ziglang==0.13.0.post1"];
-/// What is needed beside, and the Debian packages that hold it.
+/// Further build tools, and their Debian packages.
 const REQUIRED_TOOLS: [(&str, &str); 6] = [
     ("dpkg-deb", "dpkg"),
     ("objdump", "binutils"),
@@ -32,17 +34,17 @@ const REQUIRED_TOOLS: [(&str, &str); 6] = [
     ("sha256sum", "coreutils"),
     ("desktop-file-validate", "desktop-file-utils"),
 ];
-/// The version of all of it.
+/// Version of all packages.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Shells, and where each looks for completions.
+/// Shells, and their folders for completions.
 const COMPLETIONS: [(&str, &str); 3] = [
     ("bash", "share/bash-completion/completions/sysop"),
     ("zsh", "share/zsh/vendor-completions/_sysop"),
     ("fish", "share/fish/vendor_completions.d/sysop.fish"),
 ];
 
-/// Builds all of it, or takes the programs that were built elsewhere; `--try` then installs the packages in fresh systems
-/// and runs them there.
+/// Builds everything, or packages programs built elsewhere; `--try` then installs the packages in fresh systems and
+/// runs the programs there.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     let (mut tries, mut built) = (false, None);
     let mut rest = rest.iter();
@@ -63,7 +65,7 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
         Some(folder) => (folder.join("sysop"), folder.join("sysop-desktop")),
         None => {
             setup::desktop()?;
-            // It goes into the binary: without this, what says how to build it would go there.
+            // The page is embedded in the binary; without this build, a placeholder page would be.
             web::build()?;
             (build_sysop()?, build_window()?)
         }
@@ -75,7 +77,7 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     if tries { install_test::run(&made) } else { Ok(()) }
 }
 
-/// Where it all goes.
+/// Returns the folder of the packages.
 fn folder() -> PathBuf {
     target().join("packages")
 }
@@ -88,7 +90,7 @@ fn architecture() -> Result<(&'static str, &'static str)> {
     }
 }
 
-/// The program, against the oldest C library.
+/// Builds the program against the oldest C library.
 fn build_sysop() -> Result<PathBuf> {
     let venv = setup::python_tool("zigbuild", &ZIG)?;
     let (architecture, _) = architecture()?;
@@ -103,7 +105,7 @@ fn build_sysop() -> Result<PathBuf> {
     Ok(target().join(triple).join("release/sysop"))
 }
 
-/// The window's program, with the web engine of this system.
+/// Builds the window program against this system's web engine.
 fn build_window() -> Result<PathBuf> {
     let mut build = cargo();
     build.args(["build", "--release", "--locked", "--package", "sysop-desktop"]);
@@ -111,7 +113,7 @@ fn build_window() -> Result<PathBuf> {
     Ok(target().join("release/sysop-desktop"))
 }
 
-/// What was made: the archive and the packages.
+/// Paths of the built packages.
 struct BuiltPackages {
     sysop: PathBuf,
     window: PathBuf,

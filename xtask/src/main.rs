@@ -1,6 +1,6 @@
-//! The repository's own chores. `cargo xtask` lists them.
+//! The repository's tasks. `cargo xtask` lists them.
 //!
-//! Each chore does its own set-up and says what it is doing; nothing has to be installed by hand first.
+//! Each task sets up its own requirements and reports progress; nothing must be installed by hand first.
 #![expect(clippy::print_stderr, reason = "a chore talks to the person who started it")]
 
 mod bench;

@@ -1,5 +1,5 @@
-//! Pictures for the README, from real runs. Of the full screen: the real binary in tmux, a scripted model, a real shell, and
-//! what is on the screen as SVG. Of the page: a browser on a real server, as PNG.
+//! Pictures for the README, from real runs. Full screen: the real binary in tmux, with a scripted model and a real
+//! shell, rendered as SVG. Page: a browser on a real server, as PNG.
 
 mod svg;
 
@@ -15,30 +15,30 @@ use crate::bench::mock::MockProcess;
 use crate::workspace::{cargo, root, step, target};
 use crate::{setup, web};
 
-/// The size of the screen, in cells.
+/// Size of the screen, in cells.
 const SIZE: (usize, usize) = (100, 30);
-/// The same where the terminal has room beside the conversation.
+/// Size of a screen with room for the terminal beside the conversation.
 const WIDE: (usize, usize) = (168, 32);
-/// How long the screen may take to look as it should.
+/// Longest wait for the expected screen.
 const SCREEN_MAX: Duration = Duration::from_secs(30);
-/// How often it is looked at.
+/// Interval between two looks at the screen.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// How long it must look the same before it is drawn.
+/// Time without changes before the screen is drawn.
 const STILL_FOR: Duration = Duration::from_millis(400);
-/// The largest picture, in bytes.
+/// Maximum bytes of a picture.
 const PICTURE_BYTES_MAX: usize = 100 * 1024;
-/// What the model says, and what it is asked.
+/// Script of the model, and its task.
 const SCENARIO: &str = include_str!("pictures/scenario.json");
 const TASK: &str = "the disk of this machine is nearly full: find out why, and make room";
 const SHELL_HOME: &str = "PS1='\\[\\e[32m\\]web1\\[\\e[0m\\]:\\w$ '\nalias ls='ls --color=always'\n";
 
-/// A person at a terminal that can be looked at.
+/// A terminal session whose screen can be captured.
 struct TmuxSession {
     folder: PathBuf,
 }
 
-/// Makes all pictures anew, or those of the full screen alone (`--screen`), with the binary whose path is given or with one
-/// that is built.
+/// Takes all pictures, or only those of the full screen (`--screen`), with the binary at the given path or a newly
+/// built one.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     setup::need(&[("tmux", "tmux"), ("bash", "bash"), ("git", "git")])?;
     let (screen_only, rest) = match rest {
@@ -55,7 +55,7 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
             target().join("release/sysop")
         }
     };
-    // Its path is in the pictures.
+    // A fixed path, because it appears in the pictures.
     let folder = std::env::temp_dir().join("sysop-pictures");
     if folder.exists() {
         fs::remove_dir_all(&folder).context("cannot clear the folder of the last run")?;
@@ -77,7 +77,7 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     if screen_only { Ok(()) } else { take_page(&sysop) }
 }
 
-/// The page, as a browser draws it.
+/// Takes pictures of the page in a browser.
 fn take_page(sysop: &Path) -> Result<()> {
     web::build()?;
     web::browser()?;
@@ -117,7 +117,7 @@ fn take_all(session: &TmuxSession) -> Result<()> {
     session.capture_when_still("terminal", "the session's terminal beside the conversation")
 }
 
-/// A folder with something in it to work on.
+/// Creates files to work on.
 fn fill(workspace: &Path) -> Result<()> {
     fs::create_dir_all(workspace.join("logs"))?;
     for month in 1..=9 {
@@ -131,7 +131,7 @@ fn fill(workspace: &Path) -> Result<()> {
             .args(["-c", "user.name=ann", "-c", "user.email=ann@example.org"])
             .args(arguments);
         git.env("GIT_CONFIG_GLOBAL", "/dev/null").stdout(Stdio::null());
-        // So that each run makes the same commits.
+        // Fixed dates make each run create the same commits.
         git.env("GIT_AUTHOR_DATE", "2024-10-01T06:00:00Z").env("GIT_COMMITTER_DATE", "2024-10-01T06:00:00Z");
         git.status().context("cannot start git")
     };
@@ -170,7 +170,7 @@ impl TmuxSession {
 
     fn tmux(&self) -> Command {
         let mut tmux = Command::new("tmux");
-        // The folder, because a socket's path has hardly a hundred bytes.
+        // A relative path, because socket paths are limited to about a hundred bytes.
         tmux.current_dir(&self.folder).args(["-S", "socket"]);
         tmux
     }
@@ -183,13 +183,13 @@ impl TmuxSession {
         done(self.tmux().args(["send-keys", key]))
     }
 
-    /// What is on the screen.
+    /// Returns the screen with its escape sequences.
     fn screen(&self) -> Result<String> {
         let output = self.tmux().args(["capture-pane", "-e", "-p"]).output().context("cannot start tmux")?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Waits until this is on it.
+    /// Waits until the screen contains `text`.
     fn wait_for(&self, text: &str) -> Result<()> {
         let until = Instant::now() + SCREEN_MAX;
         loop {
@@ -205,7 +205,7 @@ impl TmuxSession {
         }
     }
 
-    /// Waits until nothing moves.
+    /// Waits until the screen stops changing.
     fn wait_until_still(&self) -> Result<String> {
         let (mut last, mut since) = (self.screen()?, Instant::now());
         let until = Instant::now() + SCREEN_MAX;
@@ -219,13 +219,13 @@ impl TmuxSession {
         Ok(last)
     }
 
-    /// Keeps a picture of what is there when nothing moves any more.
+    /// Saves a picture once the screen stops changing.
     fn capture_when_still(&self, name: &str, what: &str) -> Result<()> {
         self.wait_until_still()?;
         self.capture(name, what)
     }
 
-    /// Keeps a picture of what is there now.
+    /// Saves a picture of the current screen.
     fn capture(&self, name: &str, what: &str) -> Result<()> {
         let screen = self.screen()?;
         let format = "#{window_width} #{window_height} #{cursor_flag} #{cursor_x} #{cursor_y}";
@@ -250,7 +250,7 @@ impl TmuxSession {
 
 impl Drop for TmuxSession {
     fn drop(&mut self) {
-        // It may have ended by itself; there is nothing to do about either.
+        // The server may have exited already; either way nothing is left to do.
         let _ = self.tmux().arg("kill-server").stderr(Stdio::null()).status();
     }
 }

@@ -1,4 +1,4 @@
-//! Installs what building and testing need beyond cargo.
+//! Installs the requirements of building and testing beyond cargo.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::workspace::{is_installed, step, target};
 
-/// Programs that building `sysop` needs, and the Debian packages that hold them.
+/// Programs needed to build `sysop`, and their Debian packages.
 const BUILD: &[(&str, &str)] = &[("cc", "gcc libc6-dev"), ("bash", "bash")];
 
 /// Programs that only the tests need: shells, servers, and tools that the tests drive.
@@ -32,10 +32,10 @@ const TESTS: &[(&str, &str)] = &[
     ("initdb", "postgresql"),
 ];
 
-/// What judges the description of the API, from Python's index: program and version.
+/// Validator of the API description, from PyPI: program and version.
 const API_CHECKER: (&str, &str) = ("schemathesis", "4.32.5");
 
-/// What the tests of the window need: a display, a bus for notices, letters to draw, a judge of the desktop entry.
+/// Requirements of the window's tests: a display, a message bus, fonts, a validator of the desktop entry.
 const WINDOW: &[(&str, &str)] = &[
     ("Xvfb", "xvfb"),
     ("dbus-daemon", "dbus-daemon"),
@@ -45,15 +45,15 @@ const WINDOW: &[(&str, &str)] = &[
     ("desktop-file-validate", "desktop-file-utils"),
     ("pkg-config", "pkg-config"),
 ];
-/// The web engine, as pkg-config knows it, and the Debian package that it is built against.
+/// Web engine: its pkg-config name, and the Debian package to build against.
 const ENGINE: (&str, &str) = ("webkit2gtk-4.1", "libwebkit2gtk-4.1-dev");
 
-/// Installs what building `sysop` needs, and nothing else.
+/// Installs the requirements of building `sysop`.
 pub(crate) fn build() -> Result<()> {
     need(BUILD)
 }
 
-/// Installs what building and testing `sysop` needs.
+/// Installs the requirements of building and testing `sysop`.
 pub(crate) fn tests() -> Result<()> {
     build()?;
     need(TESTS)?;
@@ -61,7 +61,7 @@ pub(crate) fn tests() -> Result<()> {
     python_tool(name, &[&format!("{name}=={version}")]).map(drop)
 }
 
-/// Makes sure that the window can be built and tested.
+/// Installs the requirements of building and testing the window.
 pub(crate) fn desktop() -> Result<()> {
     need(WINDOW)?;
     let (engine, package) = ENGINE;
@@ -72,7 +72,7 @@ pub(crate) fn desktop() -> Result<()> {
     install(&[package])
 }
 
-/// Installs programs from Python's index, in a place of their own beside what cargo builds; gives the place.
+/// Installs programs from PyPI in their own folder below the target folder; returns that folder.
 pub(crate) fn python_tool(name: &str, packages: &[&str]) -> Result<PathBuf> {
     let folder = target().join("tools").join(name);
     let mark = folder.join(format!("is-{}", packages.join("-")));
@@ -91,7 +91,7 @@ pub(crate) fn python_tool(name: &str, packages: &[&str]) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Makes sure that these programs are there, each with the packages that hold it.
+/// Installs missing programs; each entry is a program and its Debian packages.
 pub(crate) fn need(programs: &[(&str, &str)]) -> Result<()> {
     let missing: Vec<_> = programs.iter().filter(|(program, _)| !is_installed(program)).collect();
     if missing.is_empty() {

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that must hold.
+//! `cargo xtask test`: runs every check.
 
 use anyhow::{Result, bail};
 
@@ -9,9 +9,10 @@ use crate::{dist, setup, web, wire};
 const LONG_RUNS: usize = 10;
 /// Time for each `arbtest` property in such a run, in milliseconds.
 const LONG_BUDGET_MS: &str = "3000";
-/// Commands that the fuzz of the shell analysis really runs in such a run: 100,000 in all.
+/// Commands per such run that the shell fuzz executes: 100,000 in total.
 const LONG_FUZZ_COMMANDS: &str = "10000";
-/// Crates whose random tests gain from more runs: those that decide, and those that parse what models and programs write.
+/// Crates whose random tests gain from more runs: those that decide, and those that parse output of models and
+/// programs.
 const LONG_CRATES: [&str; 8] = [
     "sysop-shell",
     "sysop-core",
@@ -23,8 +24,8 @@ const LONG_CRATES: [&str; 8] = [
     "sysop-repl",
 ];
 
-/// Runs format check, lints, the generated TypeScript, all tests, and the page's tests in a browser. With `--all`, also runs the
-/// slow checks; together they take more than 20 minutes. Other arguments go to `cargo test`.
+/// Runs format check, lints, the generated TypeScript, all tests, and the page's tests in a browser. `--all` adds slow
+/// checks, which take more than 20 minutes in total. Other arguments go to `cargo test`.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     let (all, rest) = match rest {
         [first, rest @ ..] if first == "--all" => (true, rest),
@@ -49,8 +50,7 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     if all { long() } else { Ok(()) }
 }
 
-/// Runs what takes longer than the tests of every change may take. The random tests are optimized a little, with
-/// overflow checks.
+/// Runs checks too slow for every change. The random tests are lightly optimized, with overflow checks.
 fn long() -> Result<()> {
     for run in 1..=LONG_RUNS {
         let mut tests = cargo();

@@ -1,4 +1,4 @@
-//! The page: what it needs is installed, and it is built where something of it changed.
+//! The web page: installs its dependencies, and builds it when a source changed.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,22 +10,22 @@ use anyhow::{Context, Result, bail};
 use crate::setup;
 use crate::workspace::{cargo, root, step, target};
 
-/// What builds it, and the Debian packages that hold it.
+/// Build tools, and their Debian packages.
 pub(crate) const NODE: [(&str, &str); 2] = [("node", "nodejs"), ("npm", "npm")];
-/// What looks at it in tests, and the Debian packages that hold it.
+/// Test tools, and their Debian packages.
 const BROWSER: [(&str, &str); 3] = [
     ("chromium", "chromium fonts-dejavu-core"),
     ("ssh-keygen", "openssh-client"),
     ("sshd", "openssh-server"),
 ];
-/// The oldest Node that builds it.
+/// Oldest Node version that builds the page.
 const NODE_VERSION_MIN: u32 = 20;
-/// Holds what was built from: beside what it speaks of, so that both go together.
+/// Name of the file that stores the hash of the sources. It lies inside the built folder, so both are deleted together.
 const STAMP: &str = ".stamp";
-/// What the built page does not depend on.
+/// Folders that the built page does not depend on.
 const NOT_SOURCES: [&str; 3] = ["node_modules", "dist", "tests"];
 
-/// Builds the page; with `--test` tests it in a browser too, and what follows goes to Playwright.
+/// Builds the page; with `--test` also tests it in a browser, passing further arguments to Playwright.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     build()?;
     match rest {
@@ -38,14 +38,14 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     }
 }
 
-/// Installs what the page needs and builds it, where something changed since the last time.
+/// Installs the page's packages and builds the page, if a source changed since the last build.
 pub(crate) fn build() -> Result<()> {
     install()?;
     let built = web().join("dist");
     build_once(&built, &sources()?, npm(&["run", "build"]), "build the page")
 }
 
-/// Makes sure that the packages of the page are there, exactly as its lock file has them.
+/// Installs the page's packages exactly as in its lock file.
 pub(crate) fn install() -> Result<()> {
     setup::need(&NODE)?;
     let version = node_version()?;
@@ -57,25 +57,25 @@ pub(crate) fn install() -> Result<()> {
     build_once(&web().join("node_modules"), &locked, install, "install the packages of the page")
 }
 
-/// Looks at the page's code and runs its own tests.
+/// Lints and type-checks the page, and runs its unit tests.
 pub(crate) fn check() -> Result<()> {
     step("lints of the page", &mut npm(&["run", "--silent", "lint"]))?;
     step("types of the page", &mut npm(&["run", "--silent", "typecheck"]))?;
     step("tests of the page's parts", &mut npm(&["run", "--silent", "test"]))
 }
 
-/// Tests the page in a browser, on a server that was built before.
+/// Tests the page in a browser, on a previously built server.
 pub(crate) fn test(rest: &[String]) -> Result<()> {
     browser()?;
     step("tests of the page in a browser", playwright(&target().join("debug/sysop")).args(rest))
 }
 
-/// Makes sure that there is a browser, and what a remote machine in its tests needs.
+/// Installs a browser, and the programs for the remote machine of the tests.
 pub(crate) fn browser() -> Result<()> {
     setup::need(&BROWSER)
 }
 
-/// Playwright with this binary of sysop.
+/// Returns a Playwright command that uses this sysop binary.
 pub(crate) fn playwright(sysop: &Path) -> Command {
     let mut playwright = Command::new(web().join("node_modules/.bin/playwright"));
     playwright.args(["test", "--config", "tests"]).current_dir(web()).stdin(Stdio::null());
@@ -83,7 +83,7 @@ pub(crate) fn playwright(sysop: &Path) -> Command {
     playwright
 }
 
-/// The folder of the page.
+/// Returns the page's folder.
 pub(crate) fn web() -> PathBuf {
     root().join("web")
 }
@@ -101,7 +101,7 @@ fn node_version() -> Result<u32> {
     major.parse().with_context(|| format!("node says that its version is {said:?}"))
 }
 
-/// Makes a folder by a command, unless it was made from the same files before.
+/// Builds a folder with a command, unless it was built from the same sources before.
 fn build_once(made: &Path, from: &[PathBuf], mut how: Command, what: &str) -> Result<()> {
     let mut hasher = DefaultHasher::new();
     for path in from {
@@ -117,7 +117,7 @@ fn build_once(made: &Path, from: &[PathBuf], mut how: Command, what: &str) -> Re
     fs::write(&stamp, now).with_context(|| format!("cannot write {}", stamp.display()))
 }
 
-/// The files that the page is built from.
+/// Returns the source files of the page.
 fn sources() -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![web()];

@@ -1,4 +1,4 @@
-//! What is generated from the messages: schemas, TypeScript, the page of the protocol; and whether a page can use them.
+//! Files generated from the messages: schemas, TypeScript, the protocol page. Checks that a page can use the types.
 
 use std::process::Command;
 
@@ -7,9 +7,9 @@ use anyhow::Result;
 use crate::workspace::{cargo, root, step, target};
 use crate::{setup, web};
 
-/// The compiler that the types are checked with.
+/// Compiler that checks the types.
 const TYPESCRIPT: &str = "typescript@5.9.3";
-/// What a page writes with the types, from the root.
+/// Example of a page's code that uses the types, relative to the root.
 const USE: &str = "crates/sysop-wire/schema/use.ts";
 
 /// Writes the generated files and compiles the TypeScript.
@@ -21,7 +21,7 @@ pub(crate) fn run() -> Result<()> {
     check()
 }
 
-/// Compiles the TypeScript that is committed.
+/// Compiles the committed TypeScript.
 pub(crate) fn check() -> Result<()> {
     setup::need(&web::NODE)?;
     let tools = target().join("typescript");

@@ -1,4 +1,4 @@
-//! What the chores share: saying what is done, running programs, finding the repository.
+//! Shared by the tasks: progress output, running programs, finding the repository.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,25 +6,25 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub(crate) fn root() -> PathBuf {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().expect("xtask lies in the repository").to_owned()
 }
 
-/// Where cargo puts what it builds.
+/// Returns cargo's target folder.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Cargo, as this chore was started with it.
+/// Returns the cargo that started this task.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
     command
 }
 
-/// Says what is done, does it, and says how long it took.
+/// Prints a step, runs it, and prints its duration.
 pub(crate) fn step(what: &str, command: &mut Command) -> Result<()> {
     eprintln!("==> {what}");
     let begun = Instant::now();
@@ -36,7 +36,7 @@ pub(crate) fn step(what: &str, command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Whether a program is on the PATH, or where Debian keeps the programs of PostgreSQL.
+/// Returns true if a program is on the PATH, or in Debian's folders for PostgreSQL.
 pub(crate) fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();

@@ -12,20 +12,20 @@ use super::measure::{BenchOutput, KeepAliveConnection, fastest, http_turn, measu
 use super::mock::{MockProcess, answer, commands, conversation, prompt};
 use super::{Bench, history, machines, page, server, tui};
 
-/// How often a short process runs.
+/// Runs of a short process.
 const RUNS: usize = 30;
-/// How often a long one does.
+/// Runs of a long process.
 const LONG_RUNS: usize = 10;
-/// Steps in a row that are held against the calls of a turn.
+/// Consecutive steps of the baseline for the calls of a turn.
 const STEPS: u32 = 200;
 const OUTPUT_BYTES: usize = 100_000_000;
-/// What programs get of our environment, the measured ones and those that they are held against: a shell that loads a
-/// language takes 0.1 ms longer, and so does one that has to look up which shell the person has.
+/// Environment variables passed to measured programs and baselines alike: a shell that loads a locale takes 0.1 ms
+/// longer, and so does one that looks up the user's login shell.
 const INHERITED_VARIABLES: [&str; 4] = ["PATH", "LANG", "LC_ALL", "SHELL"];
 
 type BenchCase = fn(&mut Bench) -> Result<()>;
 
-/// All, by name.
+/// All measurements, by name.
 pub(crate) const ALL: [(&str, BenchCase); 14] = [
     ("start", start),
     ("turn", turn),
@@ -43,7 +43,7 @@ pub(crate) const ALL: [(&str, BenchCase); 14] = [
     ("page", page::page),
 ];
 
-/// `sysop exec` in a home of its own, asking the mock.
+/// Returns `sysop exec` in its own home, with the mock as the model.
 fn exec(bench: &Bench, port: u16, prompt: &str) -> Command {
     let home = bench.folder.join("home");
     let mut command = Command::new(&bench.sysop);
@@ -57,13 +57,13 @@ fn exec(bench: &Bench, port: u16, prompt: &str) -> Command {
     command
 }
 
-/// The same for all.
+/// Sets the environment shared by all measured programs.
 fn environment<'a>(command: &'a mut Command, home: &Path) -> &'a mut Command {
     let kept = INHERITED_VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
     command.env_clear().envs(kept).env("HOME", home)
 }
 
-/// A verdict on one command.
+/// Measures the verdict on one command.
 fn policy(bench: &mut Bench) -> Result<()> {
     let numbers = BenchOutput::of_example("sysop-shell", "verdict", &[])?;
     bench.at_most("a verdict on 200 bytes", numbers.get("best_ms")?, 1.0, "ms");
@@ -79,7 +79,7 @@ fn start(bench: &mut Bench) -> Result<()> {
     if !built.success() {
         bail!("rustc failed");
     }
-    // In turn, as in `tools`: a machine may be faster a minute later.
+    // Alternating, as in `tools`: the machine may be faster a minute later.
     let (mut baseline, mut version) = (Duration::MAX, Duration::MAX);
     for _ in 0..RUNS {
         baseline = baseline.min(fastest(1, || Command::new(&hello))?);
@@ -122,9 +122,9 @@ fn tools(bench: &mut Bench) -> Result<()> {
     bench.baseline("`bash -c true`, the shortest", ms(fastest(RUNS, bash)?), "ms");
     bench.baseline("one HTTP turn, the shortest", ms(http_turn(mock.port, 500, &prompt("nothing"))?), "ms");
     let mut short = KeepAliveConnection::connect(mock.port, &prompt("nothing"))?;
-    // What the mock has to read grows with the turn; this is what it reads in the middle of 200 calls.
+    // The mock's input grows with the turn; this is its input in the middle of 200 calls.
     let mut middle = KeepAliveConnection::connect(mock.port, &conversation("calls 400.", 100))?;
-    // Of the many, each carries all before it to the mock; what they are held against does not.
+    // In a turn of many calls, each request carries the history before it; the baseline's requests do not.
     let one = ms(fastest(RUNS, || exec(bench, mock.port, "calls 1."))?);
     let [mut plain, mut alike, mut twenty, mut two_hundred, mut changing] = [f64::MAX; 5];
     for _ in 0..LONG_RUNS {

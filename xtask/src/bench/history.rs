@@ -1,11 +1,11 @@
-//! The history of the full screen, from inside: frames, streams, memory.
+//! The history of the full screen, measured inside the process: frames, streams, memory.
 
 use anyhow::Result;
 
 use super::Bench;
 use super::measure::BenchOutput;
 
-/// The history with many messages, texts as they stream, memory over many frames.
+/// Measures a history of many messages, streaming text, and memory over many frames.
 pub(super) fn history(bench: &mut Bench) -> Result<()> {
     let numbers = BenchOutput::of_example("sysop-tui", "history", &[])?;
     bench.at_most("the first frame of 10,000 messages", numbers.get("first_frame_ms")?, 4.0, "ms");

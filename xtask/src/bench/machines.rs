@@ -1,4 +1,4 @@
-//! The measurements of other machines, of the terminal and of the sandbox.
+//! Measurements of remote machines, of the terminal and of the sandbox.
 
 use std::ffi::OsStr;
 use std::process::Command;
@@ -11,20 +11,20 @@ use super::measure::{BenchOutput, fastest, ms};
 use super::sshd::BenchSshd;
 use crate::workspace::root;
 
-/// How often all is measured: what else the machine does changes meanwhile, and must not meet one side alone.
+/// Rounds of all measurements, interleaved so that changing load on the machine affects both sides.
 const ROUNDS: usize = 3;
-/// How often one `ssh` runs in a round.
+/// Runs of one `ssh` per round.
 const RUNS: usize = 12;
-/// How often `ssh` runs in a round for all machines of the fleet.
+/// Runs of `ssh` to the whole fleet per round.
 const FLEET_RUNS: usize = 2;
 /// Machines of the fleet.
 const HOSTS: usize = 20;
 
-/// Tool calls on a machine over ssh, and on twenty of them, against the person's own `ssh`.
+/// Measures tool calls on one machine over ssh, and on twenty of them, against plain `ssh`.
 ///
-/// Near, all remote sides are this machine: its few processors do the work of twenty servers, and twenty plain `ssh` take
-/// many times as long as one, too. So the fleet is held against those there. What fanning out costs where the
-/// machines do their own work is told at the end of the long line, and judged against one machine there.
+/// The near machines are all this machine: its few processors do the work of twenty servers, and twenty plain `ssh`
+/// take many times as long as one, too. So the near fleet is compared with twenty plain `ssh`. The cost of fan-out,
+/// where machines do their own work, is measured over the slow link, against one machine there.
 pub(super) fn ssh(bench: &mut Bench) -> Result<()> {
     let sshd = BenchSshd::start(&bench.folder.join("ssh"))?;
     let shared = |host: usize| {
@@ -79,7 +79,7 @@ pub(super) fn ssh(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// A flood through the shared terminal against a bare one, and how soon keys are answered.
+/// Measures a flood through the shared terminal against a bare one, and the latency of keys.
 pub(super) fn terminal(bench: &mut Bench) -> Result<()> {
     let example = "crates/sysop-host/examples/terminal.rs";
     if !root().join(example).is_file() {
@@ -94,7 +94,7 @@ pub(super) fn terminal(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// A command behind a fence against the same one without.
+/// Measures a sandboxed command against the same command without a sandbox.
 pub(super) fn sandbox(bench: &mut Bench) -> Result<()> {
     let numbers = BenchOutput::of_example("sysop-host", "sandbox", &[])?;
     let plain = numbers.get("plain_ms")?;
@@ -104,7 +104,7 @@ pub(super) fn sandbox(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// What the tool calls of one machine or fleet take, in milliseconds.
+/// Durations of tool calls on one machine or fleet, in milliseconds.
 #[derive(Clone, Copy)]
 struct CallTimings {
     open: f64,
@@ -114,11 +114,11 @@ struct CallTimings {
 }
 
 impl CallTimings {
-    /// Before anything was measured.
+    /// Initial value before any measurement.
     const NONE: Self =
         Self { open: f64::MAX, first: f64::MAX, open_own_cpu: f64::MAX, first_own_cpu: f64::MAX };
 
-    /// The best of both.
+    /// Returns the minimum of both, field by field.
     fn min(self, other: Self) -> Self {
         Self {
             open: self.open.min(other.open),
@@ -143,7 +143,7 @@ fn measure(bench: &Bench, sshd: &BenchSshd, prefix: &str, hosts: usize) -> Resul
     })
 }
 
-/// One command for each host, all at once, by a shell.
+/// Returns a shell command that runs one command per host, all at once.
 fn side_by_side(sshd: &BenchSshd, one: impl Fn(usize) -> Command) -> Command {
     let mut script = String::new();
     for host in 1..=HOSTS {
@@ -166,7 +166,7 @@ fn socket(host: usize) -> String {
     format!("master{host}")
 }
 
-/// Connections held by `ssh`, one a host. They end with this value.
+/// Control masters of `ssh`, one per host, stopped on drop.
 struct SshMasters<'a>(&'a BenchSshd);
 
 impl<'a> SshMasters<'a> {
@@ -189,7 +189,7 @@ impl Drop for SshMasters<'_> {
         for host in 1..=HOSTS {
             let mut command = self.0.ssh();
             command.args(["-q", "-O", "exit", "-S", &socket(host), &format!("near{host}")]);
-            // One that never came cannot be ended.
+            // Stopping a master that never started fails harmlessly.
             let _ = command.output();
         }
     }

@@ -1,4 +1,4 @@
-//! How long a process takes, how much memory and processor time.
+//! Time, memory and processor time of a process.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -10,16 +10,16 @@ use anyhow::{Context, Result, bail};
 
 use crate::workspace::cargo;
 
-/// What one process used.
+/// Resources used by one process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ResourceUsage {
-    /// User and system time of the process and its children, in seconds; to a thousandth.
+    /// User and system time of the process and its children, in seconds, with millisecond resolution.
     pub(crate) cpu: f64,
     /// Peak resident memory of the largest single process, in MiB.
     pub(crate) rss: f64,
 }
 
-/// What an example of one of our crates printed: lines of a name and a number.
+/// Output of a benchmark example: lines of a name and a number.
 pub(crate) struct BenchOutput {
     example: &'static str,
     text: String,
@@ -48,7 +48,7 @@ impl BenchOutput {
         Ok(Self { example, text: String::from_utf8_lossy(&output.stdout).into_owned() })
     }
 
-    /// The number of that name.
+    /// Returns the number with this name.
     pub(crate) fn get(&self, name: &str) -> Result<f64> {
         let value =
             self.text.lines().find_map(|line| line.split_once(' ').filter(|(known, _)| *known == name));
@@ -57,12 +57,12 @@ impl BenchOutput {
     }
 }
 
-/// Milliseconds.
+/// Converts a duration to milliseconds.
 pub(crate) fn ms(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// The shortest of `runs` runs.
+/// Returns the shortest duration of `runs` runs.
 pub(crate) fn fastest(runs: usize, mut make: impl FnMut() -> Command) -> Result<Duration> {
     let mut best = Duration::MAX;
     for _ in 0..runs {
@@ -80,7 +80,7 @@ pub(crate) fn fastest(runs: usize, mut make: impl FnMut() -> Command) -> Result<
     Ok(best)
 }
 
-/// One run under time(1), which knows its memory, and that under bash's `time`, which knows milliseconds.
+/// Runs once under time(1), which reports memory, inside bash's `time`, which reports milliseconds.
 pub(crate) fn measure_usage(command: &Command) -> Result<ResourceUsage> {
     let mut timed = Command::new("bash");
     timed.args(["-c", "TIMEFORMAT='%3U %3S'; time command time --format %M -- \"$@\"", "bash"]);
@@ -110,7 +110,7 @@ pub(crate) fn measure_usage(command: &Command) -> Result<ResourceUsage> {
     Ok(ResourceUsage { cpu: user + system, rss: kib / 1024.0 })
 }
 
-/// One kept-alive connection to the mock, written by hand: what HTTP and the mock cost alone.
+/// A hand-written keep-alive connection to the mock: the baseline cost of HTTP and the mock.
 pub(crate) struct KeepAliveConnection {
     stream: TcpStream,
     reader: BufReader<TcpStream>,
@@ -118,7 +118,7 @@ pub(crate) struct KeepAliveConnection {
 }
 
 impl KeepAliveConnection {
-    /// `messages` is the JSON of its messages without the brackets.
+    /// Connects; `messages` is the JSON of the messages without brackets.
     pub(crate) fn connect(port: u16, messages: &str) -> Result<Self> {
         let body = format!(r#"{{"model":"m","messages":[{messages}]}}"#);
         let request = format!(
@@ -132,7 +132,7 @@ impl KeepAliveConnection {
         Ok(Self { stream, reader, request })
     }
 
-    /// Asks once and reads the whole answer.
+    /// Sends one request and reads the whole response.
     pub(crate) fn turn(&mut self) -> Result<()> {
         self.stream.write_all(self.request.as_bytes())?;
         let mut length = 0;
@@ -151,7 +151,7 @@ impl KeepAliveConnection {
     }
 }
 
-/// The shortest of many turns over one connection.
+/// Returns the shortest duration of `runs` turns over one connection.
 pub(crate) fn http_turn(port: u16, runs: usize, messages: &str) -> Result<Duration> {
     let mut connection = KeepAliveConnection::connect(port, messages)?;
     let mut best = Duration::MAX;
@@ -163,8 +163,8 @@ pub(crate) fn http_turn(port: u16, runs: usize, messages: &str) -> Result<Durati
     Ok(best)
 }
 
-/// What a command and an HTTP turn take, one after the other `steps` times in a row, on average; the shortest of
-/// `runs`. A step of a long turn is such an average, too, and has no lucky runs of its own.
+/// Returns the average duration of a command plus an HTTP turn over `steps` consecutive repetitions; the shortest
+/// average of `runs`. A step of a long turn is such an average too, without lucky outliers.
 pub(crate) fn steps(
     runs: usize,
     steps: u32,

@@ -1,4 +1,4 @@
-//! The mock model server in its own process, with scenarios made for measuring.
+//! The mock model server in its own process, with scenarios for measurements.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -8,18 +8,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// How long the server may take to start.
+/// Longest wait for the server to start.
 const START_MAX: Duration = Duration::from_secs(10);
 
-/// A running mock server; it ends with this value.
+/// A running mock server, killed on drop.
 pub(crate) struct MockProcess {
     child: Child,
-    /// Where it listens on 127.0.0.1.
+    /// Port on 127.0.0.1.
     pub(crate) port: u16,
 }
 
 impl MockProcess {
-    /// Starts the server of `sysop` with these scenarios (JSON texts of single scenarios).
+    /// Starts the mock server in `sysop` with these scenarios (each the JSON of one scenario).
     pub(crate) fn start(sysop: &Path, folder: &Path, scenarios: &[String]) -> Result<Self> {
         let file = folder.join("scenarios.json");
         let text =
@@ -48,18 +48,18 @@ impl MockProcess {
 
 impl Drop for MockProcess {
     fn drop(&mut self) {
-        // It may have ended by itself; there is nothing to do about either.
+        // The server may have exited already; either way nothing is left to do.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A prompt as the JSON of a message.
+/// Returns a prompt as the JSON of a message.
 pub(crate) fn prompt(text: &str) -> String {
     format!(r#"{{"role":"user","content":"{text}"}}"#)
 }
 
-/// What is sent after so many calls of a scenario of [`commands`], as the JSON of messages.
+/// Returns the JSON of the messages sent after `calls` calls of a scenario of [`commands`].
 pub(crate) fn conversation(trigger: &str, calls: usize) -> String {
     let mut messages = prompt(trigger);
     for index in 0..calls {
@@ -70,12 +70,12 @@ pub(crate) fn conversation(trigger: &str, calls: usize) -> String {
     messages
 }
 
-/// A scenario with one answer.
+/// Returns a scenario with one response.
 pub(crate) fn answer(trigger: &str, response: &str) -> String {
     format!(r#"{{"name":"{trigger}","trigger":"{trigger}","steps":[{{"response":{response}}}]}}"#)
 }
 
-/// A scenario that calls `bash` with each command, one a step, then says `done`.
+/// Returns a scenario that calls `bash` with each command, one per step, then answers `done`.
 pub(crate) fn commands(trigger: &str, commands: impl IntoIterator<Item = String>) -> String {
     let steps: String = commands
         .into_iter()

@@ -1,4 +1,4 @@
-//! The measurements of the page, in a real browser.
+//! Measurements of the page, in a real browser.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,11 +10,11 @@ use super::Bench;
 use crate::web;
 use crate::workspace::{step, target};
 
-/// Another terminal in a browser, to hold ours against. Part of it is compiled where it is installed, which npm does
-/// only where that is allowed by name.
+/// Another web terminal, as a baseline. Part of it is compiled at installation, which npm does only for packages
+/// allowed by name.
 const WETTY: &str = r#"{ "dependencies": { "wetty": "3.2.0" }, "allowScripts": { "node-pty": true } }"#;
 
-/// What a person waits for, what is loaded, floods, long sessions, and memory over time.
+/// Measures latency, download size, floods, long sessions, and memory over time.
 pub(super) fn page(bench: &mut Bench) -> Result<()> {
     web::browser()?;
     let file = bench.folder.join("page-numbers");
@@ -51,7 +51,7 @@ pub(super) fn page(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Where wetty is; it is installed where it is not.
+/// Returns the path of wetty, installing it if needed.
 fn wetty() -> Result<PathBuf> {
     let folder = target().join("tools/wetty");
     let program = folder.join("node_modules/wetty/build/main.js");

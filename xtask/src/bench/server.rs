@@ -1,5 +1,5 @@
-//! A server under load: what sessions cost, how late a delta comes, what a call on a client costs, storms of connections,
-//! and how soon it is back. Server, model and load are processes of their own.
+//! A server under load: cost of sessions, delay of deltas, cost of client calls, connection storms, and restart time.
+//! Server, model and load generator are separate processes.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,19 +16,19 @@ use super::Bench;
 use super::measure::{BenchOutput, ms};
 use crate::workspace::{cargo, step, target};
 
-/// Files that the server has open at a time, and its load: a socket for each session, one to the model for each turn, and
-/// some room.
+/// Open files allowed to the server and to its load: a socket per session, a connection to the model per turn, and some
+/// spare.
 const OPEN_FILES: u64 = 12_000;
-/// Sessions that are connected at a time.
+/// Sessions connected at the same time.
 const CONNECTED: usize = 10_000;
-/// Sessions of the storm.
+/// Sessions of the connection storm.
 const STORM_SESSIONS: usize = 2_000;
-/// Sessions that a server finds when it starts.
+/// Stored sessions that a server finds at startup.
 const STORED: usize = 100_000;
-/// How long it may take to be ready before that is given up.
+/// Longest wait for readiness.
 const START_MAX: Duration = Duration::from_secs(60);
 
-/// All rows of a server.
+/// Runs all measurements of a server.
 pub(crate) fn server(bench: &mut Bench) -> Result<()> {
     raise_open_files()?;
     step(
@@ -97,7 +97,7 @@ fn stored(bench: &mut Bench, load: &LoadGenerator, model: &MockModel) -> Result<
     server.stop()
 }
 
-/// Children inherit it.
+/// Raises the limit of open files, which children inherit.
 fn raise_open_files() -> Result<()> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_none_or(|current| current >= OPEN_FILES) {
@@ -112,7 +112,7 @@ fn raise_open_files() -> Result<()> {
     })
 }
 
-/// The program that loads.
+/// The load generator program.
 struct LoadGenerator {
     program: PathBuf,
 }
@@ -126,7 +126,7 @@ impl LoadGenerator {
         Ok(MockModel { port: port.trim().to_owned(), child })
     }
 
-    /// Runs a case to its end.
+    /// Runs a case to completion.
     fn run(
         &self,
         case: &'static str,
@@ -141,7 +141,7 @@ impl LoadGenerator {
     }
 }
 
-/// The model that is asked.
+/// The model that the server calls.
 struct MockModel {
     port: String,
     child: Child,
@@ -153,7 +153,7 @@ impl Drop for MockModel {
     }
 }
 
-/// A running server, with a home of its own.
+/// A running server with its own home.
 struct BenchServer {
     child: Child,
     address: String,
@@ -161,7 +161,7 @@ struct BenchServer {
 }
 
 impl BenchServer {
-    /// Starts it; says how long that took until it was ready.
+    /// Starts the server; returns it with the time until ready.
     fn start(bench: &Bench, name: &str, model: &MockModel) -> Result<(Self, Duration)> {
         let home = bench.folder.join("server").join(name);
         let root = home.join("root");
@@ -212,14 +212,14 @@ impl BenchServer {
         asked.is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
     }
 
-    /// Resident memory in KiB.
+    /// Returns resident memory in KiB.
     fn resident(&self) -> Result<f64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
         line.split_whitespace().next().context("no number")?.parse().context("a number")
     }
 
-    /// Ends it as a person would.
+    /// Stops the server with SIGTERM, like a user.
     fn stop(mut self) -> Result<()> {
         kill_process(Pid::from_child(&self.child), Signal::TERM)?;
         self.child.wait()?;
@@ -237,13 +237,13 @@ fn first_line(child: &mut Child) -> Result<String> {
     let mut printed = BufReader::new(child.stdout.take().context("it was started with a pipe")?);
     let mut line = String::new();
     printed.read_line(&mut line)?;
-    // What it prints later is of no interest, but must not end it.
+    // Later output is irrelevant, but closing the pipe must not kill the server.
     thread::spawn(move || std::io::copy(&mut printed, &mut std::io::sink()));
     Ok(line)
 }
 
 fn end(child: &mut Child) {
-    // It may have ended by itself; there is nothing to do about either.
+    // The child may have exited already; either way nothing is left to do.
     let _ = child.kill();
     let _ = child.wait();
 }

@@ -1,4 +1,4 @@
-//! Remote machines for measuring: an sshd of our own on loopback, and the same at the end of a long line.
+//! Remote machines for measurements: our own sshd on loopback, and the same sshd behind a slow link.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,21 +13,21 @@ use anyhow::{Context, Result, bail};
 
 use crate::workspace::step;
 
-/// How long a byte travels to the machines of the long line, and how long back.
+/// Delay of each direction of the slow link.
 const ONE_WAY_DELAY: Duration = Duration::from_millis(50);
-/// How often another port is tried: one that was free may be taken by the time that sshd wants it.
+/// Maximum attempts to find a port: a free port may be taken before sshd binds it.
 const PORT_ATTEMPTS_MAX: usize = 10;
 
-/// A running sshd, with keys and config of its own. It ends with this value.
+/// A running sshd with its own keys and config, killed on drop.
 pub(crate) struct BenchSshd {
     server: Child,
     folder: PathBuf,
 }
 
 impl BenchSshd {
-    /// Starts it, and the long line to it.
+    /// Starts sshd and the slow link to it.
     pub(crate) fn start(folder: &Path) -> Result<Self> {
-        // A home without files: what a person's login shell does at its start is no work of ours.
+        // A home without files: the startup files of a login shell are not our cost.
         fs::create_dir_all(folder.join("home")).context("cannot create a folder for sshd")?;
         for key in ["host", "user"] {
             let mut keygen = Command::new("ssh-keygen");
@@ -49,15 +49,15 @@ impl BenchSshd {
         bail!("sshd finds no free port");
     }
 
-    /// The config of ssh that knows `near1`, `near2`, … and `far1`, `far2`, …
+    /// Path of the ssh config that defines `near1`, `near2`, … and `far1`, `far2`, …
     pub(crate) fn config(&self) -> PathBuf {
         self.folder.join("ssh_config")
     }
 
-    /// `ssh` to be used by hand.
+    /// Returns an `ssh` command with that config.
     pub(crate) fn ssh(&self) -> Command {
         let mut command = Command::new("ssh");
-        // The folder, because a socket's path has hardly a hundred bytes.
+        // A relative path, because socket paths are limited to about a hundred bytes.
         command.current_dir(&self.folder).args(["-F", "ssh_config", "-o", "BatchMode=yes"]);
         command
     }
@@ -65,7 +65,7 @@ impl BenchSshd {
 
 impl Drop for BenchSshd {
     fn drop(&mut self) {
-        // It may have ended by itself; there is nothing to do about either.
+        // The server may have exited already; either way nothing is left to do.
         let _ = self.server.kill();
         let _ = self.server.wait();
     }
@@ -98,9 +98,9 @@ fn write_client_config(folder: &Path, near: u16, far: u16) -> Result<()> {
     fs::write(folder.join("ssh_config"), text).context("cannot write a config for ssh")
 }
 
-/// The server, once it listens; none where its port is taken.
+/// Starts the server and waits until it listens; `None` if its port is taken.
 fn serve(folder: &Path) -> Result<Option<Child>> {
-    // It starts itself again by the path that it was started with.
+    // sshd re-executes itself by the path it was started with.
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
     let sshd = places.map(|place| place.join("sshd")).find(|sshd| sshd.is_file());
@@ -117,7 +117,7 @@ fn serve(folder: &Path) -> Result<Option<Child>> {
     let mut said = String::new();
     while printed.read_line(&mut said)? > 0 {
         if said.contains("Server listening on") {
-            // What it prints later is of no interest, but must not fill the pipe.
+            // Later output is irrelevant, but must not fill the pipe.
             thread::spawn(move || std::io::copy(&mut printed, &mut std::io::sink()));
             return Ok(Some(server));
         }
@@ -129,14 +129,14 @@ fn serve(folder: &Path) -> Result<Option<Child>> {
     bail!("sshd does not start; it says: {}", said.trim());
 }
 
-/// Listens on a port from which every byte takes its time to the server and back, as from another continent.
-/// Nothing there costs processor time, so that many machines can be elsewhere although they are all here.
+/// Listens on a port that delays every byte to and from the server, like a link to another continent. The delay costs
+/// no processor time, so many machines can be simulated at once.
 fn start_delay_proxy(server: u16) -> Result<u16> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     let port = listener.local_addr()?.port();
     thread::spawn(move || {
         for near in listener.incoming().flatten() {
-            // A connection that cannot be passed on is closed by being dropped.
+            // A connection that cannot be forwarded is closed by dropping it.
             let Ok(far) = TcpStream::connect(("127.0.0.1", server)) else { continue };
             if let (Ok(near_too), Ok(far_too)) = (near.try_clone(), far.try_clone()) {
                 thread::spawn(move || relay_delayed(near, far));
@@ -147,16 +147,16 @@ fn start_delay_proxy(server: u16) -> Result<u16> {
     Ok(port)
 }
 
-/// Carries one direction of a connection.
+/// Relays one direction of a connection.
 fn relay_delayed(mut from: TcpStream, mut to: TcpStream) {
-    // Without this the kernel would add waits of its own.
+    // Without `TCP_NODELAY` the kernel adds its own delays.
     let _ = to.set_nodelay(true);
     let (sender, travelling) = channel();
     thread::spawn(move || {
         let mut buffer = vec![0; 64 * 1024];
         loop {
             let bytes = from.read(&mut buffer).unwrap_or(0);
-            // An empty piece is the end.
+            // An empty chunk marks the end.
             let piece = (Instant::now() + ONE_WAY_DELAY, buffer[..bytes].to_vec());
             if sender.send(piece).is_err() || bytes == 0 {
                 return;

@@ -1,4 +1,4 @@
-//! The full screen, from outside: the real binary at the end of a PTY.
+//! The full screen, measured from outside: the real binary on a PTY.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -15,37 +15,37 @@ use super::Bench;
 use super::measure::ms;
 use super::mock::{MockProcess, answer, commands};
 
-/// How often it is opened.
+/// Number of times the full screen is opened.
 const RUNS: usize = 30;
-/// How many keys are typed into a flood.
+/// Keys typed during a flood.
 const KEYS: usize = 40;
-/// How long it is watched while nothing happens.
+/// Observation time without any activity.
 const IDLE: Duration = Duration::from_secs(5);
-/// How long nothing must come before it is idle.
+/// Time without output that counts as idle.
 const IDLE_AFTER: Duration = Duration::from_millis(700);
-/// How long anything may take.
+/// Longest wait for any event.
 const WAIT_MAX: Duration = Duration::from_secs(20);
-/// What is at the end of each frame (DEC 2026).
+/// End of each frame (DEC 2026).
 const FRAME_END: &[u8] = b"\x1b[?2026l";
-/// A letter that is in no text of ours.
+/// A letter that occurs in none of our texts.
 const LETTER: char = '\u{0411}';
 
-/// The full screen in a terminal of its own; it ends with this value.
+/// The full screen on its own PTY, killed on drop.
 struct TuiProcess {
     child: Child,
     terminal: OwnedFd,
     output: Receiver<(Instant, Vec<u8>)>,
     begun: Instant,
-    /// What has come and was not looked at.
+    /// Output received but not yet examined.
     rest: Vec<u8>,
 }
 
 impl TuiProcess {
-    /// Opens it; `typed` was typed already.
+    /// Opens the full screen; `typed` is already in the terminal's input.
     fn open(bench: &Bench, port: u16, typed: &str, arguments: &[&str]) -> Result<Self> {
         let (pty, pts) = pty_process::blocking::open().context("there is no PTY")?;
         pty.resize(pty_process::Size::new(30, 100)).context("a PTY has a size")?;
-        // What is typed must be seen because it was drawn, not because the terminal said it.
+        // Typed text must appear because the program drew it, not because the terminal echoed it.
         let mut mode = tcgetattr(&pty)?;
         mode.local_modes.remove(LocalModes::ECHO);
         tcsetattr(&pty, OptionalActions::Now, &mode)?;
@@ -54,7 +54,7 @@ impl TuiProcess {
         let (sender, output) = channel();
         thread::spawn(move || {
             let mut bytes = vec![0; 64 * 1024];
-            // The end of the program is an error here.
+            // The end of the program is a read error here.
             while let Ok(count @ 1..) = reader.read(&mut bytes) {
                 if sender.send((Instant::now(), bytes[..count].to_vec())).is_err() {
                     return;
@@ -78,7 +78,7 @@ impl TuiProcess {
         Ok(Self { child, terminal, output, begun, rest: Vec::new() })
     }
 
-    /// When this came.
+    /// Returns the time at which `wanted` arrived.
     fn wait_for(&mut self, wanted: &[u8]) -> Result<Instant> {
         let until = Instant::now() + WAIT_MAX;
         let mut at = Instant::now();
@@ -98,7 +98,7 @@ impl TuiProcess {
         }
     }
 
-    /// Waits until nothing comes any more.
+    /// Waits until output stops.
     fn wait_until_idle(&mut self) -> Result<()> {
         let until = Instant::now() + WAIT_MAX;
         while Instant::now() < until {
@@ -116,7 +116,7 @@ impl TuiProcess {
         Ok(())
     }
 
-    /// Clock ticks of processor time so far, and how often a thread went to sleep by itself.
+    /// Returns the clock ticks of processor time so far, and the number of voluntary context switches.
     fn work(&self) -> Result<(u64, u64)> {
         let folder = format!("/proc/{}", self.child.id());
         let stat = fs::read_to_string(format!("{folder}/stat"))?;
@@ -138,7 +138,7 @@ impl TuiProcess {
 
 impl Drop for TuiProcess {
     fn drop(&mut self) {
-        // It may have ended by itself; there is nothing to do about either.
+        // The program may have exited already; either way nothing is left to do.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -156,7 +156,7 @@ pub(crate) fn tui(bench: &mut Bench) -> Result<()> {
         commands("flood", ["seq 1000000 2000000000".to_owned()]),
     ];
     let mock = MockProcess::start(&bench.sysop, &bench.folder, &scenarios)?;
-    // From here on there is a database.
+    // Creates the database for the following runs.
     TuiProcess::open(bench, mock.port, "", &["hello"])?.wait_for("Hello.".as_bytes())?;
     let fastest = |typed: &str, wanted: &[u8]| -> Result<Duration> {
         let mut best = Duration::MAX;
@@ -190,7 +190,7 @@ fn idle(bench: &mut Bench, port: u16) -> Result<()> {
 
 fn flood(bench: &mut Bench, port: u16) -> Result<()> {
     let mut seen = TuiProcess::open(bench, port, "", &["flood"])?;
-    // Blanks that were there before are not drawn again, so it is one word that is looked for.
+    // Blanks already on the screen are not redrawn, so search for a single word.
     seen.wait_for(b"output")?;
     let mut times = Vec::new();
     for number in 0..KEYS {

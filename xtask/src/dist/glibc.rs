@@ -1,4 +1,4 @@
-//! Which C library a program needs: none newer than was promised.
+//! Checks the C library version that a program needs.
 
 use std::fmt;
 use std::path::Path;
@@ -16,10 +16,10 @@ impl fmt::Display for GlibcVersion {
     }
 }
 
-/// Checks that a program starts with this version of the C library.
+/// Checks that a program starts with the `promised` version of the C library.
 ///
 /// # Errors
-/// It needs a newer one, and by which symbols.
+/// The program needs a newer version; names the symbols.
 pub(crate) fn check(program: &Path, promised: GlibcVersion) -> Result<()> {
     let symbols = objdump(program, "-T")?;
     let needs = required_versions(&symbols);
@@ -39,7 +39,7 @@ pub(crate) fn check(program: &Path, promised: GlibcVersion) -> Result<()> {
     Ok(())
 }
 
-/// The libraries that a program names.
+/// Returns the libraries that a program links.
 pub(crate) fn libraries(program: &Path) -> Result<Vec<String>> {
     let headers = objdump(program, "-p")?;
     let named = headers.lines().filter_map(|line| line.trim().strip_prefix("NEEDED"));
@@ -54,7 +54,7 @@ fn objdump(program: &Path, what: &str) -> Result<String> {
     Ok(String::from_utf8_lossy(&run.stdout).into_owned())
 }
 
-/// The versions that stand beside symbols, with their lines; none for a mark that is no version, which only a newer
+/// Returns the versions next to symbols, with their lines; `None` for a mark that is not a version, which only a newer
 /// loader knows.
 fn required_versions(symbols: &str) -> Vec<(Option<GlibcVersion>, &str)> {
     let of = |line| -> Option<(Option<GlibcVersion>, &str)> {
@@ -89,7 +89,7 @@ mod tests {
     fn a_program_of_this_system_is_judged_by_what_it_needs() {
         let folder = tempfile::tempdir().unwrap();
         let (source, program) = (folder.path().join("a.c"), folder.path().join("a"));
-        // This symbol is as old as that.
+        // This symbol is as old as that version.
         std::fs::write(
             &source,
             "#include <sys/random.h>\nint main(void) { char a; return getrandom(&a, 1, 0) != 1; }",

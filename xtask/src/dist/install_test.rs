@@ -1,4 +1,4 @@
-//! Installs the packages in systems that have nothing of ours, and runs them there.
+//! Installs the packages in systems without any of our files, and runs the programs there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use super::BuiltPackages;
 use crate::setup;
 use crate::workspace::{step, target};
 
-/// Where systems come from.
+/// Source of the test systems.
 const MIRROR: &str = "http://deb.debian.org/debian";
-/// A system from before the one that this is built on: glibc 2.31, and no web engine for the window.
+/// A system older than the build system: glibc 2.31, and no web engine for the window.
 const OLD: &str = "bullseye";
-/// The first that has the engine.
+/// First release with the web engine.
 const WITH_ENGINE: &str = "bookworm";
 
-/// Tries both packages.
+/// Tests both packages.
 pub(crate) fn run(made: &BuiltPackages) -> Result<()> {
     setup::need(&[("debootstrap", "debootstrap"), ("chroot", "coreutils"), ("unshare", "util-linux")])?;
     let old = DebianChroot::new(OLD)?;
@@ -39,7 +39,7 @@ pub(crate) fn run(made: &BuiltPackages) -> Result<()> {
     new.remove()
 }
 
-/// A system in a folder.
+/// A Debian system in a folder.
 struct DebianChroot {
     folder: PathBuf,
 }
@@ -77,7 +77,7 @@ impl DebianChroot {
 
     fn command(&self) -> Command {
         let mut command = Command::new("unshare");
-        // A program looks for itself below /proc, which ends with this command: nothing stays mounted.
+        // A program looks for itself in /proc. The mount namespace ends with this command, so nothing stays mounted.
         let inside = r#"mount --rbind /proc "$0/proc" && exec chroot "$0" "$@""#;
         command.args(["--mount", "sh", "-c", inside]).arg(&self.folder).env_clear();
         command
@@ -110,7 +110,7 @@ impl DebianChroot {
     }
 
     fn remove(&self) -> Result<()> {
-        // Nothing is mounted in it any more.
+        // Nothing is mounted in the folder any more.
         fs::remove_dir_all(&self.folder).with_context(|| format!("cannot remove {}", self.folder.display()))
     }
 }

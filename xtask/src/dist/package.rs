@@ -1,4 +1,4 @@
-//! A Debian package: its files, and what it says of itself.
+//! A Debian package: its files and its control data.
 
 use std::fmt::Write;
 use std::fs;
@@ -13,8 +13,8 @@ use super::VERSION;
 use super::glibc::{self, GlibcVersion};
 use crate::workspace::{root, step};
 
-/// Each library that a program of ours may name, and the packages that have it. Those of the C library itself are named by
-/// its version.
+/// Libraries that our programs may link, and the Debian packages that contain them. Parts of the C library are covered
+/// by its version.
 const LIBRARIES: [(&str, &str); 15] = [
     ("libc.so.6", ""),
     ("libm.so.6", ""),
@@ -34,7 +34,7 @@ const LIBRARIES: [(&str, &str); 15] = [
     ("libg", "libglib2.0-0 | libglib2.0-0t64"),
 ];
 
-/// A file as it is installed, below `/usr` or wherever somebody unpacks the archive.
+/// A file to install, relative to `/usr` or to the folder where the archive is unpacked.
 #[derive(Debug, Clone)]
 pub(crate) struct PackageFile {
     place: String,
@@ -49,17 +49,17 @@ enum FileContent {
 }
 
 impl PackageFile {
-    /// A program that was built.
+    /// A compiled program.
     pub(crate) fn program(place: &str, from: &Path) -> Self {
         Self { place: place.to_owned(), bytes: FileContent::CopyOf(from.to_owned()), mode: 0o755 }
     }
 
-    /// A text.
+    /// A text file.
     pub(crate) fn text(place: &str, text: &str) -> Self {
         Self { place: place.to_owned(), bytes: FileContent::Inline(text.as_bytes().to_vec()), mode: 0o644 }
     }
 
-    /// A text that is packed, always to the same bytes.
+    /// A gzipped text file, reproducible byte for byte.
     pub(crate) fn packed(place: &str, text: &str) -> Result<Self> {
         let mut gzip = Command::new("gzip");
         let mut gzip = gzip
@@ -78,7 +78,7 @@ impl PackageFile {
         Ok(Self { place: place.to_owned(), bytes: FileContent::Inline(packed.stdout), mode: 0o644 })
     }
 
-    /// Puts it below a folder.
+    /// Writes the file below a folder.
     pub(crate) fn write_below(&self, below: &Path) -> Result<()> {
         let path = below.join(&self.place);
         let made = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| match &self.bytes {
@@ -90,28 +90,28 @@ impl PackageFile {
     }
 }
 
-/// What a package says of itself.
+/// Control data of a package.
 #[derive(Debug)]
 pub(crate) struct Package<'a> {
     pub(crate) name: &'a str,
     pub(crate) architecture: &'a str,
-    /// The program whose libraries it depends on.
+    /// Program whose libraries become dependencies.
     pub(crate) binary: &'a Path,
     pub(crate) libc: GlibcVersion,
-    /// What it depends on beside those.
+    /// Further dependencies.
     pub(crate) depends: &'a str,
     pub(crate) recommends: &'a str,
     pub(crate) suggests: &'a str,
-    /// In one line.
+    /// One-line description.
     pub(crate) about: &'a str,
     pub(crate) more: &'a str,
 }
 
 impl Package<'_> {
-    /// Builds it; gives the file.
+    /// Builds the package and returns its path.
     ///
     /// # Errors
-    /// Its program names a library that no known package has, or dpkg-deb refuses it.
+    /// The program links a library without a known package, or dpkg-deb fails.
     pub(crate) fn build(&self, folder: &Path, mut files: Vec<PackageFile>) -> Result<PathBuf> {
         let tree = folder.join("tree").join(self.name);
         let license = fs::read_to_string(root().join("LICENSE-MIT")).context("cannot read the license")?;
@@ -125,7 +125,7 @@ impl Package<'_> {
         let package = folder.join(format!("{}_{VERSION}_{}.deb", self.name, self.architecture));
         let mut build = Command::new("dpkg-deb");
         build.args(["--root-owner-group", "-Zxz", "--build"]).arg(&tree).arg(&package);
-        // The time of all in it, so that the same files give the same package.
+        // A fixed time for all files makes the package reproducible.
         build.env("SOURCE_DATE_EPOCH", "0");
         step(&format!("pack {}", self.name), &mut build)?;
         Ok(package)

@@ -1,13 +1,13 @@
-//! A screen as an SVG: what `tmux capture-pane -e` prints, cell by cell. Knows colors and attributes, nothing else.
+//! Renders a screen (the output of `tmux capture-pane -e`) as SVG, cell by cell. Supports colors and attributes only.
 
 use std::fmt::Write as _;
 
 use unicode_width::UnicodeWidthChar as _;
 
-/// The size of a cell, and of what is around the screen, in pixels.
+/// Size of a cell, and of the margin around the screen, in pixels.
 const CELL: (f64, f64) = (8.4, 18.0);
 const EDGE: f64 = 14.0;
-/// How far below the top of a row its letters stand.
+/// Distance of the baseline from the top of a row, in pixels.
 const BASE: f64 = 13.5;
 const FONT: &str = "ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace";
 const PAPER: &str = "#16181d";
@@ -17,7 +17,7 @@ const PALETTE: [&str; 16] = [
     "#ff7a85", "#b5e090", "#ffd68a", "#7cc4ff", "#dd8ff2", "#6fd3e0", "#ffffff",
 ];
 
-/// How a cell looks.
+/// Style of a cell.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct CellStyle {
     ink: Option<String>,
@@ -38,7 +38,7 @@ struct StyledRun {
     cell_style: CellStyle,
 }
 
-/// A screen of so many columns and rows; `cursor` is where it is, if it is seen.
+/// Draws a screen of `columns` by `rows`; `cursor` is its position, if visible.
 pub(super) fn draw(screen: &str, (columns, rows): (usize, usize), cursor: Option<(usize, usize)>) -> String {
     let (width, height) = (CELL.0 * columns as f64 + 2.0 * EDGE, CELL.1 * rows as f64 + 2.0 * EDGE);
     let mut out = format!(
@@ -81,7 +81,7 @@ fn draw_run(run: &StyledRun, row: usize, out: &mut String) {
             CELL.1
         );
     }
-    // A screen is full of blanks.
+    // A screen is mostly blanks.
     let text = run.text.trim_end();
     let before = text.len() - text.trim_start().len();
     let text = text.trim_start();
@@ -108,7 +108,7 @@ fn draw_run(run: &StyledRun, row: usize, out: &mut String) {
     );
 }
 
-/// The parts of a row that look alike. The look goes on in the next row.
+/// Splits a row into runs of equal style. The style carries over to the next row.
 fn runs(line: &str, cell_style: &mut CellStyle) -> Vec<StyledRun> {
     let mut runs: Vec<StyledRun> = Vec::new();
     let (mut column, mut rest) = (0, line);
@@ -123,14 +123,14 @@ fn runs(line: &str, cell_style: &mut CellStyle) -> Vec<StyledRun> {
             continue;
         }
         if rest.starts_with("\x1b]") {
-            // A link.
+            // A hyperlink.
             rest = rest.split_once("\x1b\\").map_or("", |(_, after)| after);
             continue;
         }
         rest = &rest[letter.len_utf8()..];
         let columns = letter.width().unwrap_or(0);
         match runs.last_mut() {
-            // What is wide or drawn as a line stands where it belongs, whatever the font.
+            // Wide characters and line drawing are positioned one by one, independent of the font.
             Some(last)
                 if last.cell_style == *cell_style && is_plain(letter) == last.text.chars().all(is_plain) =>
             {
@@ -153,7 +153,7 @@ fn is_plain(letter: char) -> bool {
     letter.is_ascii()
 }
 
-/// Takes the parameters of an SGR sequence.
+/// Applies the parameters of an SGR sequence.
 fn apply_sgr(cell_style: &mut CellStyle, parameters: &str) {
     let mut numbers = parameters.split([';', ':']).map(|number| number.parse::<u16>().unwrap_or(0));
     while let Some(number) = numbers.next() {
@@ -195,7 +195,7 @@ fn extended(numbers: &mut impl Iterator<Item = u16>) -> Option<String> {
     }
 }
 
-/// A color by its number among 256.
+/// Returns a color of the 256-color palette.
 fn color(index: u16) -> Option<String> {
     let level = |step: u16| if step == 0 { 0 } else { 55 + 40 * step };
     Some(match index {

@@ -1,20 +1,20 @@
-//! Circles among the files of a crate: at most three files may use each other in a ring.
+//! Import cycles among the files of a crate: at most three files may form a cycle.
 //!
 //! A file uses another if it names an item of that file by a path that begins with `crate`, `super` or `self`. A module
-//! and its children are one unit, so a path from a file to the file of an ancestor or a descendant is no use. Tests do
-//! not count. The paths are read without knowledge of the language: an item that an ancestor re-exports counts as the
+//! and its children are one unit, so a path from a file to the file of an ancestor or a descendant does not count.
+//! Tests do not count. Paths are found without parsing the language: an item re-exported by an ancestor counts as the
 //! ancestor's own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::tidy::{root, sources};
 
-/// Largest number of files in a circle.
+/// Maximum number of files in a cycle.
 const CIRCLE_FILES_MAX: usize = 3;
 
-/// A module with a file of its own, as the names below the crate's root; the root is empty.
+/// A module with its own file, as the path of names below the crate root; empty for the root.
 type Module = Vec<String>;
-/// The modules that each module uses.
+/// Modules used by each module.
 type Uses = BTreeMap<Module, BTreeSet<Module>>;
 
 /// Returns the modules of each crate with their text, both without tests.
@@ -44,11 +44,11 @@ fn without_tests(text: &str) -> &str {
     text.split("#[cfg(test)]\nmod tests {").next().expect("a split has a first part")
 }
 
-/// Cuts Rust into words, `::` and single characters, without comments. Strings are cut like code.
+/// Splits Rust into words, `::` and single characters, without comments. Strings are split like code.
 fn tokens(text: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     for line in text.lines() {
-        // The `//` of an address in a string begins no comment.
+        // The `//` of a URL in a string does not begin a comment.
         let comment = line.match_indices("//").find(|(at, _)| !line[..*at].ends_with(':'));
         let mut rest = comment.map_or(line, |(at, _)| &line[..at]).trim_start();
         while let Some(first) = rest.chars().next() {
@@ -65,7 +65,7 @@ fn tokens(text: &str) -> Vec<&str> {
     tokens
 }
 
-/// Returns the paths in a text that begin with `crate`, `super` or `self`, each of a group in braces by itself.
+/// Returns the paths in a text that begin with `crate`, `super` or `self`; a group in braces is expanded.
 fn paths(text: &str) -> Vec<Vec<&str>> {
     let tokens = tokens(text);
     let mut paths = Vec::new();
@@ -103,7 +103,7 @@ fn read_path<'a>(
     at + 1
 }
 
-/// Returns the module whose file a path leads to, from a module that names it.
+/// Returns the module whose file a path leads to, from the module that contains the path.
 fn resolve(from: &Module, path: &[&str], modules: &BTreeSet<Module>) -> Option<Module> {
     let mut rest = path;
     let mut target = from.clone();
@@ -148,7 +148,7 @@ fn reachable<'a>(from: &Module, uses: &'a Uses) -> BTreeSet<&'a Module> {
     reached
 }
 
-/// Returns the groups of modules in which each reaches each other one.
+/// Returns the groups of modules in which each module reaches every other.
 fn circles(uses: &Uses) -> BTreeSet<Vec<&Module>> {
     let reached: BTreeMap<&Module, BTreeSet<&Module>> =
         uses.keys().map(|module| (module, reachable(module, uses))).collect();

@@ -1,4 +1,4 @@
-//! Which crate may know which: the arrows of ARCHITECTURE.md, checked over `cargo metadata`.
+//! The dependency arrows of ARCHITECTURE.md, checked against `cargo metadata`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Each crate with those that it may depend on.
+/// Each crate with its allowed dependencies in the workspace.
 const ARROWS: [(&str, &[&str]); 16] = [
     ("sysop-shell", &[]),
     ("sysop-core", &["sysop-shell"]),
@@ -42,7 +42,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("xtask", &[]),
 ];
 
-/// External crates that a crate of ours must not depend on.
+/// External crates that a crate must not depend on.
 const ABSENCES: [(&str, &[&str]); 12] = [
     ("sysop-shell", &["tokio", "reqwest", "rand", "jiff", "tracing", "rustix", "libc"]),
     (
@@ -73,7 +73,7 @@ fn metadata() -> Value {
     serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON")
 }
 
-/// The crates of the workspace, each with the names of what it depends on outside of tests.
+/// Returns the crates of the workspace, each with its dependencies outside of tests.
 fn packages() -> Vec<(String, BTreeSet<String>)> {
     let metadata = metadata();
     let packages = metadata["packages"].as_array().expect("packages");

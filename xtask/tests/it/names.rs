@@ -6,23 +6,23 @@ use std::process::Command;
 
 use crate::tidy::{files, root, sources};
 
-/// Words that say nothing of what a thing is: participles, pronouns and furniture. None may be a segment of the name of a
-/// type, module or file.
+/// Meaningless words (participles, pronouns, furniture) that must not be a segment of the name of a type, module or
+/// file.
 const BANNED: [&str; 26] = [
     "told", "said", "came", "kept", "held", "shown", "wanted", "placed", "far", "desk", "desks", "room",
     "rooms", "house", "door", "doors", "gate", "gates", "letter", "letters", "heir", "errand", "errands",
     "ear", "looks", "lent",
 ];
-/// Types of one name that the workspace may define.
+/// Maximum number of types in the workspace with the same name.
 const MEANINGS_MAX: usize = 3;
-/// Names that every module may use for its own.
+/// Names exempt from that maximum.
 const COMMON: [&str; 4] = ["Error", "State", "Kind", "Config"];
-/// Longest subject of a commit, in characters.
+/// Maximum characters of a commit subject.
 const SUBJECT_CHARS_MAX: usize = 72;
-/// The rule for subjects holds for commits after this tag.
+/// Tag after which the rule for subjects applies.
 const SUBJECTS_SINCE: &str = "style-2";
 
-/// Splits `FooBar`, `foo_bar` and `foo-bar` into lower-case words.
+/// Splits `FooBar`, `foo_bar` and `foo-bar` into lowercase words.
 fn segments(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut previous_lower = false;
@@ -43,7 +43,7 @@ fn banned(name: &str) -> Option<String> {
     segments(name).into_iter().find(|word| BANNED.contains(&word.as_str()))
 }
 
-/// The types and modules that a line of Rust declares: `(keyword, name)`.
+/// Parses the type or module that a line of Rust declares: `(keyword, name)`.
 fn declaration(line: &str) -> Option<(&str, &str)> {
     let line = line.trim_start();
     let line = line.strip_prefix("pub").map_or(line, |rest| {
@@ -93,7 +93,7 @@ fn a_type_name_means_few_things() {
         }
         let ours = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
         for line in ours.lines() {
-            // An indented `type` belongs to a trait or an implementation of one.
+            // An indented `type` belongs to a trait or an implementation.
             if let Some((keyword, name)) = declaration(line)
                 && keyword != "mod"
                 && !(keyword == "type" && line.starts_with(' '))
@@ -111,7 +111,7 @@ fn a_type_name_means_few_things() {
 fn commit_subjects_are_short() {
     let range = format!("{SUBJECTS_SINCE}..HEAD");
     let log = Command::new("git").args(["log", "--format=%s", &range]).current_dir(root()).output();
-    // A clone without the tag has no history to judge.
+    // A clone without the tag has no history to check.
     let Some(log) = log.ok().filter(|log| log.status.success()) else { return };
     for subject in String::from_utf8_lossy(&log.stdout).lines() {
         let length = subject.chars().count();

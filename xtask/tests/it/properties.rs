@@ -1,13 +1,13 @@
-//! The 22 properties of the agent-rs design are tests somewhere in the workspace, each under its own number.
+//! Each of the 22 properties of the agent-rs design has a test in the workspace, marked with its number.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// How a property's test begins.
+/// Beginning of the annotation above a property's test.
 const MARK: &str = "// **Feature: agent-rs, Property ";
-/// How many properties the design has.
+/// Number of properties in the design.
 const PROPERTIES: u32 = 22;
-/// The fewest cases that the design wants of each.
+/// Minimum number of cases that the design requires of each.
 const CASES_MIN: u32 = 100;
 
 fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
@@ -21,7 +21,7 @@ fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// Each annotation's number, and whether it says something and stands right above a test.
+/// Returns the number of each annotation, and true if it has a text and stands directly above a test.
 fn annotated(text: &str) -> Vec<(u32, bool)> {
     text.match_indices(MARK)
         .filter_map(|(at, _)| {
@@ -34,7 +34,7 @@ fn annotated(text: &str) -> Vec<(u32, bool)> {
         .collect()
 }
 
-/// The fewest cases that a file of properties asks for.
+/// Returns the smallest number of cases in a file of properties.
 fn cases(text: &str) -> Option<u32> {
     text.match_indices("with_cases(")
         .filter_map(|(at, found)| text[at + found.len()..].split(')').next()?.trim().parse().ok())

@@ -1,13 +1,13 @@
-//! The bans of the pure crates: each has a `clippy.toml` of its own that keeps the clock, the environment, files,
-//! processes, threads and the network out.
+//! The bans of the pure crates: each has its own `clippy.toml`, which forbids clock, environment, files, processes,
+//! threads and network.
 
 use std::path::{Path, PathBuf};
 
 use crate::tidy::root;
 
-/// Crates whose results depend on their arguments only.
+/// Crates whose results depend only on their arguments.
 const PURE: [&str; 3] = ["sysop-core", "sysop-shell", "sysop-wire"];
-/// A call of each kind that a pure crate must not make.
+/// One banned call of each kind.
 const BANNED: [&str; 15] = [
     "std::time::Instant::now",
     "std::time::SystemTime::now",
@@ -30,7 +30,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The folders of the pure crates that exist.
+/// Returns the folders of the pure crates that exist.
 fn pure_crates() -> Vec<PathBuf> {
     let folders = PURE.iter().map(|name| root().join("crates").join(name));
     folders.filter(|folder| folder.join("Cargo.toml").is_file()).collect()

@@ -1,18 +1,18 @@
-//! The shape of files: headers, lengths, words that do not belong.
+//! The shape of files: headers, lengths, leftover marks, ignored and sleeping tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const FILE_LINES_MAX: usize = 800;
 const ARCHITECTURE_LINES_MAX: usize = 200;
-/// Rows of "to change X, start at Y".
+/// Minimum rows of "to change X, start at Y".
 const CODEMAP_ROWS_MIN: usize = 30;
 
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository")
 }
 
-/// The files that git tracks or would track.
+/// Returns the files that git tracks or would track.
 pub(crate) fn files() -> Vec<PathBuf> {
     let output = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
