@@ -1,4 +1,4 @@
-//! The command line. `sysop desktop` is what people type; this is what it passes on.
+//! The command line. Users run `sysop desktop`, which passes these arguments on.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,33 +14,32 @@ Usage: sysop-desktop [--sysop FILE] [--session ID] [-- FLAGS OF THE SERVER]
   --session ID    the session that is shown first
   --version       the version
 ";
-/// The longest id of a session, in bytes.
+/// Maximum bytes of a session id.
 const SESSION_BYTES_MAX: usize = 128;
 
-/// What is wanted.
+/// Requested action.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum CliAction {
-    /// The window.
     OpenWindow(WindowArguments),
-    /// This text.
+    /// Print this text and exit.
     PrintText(String),
 }
 
-/// How the window is wanted.
+/// Arguments of the window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WindowArguments {
-    /// The program that serves.
+    /// Path of the program that serves.
     pub(crate) sysop: PathBuf,
-    /// The session that is shown first.
+    /// Session to show first.
     pub(crate) session: Option<String>,
-    /// The flags of the server.
+    /// Flags passed to the server.
     pub(crate) server: Vec<OsString>,
 }
 
-/// Reads the command line, without the program's name.
+/// Parses the command line, without the program's name.
 ///
 /// # Errors
-/// It cannot be understood.
+/// An argument is unknown or invalid.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CliAction> {
     let (mut sysop, mut session, mut server) = (None, None, Vec::new());
     let mut rest = arguments.into_iter();
@@ -68,13 +67,13 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli
     Ok(CliAction::OpenWindow(WindowArguments { sysop, session, server }))
 }
 
-/// Whether a text may be the id of a session; it becomes a part of an address.
+/// Returns true if a text is usable as a session id, which becomes part of a URL.
 pub(crate) fn is_valid_session_id(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     !text.is_empty() && text.len() <= SESSION_BYTES_MAX && text.bytes().all(plain)
 }
 
-/// `sysop` beside this program, else whatever PATH has.
+/// Returns the `sysop` beside this program, else the one on the PATH.
 fn default_sysop_path() -> PathBuf {
     let default_sysop_path = std::env::current_exe().map(|own| own.with_file_name("sysop"));
     default_sysop_path.ok().filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from("sysop"))

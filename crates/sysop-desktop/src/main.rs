@@ -1,6 +1,7 @@
-//! `sysop-desktop`: shows the page of a server of its own in a window. `sysop desktop` starts it.
+//! `sysop-desktop`: shows the page of its own server in a window. Started by `sysop desktop`.
 //!
-//! It stands without any crate of ours: what it knows of sysop is its command line, its pipes and its page. And no other
+//! Depends on no crate of the workspace: the interface to sysop is the command line, pipes and the page. No other crate
+//! links a web engine (`docs/adr/0017`).
 //! crate links a web engine (`docs/adr/0017`).
 
 mod arguments;
@@ -22,16 +23,16 @@ use crate::arguments::{CliAction, WindowArguments};
 use crate::single_instance::LockOutcome;
 use crate::window_state::DataDirs;
 
-/// It did not work.
+/// Exit code for a failure.
 const FAILED: u8 = 1;
-/// It cannot work as it was started, or here.
+/// Exit code for wrong arguments, or for a system that cannot run the window.
 const UNUSABLE: u8 = 2;
 
 fn main() -> ExitCode {
     let arguments = match arguments::parse(std::env::args_os().skip(1)) {
         Ok(CliAction::OpenWindow(arguments)) => arguments,
         Ok(CliAction::PrintText(text)) => {
-            // There is nobody left to tell if this cannot be printed.
+            // A failure to print cannot be reported anywhere.
             let _ = std::io::stdout().write_all(text.as_bytes());
             return ExitCode::SUCCESS;
         }

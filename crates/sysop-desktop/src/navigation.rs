@@ -1,34 +1,34 @@
-//! Where the window may go: only to pages of its own server. What else is on the web belongs in the person's browser.
+//! Navigation policy of the window: only pages of its own server. Other web addresses open in the user's browser.
 
 use url::{Origin, Url};
 
-/// The link by which the page that tells of an end starts the server again. It goes nowhere.
+/// Link on the page shown after an exit, which restarts the server. Never loaded as a page.
 pub(crate) const AGAIN: &str = "sysop:again";
 
-/// What becomes of a wish to go somewhere.
+/// Decision on a navigation request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NavigationDecision {
-    /// The window goes there.
+    /// Navigate in the window.
     Allow,
-    /// The person's browser does.
+    /// Open in the user's browser.
     OpenInBrowser(Url),
-    /// The server is started again.
+    /// Restart the server.
     RestartServer,
-    /// Nobody does.
+    /// Ignore the request.
     Deny,
 }
 
-/// Rules on an address; `own` is where the window's server is, once it is known.
+/// Decides on an address; `own` is the origin of the window's server, once known.
 pub(crate) fn decide(address: &str, own: Option<&Origin>) -> NavigationDecision {
     if address == AGAIN {
         return NavigationDecision::RestartServer;
     }
     let Ok(url) = Url::parse(address) else { return NavigationDecision::Deny };
     match url.scheme() {
-        // Where this program's own pages are.
+        // Address of this program's own pages.
         "about" if url.path() == "blank" => NavigationDecision::Allow,
         "http" | "https" if own.is_some_and(|own| url.origin() == *own) => NavigationDecision::Allow,
-        // Nothing of the page is to reach other servers of this machine by a slip.
+        // The page must not reach other servers on this machine with credentials in the URL.
         "http" | "https" if url.username().is_empty() && url.password().is_none() => {
             NavigationDecision::OpenInBrowser(url)
         }
@@ -36,7 +36,7 @@ pub(crate) fn decide(address: &str, own: Option<&Origin>) -> NavigationDecision 
     }
 }
 
-/// Rules on a wish for another window: there is this one.
+/// Decides on a request for another window, which is never opened.
 pub(crate) fn decide_new_window(address: &str, own: Option<&Origin>) -> NavigationDecision {
     match decide(address, own) {
         outside @ NavigationDecision::OpenInBrowser(_) => outside,

@@ -1,6 +1,6 @@
-//! Tells a person who looks elsewhere what waits for them: a notification of the desktop, over D-Bus.
+//! Desktop notifications over D-Bus, for a user who looks elsewhere while something waits.
 //!
-//! It comes from the server's own words and not from the page, so that it comes whatever the page does just then.
+//! They are based on the server's messages and not on the page, so they appear whatever the page is doing.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -14,17 +14,17 @@ use serde_json::Value;
 use crate::arguments::is_valid_session_id;
 use crate::stderr::sanitize;
 
-/// The service, its object and its interface.
+/// D-Bus service, its object and its interface.
 const SERVICE: &str = "org.freedesktop.Notifications";
 const OBJECT: &str = "/org/freedesktop/Notifications";
-/// How many sessions' prompts, and notifications, are known at a time.
+/// Maximum number of remembered prompts, and of notifications.
 const KNOWN_MAX: usize = 256;
-/// How long an answer of the service may take, in milliseconds.
+/// Timeout of a call to the service, in milliseconds.
 const CALL_TIMEOUT_MS: i32 = 10_000;
-/// The action of a click on the notification itself.
+/// Action id of a click on the notification itself.
 const CLICK: &str = "default";
 
-/// What a notification is about: at most one is shown of each.
+/// Subject of a notification; at most one is shown per subject.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum NotificationKey {
     /// An approval: session and call.
@@ -41,32 +41,32 @@ impl NotificationKey {
     }
 }
 
-/// What is to be shown or taken back.
+/// A notification to show or withdraw.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NotificationCommand {
-    /// Show it.
+    /// Show a notification.
     Show {
-        /// What it is about.
+        /// Subject.
         about: NotificationKey,
-        /// The line above.
+        /// Title line.
         summary: &'static str,
-        /// The text, as text.
+        /// Plain text, not markup.
         body: String,
-        /// Whether something waits.
+        /// The user must act.
         urgent: bool,
     },
-    /// It is no longer true.
+    /// Withdraw an obsolete notification.
     Withdraw(NotificationKey),
 }
 
-/// Makes notices of the server's words.
+/// Turns server messages into notifications.
 #[derive(Debug, Default)]
 pub(crate) struct NotificationFilter {
     prompts: HashMap<String, String>,
 }
 
 impl NotificationFilter {
-    /// The notice of a message, if it is worth one.
+    /// Returns the notification for a message, or `None` if the message needs none.
     pub(crate) fn command_for(&mut self, message: &Value) -> Option<NotificationCommand> {
         let text = |field: &str| sanitize(message[field].as_str().unwrap_or_default().trim());
         let session = message["sessionId"].as_str().filter(|id| is_valid_session_id(id))?.to_owned();
@@ -92,7 +92,7 @@ impl NotificationFilter {
                     "end_turn" => "sysop is done",
                     "max_iterations" => "sysop stopped at its limit of steps",
                     "failed" => "sysop could not go on",
-                    // Somebody wanted that, and knows.
+                    // The user caused this end and knows about it.
                     _ => return None,
                 };
                 let body = self.prompts.get(&session).cloned().unwrap_or_default();
@@ -108,24 +108,24 @@ impl NotificationFilter {
     }
 }
 
-/// Shows notices, for as long as there is a service that does.
+/// Shows notifications, as long as a service is available.
 #[derive(Clone)]
 pub(crate) struct Notifier {
     inner: Rc<NotifierInner>,
 }
 
 struct NotifierInner {
-    /// None where there is no bus, or not yet.
+    /// `None` without a session bus, or before it is connected.
     bus: RefCell<Option<DBusConnection>>,
     displayed: RefCell<HashMap<NotificationKey, u32>>,
-    /// What the service was asked to show, and has not yet said under which number; taken back where it is not in here
-    /// any more by then.
+    /// Notifications sent to the service, whose ids have not arrived. One removed from here in the meantime is closed
+    /// as soon as its id arrives.
     asked: RefCell<HashSet<NotificationKey>>,
     on_click: Box<dyn Fn(String)>,
 }
 
 impl Notifier {
-    /// Calls `on_click` with the session of a notice that was clicked on.
+    /// Calls `on_click` with the session of a clicked notification.
     pub(crate) fn new(on_click: impl Fn(String) + 'static) -> Self {
         let inner = NotifierInner {
             bus: RefCell::default(),
@@ -137,7 +137,7 @@ impl Notifier {
         let finds = notifier.clone();
         gtk::gio::bus_get(BusType::Session, Cancellable::NONE, move |bus| {
             let Ok(bus) = bus else { return };
-            // A bus that ends is no reason to end.
+            // A closing bus must not exit the program.
             bus.set_exit_on_close(false);
             finds.subscribe_signals(&bus);
             *finds.inner.bus.borrow_mut() = Some(bus);
@@ -145,7 +145,7 @@ impl Notifier {
         notifier
     }
 
-    /// Shows a notice, or takes one back. Without a bus or a service, nothing happens.
+    /// Shows or withdraws a notification. Does nothing without a bus or a service.
     pub(crate) fn tell(&self, notice: NotificationCommand) {
         match notice {
             NotificationCommand::Show { about, summary, body, urgent } => {
@@ -159,7 +159,7 @@ impl Notifier {
         }
     }
 
-    /// Takes all back: the person looks.
+    /// Withdraws all notifications: the user looks at the window.
     pub(crate) fn clear(&self) {
         self.inner.asked.borrow_mut().clear();
         let displayed = std::mem::take(&mut *self.inner.displayed.borrow_mut());
@@ -245,7 +245,7 @@ impl Notifier {
     }
 
     fn close(&self, id: u32) {
-        // One that is gone already is as good.
+        // A notification that is already gone is fine too.
         self.call("CloseNotification", &(id,).to_variant(), None, |_| {});
     }
 

@@ -1,13 +1,13 @@
-//! The pages that the window shows by itself: while the server starts, and when it has ended.
+//! Pages shown by the window itself: while the server starts, and after it has ended.
 //!
-//! They run no scripts, load nothing, and say what they are told as text.
+//! They run no scripts, load nothing, and escape every text.
 
 use std::os::unix::process::ExitStatusExt;
 
 use crate::navigation::AGAIN;
 use crate::server::ServerExit;
 
-/// How all of them look.
+/// HTML before and after the content of each page.
 const FRAME: (&str, &str) = (
     r#"<!doctype html><html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
@@ -32,7 +32,7 @@ a { color: var(--mark); }
     "</main></body></html>",
 );
 
-/// While the server starts.
+/// Page shown while the server starts.
 pub(crate) fn starting_page(missing: Option<&str>) -> String {
     let why = match missing {
         Some(missing) => {
@@ -43,7 +43,7 @@ pub(crate) fn starting_page(missing: Option<&str>) -> String {
     framed("sysop: starting", &format!("<h1>sysop</h1><p role=\"status\">{why}</p><div class=\"bar\"></div>"))
 }
 
-/// When the server has ended by itself.
+/// Page shown after the server ended by itself.
 pub(crate) fn ended(ended: &ServerExit) -> String {
     let head = if ended.was_ready { "The server has ended" } else { "The server could not start" };
     let how = match ended.status {

@@ -1,7 +1,7 @@
-//! The server behind the window: a child that ends with this process, however that ends, because it watches a pipe that
-//! only this process holds.
+//! The server behind the window: a child that ends with this process, however it ends, because the child watches a pipe
+//! held only by this process.
 //!
-//! It says on its standard output where it is, so no token ever stands on a command line.
+//! The child prints its address on standard output, so no token appears on a command line.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -21,54 +21,54 @@ use url::{Host, Url};
 
 use crate::stderr;
 
-/// Its last lines that are kept.
+/// Number of the child's last output lines kept.
 const LINES_MAX: usize = 24;
-/// The longest line that is kept, in characters.
+/// Maximum characters kept of a line.
 const LINE_CHARS_MAX: usize = 500;
-/// The longest line that is read, in bytes.
+/// Maximum bytes read of a line.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
-/// How long it may take to end once it was asked to; the server itself gives its clients five seconds.
+/// Longest wait for the child to exit after a request; the server itself gives its clients five seconds.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(8);
-/// How long an answer to `/readyz` may take.
+/// Timeout of a request to `/readyz`.
 const READY_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long is waited before it is asked again.
+/// Interval between two requests to `/readyz`.
 const READY_POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// The longest answer that is read, in bytes.
+/// Maximum bytes read of a response.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
-/// What happens to a server.
+/// Event of the server process.
 #[derive(Debug)]
 pub(crate) enum ServerEvent {
-    /// It takes no work yet; why, where it says so.
+    /// The server is not ready; holds the reason, if the server gives one.
     NotReady(String),
-    /// The page can be shown: at this address, which works once.
+    /// The page is available at this one-time address.
     Ready(Url),
-    /// Something that a person who looks elsewhere should hear of.
+    /// A message that may become a notification.
     Message(Value),
-    /// It ended.
+    /// The process ended.
     Exited(ServerExit),
 }
 
-/// How a server ended.
+/// End of the server process.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerExit {
-    /// How.
+    /// Exit status; `None` if unknown.
     pub(crate) status: Option<ExitStatus>,
-    /// Whether its page had been shown.
+    /// The page had been available.
     pub(crate) was_ready: bool,
-    /// What it said last.
+    /// Last lines of output.
     pub(crate) lines: Vec<String>,
 }
 
-/// A server that runs.
+/// A running server process.
 pub(crate) struct ServerProcess {
-    /// Its standard input: while this is open, it runs.
+    /// Standard input of the child, which runs as long as this pipe is open.
     input: Option<ChildStdin>,
     pid: Pid,
     ended: Receiver<()>,
 }
 
-/// What the threads of one server share.
+/// State shared by the threads of one server.
 struct OutputMonitor<F> {
     on_event: F,
     lines: Mutex<VecDeque<String>>,
@@ -84,10 +84,10 @@ enum ServerPhase {
 }
 
 impl ServerProcess {
-    /// Starts `sysop serve` on a port of this machine that is free, if it can be on this one.
+    /// Starts `sysop serve`, on `port` if it is free, else on any free port.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The process cannot be started.
     pub(crate) fn start(
         sysop: &Path,
         flags: &[OsString],
@@ -98,7 +98,7 @@ impl ServerProcess {
         let mut command = Command::new(sysop);
         command.arg("serve").args(["--watched", "--port", &port.to_string()]).args(flags);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Ctrl+C in the terminal is for the window, which ends the server in its own time.
+        // Ctrl+C in the terminal must reach only the window, which then ends the server in an orderly way.
         command.process_group(0);
         let child = command.spawn();
         let mut child = child.with_context(|| format!("cannot start {}", sysop.display()))?;
@@ -120,16 +120,16 @@ impl ServerProcess {
             let mut first = true;
             each_line(out, |line| watch.on_line(&line, std::mem::take(&mut first)));
             let status = child.wait().ok();
-            // What it said last is all read when nobody can say more.
+            // Joined so that the last error output is complete.
             let _ = reads_errors.join();
             watch.end(status, &exit_sender);
         })?;
         Ok(Self { input, pid, ended })
     }
 
-    /// Ends it, with what it has open told so, and waits for that.
+    /// Asks the server to exit, which notifies its clients, and waits for that.
     pub(crate) fn end(mut self) {
-        // Opened while it is certainly there, so that nobody else is killed.
+        // Opened while the process certainly exists, so that no other process is killed.
         let process = pidfd_open(self.pid, PidfdFlags::empty());
         drop(self.input.take());
         if self.ended.recv_timeout(SHUTDOWN_TIMEOUT).is_err()
@@ -149,7 +149,7 @@ fn is_free(port: u16) -> bool {
     std::net::TcpListener::bind(("127.0.0.1", port)).is_ok()
 }
 
-/// Gives each line, cut where it is too long, until nobody can write any more.
+/// Passes each line to `take`, cut to the maximum, until the pipe is closed.
 fn each_line(from: impl Read, mut take: impl FnMut(String)) {
     let mut from = BufReader::new(from);
     loop {
@@ -174,7 +174,7 @@ impl<F: Fn(ServerEvent) + Send + Sync + 'static> OutputMonitor<F> {
         lines.push_back(line);
     }
 
-    /// The first line says where it is, the others what happens.
+    /// Handles a line: the first holds the address, later ones are messages.
     fn on_line(self: &Arc<Self>, line: &str, first: bool) {
         let said: Value = serde_json::from_str(line).unwrap_or_default();
         if !first {
@@ -187,7 +187,7 @@ impl<F: Fn(ServerEvent) + Send + Sync + 'static> OutputMonitor<F> {
                     self.record_line("there can be no more threads");
                 }
             }
-            // Not the line itself: there may be a token in it.
+            // The line itself is not shown: it may contain a token.
             Err(error) => self.record_line(&format!("the server does not say where it is ({error:#})")),
         }
     }
@@ -219,7 +219,7 @@ impl<F: Fn(ServerEvent) + Send + Sync + 'static> OutputMonitor<F> {
         let was_ready = std::mem::replace(&mut *self.state(), ServerPhase::Exited) == ServerPhase::Ready;
         let lines = self.lines().iter().cloned().collect();
         (self.on_event)(ServerEvent::Exited(ServerExit { status, was_ready, lines }));
-        // Nobody waits for it where it ended by itself.
+        // Fails if nobody waits because the server ended by itself.
         let _ = ended.send(());
     }
 
@@ -232,7 +232,7 @@ impl<F: Fn(ServerEvent) + Send + Sync + 'static> OutputMonitor<F> {
     }
 }
 
-/// Where the page is; only ever on this machine, where the window's own server is.
+/// Parses the page's address; accepts only this machine, where the window's own server runs.
 fn address(said: &Value) -> Result<(Url, SocketAddr)> {
     let url = said["url"].as_str().context("it is another program, or another version of it")?;
     let url = Url::parse(url).ok().context("it names no address")?;
@@ -246,7 +246,7 @@ fn address(said: &Value) -> Result<(Url, SocketAddr)> {
     Ok((url, SocketAddr::new(ip, port)))
 }
 
-/// What keeps it from taking work; nothing where it does.
+/// Returns the reason why the server is not ready, or `None` if it is.
 fn check_ready(address: SocketAddr) -> Result<Option<String>> {
     let mut stream = TcpStream::connect_timeout(&address, READY_TIMEOUT)?;
     stream.set_read_timeout(Some(READY_TIMEOUT))?;

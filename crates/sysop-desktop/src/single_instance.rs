@@ -1,6 +1,6 @@
-//! One window for a person: who comes first holds a lock and listens; who comes later asks it to show itself.
+//! One window per user: the first process holds a lock and listens; later ones ask it to raise its window.
 //!
-//! The lock goes with the process, however it ends. The socket is only a name in a folder that nobody else may enter.
+//! The lock is released with the process, however it ends. The socket is only a name in a folder private to the user.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -15,38 +15,38 @@ use serde::{Deserialize, Serialize};
 
 use crate::arguments::is_valid_session_id;
 
-/// How long a window that begins or ends may take until it answers or is gone.
+/// Longest wait for a starting or ending window to answer or to be gone.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(20);
-/// How often that is looked at.
+/// Interval between two attempts.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// How long the other end of the socket may take.
+/// Timeout of reads and writes on the socket.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest request, in bytes.
+/// Maximum bytes of a request.
 const REQUEST_BYTES_MAX: u64 = 4096;
-/// The answer to one that was understood.
+/// Response to a valid request.
 const ANSWER: &[u8] = b"raised\n";
 
-/// A request to show the window.
+/// A request to raise the window.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RaiseRequest {
-    /// The session to show.
+    /// Session to show.
     #[serde(default)]
     pub(crate) session: Option<String>,
-    /// What a compositor wants to hear before a window may come to the front.
+    /// Activation token that a compositor requires before it raises a window.
     #[serde(default)]
     pub(crate) activation: Option<String>,
 }
 
-/// Whose the window is.
+/// Result of taking the lock.
 #[derive(Debug)]
 pub(crate) enum LockOutcome {
     /// This process is the first.
     Acquired(InstanceLock),
-    /// Another one has a window, and was asked to show it.
+    /// Another process has a window and was asked to raise it.
     AlreadyRunning,
 }
 
-/// The right to be the only one; given back when dropped.
+/// The lock and the socket of the only instance; released on drop.
 #[derive(Debug)]
 pub(crate) struct InstanceLock {
     _lock: File,
@@ -54,10 +54,10 @@ pub(crate) struct InstanceLock {
     socket: PathBuf,
 }
 
-/// Becomes the only one, or asks the one that there is to show its window.
+/// Becomes the only instance, or asks the running one to raise its window.
 ///
 /// # Errors
-/// The folder cannot be used, or the one that there is does not answer.
+/// The folder is unusable, or the running instance does not answer.
 pub(crate) fn take(folder: &Path, session: Option<&str>) -> Result<LockOutcome> {
     let (lock, socket) = (folder.join("desktop.lock"), folder.join("desktop.sock"));
     let activation = ["XDG_ACTIVATION_TOKEN", "DESKTOP_STARTUP_ID"].into_iter();
@@ -77,7 +77,7 @@ pub(crate) fn take(folder: &Path, session: Option<&str>) -> Result<LockOutcome> 
             Err(rustix::io::Errno::WOULDBLOCK) => {}
             Err(error) => return Err(error).context("cannot lock the file of the window"),
         }
-        // It has the lock before it listens, and no longer listens while its server ends.
+        // The other process takes the lock before it listens, and stops listening while its server ends.
         if let Ok(stream) = UnixStream::connect(&socket)
             && request_raise(stream, &raise).is_ok()
         {
@@ -113,15 +113,15 @@ impl InstanceLock {
         Ok(Self { _lock: lock, listener, socket })
     }
 
-    /// Hears requests from now on, on a thread that ends with the process.
+    /// Serves requests from now on, on a thread that ends with the process.
     ///
     /// # Errors
-    /// There can be no more threads.
+    /// The thread cannot be started.
     pub(crate) fn listen(&self, on_raise: impl Fn(RaiseRequest) + Send + 'static) -> Result<()> {
         let listener = self.listener.try_clone().context("cannot listen for a second start")?;
         let hear = move || {
             for stream in listener.incoming() {
-                // One that is broken is no request, and another may follow.
+                // A broken connection is ignored; another may follow.
                 if let Ok(raise) = stream.map_err(Into::into).and_then(|stream| serve_request(&stream)) {
                     on_raise(raise);
                 }
@@ -131,7 +131,7 @@ impl InstanceLock {
         Ok(())
     }
 
-    /// Listens no more: who comes now waits for the lock.
+    /// Stops listening: a process that starts now waits for the lock.
     pub(crate) fn close(&self) {
         let _ = std::fs::remove_file(&self.socket);
     }

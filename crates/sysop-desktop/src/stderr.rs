@@ -1,24 +1,24 @@
-//! What is told to whoever started this program, on standard error, where control sequences are only shown.
+//! Messages on standard error, with control sequences made visible.
 
 use std::io::Write;
 
-/// Says what went wrong.
+/// Prints an error.
 pub(crate) fn error(text: &str) {
     print(&format!("sysop-desktop: {text}"));
 }
 
-/// Says something beside.
+/// Prints a note.
 pub(crate) fn note(text: &str) {
     print(&format!("sysop-desktop: note: {text}"));
 }
 
-/// Says a line as it is.
+/// Prints a line without a prefix.
 pub(crate) fn print(text: &str) {
-    // There is nobody left to tell if this fails.
+    // A failure here cannot be reported anywhere.
     let _ = writeln!(std::io::stderr().lock(), "{}", sanitize(text));
 }
 
-/// The text without anything that a terminal, a title or a notification could obey.
+/// Returns the text without characters that a terminal, a title or a notification could interpret.
 pub(crate) fn sanitize(text: &str) -> String {
     let odd = |character: char| {
         character.is_control()

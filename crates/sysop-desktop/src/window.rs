@@ -1,4 +1,4 @@
-//! The window: puts together what the other modules decide, and does what is done on the screen.
+//! The window: combines the decisions of the other modules and performs them on the screen.
 
 use std::cell::RefCell;
 use std::process::{Command, ExitStatus, Stdio};
@@ -27,45 +27,45 @@ use crate::single_instance::{InstanceLock, RaiseRequest};
 use crate::window_state::{DataDirs, SIZE_MIN, WindowState};
 use crate::{page, stderr};
 
-/// The window's title, where the page has none.
+/// Default title of the window.
 const TITLE: &str = "sysop";
-/// And before there is a page.
+/// Title before the page is loaded.
 const TITLE_FIRST: &str = "sysop: starting";
-/// The longest title that is taken from the page, in characters.
+/// Maximum characters taken from the page's title.
 const TITLE_CHARS_MAX: usize = 120;
-/// How often the web engine may end by itself before the page is given up.
+/// Crashes of the web engine before the page is given up.
 const CRASHES_MAX: u32 = 3;
 
-/// What the loop of the window hears from elsewhere.
+/// Event from outside the window's event loop.
 #[derive(Debug)]
 enum AppEvent {
-    /// Of the server that was started as the so-manieth.
+    /// From the server with this start number.
     FromServer(u64, ServerEvent),
-    /// A second start.
+    /// From a second start of the program.
     RaiseWindow(RaiseRequest),
-    /// A notice of this session was clicked on.
+    /// A notification of this session was clicked.
     OpenSession(String),
-    /// The page has a title.
+    /// The page changed its title.
     TitleChanged(String),
-    /// The page asks to be closed, or a signal does.
+    /// Requested by the page or a signal.
     Close,
-    /// The person wants the server to be started again.
+    /// Requested by the user.
     RestartServer,
-    /// The process of the page has ended.
+    /// The web process of the page ended.
     PageCrashed,
 }
 
-/// Shows the window until it is closed. Gives what the process is to end with.
+/// Shows the window until it is closed; returns the exit code.
 ///
 /// # Errors
-/// The window or the server cannot be had.
+/// The window or the server cannot be created.
 pub(crate) fn show(arguments: WindowArguments, folders: &DataDirs, instance: InstanceLock) -> Result<u8> {
     let mut events: EventLoop<AppEvent> = EventLoopBuilder::with_user_event().build();
     let state = WindowState::load(folders);
     let window = build_window(&events, state)?;
     let proxy = events.create_proxy();
     let server_origin = Rc::new(RefCell::new(None));
-    // A window that was killed may have left it.
+    // A killed window may have left a cookie behind.
     folders.forget_cookie();
     let mut context = WebContext::new(Some(folders.web()));
     let view = build_view(&window, &mut context, &proxy, &server_origin)?;
@@ -92,7 +92,7 @@ pub(crate) fn show(arguments: WindowArguments, folders: &DataDirs, instance: Ins
     events.run_return(|event, _, flow| {
         *flow = if desktop_window.take(event) { ControlFlow::Exit } else { ControlFlow::Wait };
     });
-    // The window goes at once; its server may take a moment.
+    // Hide the window at once; its server may take a moment to end.
     desktop_window.window.set_visible(false);
     gtk::gdk::Display::default().inspect(gtk::gdk::Display::flush);
     instance.close();
@@ -114,7 +114,7 @@ fn build_window(events: &EventLoop<AppEvent>, state: WindowState) -> Result<Wind
         .with_maximized(state.maximized)
         .with_theme(None::<Theme>);
     if let Some((x, y)) = state.position {
-        // A display that was there then may be gone.
+        // The display of the stored position may be gone.
         let inside = events.available_monitors().any(|monitor| {
             let scale = monitor.scale_factor();
             let (at, size) =
@@ -165,7 +165,7 @@ fn build_view(
             }
             NewWindowResponse::Deny
         })
-        // The page needs none of what can be asked for; notices come from here.
+        // The page needs no permission; notifications come from this program.
         .with_permission_handler(|_| PermissionResponse::Deny)
         .with_document_title_changed_handler(move |title| {
             drop(titled.send_event(AppEvent::TitleChanged(title)))
@@ -178,7 +178,7 @@ fn build_view(
     Ok(view)
 }
 
-/// Hears second starts and signals.
+/// Listens for second starts and signals.
 fn listen(instance: &InstanceLock, proxy: &EventLoopProxy<AppEvent>) -> Result<()> {
     let raise_proxy = proxy.clone();
     instance.listen(move |raise| drop(raise_proxy.send_event(AppEvent::RaiseWindow(raise))))?;
@@ -193,12 +193,12 @@ fn listen(instance: &InstanceLock, proxy: &EventLoopProxy<AppEvent>) -> Result<(
     Ok(())
 }
 
-/// Gives an address of the web to the person's own browser.
+/// Opens a web address in the user's browser.
 fn open_outside(url: &Url) {
     let mut open = Command::new("xdg-open");
     open.arg(url.as_str()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     match open.spawn() {
-        // Its end is waited for, so that no dead process is left.
+        // Waited for, so that no zombie process is left.
         Ok(mut child) => drop(std::thread::spawn(move || child.wait())),
         Err(error) => {
             stderr::note(&format!("cannot open {url} ({error}); the package xdg-utils has xdg-open"))
@@ -206,22 +206,22 @@ fn open_outside(url: &Url) {
     }
 }
 
-/// The window and all that belongs to it.
+/// The window and everything that belongs to it.
 struct DesktopWindow {
     arguments: WindowArguments,
     window: Window,
     view: WebView,
     proxy: EventLoopProxy<AppEvent>,
-    /// Where the page may go.
+    /// Origin that the page may navigate within.
     server_origin: Rc<RefCell<Option<Origin>>>,
     notifier: Notifier,
     reader: NotificationFilter,
     state: WindowState,
     server: Option<ServerProcess>,
-    /// How many servers were started.
+    /// Number of servers started.
     started: u64,
     crashes: u32,
-    /// How the server ended, where it did by itself and was not started again.
+    /// Exit status of a server that ended by itself and was not restarted.
     failed: Option<Option<ExitStatus>>,
 }
 
@@ -240,7 +240,7 @@ impl DesktopWindow {
         Ok(())
     }
 
-    /// Takes an event; true when the window is to go.
+    /// Handles an event; returns true if the window should close.
     #[expect(clippy::wildcard_enum_match_arm, reason = "a window tells of much more than is of use here")]
     fn take(&mut self, event: Event<'_, AppEvent>) -> bool {
         match event {
@@ -261,7 +261,7 @@ impl DesktopWindow {
             AppEvent::FromServer(number, happening) if number == self.started => {
                 self.handle_server_event(happening)
             }
-            AppEvent::FromServer(..) => {} // of a server that was replaced
+            AppEvent::FromServer(..) => {} // from a server that was replaced
             AppEvent::RaiseWindow(raise) => {
                 raise.session.iter().for_each(|session| self.open(session));
                 self.raise(raise.activation.as_deref());
@@ -303,7 +303,7 @@ impl DesktopWindow {
             ServerEvent::Ready(mut url) => {
                 *self.server_origin.borrow_mut() = Some(url.origin());
                 self.state.port = url.port();
-                // The server sends the browser on to the page; what stands behind `#` stays.
+                // The server redirects the browser to the page; the fragment survives the redirect.
                 url.set_fragment(self.arguments.session.as_deref().map(fragment).as_deref());
                 self.load(&url);
             }
@@ -321,7 +321,7 @@ impl DesktopWindow {
         }
     }
 
-    /// Shows that there is no server.
+    /// Shows that the server ended.
     fn show_server_exit(&mut self, ended: &ServerExit) {
         self.failed = Some(ended.status);
         ended.lines.iter().for_each(|line| stderr::print(line));
@@ -352,7 +352,7 @@ impl DesktopWindow {
         window.present_with_time(0); // now
     }
 
-    /// Learns its size and place, while they are its own.
+    /// Records size and position, unless the window is maximized or full-screen.
     fn record_geometry(&mut self) {
         self.state.maximized = self.window.is_maximized();
         if self.state.maximized || self.window.fullscreen().is_some() {
@@ -384,7 +384,7 @@ impl DesktopWindow {
     }
 }
 
-/// How the page is told which session to show.
+/// Returns the URL fragment that selects a session.
 fn fragment(session: &str) -> String {
     format!("/s/{session}")
 }

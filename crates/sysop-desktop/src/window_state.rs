@@ -1,5 +1,5 @@
-//! What is remembered from one window to the next, and where: its size and place, and the port of its server, so that
-//! what the page keeps for itself (its theme) is found again.
+//! State kept from one window to the next: size and position, and the server's port. A stable port keeps the page's
+//! origin, and with it the page's stored settings such as the theme.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, OpenOptions};
@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-/// The first size, in logical pixels.
+/// Initial size, in logical pixels.
 const SIZE: (f64, f64) = (900.0, 700.0);
-/// The smallest size that can be used.
+/// Smallest usable size, in logical pixels.
 pub(crate) const SIZE_MIN: (f64, f64) = (360.0, 320.0);
-/// The largest that is believed.
+/// Largest accepted size, in logical pixels.
 const SIZE_MAX: f64 = 16_384.0;
-/// Lower ports are not for everybody.
+/// Lower ports are privileged.
 const PORT_MIN: u16 = 1024;
 
-/// What is remembered.
+/// The stored state.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct WindowState {
@@ -27,11 +27,11 @@ pub(crate) struct WindowState {
     pub(crate) width: f64,
     /// In logical pixels.
     pub(crate) height: f64,
-    /// Its left upper corner, in logical pixels, where the display says that.
+    /// Upper left corner in logical pixels, if the display reports positions.
     pub(crate) position: Option<(f64, f64)>,
-    /// Whether it fills the display; the size is then the one before.
+    /// The window is maximized; the size is then the one before.
     pub(crate) maximized: bool,
-    /// The port of its server.
+    /// Port of the window's server.
     pub(crate) port: Option<u16>,
 }
 
@@ -42,16 +42,16 @@ impl Default for WindowState {
 }
 
 impl WindowState {
-    /// What is remembered there, or the first state: a file that is damaged is not worth an error.
+    /// Loads the stored state, or the default if the file is missing or damaged.
     pub(crate) fn load(folders: &DataDirs) -> Self {
         let text = std::fs::read(folders.state_file()).unwrap_or_default();
         serde_json::from_slice::<Self>(&text).unwrap_or_default().clamped()
     }
 
-    /// Remembers.
+    /// Stores the state.
     ///
     /// # Errors
-    /// The disk does not take it.
+    /// The file cannot be written.
     pub(crate) fn save(self, folders: &DataDirs) -> Result<()> {
         let file = folders.state_file();
         let new = file.with_extension("json.new");
@@ -64,7 +64,7 @@ impl WindowState {
             .with_context(|| format!("cannot write {}", file.display()))
     }
 
-    /// With what no window can be replaced by what one can.
+    /// Replaces values that no window can have.
     fn clamped(mut self) -> Self {
         if !self.width.is_finite() || !self.height.is_finite() {
             (self.width, self.height) = SIZE;
@@ -78,22 +78,22 @@ impl WindowState {
     }
 }
 
-/// Where things are.
+/// Folders of this program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DataDirs {
-    /// What lasts.
+    /// Persistent state.
     pub(crate) state: PathBuf,
-    /// What lasts as long as the person is logged in.
+    /// Runtime files, which last until the user logs out.
     pub(crate) runtime: PathBuf,
 }
 
 impl DataDirs {
-    /// As the environment says.
+    /// Determines the folders from environment variables.
     ///
     /// # Errors
-    /// There is no home.
+    /// No home folder is set.
     pub(crate) fn of(environment: &dyn Fn(&str) -> Option<OsString>) -> Result<Self> {
-        // The specification wants relative paths to be ignored.
+        // The XDG specification requires relative paths to be ignored.
         let folder = |name| environment(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let state = match folder("XDG_STATE_HOME") {
             Some(state) => state,
@@ -105,10 +105,10 @@ impl DataDirs {
         Ok(Self { state, runtime })
     }
 
-    /// Makes those that are not there, for their owner alone.
+    /// Creates missing folders, accessible only to their owner.
     ///
     /// # Errors
-    /// The disk does not.
+    /// A folder cannot be created.
     pub(crate) fn create_all(&self) -> Result<()> {
         for folder in [&self.state, &self.runtime, &self.web()] {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
@@ -117,14 +117,14 @@ impl DataDirs {
         Ok(())
     }
 
-    /// What the page keeps for itself.
+    /// Folder of the page's own storage.
     pub(crate) fn web(&self) -> PathBuf {
         self.state.join("desktop")
     }
 
-    /// Forgets the page's cookie: the next window gets its own, and one that lies there is only a danger.
+    /// Deletes the page's cookies: the next window gets a new one, and an old one is only a risk.
     pub(crate) fn forget_cookie(&self) {
-        // There is none where none was kept.
+        // The file is missing if no cookie was stored.
         let _ = std::fs::remove_file(self.web().join("cookies"));
     }
 

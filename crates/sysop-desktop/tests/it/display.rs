@@ -1,4 +1,4 @@
-//! A display of a test's own, and what a person at it could see and do.
+//! A display for each test, with the observations and actions of a user.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -13,12 +13,12 @@ use x11rb::protocol::xtest::ConnectionExt as _;
 use x11rb::rust_connection::RustConnection;
 use x11rb::wrapper::ConnectionExt as _;
 
-/// How long anything that should happen soon may take on a busy machine.
+/// Longest wait for anything that should happen soon, on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
-/// A key pressed and a key released, as the protocol numbers them.
+/// X11 event codes of a key press and a key release.
 const KEYS: [u8; 2] = [2, 3];
 
-/// Waits for a condition, and fails the test with its name where it does not come.
+/// Waits for a condition; fails the test with the condition's name on timeout.
 pub(crate) fn wait<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let until = Instant::now() + DEADLINE;
     loop {
@@ -30,16 +30,15 @@ pub(crate) fn wait<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T
     }
 }
 
-/// A display.
 pub(crate) struct Display {
     server: Child,
     connection: RustConnection,
     root: Window,
-    /// As programs get it in `DISPLAY`.
+    /// Value for `DISPLAY`.
     pub(crate) name: String,
 }
 
-/// Where a window is.
+/// Position and size of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Geometry {
     pub(crate) x: i16,
@@ -75,7 +74,7 @@ impl Display {
         String::from_utf8(reply.value).ok().filter(|title| !title.is_empty())
     }
 
-    /// The windows that are shown and have a title, the topmost last.
+    /// Returns the visible windows with a title, the topmost last.
     pub(crate) fn windows(&self) -> Vec<(Window, String)> {
         let children = self.connection.query_tree(self.root).unwrap().reply().unwrap().children;
         let shown = |window: &Window| {
@@ -111,14 +110,14 @@ impl Display {
         self.connection.configure_window(window, &place).unwrap().check().unwrap();
     }
 
-    /// Closes it as a person does: the program is asked to.
+    /// Closes a window like a user: asks the program to close it.
     pub(crate) fn close(&self, window: Window) {
         let delete = self.atom("WM_DELETE_WINDOW");
         let message = ClientMessageEvent::new(32, window, self.atom("WM_PROTOCOLS"), [delete, 0, 0, 0, 0]);
         self.connection.send_event(false, window, EventMask::NO_EVENT, message).unwrap().check().unwrap();
     }
 
-    /// Puts a window of another program over all.
+    /// Covers everything with a window of another program.
     pub(crate) fn cover(&self) -> Window {
         let window = self.connection.generate_id().unwrap();
         let none = &CreateWindowAux::new().override_redirect(1).background_pixel(0x80_4020);
@@ -134,12 +133,12 @@ impl Display {
         window
     }
 
-    /// Gives a window what is typed.
+    /// Gives a window the keyboard focus.
     pub(crate) fn focus(&self, window: Window) {
         self.connection.set_input_focus(InputFocus::POINTER_ROOT, window, 0u32).unwrap().check().unwrap();
     }
 
-    /// Types keys, by the codes that a PC keyboard has.
+    /// Types keys, by the keycodes of a PC keyboard.
     pub(crate) fn press(&self, codes: &[u8]) {
         for (code, kind) in codes.iter().flat_map(|code| KEYS.map(|kind| (*code, kind))) {
             let pressed = self.connection.xtest_fake_input(kind, code, 0, self.root, 0, 0, 0);
@@ -147,7 +146,7 @@ impl Display {
         }
     }
 
-    /// The picture of a window: width, height and red, green, blue of each point.
+    /// Returns the picture of a window: width, height, and the RGB value of each pixel.
     pub(crate) fn picture(&self, window: Window) -> (u16, u16, Vec<[u8; 3]>) {
         let Geometry { width, height, .. } = self.geometry(window);
         let image =
@@ -156,7 +155,7 @@ impl Display {
         (width, height, data.chunks_exact(4).map(|point| [point[2], point[1], point[0]]).collect())
     }
 
-    /// Waits until something is drawn there, and keeps the picture beside the programs that cargo built.
+    /// Waits until something is drawn, and saves the picture in the target folder.
     pub(crate) fn screenshot(&self, window: Window, name: &str) {
         let (width, height, points) = wait("something is drawn in the window", || {
             let picture = self.picture(window);

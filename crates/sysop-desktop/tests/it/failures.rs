@@ -1,4 +1,4 @@
-//! What a person is told where it does not work.
+//! Error messages when something fails.
 
 use std::fs;
 use std::process::Command;
@@ -6,10 +6,10 @@ use std::process::Command;
 use crate::display::{Display, wait};
 use crate::world::{World, kill, sysop};
 
-/// The codes of Tab and Enter on a PC keyboard.
+/// Keycodes of Tab and Enter on a PC keyboard.
 const TAB_ENTER: [u8; 2] = [23, 36];
 
-/// `sysop` in a folder where nothing else is, as one that was installed without the window.
+/// Puts `sysop` alone in a folder, like an installation without the window.
 fn alone(world: &World) -> std::path::PathBuf {
     let alone = world.path("alone");
     fs::create_dir(&alone).unwrap();
@@ -52,7 +52,7 @@ fn without_the_web_engine_a_sentence_names_the_library() {
     let world = World::new();
     let sysop = alone(&world);
     let folder = sysop.parent().unwrap();
-    // The linker's own words: a program whose library is gone.
+    // A program whose library is gone makes the linker report it.
     fs::write(folder.join("engine.c"), "int engine(void) { return 0; }\n").unwrap();
     fs::write(folder.join("window.c"), "int engine(void); int main(void) { return engine(); }\n").unwrap();
     let cc = |arguments: &[&str]| {

@@ -1,4 +1,4 @@
-//! The window as a person has it: a real display (Xvfb), a real server, the real programs.
+//! The window as a user has it: a real display (Xvfb), a real server, the real programs.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 mod display;

@@ -1,4 +1,4 @@
-//! Where the window goes and where it does not, seen by a page that tries.
+//! Navigation inside and outside the window, tested by a page that tries to leave.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -7,9 +7,9 @@ use std::net::TcpListener;
 use crate::display::{Display, wait};
 use crate::world::{HELPER, World};
 
-/// The code of Enter on a PC keyboard.
+/// Keycode of Enter on a PC keyboard.
 const ENTER: [u8; 1] = [36];
-/// A page that tries to leave, and says in its title how far it came.
+/// A page that tries to leave, and reports its progress in the title.
 const PAGE: &str = r#"<!doctype html><title>begun</title><body><a id="own" href="/another" target="_blank">own</a>
 <a id="out" href="https://example.org/window?a=1&amp;b=$(id)" target="_blank">out</a><script>
 const steps = [
@@ -35,7 +35,7 @@ addEventListener('load', () => setTimeout(next, 100));
 addEventListener('hashchange', () => { document.title = 'now ' + location.hash; });
 </script>"#;
 
-/// A server of pages, as ours is one: who comes with a token is sent on to the page.
+/// Serves pages like our server: redirects a client with a token to the page.
 fn serve(page: &'static str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -1,4 +1,4 @@
-//! Notices on the desktop, at a service of the test's own on a bus of its own.
+//! Desktop notifications, received by the test's own service on its own bus.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::display::{DEADLINE, Display};
 use crate::world::{World, ask, port_of, sysop};
 
-/// What a service of notices offers.
+/// D-Bus interface of a notification service.
 const INTERFACE: &str = r#"<node><interface name="org.freedesktop.Notifications">
 <method name="Notify"><arg type="s" direction="in"/><arg type="u" direction="in"/><arg type="s" direction="in"/>
 <arg type="s" direction="in"/><arg type="s" direction="in"/><arg type="as" direction="in"/>
@@ -22,7 +22,7 @@ const INTERFACE: &str = r#"<node><interface name="org.freedesktop.Notifications"
 const NAME: &str = "org.freedesktop.Notifications";
 const OBJECT: &str = "/org/freedesktop/Notifications";
 
-/// A bus with a service of notices.
+/// A bus with a notification service.
 struct Bus {
     daemon: Child,
     address: String,
@@ -131,14 +131,14 @@ fn who_looks_elsewhere_is_told_of_approvals_and_ends_and_a_click_brings_the_wind
         let says = json!({ "content": content }).to_string();
         ask(port, token, "POST", &format!("/api/agent/sessions/{session}/messages"), &says);
     };
-    // What was wanted is text, also where the service would take marks in it for more.
+    // The prompt is plain text, even if the service would interpret markup.
     say("hello & <b>bye</b>");
     let shown = bus.next("Notify");
     assert_eq!(
         (text(&shown, 3).as_str(), text(&shown, 4).as_str()),
         ("sysop is done", "hello &amp; &lt;b&gt;bye&lt;/b&gt;")
     );
-    // It is no longer news once there is a next task.
+    // The notification is obsolete once there is a next task.
     say("demo: write a script here that greets");
     assert_eq!(bus.next("CloseNotification").child_value(0).get::<u32>(), Some(7));
     let shown = bus.next("Notify");
@@ -148,7 +148,7 @@ fn who_looks_elsewhere_is_told_of_approvals_and_ends_and_a_click_brings_the_wind
     );
     assert!(!text(&shown, 4).is_empty(), "it says what: {shown:?}");
 
-    // A click brings the window to the front, and what was shown is taken back there.
+    // A click raises the window, which withdraws the notification.
     let clicked = (7u32, "default").to_variant();
     bus.connection.emit_signal(None, OBJECT, NAME, "ActionInvoked", Some(&clicked)).unwrap();
     crate::display::wait("the window is on top", || (display.windows().last()?.0 == window).then_some(()));

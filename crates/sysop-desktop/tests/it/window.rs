@@ -1,9 +1,9 @@
-//! The window from its start to its end, and what becomes of its server.
+//! The window from start to end, and the end of its server.
 
 use crate::display::{Display, Geometry, wait};
 use crate::world::{World, command_lines, kill, terminate, wait_until_gone};
 
-/// The title once the page is there.
+/// Title once the page is loaded.
 const PAGE: &str = "sysop";
 
 #[test]
@@ -38,7 +38,7 @@ fn size_and_place_are_those_of_the_last_window() {
         ((width, height) == (wanted.width, wanted.height)).then_some(points.len())
     });
     assert_eq!(picture, 1010 * 640);
-    // A signal is as good as the button.
+    // A signal is equivalent to the close button.
     terminate(desktop.pid());
     let (status, said) = desktop.end();
     assert!(status.success(), "{status}: {said}");
@@ -60,7 +60,7 @@ fn the_server_goes_with_a_window_that_is_killed() {
     let (status, said) = desktop.end();
     assert_eq!(status.code(), Some(1), "{said}");
     assert!(said.contains("was killed"), "{said}");
-    // What it left behind is in nobody's way.
+    // Files left behind do no harm.
     let mut desktop = world.desktop(&display);
     display.close(display.window(PAGE));
     assert!(desktop.end().0.success());

@@ -1,4 +1,4 @@
-//! A home of a test's own, the programs started in it, and what can be seen of their processes.
+//! A home for each test, the programs started in it, and observations of their processes.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,17 +14,17 @@ use tempfile::TempDir;
 
 use crate::display::{Display, wait};
 
-/// The program with the window.
+/// Path of the window program.
 pub(crate) const HELPER: &str = env!("CARGO_BIN_EXE_sysop-desktop");
 
-/// `sysop`, beside the program with the window.
+/// Returns the path of `sysop`, beside the window program.
 pub(crate) fn sysop() -> PathBuf {
     let sysop = Path::new(HELPER).with_file_name("sysop");
     assert!(sysop.is_file(), "{} is missing; `cargo build --package sysop` makes it", sysop.display());
     sysop
 }
 
-/// A home.
+/// A temporary home and its environment.
 pub(crate) struct World {
     home: TempDir,
     environment: Vec<(String, String)>,
@@ -41,13 +41,13 @@ impl World {
             ("PATH", std::env::var("PATH").unwrap()),
             ("HOME", home.path().to_str().unwrap().to_owned()),
             ("XDG_RUNTIME_DIR", run),
-            // No bus of this machine, and none that is started by itself.
+            // No message bus of this machine, and none started automatically.
             ("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nonexistent".to_owned()),
             ("NO_AT_BRIDGE", "1".to_owned()),
             ("GSETTINGS_BACKEND", "memory".to_owned()),
             ("GIO_USE_VFS", "local".to_owned()),
             ("LIBGL_ALWAYS_SOFTWARE", "1".to_owned()),
-            // A port where nobody listens, so that no test meets an Ollama of this machine.
+            // A port without a listener, so that no test meets an Ollama of this machine.
             ("OLLAMA_HOST", "127.0.0.1:1".to_owned()),
         ];
         Self { home, environment: environment.map(|(name, value)| (name.to_owned(), value)).into() }
@@ -63,7 +63,7 @@ impl World {
         self.home.path().join(path)
     }
 
-    /// A file that can be run.
+    /// Writes an executable file.
     pub(crate) fn program(&self, path: &str, text: &str) -> PathBuf {
         use std::os::unix::fs::PermissionsExt;
         let path = self.path(path);
@@ -80,18 +80,18 @@ impl World {
         command
     }
 
-    /// Starts something on a display.
+    /// Starts a program on a display.
     pub(crate) fn start(&self, display: &Display, program: &Path, arguments: &[&str]) -> DesktopProcess {
         DesktopProcess::of(self.command(program, arguments).env("DISPLAY", &display.name))
     }
 
-    /// `sysop desktop` with the scripted model.
+    /// Starts `sysop desktop` with the scripted model.
     pub(crate) fn desktop(&self, display: &Display) -> DesktopProcess {
         self.start(display, &sysop(), &["desktop", "--model", "demo"])
     }
 }
 
-/// A program that runs, with its process group.
+/// A running program with its process group.
 pub(crate) struct DesktopProcess {
     child: Child,
     said: Arc<Mutex<String>>,
@@ -122,24 +122,24 @@ impl DesktopProcess {
         i32::try_from(self.child.id()).unwrap()
     }
 
-    /// What it said on standard error so far.
+    /// Returns the standard error output so far.
     pub(crate) fn said(&self) -> String {
         self.said.lock().unwrap().clone()
     }
 
-    /// The process with the window that `sysop desktop` started.
+    /// Returns the process with the window, started by `sysop desktop`.
     pub(crate) fn helper(&self) -> i32 {
         let own = self.pid();
         wait("the helper", || children(own).into_iter().find(|pid| is(*pid, "sysop-desktop")))
     }
 
-    /// The server of the window.
+    /// Returns the server of the window.
     pub(crate) fn server(&self) -> i32 {
         let helper = self.helper();
         wait("the server", || children(helper).into_iter().find(|pid| is(*pid, "sysop")))
     }
 
-    /// Waits for its end; gives how it ended and what it said.
+    /// Waits for the exit; returns status and output.
     pub(crate) fn end(&mut self) -> (ExitStatus, String) {
         let status = wait("the end of the program", || self.child.try_wait().unwrap());
         wait("the end of what it says", || self.listens.is_finished().then_some(()));
@@ -150,7 +150,7 @@ impl DesktopProcess {
 impl Drop for DesktopProcess {
     #[expect(clippy::print_stdout, reason = "it is for whoever reads of the failure")]
     fn drop(&mut self) {
-        // The server is in a group of its own, and ends because its pipe does.
+        // The server has its own process group, and ends because its pipe closes.
         let _ = kill_process_group(Pid::from_raw(self.pid()).unwrap(), Signal::KILL);
         let _ = self.child.wait();
         if std::thread::panicking() {
@@ -159,7 +159,7 @@ impl Drop for DesktopProcess {
     }
 }
 
-/// Kills a process as nothing can be killed more.
+/// Kills a process with SIGKILL.
 pub(crate) fn kill(pid: i32) {
     kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
 }
@@ -168,7 +168,7 @@ pub(crate) fn terminate(pid: i32) {
     kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
 }
 
-/// Waits until there is no such process, or only what is left of it until it is waited for.
+/// Waits until a process is gone or a zombie.
 pub(crate) fn wait_until_gone(pid: i32) {
     wait("the end of a process", || {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -178,7 +178,7 @@ pub(crate) fn wait_until_gone(pid: i32) {
 }
 
 fn is(pid: i32, name: &str) -> bool {
-    // The kernel keeps fifteen bytes.
+    // The kernel keeps fifteen bytes of a name.
     fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == name)
 }
 
@@ -195,7 +195,7 @@ fn children(of: i32) -> Vec<i32> {
     processes().into_iter().filter(|pid| parent(pid) == Some(of)).collect()
 }
 
-/// All command lines and environments below a process that a person on this machine might look at.
+/// Returns all command lines and environments below a process, as visible to users of this machine.
 pub(crate) fn command_lines(of: i32) -> String {
     let mut all = String::new();
     let mut next = vec![of];
@@ -208,7 +208,7 @@ pub(crate) fn command_lines(of: i32) -> String {
     all
 }
 
-/// The port on which a process listens.
+/// Returns the port on which a process listens.
 pub(crate) fn port_of(pid: i32) -> u16 {
     wait("the port of the server", || {
         let entries = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
@@ -225,7 +225,7 @@ pub(crate) fn port_of(pid: i32) -> u16 {
     })
 }
 
-/// Asks a server, as a program with a token does.
+/// Sends a request to a server, like a program with a token.
 pub(crate) fn ask(port: u16, token: &str, method: &str, path: &str, body: &str) -> serde_json::Value {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     let length = body.len();
