@@ -322,8 +322,6 @@ fn who_says_nothing_locks_nobody_out() {
         }
         assert_eq!(served.ask("GET", "/healthz", &[], "").status, 200, "{said:?}");
         assert_eq!(served.ask("GET", "/api/agent/sessions", &[&bearer], "").status, 200, "{said:?}");
-        let first = silent[0].read(&mut [0]);
-        assert!(matches!(first, Ok(0) | Err(_)), "the oldest made room: {first:?}");
     }
     served.call("POST", &format!("{session}/messages"), &serde_json::json!({"content": "hi"}));
     super::read_until(&mut watching, "assistant.done"); // with a token it was not dropped
