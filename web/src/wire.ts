@@ -44,11 +44,11 @@ export type ChangedFile = {
 
 /** One message from a client. */
 export type ClientMessage =
-  /** The first message: who it is, and which tools it lends. */
+  /** The first message of a client: its identity and the tools that it lends. */
   | Hello & {
     type: "hello";
   }
-  /** A person says what they want. While a turn runs it waits for its end; more than 32 that wait are refused with `too_many`. */
+  /** A prompt of a user. During a turn it is queued. If 32 prompts are queued, one more is refused with `too_many`. */
   | {
     type: "user.message";
     /** Which session; needed only where the address does not say. */
@@ -57,14 +57,14 @@ export type ClientMessage =
     messageId?: string;
     /** Which trace it belongs to, as W3C Trace Context writes it. */
     traceparent?: string;
-    /** Their words. */
+    /** The prompt. */
     content: string;
   }
-  /** What came of a `tool.call` that this client ran. */
+  /** The outcome of a `tool.call` that this client ran. */
   | ToolResult & {
     type: "tool.result";
   }
-  /** More of the output of a tool that this client runs, for whoever watches. */
+  /** More output of a tool that this client runs, for live display. */
   | {
     type: "tool.output";
     /** Which session; needed only where the address does not say. */
@@ -73,12 +73,12 @@ export type ClientMessage =
     messageId?: string;
     /** Which trace it belongs to, as W3C Trace Context writes it. */
     traceparent?: string;
-    /** Which call. */
+    /** Id of the call. */
     toolCallId: CallId;
-    /** The piece. */
+    /** The new text. */
     content: string;
   }
-  /** Stop the turn. */
+  /** Stops the turn. */
   | {
     type: "cancel";
     /** Which session; needed only where the address does not say. */
@@ -88,7 +88,7 @@ export type ClientMessage =
     /** Which trace it belongs to, as W3C Trace Context writes it. */
     traceparent?: string;
   }
-  /** A person answers an `approval.request`. */
+  /** A user answers an `approval.request`. */
   | {
     type: "approval.decision";
     /** Which session; needed only where the address does not say. */
@@ -97,16 +97,16 @@ export type ClientMessage =
     messageId?: string;
     /** Which trace it belongs to, as W3C Trace Context writes it. */
     traceparent?: string;
-    /** Which call. */
+    /** Id of the call. */
     toolCallId: CallId;
     /** The answer. */
     decision: DecisionKind;
-    /** What to run instead. */
+    /** Edited command to run instead. */
     command?: string;
-    /** A word to the model, where it is rejected. */
+    /** Reason for the model, with a rejection. */
     reason?: string;
   }
-  /** A person answers a `question`: exactly one of `answer`, `refuse` and `noSecret`. */
+  /** A user answers a `question`, with exactly one of `answer`, `refuse` and `noSecret`. */
   | {
     type: "question.answer";
     /** Which session; needed only where the address does not say. */
@@ -115,16 +115,16 @@ export type ClientMessage =
     messageId?: string;
     /** Which trace it belongs to, as W3C Trace Context writes it. */
     traceparent?: string;
-    /** Which question. */
+    /** Id of the question. */
     id: QuestionId;
-    /** The answer, without the end of the line. It is never logged where the question is for a secret. */
+    /** The answer, without a line ending. The answer to a question for a secret is never logged. */
     answer?: string;
-    /** Nobody will answer. */
+    /** Set if nobody will answer. */
     refuse?: boolean;
-    /** It is no prompt for a secret: whoever asks is answered in the terminal. */
+    /** Set if the prompt is not for a secret: the user answers it in the terminal. */
     noSecret?: boolean;
   }
-  /** A person wants one call made without a model. */
+  /** A user runs one call without a model. */
   | {
     type: "direct";
     /** Which session; needed only where the address does not say. */
@@ -133,16 +133,16 @@ export type ClientMessage =
     messageId?: string;
     /** Which trace it belongs to, as W3C Trace Context writes it. */
     traceparent?: string;
-    /** A shell command: short for the tool `bash` with it. */
+    /** A shell command; short for the tool `bash` with this command. */
     command?: string;
-    /** The tool, where no command is given. */
+    /** The tool, if there is no `command`. */
     tool?: string;
-    /** Its arguments. */
+    /** Arguments of the tool. */
     arguments?: Record<string, unknown>;
-    /** Whether a person typed it. */
+    /** Origin of the call: typed, or from a routine. */
     origin?: DirectOrigin;
   }
-  /** Changes how the session works from now on. */
+  /** Changes settings of the session. */
   | {
     type: "configure";
     /** Which session; needed only where the address does not say. */
@@ -151,14 +151,14 @@ export type ClientMessage =
     messageId?: string;
     /** Which trace it belongs to, as W3C Trace Context writes it. */
     traceparent?: string;
-    /** The model of the next step. */
+    /** Model of the next step. */
     model?: ModelRef;
-    /** How much runs without a person. */
+    /** Approval mode. */
     approve?: ApprovalMode;
-    /** With tools or without, from the next turn on. */
+    /** With tools (`agent`) or without (`chat`), from the next turn on. */
     mode?: Mode;
   }
-  /** Stop after the current step. */
+  /** Pauses the turn after the current step. */
   | {
     type: "pause";
     /** Which session; needed only where the address does not say. */
@@ -168,7 +168,7 @@ export type ClientMessage =
     /** Which trace it belongs to, as W3C Trace Context writes it. */
     traceparent?: string;
   }
-  /** Go on. */
+  /** Resumes a paused turn. */
   | {
     type: "resume";
     /** Which session; needed only where the address does not say. */
@@ -178,7 +178,7 @@ export type ClientMessage =
     /** Which trace it belongs to, as W3C Trace Context writes it. */
     traceparent?: string;
   }
-  /** Run the last prompt again with a fresh history. */
+  /** Runs the last prompt again with an empty history. */
   | {
     type: "retry";
     /** Which session; needed only where the address does not say. */
@@ -188,7 +188,7 @@ export type ClientMessage =
     /** Which trace it belongs to, as W3C Trace Context writes it. */
     traceparent?: string;
   }
-  /** Forget the history. */
+  /** Clears the history. */
   | {
     type: "clear";
     /** Which session; needed only where the address does not say. */
@@ -198,7 +198,7 @@ export type ClientMessage =
     /** Which trace it belongs to, as W3C Trace Context writes it. */
     traceparent?: string;
   }
-  /** Watch the live terminal, which is opened if it is not: `terminal.output` begins with a picture of it. */
+  /** Subscribes to the live terminal, and opens it if needed. `terminal.output` starts with a picture of the screen. */
   | {
     type: "terminal.attach";
     /** Which session; needed only where the address does not say. */
@@ -207,14 +207,14 @@ export type ClientMessage =
     messageId?: string;
     /** Which trace it belongs to, as W3C Trace Context writes it. */
     traceparent?: string;
-    /** Columns of the client's own screen; what is left out leaves the size as it is. */
+    /** Columns of the client's screen. Without `cols` and `rows` the size stays the same. */
     cols?: number;
-    /** Its rows. */
+    /** Number of rows. */
     rows?: number;
-    /** How many rows that were above the screen the picture begins with, for a client that has a scrollback: they take the place of what it has there. None where it is left out; at most some 500 KB are given. */
+    /** Number of rows above the screen that the picture includes, for a client with a scrollback; they replace the client's scrollback. Absent: none. The server sends at most about 500 KB. */
     scrollback?: number;
   }
-  /** Watch the live terminal no longer. */
+  /** Unsubscribes from the live terminal. */
   | {
     type: "terminal.detach";
     /** Which session; needed only where the address does not say. */
@@ -224,7 +224,7 @@ export type ClientMessage =
     /** Which trace it belongs to, as W3C Trace Context writes it. */
     traceparent?: string;
   }
-  /** Keys for the live terminal. The agent waits from the first one on. */
+  /** Keys for the live terminal. The agent waits from the first key on. */
   | {
     type: "terminal.input";
     /** Which session; needed only where the address does not say. */
@@ -233,10 +233,10 @@ export type ClientMessage =
     messageId?: string;
     /** Which trace it belongs to, as W3C Trace Context writes it. */
     traceparent?: string;
-    /** What the keys send. */
+    /** Text that the keys send. */
     data: string;
   }
-  /** The live terminal has another size. */
+  /** Resizes the live terminal. */
   | {
     type: "terminal.resize";
     /** Which session; needed only where the address does not say. */
@@ -250,7 +250,7 @@ export type ClientMessage =
     /** Rows. */
     rows: number;
   }
-  /** The agent may use the live terminal again. */
+  /** Gives the live terminal back to the agent. */
   | {
     type: "terminal.release";
     /** Which session; needed only where the address does not say. */
@@ -260,7 +260,7 @@ export type ClientMessage =
     /** Which trace it belongs to, as W3C Trace Context writes it. */
     traceparent?: string;
   }
-  /** The connection lives. */
+  /** Keeps the connection alive. */
   | {
     type: "heartbeat";
   };
@@ -275,25 +275,25 @@ export type ClientToolSet = {
 
 /** The words for a decision. */
 export type DecisionKind =
-  /** Run it this once. */
+  /** Run it once. */
   | "allow"
-  /** Run it and its like for the rest of the session. */
+  /** Run it, and all calls that the grant covers, for the rest of the session. */
   | "allow_session"
-  /** Run it, and write the rule that the request has as `always`: it runs unasked from now on. The answer that is told and logged is `allow`. */
+  /** Run it, and write the rule in `always` of the request: from now on it runs without asking. The decision that is published and logged is `allow`. */
   | "allow_always"
   /** Do not run it. */
   | "reject";
 
-/** Whose words a direct call is. */
+/** Origin of a direct call. */
 export type DirectOrigin =
-  /** A person typed exactly this; typing it is the approval. */
+  /** A user typed exactly this; typing it is the approval. */
   | "typed"
-  /** It comes from a routine; it is asked about as a model's call is. */
+  /** From a routine. It is judged like a model's call. */
   | "routine";
 
-/** What kind of problem an `error` tells of. */
+/** Kind of the problem that an `error` reports. */
 export type ErrorCode =
-  /** The message cannot be read, or contradicts itself. */
+  /** The message is malformed or contradictory. */
   | "bad_message"
   /** The manifest of `hello` cannot be used. */
   | "bad_manifest"
@@ -311,32 +311,32 @@ export type ErrorCode =
   | "busy"
   /** The client did not read fast enough; it may resume. */
   | "too_slow"
-  /** The server ends; the session goes on when it is back, or on another node. */
+  /** The server is shutting down. The session continues after its restart, or on another node. */
   | "draining"
-  /** The session cannot go on here: its log cannot be written. */
+  /** The session cannot continue here: its log cannot be written. */
   | "closed"
   /** The terminal cannot be opened, or there is none. */
   | "no_terminal"
-  /** A fault of the server. */
+  /** Internal error of the server. */
   | "internal";
 
-/** The kinds of model failure that are acted upon differently. */
+/** Kinds of model failure that are handled differently. */
 export type FailureKind =
-  /** The prompt does not fit the model's window; a shorter history may. */
+  /** The prompt does not fit the model's context window. A shorter history may. */
   | "context_overflow"
-  /** Key, region or access. */
+  /** Wrong key, region or access rights. */
   | "auth"
   /** No such model. */
   | "unknown_model"
-  /** Nobody answers, or the stream broke or went silent, after all retries. */
+  /** No answer, or a broken or silent stream, after all retries. */
   | "unreachable"
-  /** Rate or quota, after all retries. */
+  /** Rate limit or quota exceeded, after all retries. */
   | "rate_limited"
-  /** The server answered with what cannot be used. */
+  /** The server sent an unusable answer. */
   | "protocol"
-  /** The request itself was refused. */
+  /** The server rejected the request. */
   | "bad_request"
-  /** A host of the session does not let this model see what it shows; nothing was sent. */
+  /** A host of the session does not allow this model to see its output. Nothing was sent. */
   | "withheld";
 
 /** One part of a command and what is to be said of it. */
@@ -400,13 +400,13 @@ export type Hello = {
   messageId?: string;
   /** Which trace it belongs to, as W3C Trace Context writes it. */
   traceparent?: string;
-  /** The client's name and version, for people. */
+  /** Name and version of the client, for display. */
   clientVersion?: string;
   /** The tools that run on the client. */
   toolManifest?: Array<ManifestTool>;
-  /** The root of its file tools. */
+  /** Root of its file tools. */
   workspaceRoot?: string;
-  /** The last event that it has; what came after is sent again. */
+  /** The last event that the client has. The server resends all later ones. */
   resumeFrom?: Seq;
 };
 
@@ -416,7 +416,7 @@ export type HostOutcome = {
   host: string;
   /** How it ended there. */
   status: Status;
-  /** The exit code, where a command ended by itself. */
+  /** Exit code of a command that ended by itself. */
   exit_code?: number;
   /** How long it took there, in milliseconds. */
   duration_ms: number;
@@ -439,9 +439,9 @@ export type ManifestTool = {
 
 /** Whether the model may use tools. */
 export type Mode =
-  /** It works with tools until the task is done. */
+  /** The model works with tools until the task is done. */
   | "agent"
-  /** It answers in words, and nothing of what it says runs. */
+  /** The model answers with text, and nothing of it runs. */
   | "chat";
 
 /** Names a model the way a person does: `PROVIDER/NAME`. */
@@ -455,29 +455,29 @@ export type OfferedTool = {
   effect: ToolEffect;
 };
 
-/** Whose wish a tool call is. */
+/** Origin of a tool call. */
 export type Origin =
   /** The model proposed it. */
   | "model"
-  /** A person typed exactly this; typing it is the approval. */
+  /** A user typed exactly this; typing it is the approval. */
   | "typed"
-  /** A routine from the config; asked about as a model's command is. */
+  /** A routine from the config. It is judged like a model's command. */
   | "routine";
 
 /** Why a turn waits. */
 export type PauseReason =
-  /** A person asked for it. */
+  /** A user asked for it. */
   | "asked"
   /** The same call had the same result too often in a row. */
   | "loop"
-  /** The process died in the middle of the turn. */
+  /** The process died during the turn. */
   | "interrupted"
   /** A budget of cost, tokens or minutes is spent. */
   | "budget";
 
 /** What is asked. Its texts come from programs and remote machines: a front end neutralizes them. */
 export type Question = {
-  /** Which question. */
+  /** Id of the question. */
   id: QuestionId;
   /** What kind of answer is wanted. */
   kind: QuestionKind;
@@ -494,13 +494,13 @@ export type Question = {
 /** Names a question for as long as the process lives. */
 export type QuestionId = number;
 
-/** What kind of answer a question wants. */
+/** Kind of answer that a question expects. */
 export type QuestionKind =
-  /** A text that nobody may see: typed without an echo, never logged. */
+  /** A secret text: typed without echo, never logged. */
   | "secret"
-  /** A text that may be seen: a one-time code's name, `yes` or a fingerprint. */
+  /** A visible text: the name of a one-time code, `yes` or a fingerprint. */
   | "text"
-  /** It looks like a prompt for a secret, but the terminal cannot tell: the person decides whether it is one. */
+  /** Possibly a prompt for a secret: the terminal cannot tell, and the user decides. */
   | "perhaps_secret";
 
 /** The degree to which a change can be undone. */
@@ -512,15 +512,15 @@ export type Reversibility =
   /** Nothing. */
   | "none";
 
-/** How much a command can do, from least to most. */
+/** Risk classes, from lowest to highest. */
 export type RiskClass =
-  /** Known to look only. */
+  /** Known to only read. */
   | "read_only"
-  /** Looks only, but connects to another machine or resolves a name. */
+  /** Only reads, but connects to another machine or resolves a name. */
   | "reads_remote"
-  /** Changes something, in a way that can be read off it. */
+  /** Makes changes that its text shows. */
   | "changes"
-  /** Does what cannot be read off it: `eval`, a sourced file, a program given to an interpreter. */
+  /** Has an effect that its text does not show: `eval`, a sourced file, a program given to an interpreter. */
   | "opaque"
   /** Reads a secret: a private key, a password file, a token. */
   | "reads_secret"
@@ -534,180 +534,180 @@ export type Seq = number;
 
 /** One message from a server. */
 export type ServerMessage =
-  /** The session is there. Without a `seq` it answers `hello` and tells how the session works now. */
+  /** The session exists. Without a `seq`, the message answers `hello` and has the current settings of the session. */
   | {
     type: "session.created";
     /** Which session. */
     sessionId: SessionId;
     /** The event. */
     seq?: Seq;
-    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    /** Set if another message of the same event follows. A client may resume only from a `seq` without it. False is left out. */
     more?: boolean;
-    /** The model that is asked. */
+    /** Model of the session. */
     model: ModelRef;
-    /** How much runs without a person. */
+    /** Approval mode. */
     approve: ApprovalMode;
-    /** With tools or without, from the next turn on. */
+    /** With tools (`agent`) or without (`chat`), from the next turn on. */
     mode: Mode;
-    /** Where its tools run. */
+    /** Host of its tools. */
     host: string;
-    /** The root of its file tools. */
+    /** Root of its file tools. */
     root: string;
-    /** The name of its tool profile. */
+    /** Name of its tool profile. */
     profile: string;
-    /** The most model calls in one turn. */
+    /** Maximum number of model calls per turn. */
     maxIterations: number;
-    /** The tools on its own host. */
+    /** Tools on the session's own host. */
     tools: Array<OfferedTool>;
-    /** The tools that a client lends, where one does. */
+    /** Tools that a client lends. */
     lent?: ClientToolSet;
-    /** The last event when this was sent: what comes up to it is history. Only where it answers `hello`. */
+    /** The last event when this was sent; events up to it are history. Only in the answer to `hello`. */
     lastSeq?: Seq;
-    /** The person who opened it; left out for sessions of 0.1.0. */
+    /** The user who opened it. Absent for sessions of 0.1.0. */
     openedBy?: string;
   }
-  /** How the session works was changed; only what was changed is there. */
+  /** Settings of the session changed. Only changed settings are present. */
   | {
     type: "configured";
     /** Which session. */
     sessionId: SessionId;
     /** The event. */
     seq: Seq;
-    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    /** Set if another message of the same event follows. A client may resume only from a `seq` without it. False is left out. */
     more?: boolean;
-    /** The model of the next step. */
+    /** Model of the next step. */
     model?: ModelRef;
-    /** How much runs without a person. */
+    /** Approval mode. */
     approve?: ApprovalMode;
-    /** With tools or without, from the next turn on. */
+    /** With tools (`agent`) or without (`chat`), from the next turn on. */
     mode?: Mode;
-    /** The tools that a client lends; without tools, it takes them back. */
+    /** Tools that a client lends. An empty list withdraws them. */
     lent?: ClientToolSet;
     /** Whether rules of the server's config were added. */
     rules?: boolean;
   }
-  /** A person said something while a turn ran; it waits for the end of that turn. */
+  /** A user sent a prompt during a turn. It waits for the end of that turn. */
   | {
     type: "prompt.queued";
     /** Which session. */
     sessionId: SessionId;
     /** The event. */
     seq: Seq;
-    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    /** Set if another message of the same event follows. A client may resume only from a `seq` without it. False is left out. */
     more?: boolean;
-    /** The words. */
+    /** The prompt. */
     content: string;
   }
-  /** A person said something, and a turn began. */
+  /** A user sent a prompt, and a turn started. */
   | {
     type: "user.message";
     /** Which session. */
     sessionId: SessionId;
     /** The event. */
     seq: Seq;
-    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    /** Set if another message of the same event follows. A client may resume only from a `seq` without it. False is left out. */
     more?: boolean;
-    /** The words. */
+    /** The prompt. */
     content: string;
   }
-  /** More of the model's text. Not logged. */
+  /** More text of the model. Not logged. */
   | {
     type: "assistant.delta";
     /** Which session. */
     sessionId: SessionId;
-    /** The piece. */
+    /** The new text. */
     content: string;
   }
-  /** More of the model's visible reasoning. Not logged. */
+  /** More visible reasoning of the model. Not logged. */
   | {
     type: "assistant.reasoning";
     /** Which session. */
     sessionId: SessionId;
-    /** The piece. */
+    /** The new text. */
     content: string;
   }
-  /** What the deltas of this step said so far is void: the request is made again. Not logged. */
+  /** Discards all deltas of this step: the request is retried. Not logged. */
   | {
     type: "assistant.restarted";
     /** Which session. */
     sessionId: SessionId;
   }
-  /** The model's text of one step, whole; it replaces what its deltas said. */
+  /** The complete text of one step. It replaces the deltas. */
   | {
     type: "assistant.message";
     /** Which session. */
     sessionId: SessionId;
     /** The event. */
     seq: Seq;
-    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    /** Set if another message of the same event follows. A client may resume only from a `seq` without it. False is left out. */
     more?: boolean;
     /** The text. */
     content: string;
-    /** The visible reasoning, where there was any. */
+    /** Visible reasoning, if any. */
     reasoning?: string;
   }
-  /** A model answered, and its part of the step is over. Its text is in `assistant.message`. */
+  /** A model call ended. Its text is in `assistant.message`. */
   | {
     type: "step.finished";
     /** Which session. */
     sessionId: SessionId;
     /** The event. */
     seq: Seq;
-    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    /** Set if another message of the same event follows. A client may resume only from a `seq` without it. False is left out. */
     more?: boolean;
-    /** The how-manyth model call of the turn, from 1. */
+    /** Number of the model call within the turn, from 1. */
     iteration: number;
-    /** The tokens of this call. */
+    /** Tokens of this call. */
     usage: TokenCounts;
-    /** The tools that it wants to call, in order; what becomes of each is told by its own messages. */
+    /** Tool calls that the model requests, in order. Each has messages of its own. */
     toolCalls?: Array<ToolCallRequest>;
   }
-  /** A model call failed, and the step is given up; the turn ends or the step is made again. */
+  /** A model call failed. The turn ends, or the step is repeated. */
   | {
     type: "step.failed";
     /** Which session. */
     sessionId: SessionId;
     /** The event. */
     seq: Seq;
-    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    /** Set if another message of the same event follows. A client may resume only from a `seq` without it. False is left out. */
     more?: boolean;
-    /** The how-manyth model call of the turn, from 1. */
+    /** Number of the model call within the turn, from 1. */
     iteration: number;
-    /** What kind of failure it is. */
+    /** Kind of the failure. */
     kind: FailureKind;
-    /** One sentence. */
+    /** One sentence for display. */
     message: string;
   }
-  /** A turn ended; each turn has exactly one of these. */
+  /** A turn ended. Each turn has exactly one such message. */
   | {
     type: "assistant.done";
     /** Which session. */
     sessionId: SessionId;
     /** The event. */
     seq: Seq;
-    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    /** Set if another message of the same event follows. A client may resume only from a `seq` without it. False is left out. */
     more?: boolean;
-    /** How it ended and what it took. */
+    /** How it ended, and its cost. */
     metadata: TurnSummary;
   }
-  /** A tool call began, on the client that has the tool or on the session's own host. */
+  /** A tool call started, on the client that lends the tool or on the session's own host. */
   | {
     type: "tool.call";
     /** Which session. */
     sessionId: SessionId;
     /** The event. */
     seq: Seq;
-    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    /** Set if another message of the same event follows. A client may resume only from a `seq` without it. False is left out. */
     more?: boolean;
-    /** Which call; a tool host runs an id once. */
+    /** Id of the call. A tool host runs an id once. */
     toolCallId: CallId;
     /** The tool. */
     name: string;
-    /** The arguments: an object; a string where the model wrote none. */
+    /** The arguments: an object, or a string if the model wrote no object. */
     arguments: unknown;
-    /** Whose wish it is. */
+    /** Origin of the call. */
     origin: Origin;
-    /** Whether the client that receives it is to run it now, and to answer with `tool.result`. */
+    /** Set if the receiving client must run the call now and answer with `tool.result`. */
     run?: boolean;
     /** Which trace it belongs to, as W3C Trace Context writes it. */
     traceparent?: string;
@@ -717,123 +717,123 @@ export type ServerMessage =
     type: "tool.cancel";
     /** Which session. */
     sessionId: SessionId;
-    /** Which call. */
+    /** Id of the call. */
     toolCallId: CallId;
   }
-  /** More of a running tool's output. Not logged. */
+  /** More output of a running tool. Not logged. */
   | {
     type: "tool.output";
     /** Which session. */
     sessionId: SessionId;
-    /** Which call. */
+    /** Id of the call. */
     toolCallId: CallId;
-    /** The piece. */
+    /** The new text. */
     content: string;
   }
-  /** A tool call ended, or was refused before it began. */
+  /** A tool call ended, or was refused before it started. */
   | {
     type: "tool.finished";
     /** Which session. */
     sessionId: SessionId;
     /** The event. */
     seq: Seq;
-    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    /** Set if another message of the same event follows. A client may resume only from a `seq` without it. False is left out. */
     more?: boolean;
-    /** Which call. */
+    /** Id of the call. */
     toolCallId: CallId;
-    /** The tool, where the encoder saw the call. */
+    /** The tool. Absent if the encoder did not see the call. */
     name?: string;
     /** How it ended. */
     status: Status;
-    /** The exit code, where a command ended by itself. */
+    /** Exit code of a command that ended by itself. */
     exitCode?: number;
-    /** Whether `output` leaves out a part. */
+    /** Whether `output` is truncated. */
     truncated: boolean;
-    /** What the model is told. */
+    /** Output for the model. */
     output: string;
-    /** How `output` looked: where each look begins, in bytes of its UTF-8, and the parameters of its SGR sequence. */
+    /** Styles of `output`: byte offsets in its UTF-8, each with the parameters of an SGR sequence. */
     looks?: StyleRuns;
-    /** How long it took, in milliseconds. */
+    /** Duration in milliseconds. */
     durationMs: number;
-    /** Name of the artifact with the whole output, where it was kept. */
+    /** Name of the artifact with the complete output, if stored. */
     artefact?: string;
-    /** The files that it changed through file tools. */
+    /** Files that it changed through file tools. */
     changes?: Array<ChangedFile>;
-    /** What came of it on each host, where it ran on several. */
+    /** Outcome per host, for several hosts. */
     hosts?: Array<HostOutcome>;
-    /** Changes to the system that were recognized. */
+    /** Recognized changes to the system. */
     changed?: Array<SystemChange>;
-    /** How much of it can be undone; left out if nobody looked. */
+    /** How much of it can be undone. Absent if not checked. */
     undo?: Reversibility;
   }
-  /** A tool call waits for a person. */
+  /** A tool call waits for approval. */
   | {
     type: "approval.request";
     /** Which session. */
     sessionId: SessionId;
     /** The event. */
     seq: Seq;
-    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    /** Set if another message of the same event follows. A client may resume only from a `seq` without it. False is left out. */
     more?: boolean;
-    /** Which call. */
+    /** Id of the call. */
     toolCallId: CallId;
     /** The tool. */
     name: string;
-    /** What would run, byte for byte; for other tools a short form of the call. */
+    /** The command that would run, byte for byte; for other tools a short form of the call. */
     command: string;
-    /** The arguments, whole: what a file tool would write is in them only. */
+    /** The complete arguments. Only they contain the text that a file tool would write. */
     arguments: unknown;
-    /** The model's reason. */
+    /** Reason that the model gave. */
     reason: string;
-    /** How much it can do. */
+    /** Risk class of the call. */
     risk: RiskClass;
-    /** What was found in it. */
+    /** Findings in the command. */
     findings?: Array<Finding>;
-    /** What `allow_session` would allow. */
+    /** Calls that `allow_session` would allow. */
     covers: Grant;
     /** Effects that a dry run found, one a line. */
     preview?: Array<string>;
     /** Set if the call would run under a guard. */
     guarded?: GuardTimeout;
-    /** The rule that `allow_always` would write, as TOML; left out where that is not offered. */
+    /** The rule that `allow_always` would write, as TOML. Absent if that is not offered. */
     always?: string;
-    /** The file that the rule would be written to, for people; there where `always` is. */
+    /** File of that rule, for display. Present together with `always`. */
     rulesFile?: string;
   }
-  /** One of several people whose consent is needed allowed a call. */
+  /** One of several required users allowed a call. */
   | {
     type: "approval.given";
     /** Which session. */
     sessionId: SessionId;
     /** The event. */
     seq: Seq;
-    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    /** Set if another message of the same event follows. A client may resume only from a `seq` without it. False is left out. */
     more?: boolean;
-    /** Which call. */
+    /** Id of the call. */
     toolCallId: CallId;
-    /** The person. */
+    /** The user. */
     by: string;
-    /** Number of different people who must allow it in all. */
+    /** Number of different users who must allow it. */
     needed: number;
   }
-  /** An approval was answered, or nobody can answer it any more. */
+  /** An approval was answered, or nobody can answer it anymore. */
   | {
     type: "approval.closed";
     /** Which session. */
     sessionId: SessionId;
     /** The event. */
     seq: Seq;
-    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    /** Set if another message of the same event follows. A client may resume only from a `seq` without it. False is left out. */
     more?: boolean;
-    /** Which call. */
+    /** Id of the call. */
     toolCallId: CallId;
     /** The answer. */
     decision: DecisionKind;
-    /** Who answered. */
+    /** The user who answered. */
     by: string;
-    /** What runs instead, where it was edited. */
+    /** The command that runs instead, if it was edited. */
     command?: string;
-    /** The word to the model, where it was rejected with one. */
+    /** Reason for the model, if it was rejected with one. */
     reason?: string;
   }
   /** Older messages were replaced by a shorter text. */
@@ -843,21 +843,21 @@ export type ServerMessage =
     sessionId: SessionId;
     /** The event. */
     seq: Seq;
-    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    /** Set if another message of the same event follows. A client may resume only from a `seq` without it. False is left out. */
     more?: boolean;
     /** Tokens of the prompt before, estimated. */
     before: number;
     /** Tokens of the prompt after, estimated. */
     after: number;
-    /** Calls whose outputs are left out of the prompt. */
+    /** Calls whose outputs the prompt omits. */
     elided: Array<CallId>;
-    /** Facts that the code took from the log. */
+    /** Facts that sysop extracted from the log. */
     ledger?: string;
-    /** The model's summary; left out for a ledger alone. */
+    /** Summary by the model. Absent for a ledger alone. */
     summary?: string;
-    /** Focus that a person asked for. */
+    /** Focus that a user asked for. */
     focus?: string;
-    /** Number of newest messages that stay as they are. */
+    /** Number of newest messages that stay unchanged. */
     keptMessages: number;
   }
   /** The agent changed its todo list. */
@@ -867,21 +867,21 @@ export type ServerMessage =
     sessionId: SessionId;
     /** The event. */
     seq: Seq;
-    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    /** Set if another message of the same event follows. A client may resume only from a `seq` without it. False is left out. */
     more?: boolean;
-    /** The whole list. */
+    /** The complete list. */
     items: Array<TodoItem>;
   }
-  /** A command went on in the background. */
+  /** A command continues in the background. */
   | {
     type: "job.started";
     /** Which session. */
     sessionId: SessionId;
     /** The event. */
     seq: Seq;
-    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    /** Set if another message of the same event follows. A client may resume only from a `seq` without it. False is left out. */
     more?: boolean;
-    /** Which job. */
+    /** Id of the job. */
     jobId: JobId;
     /** The call that started it. */
     toolCallId: CallId;
@@ -890,16 +890,16 @@ export type ServerMessage =
     /** The host that it runs on. */
     host: string;
   }
-  /** A background job ended, or was lost with its process: then its status is `unknown`. */
+  /** A background job ended, or was lost with its process (status `unknown`). */
   | {
     type: "job.finished";
     /** Which session. */
     sessionId: SessionId;
     /** The event. */
     seq: Seq;
-    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    /** Set if another message of the same event follows. A client may resume only from a `seq` without it. False is left out. */
     more?: boolean;
-    /** Which job. */
+    /** Id of the job. */
     jobId: JobId;
     /** The command; empty if the encoder did not see its start. */
     command: string;
@@ -917,25 +917,25 @@ export type ServerMessage =
     sessionId: SessionId;
     /** The event. */
     seq: Seq;
-    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    /** Set if another message of the same event follows. A client may resume only from a `seq` without it. False is left out. */
     more?: boolean;
-    /** The call that is guarded. */
+    /** The guarded call. */
     toolCallId: CallId;
     /** The host. */
     host: string;
     /** Seconds until the change is rolled back. */
     seconds: number;
   }
-  /** A guard was confirmed, fired, or was lost sight of. */
+  /** A guard was confirmed, fired, or could no longer be observed. */
   | {
     type: "guard.ended";
     /** Which session. */
     sessionId: SessionId;
     /** The event. */
     seq: Seq;
-    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    /** Set if another message of the same event follows. A client may resume only from a `seq` without it. False is left out. */
     more?: boolean;
-    /** The call that was guarded. */
+    /** The guarded call. */
     toolCallId: CallId;
     /** The host. */
     host: string;
@@ -949,64 +949,64 @@ export type ServerMessage =
     sessionId: SessionId;
     /** The event. */
     seq: Seq;
-    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    /** Set if another message of the same event follows. A client may resume only from a `seq` without it. False is left out. */
     more?: boolean;
-    /** Which call. */
+    /** Id of the call. */
     toolCallId: CallId;
-    /** The person who wanted it. */
+    /** The user who asked for it. */
     by: string;
     /** How much was undone. */
     how: Reversibility;
   }
-  /** What a live terminal printed; only to clients that are attached to it. Not logged. */
+  /** Output of the live terminal, for attached clients only. Not logged. */
   | {
     type: "terminal.output";
     /** Which session. */
     sessionId: SessionId;
-    /** The text, with control sequences for text, colors and movements in it. */
+    /** The text, with control sequences for text, colors and cursor movement. */
     data?: string;
-    /** Whether `data` draws all on an empty screen: at the beginning, and where the client fell behind. */
+    /** Set if `data` draws the complete screen: at the start, and after the client fell behind. */
     reset?: boolean;
-    /** Columns of the terminal from here on, where they are told. */
+    /** New number of columns, if it changed. */
     cols?: number;
-    /** Its rows. */
+    /** Number of rows. */
     rows?: number;
-    /** Why the shell in it ended; the next use opens another. */
+    /** Why its shell ended. The next use opens another shell. */
     ended?: string;
   }
-  /** What the session does now; sent whenever any of it changed. */
+  /** State of the session, sent after each change. */
   | {
     type: "state";
     /** Which session. */
     sessionId: SessionId;
     /** The event. */
     seq: Seq;
-    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    /** Set if another message of the same event follows. A client may resume only from a `seq` without it. False is left out. */
     more?: boolean;
-    /** In one word. */
+    /** The state. */
     state: SessionState;
-    /** The turn that runs, or ran last; 0 before the first. */
+    /** The current or last turn; 0 before the first. */
     turn: TurnId;
     /** Model calls in that turn so far. */
     iteration: number;
-    /** The most model calls in one turn. */
+    /** Maximum number of model calls per turn. */
     maxIterations: number;
-    /** The model of the next step; left out where the encoder did not see it. */
+    /** Model of the next step. Absent if the encoder did not see it. */
     model?: ModelRef;
-    /** How much runs without a person. */
+    /** Approval mode. */
     approve: ApprovalMode;
-    /** Prompts that wait for the end of the turn. */
+    /** Number of queued prompts. */
     queued: number;
-    /** Why it is paused, where it is. */
+    /** Reason of a pause. */
     pauseReason?: PauseReason;
-    /** How many newest messages are sent to the model, where older ones had to be left out. */
+    /** Number of newest messages that the model receives, if older ones are omitted. */
     keptMessages?: number;
-    /** Whether the history was forgotten just now. */
+    /** Set if the history was just cleared. */
     historyCleared?: boolean;
-    /** What happened, where no other message of the same `seq` tells it. */
+    /** The event, if no other message of the same `seq` reports it. */
     event?: StateEvent;
   }
-  /** Something worth knowing while one waits: a retry, a model that is loading. Not logged. */
+  /** Progress while a user waits: a retry, a loading model. Not logged. */
   | {
     type: "notice";
     /** Which session. */
@@ -1014,63 +1014,63 @@ export type ServerMessage =
     /** One line. */
     content: string;
   }
-  /** A program waits for a person's answer: a password, a passphrase, whether a host key is right. Not logged. */
+  /** A program waits for a user's answer: a password, a passphrase, a host key check. Not logged. */
   | {
     type: "question";
     /** Which session. */
     sessionId: SessionId;
-    /** What is asked. */
+    /** The question. */
     question: Question;
   }
-  /** A question has its answer, or nobody waits for one any more. Not logged. */
+  /** A question was answered or withdrawn. Not logged. */
   | {
     type: "question.closed";
     /** Which session. */
     sessionId: SessionId;
-    /** Which question. */
+    /** Id of the question. */
     id: QuestionId;
-    /** Who answered; none where it went away by itself. */
+    /** The user who answered. Absent if the question was withdrawn. */
     by?: string;
   }
-  /** The control of the terminal changed hands. Not logged. */
+  /** Control of the terminal changed. Not logged. */
   | {
     type: "terminal.control";
     /** Which session. */
     sessionId: SessionId;
-    /** The person who types while the agent waits; none where the agent may type. */
+    /** The user who types while the agent waits. Absent if the agent may type. */
     holder?: string;
   }
-  /** A person typed into the terminal, or answered a question. */
+  /** A user typed into the terminal, or answered a question. */
   | {
     type: "terminal.typed";
     /** Which session. */
     sessionId: SessionId;
     /** The event. */
     seq: Seq;
-    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    /** Set if another message of the same event follows. A client may resume only from a `seq` without it. False is left out. */
     more?: boolean;
-    /** Who. */
+    /** The user. */
     by: string;
-    /** That they typed, or what they answered: never what they typed. */
+    /** The fact that they typed, or their answer. Never the typed text. */
     typed: TypedInput;
   }
-  /** Something went wrong. */
+  /** An error. */
   | {
     type: "error";
     /** Which session. */
     sessionId: SessionId;
     /** The event. */
     seq?: Seq;
-    /** Whether another message of the same event follows: `seq` is a point to resume from only where this is false, and then it is left out. */
+    /** Set if another message of the same event follows. A client may resume only from a `seq` without it. False is left out. */
     more?: boolean;
-    /** One sentence. */
+    /** One sentence for display. */
     message: string;
-    /** What kind of problem it is, for programs; none at the end of a turn. */
+    /** Kind of the problem, for programs. Absent at the end of a turn. */
     code?: ErrorCode;
-    /** The `messageId` of the message that it answers. */
+    /** `messageId` of the message that it answers. */
     replyTo?: string;
   }
-  /** The connection lives. */
+  /** Keeps the connection alive. */
   | {
     type: "heartbeat";
   };
@@ -1078,11 +1078,11 @@ export type ServerMessage =
 /** Names one session for as long as its log exists. */
 export type SessionId = string;
 
-/** What a session does now, in one word. */
+/** State of a session. */
 export type SessionState =
   /** No turn runs. */
   | "idle"
-  /** A model is asked. */
+  /** A model call runs. */
   | "thinking"
   /** A tool runs. */
   | "running"
@@ -1090,50 +1090,50 @@ export type SessionState =
   | "waiting"
   /** The turn waits for `resume`. */
   | "paused"
-  /** A person stopped the turn, and the running tool has yet to end. */
+  /** A user stopped the turn, and a tool is still running. */
   | "stopping";
 
-/** What happened, where `state` alone tells it. */
+/** Events that only `state` reports. */
 export type StateEvent =
-  /** A turn without words of a person began: a direct call. */
+  /** A turn without a prompt started: a direct call. */
   | "turn_started"
-  /** A model is asked. */
+  /** A model call runs. */
   | "step_started"
-  /** A person wants the turn to stop. */
+  /** A user asked to stop the turn. */
   | "cancel_asked"
-  /** The turn waits. */
+  /** The turn is paused. */
   | "paused"
-  /** The turn goes on. */
+  /** The turn continues. */
   | "resumed"
   /** Older messages are no longer sent to the model. */
   | "compacted"
-  /** The history was forgotten. */
+  /** The history was cleared. */
   | "history_cleared";
 
-/** How a tool call ended; the words are those of the log and of the messages. */
+/** How a tool call ended. The log and the messages use these values. */
 export type Status =
-  /** It did what it should; a command exited with 0. */
+  /** Success; a command exited with 0. */
   | "ok"
-  /** It did not; a command exited with another code. */
+  /** Failure; a command exited with another code. */
   | "failed"
-  /** It took too long: it was stopped, or in a terminal left to the next keys. */
+  /** It took too long and was stopped, or, in a terminal, left running. */
   | "timeout"
   /** It was stopped. */
   | "cancelled"
-  /** The process that ran it died in the middle; nobody knows how far it came. */
+  /** The process that ran it died; its progress is unknown. */
   | "interrupted"
-  /** The connection or the capture broke; nobody knows how it ended. */
+  /** The connection or the capture broke; its outcome is unknown. */
   | "unknown"
-  /** The person or the policy refused it; nothing ran. */
+  /** A user or the policy refused it; nothing ran. */
   | "rejected";
 
-/** Why a turn ended; the words are those of `assistant.done`. */
+/** Why a turn ended. `assistant.done` uses these values. */
 export type StopReason =
-  /** The model had said all. */
+  /** The model finished its answer. */
   | "end_turn"
-  /** The limit of model calls in one turn. */
+  /** The limit of model calls per turn was reached. */
   | "max_iterations"
-  /** A person stopped it. */
+  /** A user stopped it. */
   | "cancelled"
   /** A model error, or a direct call that failed. */
   | "failed"
@@ -1163,9 +1163,9 @@ export type TodoItem = {
 
 /** Progress of a todo item. */
 export type TodoState =
-  /** Not begun. */
+  /** Not started. */
   | "pending"
-  /** Being worked on. */
+  /** In progress. */
   | "active"
   /** Finished. */
   | "done";
@@ -1182,17 +1182,17 @@ export type TokenCounts = {
 
 /** A call that a model wants to make. */
 export type ToolCallRequest = {
-  /** Which call. */
+  /** Id of the call. */
   toolCallId: CallId;
   /** The tool. */
   name: string;
-  /** The arguments: an object; a string where the model wrote none. */
+  /** The arguments: an object, or a string if the model wrote no object. */
   arguments: unknown;
 };
 
-/** What a call of a tool may do; the policy decides by it. */
+/** Effects that a call of a tool may have; the policy uses them. */
 export type ToolEffect =
-  /** Looks only, inside the root. */
+  /** Reads inside the root. */
   | "reads"
   /** Changes files or a repository inside the root. */
   | "writes"
@@ -1211,19 +1211,19 @@ export type ToolResult = {
   messageId?: string;
   /** Which trace it belongs to, as W3C Trace Context writes it. */
   traceparent?: string;
-  /** Which call. */
+  /** Id of the call. */
   toolCallId: CallId;
-  /** What it printed or found. */
+  /** Output of the tool. */
   output: string;
-  /** Why it failed, where it did. */
+  /** Reason of a failure. */
   error?: string;
-  /** How it ended; where it is left out, `error` decides between `ok` and `failed`. */
+  /** How it ended. If absent, `error` decides between `ok` and `failed`. */
   status?: Status;
-  /** The exit code, where a command ended by itself. */
+  /** Exit code of a command that ended by itself. */
   exitCode?: number;
-  /** Whether `output` leaves out a part. */
+  /** Whether `output` is truncated. */
   truncated?: boolean;
-  /** How long it took, in milliseconds. */
+  /** Duration in milliseconds. */
   durationMs?: number;
 };
 

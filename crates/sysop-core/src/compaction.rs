@@ -20,10 +20,10 @@ pub struct Compaction {
     /// The model's summary; `None` for a ledger alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// Focus that a person asked for.
+    /// Focus that a user asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub focus: Option<String>,
-    /// Number of newest messages that stay as they are.
+    /// Number of newest messages that stay unchanged.
     #[serde(default)]
     pub keep: usize,
 }

@@ -27,14 +27,14 @@ use crate::tool::ClientTools;
 pub enum Input {
     /// A person says what they want. While a turn runs it waits for the end of that turn.
     Prompt {
-        /// Their words.
+        /// The prompt.
         text: String,
     },
     /// A person wants one tool call made without a model: a typed command, a routine, an undo.
     Direct {
         /// The tool's name.
         tool: String,
-        /// Its arguments.
+        /// Arguments of the tool.
         arguments: serde_json::Map<String, serde_json::Value>,
         /// Whose wish it is; decides whether it is asked about first.
         origin: Origin,
@@ -50,13 +50,13 @@ pub enum Input {
     },
     /// Stop at once: model request, running tool and pause.
     Cancel,
-    /// Stop after the current step.
+    /// Pauses the turn after the current step.
     Pause,
     /// Go on after a pause.
     Resume,
-    /// Run the last prompt again with a fresh history.
+    /// Runs the last prompt again with an empty history.
     Retry,
-    /// Forget the history.
+    /// Clears the history.
     Clear,
     /// Change how the session works from now on.
     Configure {
@@ -93,7 +93,7 @@ pub enum Input {
     },
     /// A person typed into the session's terminal.
     TerminalInput {
-        /// Who.
+        /// The user.
         by: String,
         /// What.
         typed: TypedInput,
@@ -137,7 +137,7 @@ pub enum TypedInput {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConfigChange {
-    /// The model of the next step.
+    /// Model of the next step.
     Model(ModelRef),
     /// The approval mode.
     Approve(#[serde(with = "policy::logged_mode")] ApprovalMode),
@@ -168,7 +168,7 @@ impl ConfigChange {
     }
 }
 
-/// Whose wish a tool call is.
+/// Origin of a tool call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -176,10 +176,10 @@ pub enum Origin {
     /// The model proposed it.
     #[default]
     Model,
-    /// A person typed exactly this; typing it is the approval.
+    /// A user typed exactly this; typing it is the approval.
     #[serde(rename = "typed")]
     User,
-    /// A routine from the config; asked about as a model's command is.
+    /// A routine from the config. It is judged like a model's command.
     Routine,
 }
 
@@ -187,7 +187,7 @@ pub enum Origin {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// Run it this once.
+    /// Run it once.
     Allow {
         /// The command to run instead, where the person edited it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -226,7 +226,7 @@ pub enum Event {
     },
     /// A prompt came while a turn ran and waits for its end.
     PromptQueued {
-        /// The words.
+        /// The prompt.
         text: String,
     },
     /// A turn began.
@@ -235,7 +235,7 @@ pub enum Event {
         turn: TurnId,
         /// The words; empty for a turn that makes one call without a model.
         prompt: String,
-        /// Whose wish it is.
+        /// Origin of the turn.
         #[serde(default)]
         origin: Origin,
     },
@@ -258,13 +258,13 @@ pub enum Event {
         /// Why.
         failure: ModelFailure,
     },
-    /// A tool call waits for a person.
+    /// A tool call waits for approval.
     ApprovalAsked {
         /// The call, with exactly what would run.
         call: ToolCall,
         /// What to show: the command, or a short form of the call.
         command: String,
-        /// The model's reason.
+        /// Reason that the model gave.
         reason: String,
         /// What is known of its risk.
         risk: Risk,
@@ -280,13 +280,13 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scope: Option<GrantScope>,
     },
-    /// One of several people whose consent is needed allowed a call.
+    /// One of several required users allowed a call.
     ApprovalGiven {
         /// The call.
         call: CallId,
-        /// The person.
+        /// The user.
         by: String,
-        /// Number of different people who must allow it in all.
+        /// Number of different users who must allow it.
         needed: u32,
     },
     /// A person answered an approval; or nobody can any more (the turn ended).
@@ -295,14 +295,14 @@ pub enum Event {
         call: CallId,
         /// The answer.
         decision: Decision,
-        /// Who.
+        /// The user.
         by: String,
     },
     /// A tool call began.
     ToolStarted {
         /// The call, exactly as it runs.
         call: ToolCall,
-        /// Whose wish it is.
+        /// Origin of the call.
         #[serde(default)]
         origin: Origin,
     },
@@ -324,11 +324,11 @@ pub enum Event {
         /// Why.
         reason: PauseReason,
     },
-    /// The turn goes on.
+    /// The turn continues.
     Resumed,
     /// A person typed into the session's terminal.
     TerminalInput {
-        /// Who.
+        /// The user.
         by: String,
         /// What.
         typed: TypedInput,
@@ -345,10 +345,10 @@ pub enum Event {
     },
     /// The agent changed its todo list.
     TodoChanged {
-        /// The whole list.
+        /// The complete list.
         items: Vec<TodoItem>,
     },
-    /// A command went on in the background.
+    /// A command continues in the background.
     JobStarted {
         /// The job.
         job: JobId,
@@ -359,7 +359,7 @@ pub enum Event {
         /// The host that it runs on.
         host: String,
     },
-    /// A background job ended, or was lost with its process: then its status is `unknown`.
+    /// A background job ended, or was lost with its process (status `unknown`).
     JobFinished {
         /// The job.
         job: JobId,
@@ -371,16 +371,16 @@ pub enum Event {
     },
     /// A guard was armed on a host before a risky change.
     GuardArmed {
-        /// The call that is guarded.
+        /// The guarded call.
         call: CallId,
         /// The host.
         host: String,
         /// Seconds until the change is rolled back.
         seconds: u32,
     },
-    /// A guard was confirmed, fired, or was lost sight of.
+    /// A guard was confirmed, fired, or could no longer be observed.
     GuardEnded {
-        /// The call that was guarded.
+        /// The guarded call.
         call: CallId,
         /// The host.
         host: String,
@@ -391,12 +391,12 @@ pub enum Event {
     Undone {
         /// The call.
         call: CallId,
-        /// The person who wanted it.
+        /// The user who asked for it.
         by: String,
         /// How much was undone.
         how: Reversibility,
     },
-    /// The history was forgotten.
+    /// The history was cleared.
     HistoryCleared,
     /// A turn ended.
     TurnEnded {
@@ -499,26 +499,26 @@ pub enum CancelFollowUp {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PauseReason {
-    /// A person asked for it.
+    /// A user asked for it.
     Asked,
     /// The same call had the same result too often in a row.
     Loop,
-    /// The process died in the middle of the turn.
+    /// The process died during the turn.
     Interrupted,
     /// A budget of cost, tokens or minutes is spent.
     Budget,
 }
 
-/// Why a turn ended; the words are those of `assistant.done`.
+/// Why a turn ended. `assistant.done` uses these values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// The model had said all.
+    /// The model finished its answer.
     EndTurn,
-    /// The limit of model calls in one turn.
+    /// The limit of model calls per turn was reached.
     MaxIterations,
-    /// A person stopped it.
+    /// A user stopped it.
     Cancelled,
     /// A model error, or a direct call that failed.
     Failed,
@@ -576,7 +576,7 @@ pub enum Effect {
     },
     /// Stop a tool; its `Input::Outcome` still comes, with what was captured.
     CancelTool {
-        /// Which call.
+        /// Id of the call.
         call: CallId,
     },
     /// Answer with `Input::Timer` after a while.
@@ -626,19 +626,19 @@ pub enum Delta {
     Text {
         /// Which step.
         step: StepId,
-        /// The piece.
+        /// The new text.
         text: String,
     },
     /// More of the model's reasoning.
     Reasoning {
         /// Which step.
         step: StepId,
-        /// The piece.
+        /// The new text.
         text: String,
     },
     /// More of a tool's output.
     Output {
-        /// Which call.
+        /// Id of the call.
         call: CallId,
         /// The piece, decoded lossily; control sequences are still in it.
         text: String,
@@ -655,14 +655,14 @@ pub enum Delta {
     },
     /// A program waits for something that only a person may give; the first answer counts.
     Question {
-        /// What is asked.
+        /// The question.
         question: Question,
     },
     /// A question has its answer, or nobody waits for one any more.
     QuestionClosed {
         /// Which.
         id: QuestionId,
-        /// Who answered; none where it went away by itself.
+        /// The user who answered. Absent if the question was withdrawn.
         by: Option<String>,
     },
     /// The control of the terminal changed hands.

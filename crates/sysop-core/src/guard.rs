@@ -18,7 +18,7 @@ pub struct GuardTimeout {
 /// A guard that is armed on a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArmedGuard {
-    /// The call that is guarded.
+    /// The guarded call.
     pub call: CallId,
     /// The host.
     pub host: String,

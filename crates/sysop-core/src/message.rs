@@ -331,31 +331,31 @@ pub struct ModelRequest {
 /// Why a model call came to nothing. Data, not an error type: the turn reacts to its kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelFailure {
-    /// What kind of failure it is.
+    /// Kind of the failure.
     pub kind: FailureKind,
     /// One sentence for the person: what happened, where, what to do next. Holds no secret.
     pub message: String,
 }
 
-/// The kinds of model failure that are acted upon differently.
+/// Kinds of model failure that are handled differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
-    /// The prompt does not fit the model's window; a shorter history may.
+    /// The prompt does not fit the model's context window. A shorter history may.
     ContextOverflow,
-    /// Key, region or access.
+    /// Wrong key, region or access rights.
     Auth,
     /// No such model.
     UnknownModel,
-    /// Nobody answers, or the stream broke or went silent, after all retries.
+    /// No answer, or a broken or silent stream, after all retries.
     Unreachable,
-    /// Rate or quota, after all retries.
+    /// Rate limit or quota exceeded, after all retries.
     RateLimited,
-    /// The server answered with what cannot be used.
+    /// The server sent an unusable answer.
     Protocol,
-    /// The request itself was refused.
+    /// The server rejected the request.
     BadRequest,
-    /// A host of the session does not let this model see what it shows; nothing was sent.
+    /// A host of the session does not allow this model to see its output. Nothing was sent.
     Withheld,
 }

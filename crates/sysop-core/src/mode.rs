@@ -24,10 +24,10 @@ instructions.";
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// It works with tools until the task is done.
+    /// The model works with tools until the task is done.
     #[default]
     Agent,
-    /// It answers in words, and nothing of what it says runs.
+    /// The model answers with text, and nothing of it runs.
     Chat,
 }
 

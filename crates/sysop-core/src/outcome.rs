@@ -14,7 +14,7 @@ pub struct Outcome {
     /// How `output` looked to a person; the model is not told.
     #[serde(default, rename = "looks", skip_serializing_if = "StyleRuns::is_empty")]
     pub styles: StyleRuns,
-    /// The exit code, where a command ended by itself.
+    /// Exit code of a command that ended by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// Whether `output` leaves out a part of the whole.
@@ -23,16 +23,16 @@ pub struct Outcome {
     /// Name of the artifact that holds the whole output, where it was kept.
     #[serde(default, rename = "artefact", skip_serializing_if = "Option::is_none")]
     pub artifact: Option<String>,
-    /// How long it took, in milliseconds.
+    /// Duration in milliseconds.
     #[serde(default)]
     pub duration_ms: u64,
     /// The files that it changed through file tools, for undo.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<FileChange>,
-    /// What came of it on each host, where it ran on several.
+    /// Outcome per host, for several hosts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostOutcome>,
-    /// Changes to the system that were recognized.
+    /// Recognized changes to the system.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<SystemChange>,
     /// How much of it can be undone; `None` if nobody looked.
@@ -94,7 +94,7 @@ pub struct HostOutcome {
     pub host: String,
     /// How it ended there.
     pub status: Status,
-    /// The exit code, where a command ended by itself.
+    /// Exit code of a command that ended by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// How long it took there, in milliseconds.
@@ -140,24 +140,24 @@ impl Outcome {
     }
 }
 
-/// How a tool call ended; the words are those of the log and of the messages.
+/// How a tool call ended. The log and the messages use these values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It did what it should; a command exited with 0.
+    /// Success; a command exited with 0.
     Ok,
-    /// It did not; a command exited with another code.
+    /// Failure; a command exited with another code.
     Failed,
-    /// It took too long: it was stopped, or in a terminal left to the next keys.
+    /// It took too long and was stopped, or, in a terminal, left running.
     Timeout,
     /// It was stopped.
     Cancelled,
-    /// The process that ran it died in the middle; nobody knows how far it came.
+    /// The process that ran it died; its progress is unknown.
     Interrupted,
-    /// The connection or the capture broke; nobody knows how it ended.
+    /// The connection or the capture broke; its outcome is unknown.
     Unknown,
-    /// The person or the policy refused it; nothing ran.
+    /// A user or the policy refused it; nothing ran.
     Rejected,
 }
 

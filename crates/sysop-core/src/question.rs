@@ -17,7 +17,7 @@ pub struct QuestionId(pub u64);
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Question {
-    /// Which question.
+    /// Id of the question.
     pub id: QuestionId,
     /// What kind of answer is wanted.
     pub kind: QuestionKind,
@@ -33,15 +33,15 @@ pub struct Question {
     pub call: Option<CallId>,
 }
 
-/// What kind of answer a question wants.
+/// Kind of answer that a question expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum QuestionKind {
-    /// A text that nobody may see: typed without an echo, never logged.
+    /// A secret text: typed without echo, never logged.
     Secret,
-    /// A text that may be seen: a one-time code's name, `yes` or a fingerprint.
+    /// A visible text: the name of a one-time code, `yes` or a fingerprint.
     Text,
-    /// It looks like a prompt for a secret, but the terminal cannot tell: the person decides whether it is one.
+    /// Possibly a prompt for a secret: the terminal cannot tell, and the user decides.
     PerhapsSecret,
 }

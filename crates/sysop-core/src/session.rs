@@ -92,7 +92,7 @@ impl PartialEq for Session {
 pub enum Activity {
     /// Nothing; a prompt starts a turn.
     Idle,
-    /// A model is asked.
+    /// A model call runs.
     Thinking,
     /// A person is asked.
     AwaitingApproval,
@@ -161,7 +161,7 @@ impl Session {
         &self.state.client_tools
     }
 
-    /// With tools or without, from the next turn on.
+    /// With tools (`agent`) or without (`chat`), from the next turn on.
     pub fn mode(&self) -> Mode {
         self.state.mode
     }

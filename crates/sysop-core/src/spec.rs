@@ -15,7 +15,7 @@ pub struct SessionSpec {
     pub system: String,
     /// The tools on offer.
     pub tools: Vec<ToolSpec>,
-    /// How much runs without a person.
+    /// Approval mode.
     #[serde(with = "policy::logged_mode")]
     pub approve: ApprovalMode,
     /// Regular expressions of dangerous commands.
@@ -26,7 +26,7 @@ pub struct SessionSpec {
     /// The rest of the policy.
     #[serde(default, skip_serializing_if = "PolicyOptions::is_default")]
     pub policy: PolicyOptions,
-    /// The most model calls in one turn.
+    /// Maximum number of model calls per turn.
     pub max_iterations: u32,
     /// How many of the newest messages are sent.
     pub max_history_messages: usize,

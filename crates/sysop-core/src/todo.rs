@@ -20,10 +20,10 @@ pub struct TodoItem {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TodoState {
-    /// Not begun.
+    /// Not started.
     #[default]
     Pending,
-    /// Being worked on.
+    /// In progress.
     Active,
     /// Finished.
     Done,

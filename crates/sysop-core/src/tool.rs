@@ -46,12 +46,12 @@ impl ClientTools {
     }
 }
 
-/// What a call of a tool may do; the policy decides by it.
+/// Effects that a call of a tool may have; the policy uses them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolEffect {
-    /// Looks only, inside the root.
+    /// Reads inside the root.
     Reads,
     /// Changes files or a repository inside the root.
     #[default]

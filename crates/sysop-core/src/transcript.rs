@@ -96,12 +96,12 @@ pub enum SessionPhase {
     },
     /// A person is asked about a call.
     AwaitingApproval {
-        /// Which call.
+        /// Id of the call.
         call: CallId,
     },
     /// A tool runs.
     Running {
-        /// Which call.
+        /// Id of the call.
         call: CallId,
     },
     /// The turn waits for `Resume`.
@@ -214,7 +214,7 @@ impl Transcript {
         self.usage
     }
 
-    /// The turn that runs, or ran last; 0 before the first.
+    /// The current or last turn; 0 before the first.
     pub fn turn(&self) -> TurnId {
         self.turn.id
     }

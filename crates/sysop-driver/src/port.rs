@@ -198,9 +198,9 @@ pub struct SessionSummary {
     pub changed: Timestamp,
     /// Its last event.
     pub last_seq: Seq,
-    /// Where its tools run.
+    /// Host of its tools.
     pub host: String,
-    /// The root of its file tools.
+    /// Root of its file tools.
     pub root: String,
 }
 

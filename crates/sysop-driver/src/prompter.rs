@@ -49,7 +49,7 @@ pub struct PromptRequest {
 pub enum PromptReply {
     /// Somebody answered.
     Given {
-        /// Who.
+        /// The user.
         by: String,
         /// Without the end of the line.
         text: SecretString,

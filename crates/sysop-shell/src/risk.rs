@@ -2,19 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How much a command can do, from least to most.
+/// Risk classes, from lowest to highest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RiskClass {
-    /// Known to look only.
+    /// Known to only read.
     ReadOnly,
-    /// Looks only, but connects to another machine or resolves a name.
+    /// Only reads, but connects to another machine or resolves a name.
     ReadsRemote,
-    /// Changes something, in a way that can be read off it.
+    /// Makes changes that its text shows.
     #[default]
     Changes,
-    /// Does what cannot be read off it: `eval`, a sourced file, a program given to an interpreter.
+    /// Has an effect that its text does not show: `eval`, a sourced file, a program given to an interpreter.
     Opaque,
     /// Reads a secret: a private key, a password file, a token.
     ReadsSecret,

@@ -39,172 +39,171 @@ pub struct Envelope {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all_fields = "camelCase")]
 pub enum ClientMessage {
-    /// The first message: who it is, and which tools it lends.
+    /// The first message of a client: its identity and the tools that it lends.
     #[serde(rename = "hello")]
     Hello(Hello),
-    /// A person says what they want. While a turn runs it waits for its end; more than 32 that wait are refused with
-    /// `too_many`.
+    /// A prompt of a user. During a turn it is queued. If 32 prompts are queued, one more is refused with `too_many`.
     #[serde(rename = "user.message")]
     UserMessage {
         /// Which session and message.
         #[serde(flatten)]
         envelope: Envelope,
-        /// Their words.
+        /// The prompt.
         content: String,
     },
-    /// What came of a `tool.call` that this client ran.
+    /// The outcome of a `tool.call` that this client ran.
     #[serde(rename = "tool.result")]
     ToolResult(ToolResult),
-    /// More of the output of a tool that this client runs, for whoever watches.
+    /// More output of a tool that this client runs, for live display.
     #[serde(rename = "tool.output")]
     ToolOutput {
         /// Which session and message.
         #[serde(flatten)]
         envelope: Envelope,
-        /// Which call.
+        /// Id of the call.
         tool_call_id: CallId,
-        /// The piece.
+        /// The new text.
         content: String,
     },
-    /// Stop the turn.
+    /// Stops the turn.
     #[serde(rename = "cancel")]
     Cancel {
         /// Which session and message.
         #[serde(flatten)]
         envelope: Envelope,
     },
-    /// A person answers an `approval.request`.
+    /// A user answers an `approval.request`.
     #[serde(rename = "approval.decision")]
     ApprovalDecision {
         /// Which session and message.
         #[serde(flatten)]
         envelope: Envelope,
-        /// Which call.
+        /// Id of the call.
         tool_call_id: CallId,
         /// The answer.
         decision: DecisionKind,
-        /// What to run instead.
+        /// Edited command to run instead.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         command: Option<String>,
-        /// A word to the model, where it is rejected.
+        /// Reason for the model, with a rejection.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// A person answers a `question`: exactly one of `answer`, `refuse` and `noSecret`.
+    /// A user answers a `question`, with exactly one of `answer`, `refuse` and `noSecret`.
     #[serde(rename = "question.answer")]
     QuestionAnswer {
         /// Which session and message.
         #[serde(flatten)]
         envelope: Envelope,
-        /// Which question.
+        /// Id of the question.
         id: QuestionId,
-        /// The answer, without the end of the line. It is never logged where the question is for a secret.
+        /// The answer, without a line ending. The answer to a question for a secret is never logged.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answer: Option<Secret>,
-        /// Nobody will answer.
+        /// Set if nobody will answer.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         refuse: bool,
-        /// It is no prompt for a secret: whoever asks is answered in the terminal.
+        /// Set if the prompt is not for a secret: the user answers it in the terminal.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         no_secret: bool,
     },
-    /// A person wants one call made without a model.
+    /// A user runs one call without a model.
     #[serde(rename = "direct")]
     Direct {
         /// Which session and message.
         #[serde(flatten)]
         envelope: Envelope,
-        /// A shell command: short for the tool `bash` with it.
+        /// A shell command; short for the tool `bash` with this command.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         command: Option<String>,
-        /// The tool, where no command is given.
+        /// The tool, if there is no `command`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool: Option<String>,
-        /// Its arguments.
+        /// Arguments of the tool.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         arguments: Map<String, Value>,
-        /// Whether a person typed it.
+        /// Origin of the call: typed, or from a routine.
         #[serde(default)]
         origin: DirectOrigin,
     },
-    /// Changes how the session works from now on.
+    /// Changes settings of the session.
     #[serde(rename = "configure")]
     Configure {
         /// Which session and message.
         #[serde(flatten)]
         envelope: Envelope,
-        /// The model of the next step.
+        /// Model of the next step.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<ModelRef>,
-        /// How much runs without a person.
+        /// Approval mode.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approve: Option<ApprovalMode>,
-        /// With tools or without, from the next turn on.
+        /// With tools (`agent`) or without (`chat`), from the next turn on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mode: Option<Mode>,
     },
-    /// Stop after the current step.
+    /// Pauses the turn after the current step.
     #[serde(rename = "pause")]
     Pause {
         /// Which session and message.
         #[serde(flatten)]
         envelope: Envelope,
     },
-    /// Go on.
+    /// Resumes a paused turn.
     #[serde(rename = "resume")]
     Resume {
         /// Which session and message.
         #[serde(flatten)]
         envelope: Envelope,
     },
-    /// Run the last prompt again with a fresh history.
+    /// Runs the last prompt again with an empty history.
     #[serde(rename = "retry")]
     Retry {
         /// Which session and message.
         #[serde(flatten)]
         envelope: Envelope,
     },
-    /// Forget the history.
+    /// Clears the history.
     #[serde(rename = "clear")]
     Clear {
         /// Which session and message.
         #[serde(flatten)]
         envelope: Envelope,
     },
-    /// Watch the live terminal, which is opened if it is not: `terminal.output` begins with a picture of it.
+    /// Subscribes to the live terminal, and opens it if needed. `terminal.output` starts with a picture of the screen.
     #[serde(rename = "terminal.attach")]
     TerminalAttach {
         /// Which session and message.
         #[serde(flatten)]
         envelope: Envelope,
-        /// Columns of the client's own screen; what is left out leaves the size as it is.
+        /// Columns of the client's screen. Without `cols` and `rows` the size stays the same.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cols: Option<u16>,
-        /// Its rows.
+        /// Number of rows.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rows: Option<u16>,
-        /// How many rows that were above the screen the picture begins with, for a client that has a scrollback: they
-        /// take the place of what it has there. None where it is left out; at most some 500 KB are given.
+        /// Number of rows above the screen that the picture includes, for a client with a scrollback; they replace the
+        /// client's scrollback. Absent: none. The server sends at most about 500 KB.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scrollback: Option<u16>,
     },
-    /// Watch the live terminal no longer.
+    /// Unsubscribes from the live terminal.
     #[serde(rename = "terminal.detach")]
     TerminalDetach {
         /// Which session and message.
         #[serde(flatten)]
         envelope: Envelope,
     },
-    /// Keys for the live terminal. The agent waits from the first one on.
+    /// Keys for the live terminal. The agent waits from the first key on.
     #[serde(rename = "terminal.input")]
     TerminalInput {
         /// Which session and message.
         #[serde(flatten)]
         envelope: Envelope,
-        /// What the keys send.
+        /// Text that the keys send.
         data: Secret,
     },
-    /// The live terminal has another size.
+    /// Resizes the live terminal.
     #[serde(rename = "terminal.resize")]
     TerminalResize {
         /// Which session and message.
@@ -215,14 +214,14 @@ pub enum ClientMessage {
         /// Rows.
         rows: u16,
     },
-    /// The agent may use the live terminal again.
+    /// Gives the live terminal back to the agent.
     #[serde(rename = "terminal.release")]
     TerminalRelease {
         /// Which session and message.
         #[serde(flatten)]
         envelope: Envelope,
     },
-    /// The connection lives.
+    /// Keeps the connection alive.
     #[serde(rename = "heartbeat")]
     Heartbeat {},
 }
@@ -235,13 +234,13 @@ pub struct Hello {
     /// Which session and message.
     #[serde(flatten)]
     pub envelope: Envelope,
-    /// The client's name and version, for people.
+    /// Name and version of the client, for display.
     pub client_version: String,
     /// The tools that run on the client.
     pub tool_manifest: Vec<ManifestTool>,
-    /// The root of its file tools.
+    /// Root of its file tools.
     pub workspace_root: String,
-    /// The last event that it has; what came after is sent again.
+    /// The last event that the client has. The server resends all later ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resume_from: Option<Seq>,
 }
@@ -268,23 +267,23 @@ pub struct ToolResult {
     /// Which session and message.
     #[serde(flatten)]
     pub envelope: Envelope,
-    /// Which call.
+    /// Id of the call.
     pub tool_call_id: CallId,
-    /// What it printed or found.
+    /// Output of the tool.
     pub output: String,
-    /// Why it failed, where it did.
+    /// Reason of a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// How it ended; where it is left out, `error` decides between `ok` and `failed`.
+    /// How it ended. If absent, `error` decides between `ok` and `failed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
-    /// The exit code, where a command ended by itself.
+    /// Exit code of a command that ended by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// Whether `output` leaves out a part.
+    /// Whether `output` is truncated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
-    /// How long it took, in milliseconds.
+    /// Duration in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
 }
@@ -326,25 +325,25 @@ impl ToolResult {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DecisionKind {
-    /// Run it this once.
+    /// Run it once.
     Allow,
-    /// Run it and its like for the rest of the session.
+    /// Run it, and all calls that the grant covers, for the rest of the session.
     AllowSession,
-    /// Run it, and write the rule that the request has as `always`: it runs unasked from now on. The answer that is
-    /// told and logged is `allow`.
+    /// Run it, and write the rule in `always` of the request: from now on it runs without asking. The decision that is
+    /// published and logged is `allow`.
     AllowAlways,
     /// Do not run it.
     Reject,
 }
 
-/// Whose words a direct call is.
+/// Origin of a direct call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DirectOrigin {
-    /// A person typed exactly this; typing it is the approval.
+    /// A user typed exactly this; typing it is the approval.
     Typed,
-    /// It comes from a routine; it is asked about as a model's call is.
+    /// From a routine. It is judged like a model's call.
     #[default]
     Routine,
 }

@@ -33,8 +33,8 @@ pub use state::{SessionState, State, StateEvent};
 pub struct LogPosition {
     /// The event.
     pub seq: Seq,
-    /// Whether another message of the same event follows: `seq` is a point to resume from only where this is
-    /// false, and then it is left out.
+    /// Set if another message of the same event follows. A client may resume only from a `seq` without it. False is
+    /// left out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
 }
@@ -44,7 +44,7 @@ pub struct LogPosition {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all_fields = "camelCase")]
 pub enum ServerMessage {
-    /// The session is there. Without a `seq` it answers `hello` and tells how the session works now.
+    /// The session exists. Without a `seq`, the message answers `hello` and has the current settings of the session.
     #[serde(rename = "session.created")]
     SessionCreated {
         /// Which session.
@@ -52,36 +52,36 @@ pub enum ServerMessage {
         /// Its event; none where it answers `hello`.
         #[serde(flatten)]
         position: Option<LogPosition>,
-        /// The model that is asked.
+        /// Model of the session.
         model: ModelRef,
-        /// How much runs without a person.
+        /// Approval mode.
         approve: ApprovalMode,
-        /// With tools or without, from the next turn on.
+        /// With tools (`agent`) or without (`chat`), from the next turn on.
         #[serde(default)]
         mode: Mode,
-        /// Where its tools run.
+        /// Host of its tools.
         host: String,
-        /// The root of its file tools.
+        /// Root of its file tools.
         root: String,
-        /// The name of its tool profile.
+        /// Name of its tool profile.
         profile: String,
-        /// The most model calls in one turn.
+        /// Maximum number of model calls per turn.
         #[serde(default)]
         max_iterations: u32,
-        /// The tools on its own host.
+        /// Tools on the session's own host.
         #[serde(default)]
         tools: Vec<OfferedTool>,
-        /// The tools that a client lends, where one does.
+        /// Tools that a client lends.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lent: Option<ClientToolSet>,
-        /// The last event when this was sent: what comes up to it is history. Only where it answers `hello`.
+        /// The last event when this was sent; events up to it are history. Only in the answer to `hello`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         last_seq: Option<Seq>,
-        /// The person who opened it; left out for sessions of 0.1.0.
+        /// The user who opened it. Absent for sessions of 0.1.0.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         opened_by: Option<String>,
     },
-    /// How the session works was changed; only what was changed is there.
+    /// Settings of the session changed. Only changed settings are present.
     #[serde(rename = "configured")]
     Configured {
         /// Which session.
@@ -89,23 +89,23 @@ pub enum ServerMessage {
         /// Its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// The model of the next step.
+        /// Model of the next step.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<ModelRef>,
-        /// How much runs without a person.
+        /// Approval mode.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approve: Option<ApprovalMode>,
-        /// With tools or without, from the next turn on.
+        /// With tools (`agent`) or without (`chat`), from the next turn on.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mode: Option<Mode>,
-        /// The tools that a client lends; without tools, it takes them back.
+        /// Tools that a client lends. An empty list withdraws them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lent: Option<ClientToolSet>,
         /// Whether rules of the server's config were added.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         rules: bool,
     },
-    /// A person said something while a turn ran; it waits for the end of that turn.
+    /// A user sent a prompt during a turn. It waits for the end of that turn.
     #[serde(rename = "prompt.queued")]
     PromptQueued {
         /// Which session.
@@ -113,10 +113,10 @@ pub enum ServerMessage {
         /// Its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// The words.
+        /// The prompt.
         content: String,
     },
-    /// A person said something, and a turn began.
+    /// A user sent a prompt, and a turn started.
     #[serde(rename = "user.message")]
     UserMessage {
         /// Which session.
@@ -124,32 +124,32 @@ pub enum ServerMessage {
         /// Its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// The words.
+        /// The prompt.
         content: String,
     },
-    /// More of the model's text. Not logged.
+    /// More text of the model. Not logged.
     #[serde(rename = "assistant.delta")]
     AssistantDelta {
         /// Which session.
         session_id: SessionId,
-        /// The piece.
+        /// The new text.
         content: String,
     },
-    /// More of the model's visible reasoning. Not logged.
+    /// More visible reasoning of the model. Not logged.
     #[serde(rename = "assistant.reasoning")]
     AssistantReasoning {
         /// Which session.
         session_id: SessionId,
-        /// The piece.
+        /// The new text.
         content: String,
     },
-    /// What the deltas of this step said so far is void: the request is made again. Not logged.
+    /// Discards all deltas of this step: the request is retried. Not logged.
     #[serde(rename = "assistant.restarted")]
     AssistantRestarted {
         /// Which session.
         session_id: SessionId,
     },
-    /// The model's text of one step, whole; it replaces what its deltas said.
+    /// The complete text of one step. It replaces the deltas.
     #[serde(rename = "assistant.message")]
     AssistantMessage {
         /// Which session.
@@ -159,11 +159,11 @@ pub enum ServerMessage {
         position: LogPosition,
         /// The text.
         content: String,
-        /// The visible reasoning, where there was any.
+        /// Visible reasoning, if any.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         reasoning: String,
     },
-    /// A model answered, and its part of the step is over. Its text is in `assistant.message`.
+    /// A model call ended. Its text is in `assistant.message`.
     #[serde(rename = "step.finished")]
     StepFinished {
         /// Which session.
@@ -171,15 +171,15 @@ pub enum ServerMessage {
         /// Its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// The how-manyth model call of the turn, from 1.
+        /// Number of the model call within the turn, from 1.
         iteration: u32,
-        /// The tokens of this call.
+        /// Tokens of this call.
         usage: TokenCounts,
-        /// The tools that it wants to call, in order; what becomes of each is told by its own messages.
+        /// Tool calls that the model requests, in order. Each has messages of its own.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<ToolCallRequest>,
     },
-    /// A model call failed, and the step is given up; the turn ends or the step is made again.
+    /// A model call failed. The turn ends, or the step is repeated.
     #[serde(rename = "step.failed")]
     StepFailed {
         /// Which session.
@@ -187,14 +187,14 @@ pub enum ServerMessage {
         /// Its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// The how-manyth model call of the turn, from 1.
+        /// Number of the model call within the turn, from 1.
         iteration: u32,
-        /// What kind of failure it is.
+        /// Kind of the failure.
         kind: FailureKind,
-        /// One sentence.
+        /// One sentence for display.
         message: String,
     },
-    /// A turn ended; each turn has exactly one of these.
+    /// A turn ended. Each turn has exactly one such message.
     #[serde(rename = "assistant.done")]
     AssistantDone {
         /// Which session.
@@ -202,10 +202,10 @@ pub enum ServerMessage {
         /// Its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// How it ended and what it took.
+        /// How it ended, and its cost.
         metadata: TurnSummary,
     },
-    /// A tool call began, on the client that has the tool or on the session's own host.
+    /// A tool call started, on the client that lends the tool or on the session's own host.
     #[serde(rename = "tool.call")]
     ToolCall {
         /// Which session.
@@ -213,16 +213,16 @@ pub enum ServerMessage {
         /// Its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// Which call; a tool host runs an id once.
+        /// Id of the call. A tool host runs an id once.
         tool_call_id: CallId,
         /// The tool.
         name: String,
-        /// The arguments: an object; a string where the model wrote none.
+        /// The arguments: an object, or a string if the model wrote no object.
         arguments: Value,
-        /// Whose wish it is.
+        /// Origin of the call.
         #[serde(default)]
         origin: Origin,
-        /// Whether the client that receives it is to run it now, and to answer with `tool.result`.
+        /// Set if the receiving client must run the call now and answer with `tool.result`.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         run: bool,
         /// Which trace it belongs to, as W3C Trace Context writes it.
@@ -234,20 +234,20 @@ pub enum ServerMessage {
     ToolCancel {
         /// Which session.
         session_id: SessionId,
-        /// Which call.
+        /// Id of the call.
         tool_call_id: CallId,
     },
-    /// More of a running tool's output. Not logged.
+    /// More output of a running tool. Not logged.
     #[serde(rename = "tool.output")]
     ToolOutput {
         /// Which session.
         session_id: SessionId,
-        /// Which call.
+        /// Id of the call.
         tool_call_id: CallId,
-        /// The piece.
+        /// The new text.
         content: String,
     },
-    /// A tool call ended, or was refused before it began.
+    /// A tool call ended, or was refused before it started.
     #[serde(rename = "tool.finished")]
     ToolFinished {
         /// Which session.
@@ -255,42 +255,42 @@ pub enum ServerMessage {
         /// Its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// Which call.
+        /// Id of the call.
         tool_call_id: CallId,
-        /// The tool, where the encoder saw the call.
+        /// The tool. Absent if the encoder did not see the call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
         /// How it ended.
         status: Status,
-        /// The exit code, where a command ended by itself.
+        /// Exit code of a command that ended by itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
-        /// Whether `output` leaves out a part.
+        /// Whether `output` is truncated.
         truncated: bool,
-        /// What the model is told.
+        /// Output for the model.
         output: String,
-        /// How `output` looked: where each look begins, in bytes of its UTF-8, and the parameters of its SGR sequence.
+        /// Styles of `output`: byte offsets in its UTF-8, each with the parameters of an SGR sequence.
         #[serde(default, rename = "looks", skip_serializing_if = "StyleRuns::is_empty")]
         styles: StyleRuns,
-        /// How long it took, in milliseconds.
+        /// Duration in milliseconds.
         duration_ms: u64,
-        /// Name of the artifact with the whole output, where it was kept.
+        /// Name of the artifact with the complete output, if stored.
         #[serde(default, rename = "artefact", skip_serializing_if = "Option::is_none")]
         artifact: Option<String>,
-        /// The files that it changed through file tools.
+        /// Files that it changed through file tools.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         changes: Vec<ChangedFile>,
-        /// What came of it on each host, where it ran on several.
+        /// Outcome per host, for several hosts.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         hosts: Vec<HostOutcome>,
-        /// Changes to the system that were recognized.
+        /// Recognized changes to the system.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         changed: Vec<SystemChange>,
-        /// How much of it can be undone; left out if nobody looked.
+        /// How much of it can be undone. Absent if not checked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         undo: Option<Reversibility>,
     },
-    /// A tool call waits for a person.
+    /// A tool call waits for approval.
     #[serde(rename = "approval.request")]
     ApprovalRequest {
         /// Which session.
@@ -298,22 +298,22 @@ pub enum ServerMessage {
         /// Its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// Which call.
+        /// Id of the call.
         tool_call_id: CallId,
         /// The tool.
         name: String,
-        /// What would run, byte for byte; for other tools a short form of the call.
+        /// The command that would run, byte for byte; for other tools a short form of the call.
         command: String,
-        /// The arguments, whole: what a file tool would write is in them only.
+        /// The complete arguments. Only they contain the text that a file tool would write.
         arguments: Value,
-        /// The model's reason.
+        /// Reason that the model gave.
         reason: String,
-        /// How much it can do.
+        /// Risk class of the call.
         risk: RiskClass,
-        /// What was found in it.
+        /// Findings in the command.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         findings: Vec<Finding>,
-        /// What `allow_session` would allow.
+        /// Calls that `allow_session` would allow.
         covers: Grant,
         /// Effects that a dry run found, one a line.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -321,14 +321,14 @@ pub enum ServerMessage {
         /// Set if the call would run under a guard.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         guarded: Option<GuardTimeout>,
-        /// The rule that `allow_always` would write, as TOML; left out where that is not offered.
+        /// The rule that `allow_always` would write, as TOML. Absent if that is not offered.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         always: Option<String>,
-        /// The file that the rule would be written to, for people; there where `always` is.
+        /// File of that rule, for display. Present together with `always`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rules_file: Option<String>,
     },
-    /// One of several people whose consent is needed allowed a call.
+    /// One of several required users allowed a call.
     #[serde(rename = "approval.given")]
     ApprovalGiven {
         /// Which session.
@@ -336,14 +336,14 @@ pub enum ServerMessage {
         /// Its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// Which call.
+        /// Id of the call.
         tool_call_id: CallId,
-        /// The person.
+        /// The user.
         by: String,
-        /// Number of different people who must allow it in all.
+        /// Number of different users who must allow it.
         needed: u32,
     },
-    /// An approval was answered, or nobody can answer it any more.
+    /// An approval was answered, or nobody can answer it anymore.
     #[serde(rename = "approval.closed")]
     ApprovalClosed {
         /// Which session.
@@ -351,16 +351,16 @@ pub enum ServerMessage {
         /// Its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// Which call.
+        /// Id of the call.
         tool_call_id: CallId,
         /// The answer.
         decision: DecisionKind,
-        /// Who answered.
+        /// The user who answered.
         by: String,
-        /// What runs instead, where it was edited.
+        /// The command that runs instead, if it was edited.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         command: Option<String>,
-        /// The word to the model, where it was rejected with one.
+        /// Reason for the model, if it was rejected with one.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         reason: String,
     },
@@ -376,18 +376,18 @@ pub enum ServerMessage {
         before: u64,
         /// Tokens of the prompt after, estimated.
         after: u64,
-        /// Calls whose outputs are left out of the prompt.
+        /// Calls whose outputs the prompt omits.
         elided: Vec<CallId>,
-        /// Facts that the code took from the log.
+        /// Facts that sysop extracted from the log.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         ledger: String,
-        /// The model's summary; left out for a ledger alone.
+        /// Summary by the model. Absent for a ledger alone.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         summary: Option<String>,
-        /// Focus that a person asked for.
+        /// Focus that a user asked for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         focus: Option<String>,
-        /// Number of newest messages that stay as they are.
+        /// Number of newest messages that stay unchanged.
         #[serde(default)]
         kept_messages: usize,
     },
@@ -399,10 +399,10 @@ pub enum ServerMessage {
         /// Its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// The whole list.
+        /// The complete list.
         items: Vec<TodoItem>,
     },
-    /// A command went on in the background.
+    /// A command continues in the background.
     #[serde(rename = "job.started")]
     JobStarted {
         /// Which session.
@@ -410,7 +410,7 @@ pub enum ServerMessage {
         /// Its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// Which job.
+        /// Id of the job.
         job_id: JobId,
         /// The call that started it.
         tool_call_id: CallId,
@@ -419,7 +419,7 @@ pub enum ServerMessage {
         /// The host that it runs on.
         host: String,
     },
-    /// A background job ended, or was lost with its process: then its status is `unknown`.
+    /// A background job ended, or was lost with its process (status `unknown`).
     #[serde(rename = "job.finished")]
     JobFinished {
         /// Which session.
@@ -427,7 +427,7 @@ pub enum ServerMessage {
         /// Its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// Which job.
+        /// Id of the job.
         job_id: JobId,
         /// The command; empty if the encoder did not see its start.
         #[serde(default)]
@@ -449,14 +449,14 @@ pub enum ServerMessage {
         /// Its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// The call that is guarded.
+        /// The guarded call.
         tool_call_id: CallId,
         /// The host.
         host: String,
         /// Seconds until the change is rolled back.
         seconds: u32,
     },
-    /// A guard was confirmed, fired, or was lost sight of.
+    /// A guard was confirmed, fired, or could no longer be observed.
     #[serde(rename = "guard.ended")]
     GuardEnded {
         /// Which session.
@@ -464,7 +464,7 @@ pub enum ServerMessage {
         /// Its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// The call that was guarded.
+        /// The guarded call.
         tool_call_id: CallId,
         /// The host.
         host: String,
@@ -479,35 +479,35 @@ pub enum ServerMessage {
         /// Its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// Which call.
+        /// Id of the call.
         tool_call_id: CallId,
-        /// The person who wanted it.
+        /// The user who asked for it.
         by: String,
         /// How much was undone.
         how: Reversibility,
     },
-    /// What a live terminal printed; only to clients that are attached to it. Not logged.
+    /// Output of the live terminal, for attached clients only. Not logged.
     #[serde(rename = "terminal.output")]
     TerminalOutput {
         /// Which session.
         session_id: SessionId,
-        /// The text, with control sequences for text, colors and movements in it.
+        /// The text, with control sequences for text, colors and cursor movement.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         data: String,
-        /// Whether `data` draws all on an empty screen: at the beginning, and where the client fell behind.
+        /// Set if `data` draws the complete screen: at the start, and after the client fell behind.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         reset: bool,
-        /// Columns of the terminal from here on, where they are told.
+        /// New number of columns, if it changed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cols: Option<u16>,
-        /// Its rows.
+        /// Number of rows.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rows: Option<u16>,
-        /// Why the shell in it ended; the next use opens another.
+        /// Why its shell ended. The next use opens another shell.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ended: Option<String>,
     },
-    /// What the session does now; sent whenever any of it changed.
+    /// State of the session, sent after each change.
     #[serde(rename = "state")]
     State {
         /// Which session.
@@ -518,11 +518,11 @@ pub enum ServerMessage {
         /// What it does.
         #[serde(flatten)]
         now: State,
-        /// What happened, where no other message of the same `seq` tells it.
+        /// The event, if no other message of the same `seq` reports it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         event: Option<StateEvent>,
     },
-    /// Something worth knowing while one waits: a retry, a model that is loading. Not logged.
+    /// Progress while a user waits: a retry, a loading model. Not logged.
     #[serde(rename = "notice")]
     Notice {
         /// Which session.
@@ -530,35 +530,35 @@ pub enum ServerMessage {
         /// One line.
         content: String,
     },
-    /// A program waits for a person's answer: a password, a passphrase, whether a host key is right. Not logged.
+    /// A program waits for a user's answer: a password, a passphrase, a host key check. Not logged.
     #[serde(rename = "question")]
     Question {
         /// Which session.
         session_id: SessionId,
-        /// What is asked.
+        /// The question.
         question: Question,
     },
-    /// A question has its answer, or nobody waits for one any more. Not logged.
+    /// A question was answered or withdrawn. Not logged.
     #[serde(rename = "question.closed")]
     QuestionClosed {
         /// Which session.
         session_id: SessionId,
-        /// Which question.
+        /// Id of the question.
         id: QuestionId,
-        /// Who answered; none where it went away by itself.
+        /// The user who answered. Absent if the question was withdrawn.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
-    /// The control of the terminal changed hands. Not logged.
+    /// Control of the terminal changed. Not logged.
     #[serde(rename = "terminal.control")]
     TerminalControl {
         /// Which session.
         session_id: SessionId,
-        /// The person who types while the agent waits; none where the agent may type.
+        /// The user who types while the agent waits. Absent if the agent may type.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         holder: Option<String>,
     },
-    /// A person typed into the terminal, or answered a question.
+    /// A user typed into the terminal, or answered a question.
     #[serde(rename = "terminal.typed")]
     TerminalTyped {
         /// Which session.
@@ -566,12 +566,12 @@ pub enum ServerMessage {
         /// Its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// Who.
+        /// The user.
         by: String,
-        /// That they typed, or what they answered: never what they typed.
+        /// The fact that they typed, or their answer. Never the typed text.
         typed: TypedInput,
     },
-    /// Something went wrong.
+    /// An error.
     #[serde(rename = "error")]
     Error {
         /// Which session.
@@ -579,16 +579,16 @@ pub enum ServerMessage {
         /// Its event, where it is the end of a turn; none where it answers a message.
         #[serde(flatten)]
         position: Option<LogPosition>,
-        /// One sentence.
+        /// One sentence for display.
         message: String,
-        /// What kind of problem it is, for programs; none at the end of a turn.
+        /// Kind of the problem, for programs. Absent at the end of a turn.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<ErrorCode>,
-        /// The `messageId` of the message that it answers.
+        /// `messageId` of the message that it answers.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reply_to: Option<String>,
     },
-    /// The connection lives.
+    /// Keeps the connection alive.
     #[serde(rename = "heartbeat")]
     Heartbeat {},
 }

@@ -27,7 +27,7 @@ pub(super) struct State {
     pub(super) spec: SessionSpec,
     /// The tools that run on a client.
     pub(super) client_tools: ClientTools,
-    /// With tools or without, from the next turn on.
+    /// With tools (`agent`) or without (`chat`), from the next turn on.
     pub(super) mode: Mode,
     /// That of the current turn, or of the last one.
     pub(super) turn_mode: Mode,
@@ -114,7 +114,7 @@ pub(super) enum Phase {
     Idle,
     /// Between steps; at rest only behind a closed gate.
     BetweenSteps,
-    /// A model is asked.
+    /// A model call runs.
     Thinking { step: StepId },
     /// The calls of a reply are worked through, or one direct call.
     Acting {

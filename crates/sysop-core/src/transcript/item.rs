@@ -123,13 +123,13 @@ pub enum TextState {
 pub struct Proposal {
     /// The call, as it is asked about or runs.
     pub call: ToolCall,
-    /// Whose wish it is.
+    /// Origin of the call.
     pub origin: Origin,
     /// What to show: the command that runs, or a short form of the call.
     pub command: String,
     /// The command as it was proposed, where a person changed it.
     pub edited_from: Option<String>,
-    /// The model's reason.
+    /// Reason that the model gave.
     pub reason: String,
     /// What is known of its risk; nothing for a call that was not asked about.
     pub risk: Risk,

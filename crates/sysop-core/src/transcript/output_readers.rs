@@ -10,7 +10,7 @@ const MODELS_MAX: usize = 64;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OutputReaders {
     models: Vec<ModelRef>,
-    /// The model that is asked.
+    /// Model of the session.
     current: Option<ModelRef>,
     /// That of the step that is under way.
     asked: Option<ModelRef>,

@@ -14,19 +14,19 @@ const NO_HOST: &str = "none";
 /// How the session works, for headers and status lines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionInfo {
-    /// The model that is asked.
+    /// Model of the session.
     pub model: ModelRef,
-    /// How much runs without a person.
+    /// Approval mode.
     pub approve: ApprovalMode,
     /// When calls are fenced.
     pub sandbox: SandboxMode,
-    /// With tools or without, from the next turn on.
+    /// With tools (`agent`) or without (`chat`), from the next turn on.
     pub mode: Mode,
-    /// The most model calls in one turn.
+    /// Maximum number of model calls per turn.
     pub max_iterations: u32,
-    /// Where its tools run.
+    /// Host of its tools.
     pub host: String,
-    /// The root of its file tools.
+    /// Root of its file tools.
     pub root: String,
     /// Its tool profile.
     pub profile: String,

@@ -46,11 +46,11 @@ impl From<&ClientTools> for ClientToolSet {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCallRequest {
-    /// Which call.
+    /// Id of the call.
     pub tool_call_id: CallId,
     /// The tool.
     pub name: String,
-    /// The arguments: an object; a string where the model wrote none.
+    /// The arguments: an object, or a string if the model wrote no object.
     pub arguments: Value,
 }
 
@@ -109,12 +109,12 @@ impl From<ChangedFile> for FileChange {
     }
 }
 
-/// What kind of problem an `error` tells of.
+/// Kind of the problem that an `error` reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
-    /// The message cannot be read, or contradicts itself.
+    /// The message is malformed or contradictory.
     BadMessage,
     /// The manifest of `hello` cannot be used.
     BadManifest,
@@ -132,13 +132,13 @@ pub enum ErrorCode {
     Busy,
     /// The client did not read fast enough; it may resume.
     TooSlow,
-    /// The server ends; the session goes on when it is back, or on another node.
+    /// The server is shutting down. The session continues after its restart, or on another node.
     Draining,
-    /// The session cannot go on here: its log cannot be written.
+    /// The session cannot continue here: its log cannot be written.
     Closed,
     /// The terminal cannot be opened, or there is none.
     NoTerminal,
-    /// A fault of the server.
+    /// Internal error of the server.
     Internal,
 }
 

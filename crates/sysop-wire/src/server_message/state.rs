@@ -6,24 +6,24 @@ use sysop_core::id::TurnId;
 use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
 
-/// What happened, where `state` alone tells it.
+/// Events that only `state` reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StateEvent {
-    /// A turn without words of a person began: a direct call.
+    /// A turn without a prompt started: a direct call.
     TurnStarted,
-    /// A model is asked.
+    /// A model call runs.
     StepStarted,
-    /// A person wants the turn to stop.
+    /// A user asked to stop the turn.
     CancelAsked,
-    /// The turn waits.
+    /// The turn is paused.
     Paused,
-    /// The turn goes on.
+    /// The turn continues.
     Resumed,
     /// Older messages are no longer sent to the model.
     Compacted,
-    /// The history was forgotten.
+    /// The history was cleared.
     HistoryCleared,
 }
 
@@ -32,33 +32,33 @@ pub enum StateEvent {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct State {
-    /// In one word.
+    /// The state.
     pub state: SessionState,
-    /// The turn that runs, or ran last; 0 before the first.
+    /// The current or last turn; 0 before the first.
     pub turn: TurnId,
     /// Model calls in that turn so far.
     pub iteration: u32,
-    /// The most model calls in one turn.
+    /// Maximum number of model calls per turn.
     pub max_iterations: u32,
-    /// The model of the next step; left out where the encoder did not see it.
+    /// Model of the next step. Absent if the encoder did not see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelRef>,
-    /// How much runs without a person.
+    /// Approval mode.
     pub approve: ApprovalMode,
-    /// Prompts that wait for the end of the turn.
+    /// Number of queued prompts.
     pub queued: u32,
-    /// Why it is paused, where it is.
+    /// Reason of a pause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_reason: Option<PauseReason>,
-    /// How many newest messages are sent to the model, where older ones had to be left out.
+    /// Number of newest messages that the model receives, if older ones are omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_messages: Option<usize>,
-    /// Whether the history was forgotten just now.
+    /// Set if the history was just cleared.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub history_cleared: bool,
 }
 
-/// What a session does now, in one word.
+/// State of a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -66,7 +66,7 @@ pub enum SessionState {
     /// No turn runs.
     #[default]
     Idle,
-    /// A model is asked.
+    /// A model call runs.
     Thinking,
     /// A tool runs.
     Running,
@@ -74,6 +74,6 @@ pub enum SessionState {
     Waiting,
     /// The turn waits for `resume`.
     Paused,
-    /// A person stopped the turn, and the running tool has yet to end.
+    /// A user stopped the turn, and a tool is still running.
     Stopping,
 }
