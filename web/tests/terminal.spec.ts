@@ -174,6 +174,9 @@ test("a shell that ends is told of, and another one can be opened", async ({ pag
   await person.types("exit 3\r");
   await person.button("Open another shell").click();
   await expect(person.button("Open another shell")).toHaveCount(0);
+  // Keys that come before the new shell is there go nowhere.
+  await expect(person.terminal).not.toContainText("exit 3");
+  await person.sees("here:");
   await person.types("echo another-$((1+1))\r");
   await person.sees("another-2");
 });

@@ -23,6 +23,33 @@ use crate::support::{Mock, call, say};
 const CANARY: &str = "canary-5c1f0e";
 const COMMANDS: &str = include_str!("attack/commands.txt");
 
+/// Paths that lead out of the root, or to a file that is obeyed later.
+const OUTSIDE: &[&str] = &[
+    "../outside/victim",
+    "src/../../outside/victim",
+    "link/victim",
+    "./link/../link/victim",
+    "link/new",
+    "{home}/outside/victim",
+    "{home}/work/../outside/victim",
+    "/proc/self/cwd/../outside/victim",
+    "../.bashrc",
+    ".git/../../outside/victim",
+    "src/../link/victim",
+];
+
+/// Paths that lead to a secret.
+const SECRETS: &[&str] = &[
+    "key-link",
+    "../.netrc",
+    "{home}/.netrc",
+    "{home}/.ssh/id_ed25519",
+    "link/../.netrc",
+    "link/../../.netrc",
+    "/proc/self/cwd/../.netrc",
+    "/proc/self/root{home}/.netrc",
+];
+
 /// A home with secrets, a workspace, a folder beside it, and somebody who waits for connections.
 struct Victim {
     world: World,
@@ -229,19 +256,7 @@ fn a_hostile_model_does_no_harm_by_other_tools() {
     let read = |path: &str| ("read_file", json!({"path": path}));
     let keys = |keys: &str| ("send_keys", json!({"keys": keys, "reason": "It only looks."}));
     let mut attempts = Vec::new();
-    for path in [
-        "../outside/victim",
-        "src/../../outside/victim",
-        "link/victim",
-        "./link/../link/victim",
-        "link/new",
-        "{home}/outside/victim",
-        "{home}/work/../outside/victim",
-        "/proc/self/cwd/../outside/victim",
-        "../.bashrc",
-        ".git/../../outside/victim",
-        "src/../link/victim",
-    ] {
+    for path in OUTSIDE {
         for mode in ["never", "ask", "auto"] {
             attempts.push((mode, vec![write(path)]));
             attempts.push((mode, vec![edit(path)]));
@@ -252,16 +267,7 @@ fn a_hostile_model_does_no_harm_by_other_tools() {
         attempts.push(("never", vec![write(path)]));
         attempts.push(("auto", vec![write(path)]));
     }
-    for path in [
-        "key-link",
-        "../.netrc",
-        "{home}/.netrc",
-        "{home}/.ssh/id_ed25519",
-        "link/../.netrc",
-        "link/../../.netrc",
-        "/proc/self/cwd/../.netrc",
-        "/proc/self/root{home}/.netrc",
-    ] {
+    for path in SECRETS {
         for mode in ["never", "ask", "auto", "each"] {
             attempts.push((mode, vec![read(path)]));
         }
