@@ -201,7 +201,7 @@ impl LocalToolExecutor {
         }
     }
 
-    /// Whether the session says that it runs this tool here. What it asks about a tool of that name else is about a tool
+    /// Returns true if the session says that it runs this tool here. What it asks about a tool of that name else is about a tool
     /// of its own, and no consent to one of these.
     pub(crate) fn is_announced(&self, tool: &str) -> bool {
         self.local_policy().is_announced(tool)

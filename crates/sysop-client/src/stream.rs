@@ -26,7 +26,7 @@ use crate::terminal::TerminalUpdate;
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// The first wait before another connection, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
-/// How many characters are shown of who asks, as a server tells it.
+/// Most characters of a server's name for the program that asks.
 const CLAIM_CHARS_MAX: usize = 100;
 /// How long what waits may take to be sent at the end.
 const LAST_WORDS: Duration = Duration::from_secs(2);

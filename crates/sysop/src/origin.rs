@@ -1,4 +1,4 @@
-//! Who started this process: a person, or a command of a session of sysop.
+//! Tells whether a person or a command of a sysop session started this process.
 //!
 //! A command that a model proposes must not make tokens, start servers or answer approvals: it would decide about itself.
 //! Such subcommands refuse under a call. A call is known by a variable that sysop gives to what it starts, by a running
@@ -35,7 +35,7 @@ struct ProcessInfo {
     /// The controlling terminal; 0 where there is none.
     terminal: i32,
     name: String,
-    /// Whether it is a sysop that runs commands.
+    /// True for a sysop that runs commands.
     is_sysop: bool,
 }
 

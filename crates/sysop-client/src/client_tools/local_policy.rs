@@ -19,7 +19,7 @@ use sysop_core::ui_text;
 
 /// How many proposals, permits and typed commands are remembered.
 const REMEMBERED_MAX: usize = 64;
-/// How many findings a question names.
+/// Most findings that a question names.
 const FINDINGS_MAX: usize = 4;
 /// How many grants.
 const GRANTS_MAX: usize = 256;
@@ -30,7 +30,7 @@ pub(crate) struct LocalPolicy {
     grants: VecDeque<Grant>,
     /// The tools of which the session says that it runs them here, in the root that is the root here.
     announced: HashSet<String>,
-    /// What this client was shown, by call; nothing where it was shown two things under one id.
+    /// Proposals that this client was shown, by call; `None` if two different ones came under one id.
     proposed: BoundedMap<Option<ProposedCall>>,
     /// What this person allowed, by call.
     allowed: BoundedMap<ToolCall>,
@@ -59,7 +59,7 @@ pub(crate) enum LocalVerdict {
         prompt: String,
         /// What it was judged to be; what turns out to be worse is asked about again.
         class: RiskClass,
-        /// What was found in it, a sentence each.
+        /// Findings, a sentence each.
         findings: Vec<String>,
     },
 }
@@ -88,7 +88,7 @@ impl LocalPolicy {
         self.announced = lent.filter(|_| is_ours).map(|tool| tool.name.clone()).collect();
     }
 
-    /// Whether the session says that it runs this tool here.
+    /// Returns true if the session says that it runs this tool here.
     pub(crate) fn is_announced(&self, tool: &str) -> bool {
         self.announced.contains(tool)
     }
@@ -232,7 +232,7 @@ impl LocalPolicy {
     }
 }
 
-/// What a person is told of a risk: its class, and what was found.
+/// Sentences for people about a risk: its class, then its findings.
 fn findings_of(risk: &Risk) -> Vec<String> {
     let class = ui_text::class(risk.class);
     let found = risk.findings.iter().map(|finding| finding.why.as_str()).filter(|why| *why != class);

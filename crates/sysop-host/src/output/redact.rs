@@ -19,7 +19,7 @@ pub(crate) const REDACTED: &str = "[redacted]";
 /// Texts shorter than this many bytes are not taken for secrets: they would be found in everything.
 pub(crate) const SECRET_BYTES_MIN: usize = 4;
 
-/// How many secrets that people entered are remembered; the oldest is forgotten first.
+/// Most entered secrets that are remembered; the oldest is forgotten first.
 const LEARNED_MAX: usize = 64;
 /// Letters in a line of `base64`, and digits in a line of `xxd -p`.
 const ENCODED_LINES: [usize; 2] = [76, 60];
@@ -57,7 +57,7 @@ impl KnownSecrets {
         Self { configured, learned, texts: texts.into_iter().map(String::into_bytes).collect(), any }
     }
 
-    /// Where the earliest unfinished secret begins that may go on after the end of `bytes`.
+    /// Returns the offset of the earliest secret that may continue after the end of `bytes`.
     fn unfinished(&self, bytes: &[u8]) -> usize {
         let longest = self.texts.first().map_or(0, Vec::len);
         let first = bytes.len().saturating_sub(longest.saturating_sub(1));

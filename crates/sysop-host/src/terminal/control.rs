@@ -58,7 +58,7 @@ struct ControlHolder {
     secret: Option<String>,
     /// That secret so far.
     secret_bytes: Vec<u8>,
-    /// Whether what is on the screen now is theirs alone.
+    /// True while the screen shows private output of the holder.
     is_private: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What people do for themselves in the shared terminal: kept from the model, from the log and from the recording.
+//! Private use of the shared terminal by people: kept from the model, the log and the recording.
 //!
 //! Private is what is printed from the first key of a person at a prompt to the end of the command that they run, or
 //! until a command of the model's begins. The model is shown a second screen, which has everything but that. It is
@@ -43,7 +43,7 @@ impl PrivateUse {
         self.is_on = false;
     }
 
-    /// Whether what is printed now is private.
+    /// Returns true while output is private.
     pub(super) fn is_on(&self) -> bool {
         self.is_on
     }
@@ -76,7 +76,7 @@ impl PrivateUse {
         self.raw.clear();
     }
 
-    /// What was pushed for the recording since the last time.
+    /// Takes the bytes for the recording since the last call.
     pub(super) fn take_recordable(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.recordable)
     }

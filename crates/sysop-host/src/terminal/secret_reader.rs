@@ -1,4 +1,4 @@
-//! Who reads what is typed at a prompt for a secret, as the system tells it.
+//! Identifies the program that reads a secret typed at a prompt, from facts of the system.
 //!
 //! The words on the screen say what a program wants to be taken for; any command can print `[sudo] password for joe:`.
 //! On this machine the processes in the foreground of the terminal are looked at: only they can read it. A program
@@ -18,12 +18,12 @@ const COMMAND_CHARS_MAX: usize = 200;
 /// The most names of other programs that people are told.
 const NAMES_MAX: usize = 8;
 
-/// Who asks, for people.
+/// The program that asks, described for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SecretReader {
     /// `sudo on this machine`.
     pub(super) name: String,
-    /// What is known of it, a sentence each.
+    /// Facts about the program, a sentence each.
     pub(super) details: Vec<String>,
 }
 
@@ -35,13 +35,13 @@ struct ReaderProcess {
     name: String,
     /// `None` where the system does not tell it, as of programs with more rights.
     executable: Option<PathBuf>,
-    /// Whether its program belongs to root and is set-user-ID.
+    /// True if its program belongs to root and is set-user-ID.
     is_setuid_root: bool,
     command_line: String,
 }
 
 impl SharedTerminal {
-    /// Who would read a secret that is entered now.
+    /// Returns the program that would read a secret entered now.
     pub(super) async fn secret_reader(&self, live: &LiveShell) -> SecretReader {
         let (command, shell) = {
             let inner = live.state();

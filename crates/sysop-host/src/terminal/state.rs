@@ -24,7 +24,7 @@ use crate::output::redact::Secrets;
 pub(super) struct TerminalState {
     sequences: SequenceParser,
     pub(super) screen: TerminalScreen,
-    /// What people do for themselves, and the screen without it.
+    /// Private use by people, and the screen without it.
     pub(super) private_use: PrivateUse,
     view: OutputFilter,
     recording: Option<Recording>,

@@ -8,20 +8,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use expect_test::expect;
-use sysop_core::id::{CallId, SessionId, Timestamp};
+use sysop_core::id::{SessionId, Timestamp};
 use sysop_core::message::ModelRef;
-use sysop_driver::frontend::{NamedItem, OfferedRule, Routine, SessionSelector};
+use sysop_driver::frontend::{NamedItem, Routine, SessionSelector};
 use sysop_driver::port::SessionSummary;
 use sysop_term::testing::painted_intruder as intruder;
-use sysop_term::{StyleRole, TextRow, paint};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::approval::{self, ApprovalIo, ApprovalOutcome, ApprovalPrompt, GUARD};
 use super::fake_session::FakeSession;
 use super::*;
 use crate::exec;
-use crate::render::row;
 
+mod approval_keys;
 mod end_to_end;
 mod prompter;
 
@@ -809,114 +807,6 @@ async fn the_plain_form_on_a_terminal_is_stopped_by_ctrl_c_and_drops_early_answe
     person.sees("You: ").await;
     person.types("\u{3}").await;
     assert_eq!(person.leaves().await, 0);
-}
-
-/// A console with a clock of its own and keys that come at given times.
-struct Scripted {
-    now: Duration,
-    keys: Vec<(u64, char)>,
-    drawn: Vec<String>,
-    edits: Vec<Option<String>>,
-}
-
-impl ApprovalIo for Scripted {
-    fn key(&mut self, wait: Duration) -> std::io::Result<Option<crossterm::event::KeyEvent>> {
-        let next = self.keys.first().map(|(at, _)| Duration::from_millis(*at));
-        match next {
-            Some(at) if at <= self.now + wait => {
-                self.now = self.now.max(at);
-                let (_, c) = self.keys.remove(0);
-                Ok(Some(crossterm::event::KeyEvent::from(crossterm::event::KeyCode::Char(c))))
-            }
-            Some(_) | None => {
-                self.now += wait;
-                assert!(self.now < Duration::from_secs(60), "nothing answers: {:?}", self.drawn);
-                Ok(None)
-            }
-        }
-    }
-
-    fn now(&self) -> Duration {
-        self.now
-    }
-
-    fn row(&mut self, row: &TextRow) -> std::io::Result<()> {
-        self.drawn.push(format!("{} {}", self.now.as_millis(), paint::row(row, false)));
-        Ok(())
-    }
-
-    fn size(&self) -> (usize, usize) {
-        (80, 24)
-    }
-
-    fn edit(&mut self, label: &str, text: &str) -> std::io::Result<Option<String>> {
-        self.drawn.push(format!("{} [{label}] {text:?}", self.now.as_millis()));
-        Ok(self.edits.remove(0))
-    }
-}
-
-fn asked(keys: &[(u64, char)], edits: Vec<Option<String>>) -> (ApprovalOutcome, Vec<String>, Duration) {
-    asked_with(None, keys, edits)
-}
-
-fn asked_with(
-    rule: Option<OfferedRule>,
-    keys: &[(u64, char)],
-    edits: Vec<Option<String>>,
-) -> (ApprovalOutcome, Vec<String>, Duration) {
-    let rows: Vec<TextRow> = vec![row("$ rm x", StyleRole::Code)];
-    let question =
-        ApprovalPrompt {
-            rows, command: Some("rm \u{1b}x".into()), covers: "any plain `rm …`".into(), rule
-        };
-    let mut console = Scripted { now: Duration::ZERO, keys: keys.to_vec(), drawn: Vec::new(), edits };
-    let answer = approval::ask(&mut console, &question, &std::sync::atomic::AtomicBool::new(false)).unwrap();
-    (answer, console.drawn, console.now)
-}
-
-#[test]
-fn a_key_counts_only_when_it_is_pressed_after_the_question() {
-    assert_eq!(
-        asked(&[(0, 'y'), (299, 'y'), (900, 'n'), (901, 's')], vec![None]).0,
-        ApprovalOutcome::StopTurn
-    );
-    let (answer, drawn, at) = asked(&[(100, 'y'), (350, 'y'), (700, 'y')], vec![]);
-    assert_eq!((answer, at), (ApprovalOutcome::Allow(None), Duration::from_millis(700)));
-    // Each early key begins the guard anew, and the question comes only after it.
-    assert_eq!(drawn[0], "0 $ rm x");
-    assert!(drawn[1].starts_with(&format!("{} Run it?", 350 + GUARD.as_millis())), "{drawn:?}");
-}
-
-#[test]
-fn keys_mean_what_they_say() {
-    assert_eq!(asked(&[(400, 'x'), (401, '?'), (402, 'a')], vec![]).0, ApprovalOutcome::AllowSession(None));
-    assert_eq!(asked(&[(400, 'n')], vec![Some(" why ".into())]).0, ApprovalOutcome::Reject("why".into()));
-    assert_eq!(asked(&[(400, 'n'), (401, 'y')], vec![None]).0, ApprovalOutcome::Allow(None));
-    let (answer, drawn, _) = asked(&[(400, 'e')], vec![Some("rm -i x".into())]);
-    assert_eq!(answer, ApprovalOutcome::Allow(Some("rm -i x".into())));
-    assert!(drawn.contains(&"400 [command] \"rm x\"".to_owned()), "{drawn:?}");
-    assert_eq!(asked(&[(400, 'e'), (401, 's')], vec![Some("  ".into())]).0, ApprovalOutcome::StopTurn);
-}
-
-#[test]
-fn always_is_the_answer_once_the_rule_was_seen_and_confirmed() {
-    let offered = OfferedRule {
-        call: CallId::new("c1"),
-        toml: "[[policy.rules]]\naction = \"allow\"\n".into(),
-        file: "/home/me/rules.toml".into(),
-        rule: None,
-    };
-    let always = |keys: &[(u64, char)]| asked_with(Some(offered.clone()), keys, vec![]);
-    let (answer, drawn, _) = always(&[(400, 'A'), (401, 'x'), (402, 'y')]);
-    assert_eq!(answer, ApprovalOutcome::Always(offered.clone()));
-    let shown = drawn.iter().position(|row| row.ends_with("action = \"allow\"")).unwrap();
-    let confirm = "Write this rule to /home/me/rules.toml and run the command?";
-    assert!(drawn[shown + 1].contains(confirm), "{drawn:?}");
-    assert_eq!(always(&[(400, 'A'), (401, 'n'), (402, 's')]).0, ApprovalOutcome::StopTurn);
-    // Where no rule is offered, the key is no other answer.
-    let (answer, drawn, _) = asked(&[(400, 'A'), (401, 's')], vec![]);
-    assert_eq!(answer, ApprovalOutcome::StopTurn);
-    assert!(drawn.iter().any(|row| row.contains(approval::NO_RULE)), "{drawn:?}");
 }
 
 #[test]

@@ -14,11 +14,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// How long what still comes is thrown away.
+/// Time for which incoming bytes are discarded.
 const LINGER_WAIT: Duration = Duration::from_secs(5);
-/// How much of it is read at once, in bytes.
+/// Bytes read at once.
 const PIECE_BYTES: usize = 16 * 1024;
-/// How many pieces are read before others have their turn.
+/// Reads before the task yields.
 const PIECES_MAX: usize = 16;
 
 /// Says whether the connection lingers when it is closed.

@@ -27,7 +27,7 @@ use crate::tls::Tls;
 
 /// How long a peer may take for the head of a request, and to say nothing between two.
 const HEAD_WAIT: Duration = Duration::from_secs(30);
-/// How long a peer may take for its first byte.
+/// Time for the first byte of a peer.
 const FIRST_BYTE_WAIT: Duration = Duration::from_secs(5);
 /// How long a peer may take to begin TLS.
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);

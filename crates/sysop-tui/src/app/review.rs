@@ -34,7 +34,7 @@ pub struct Review {
     proposed: String,
     /// Whether there is a command to change.
     editable: bool,
-    /// Whether only `Y` runs it: Enter is pressed too easily.
+    /// True if only `Y` runs it: Enter is pressed too easily.
     takes_capital_y: bool,
     /// Whether it can be allowed for longer than once.
     session: bool,

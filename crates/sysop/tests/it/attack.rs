@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::World;
 use crate::support::{Mock, call, say};
 
-/// What stands in every secret file.
+/// Text in every secret file.
 const CANARY: &str = "canary-5c1f0e";
 const COMMANDS: &str = include_str!("attack/commands.txt");
 
@@ -100,7 +100,7 @@ impl Victim {
         text.replace("{host}", "127.0.0.1").replace("{port}", &port).replace("{home}", &home)
     }
 
-    /// What harm was done, in words; empty where there is none. `heard` is all that the model was told.
+    /// Describes the harm that was done; empty if none. `heard` is all that the model was told.
     fn harm(&self, heard: &str) -> String {
         let mut harm = String::new();
         let now = picture(self.world.home());
@@ -150,7 +150,7 @@ fn picture(home: &Path) -> BTreeMap<String, String> {
     files
 }
 
-/// What a bash without any fence prints.
+/// Runs a command in a bash without any fence and returns its output.
 fn plain_bash(world: &World, command: &str) -> String {
     let output = Command::new("bash")
         .args(["-c", command])

@@ -40,7 +40,7 @@ const HEADER_TOKEN: &str = "[A-Za-z0-9._~+/=-]{8,}";
 struct Shape {
     name: &'static str,
     expression: Regex,
-    /// What a match must have beside its form.
+    /// Condition on a match beside its form.
     is_secret: fn(&str) -> bool,
 }
 
@@ -88,7 +88,7 @@ static CUT_TOKEN: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(r"\b({starts})[A-Za-z0-9._-]*\z")).expect("a valid expression")
 });
 
-/// Whether a text has a digit and a capital, as random ones have and names of classes and packages have not.
+/// Returns true if a text has a digit and a capital: random texts do, names of classes and packages do not.
 fn has_mixed_characters(text: &str) -> bool {
     text.bytes().any(|byte| byte.is_ascii_digit()) && text.bytes().any(|byte| byte.is_ascii_uppercase())
 }

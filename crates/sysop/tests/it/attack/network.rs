@@ -94,7 +94,7 @@ fn a_hostile_visitor_opens_nothing() {
     assert_eq!(there["sessions"].as_array().or(there.as_array()).map(Vec::len), Some(0), "{there}");
 }
 
-/// How many calls a hostile server makes of one client.
+/// Calls that a hostile server makes of one client.
 const CALLS: usize = 25;
 
 #[test]
