@@ -144,7 +144,7 @@ fn unfinished(text: &str) -> Option<usize> {
         let length = match rest.as_bytes()[0] {
             b'`' => code_span(rest),
             b'[' => link(rest),
-            b'&' => rest.find([';', ' ', '\n']).map(|end| end + 1),
+            b'&' => rest[1..].find(|c: char| !c.is_ascii_alphanumeric() && c != '#').map(|end| 1 + end),
             b'\\' => rest[1..].chars().next().map(|c| 1 + c.len_utf8()),
             _ => None,
         };

@@ -101,6 +101,18 @@ fn a_fence_that_turns_out_to_be_a_code_span_gives_no_row_out_twice() {
     assert_eq!(shown(&rows), shown(&MarkdownStream::rows(text, 8, TERMINAL)));
 }
 
+#[test]
+fn an_ampersand_does_not_hide_the_code_span_behind_it() {
+    let text = "&```👩\u{200d}👩\u{200d}👧 👍🏽 ❤\u{fe0f} 1\u{fe0f}\u{20e3} 🇩🇪a ```";
+    let mut pieces = MarkdownStream::new(8, TERMINAL);
+    let mut rows = Vec::new();
+    for letter in text.chars() {
+        rows.extend(pieces.push(&letter.to_string()));
+    }
+    rows.extend(pieces.finish());
+    assert_eq!(shown(&rows), shown(&MarkdownStream::rows(text, 8, TERMINAL)));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
