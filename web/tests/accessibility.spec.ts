@@ -70,7 +70,7 @@ test("a task is given, reviewed and done with keys only", async ({ page, serve }
   const server = await serve({ script });
   const person = await visit(page, server, await server.session());
   await page.keyboard.press("Tab");
-  await expect(page.getByRole("link", { name: "Skip to the conversation" })).toBeFocused();
+  await expect(page.getByRole("link", { name: "Skip to conversation" })).toBeFocused();
   await person.prompt.focus();
   await page.keyboard.type("make room");
   await page.keyboard.press("Enter");

@@ -65,7 +65,7 @@ test("a change while the agent works counts from its next turn on", async ({ pag
   await expect(person.review).toBeVisible();
   await person.button(/Agent$/).click();
   await expect(page.locator(".ps")).toHaveText("gemini:/>");
-  await expect(person.conversation).toContainText("plain chat from the next turn on");
+  await expect(person.conversation).toContainText("mode set to chat");
   await person.button(/^Run/).click();
   await expect(person.conversation).toContainText("Touched.");
   await person.says("touch it");

@@ -163,7 +163,7 @@ export class Person {
   constructor(readonly page: Page) {}
 
   get prompt(): Locator {
-    return this.page.getByRole("textbox", { name: "What do you want?" });
+    return this.page.getByRole("textbox", { name: "Describe a task" });
   }
 
   get conversation(): Locator {
@@ -171,7 +171,7 @@ export class Person {
   }
 
   get review(): Locator {
-    return this.page.getByRole("group", { name: /^May this run/ });
+    return this.page.getByRole("group", { name: /^Approve this command/ });
   }
 
   get steps(): Locator {

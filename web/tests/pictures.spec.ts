@@ -46,7 +46,7 @@ test("@picture of the page at work", async ({ page, serve, sshd }) => {
   const dialog = page.getByRole("dialog");
   await dialog.getByRole("button", { name: /^web1/ }).click();
   await page.screenshot({ path: join(folder, "page-connect.png") });
-  await dialog.getByLabel("Folder").fill(far.home);
+  await dialog.getByLabel("Root directory").fill(far.home);
   await dialog.getByRole("button", { name: "Connect" }).click();
   await expect(person.tabs).toHaveCount(1);
   await person.sees(/[$#] /);
@@ -57,7 +57,7 @@ test("@picture of the page at work", async ({ page, serve, sshd }) => {
   await expect(person.conversation).toContainText("It does.");
   await person.button(/New Chat/).click();
   await expect(person.steps).toHaveCount(0);
-  const list = page.getByRole("button", { name: "Close the list" });
+  const list = page.getByRole("button", { name: "Close list" });
   if (await list.isVisible()) await list.click();
 
   await person.says("the disk of web1 is nearly full: find out why, and make room");
@@ -68,7 +68,7 @@ test("@picture of the page at work", async ({ page, serve, sshd }) => {
   await page.evaluate(() => document.fonts.ready);
   await page.screenshot({ path: join(folder, "page-answer.png") });
 
-  await person.button(/^Colors/).click();
+  await person.button(/^Theme/).click();
   await person.button(/Agent$/).click();
   await person.says("how full is it?");
   await expect(person.button(/Run in terminal/).first()).toBeVisible();

@@ -32,7 +32,7 @@ test("a server that is killed and comes back is taken up again, and nothing runs
   await person.says("the long job");
   await expect(person.conversation).toContainText("running until");
   await server.restart();
-  await expect(person.conversation).toContainText("agent paused — click Resume to continue");
+  await expect(person.conversation).toContainText("Agent paused. Click Resume to continue.");
   await expect(person.steps.first()).toContainText(/interrupted/i);
   await person.button(/Resume/).click();
   await expect(person.conversation.locator("strong", { hasText: "done" })).toBeVisible();
@@ -52,7 +52,7 @@ for (const blocks of ["refuses", "drops", "swallows"] as const) {
     });
     proxy.leadTo(server.url);
     const person = await visit(page, { ...server, url: proxy.url }, await server.session());
-    await expect(page.getByText("No WebSocket gets through")).toBeVisible();
+    await expect(page.getByText("WebSocket blocked")).toBeVisible();
     expect(proxy.wanted()).toBeGreaterThan(0);
     await person.says("make it");
     await person.button(/^Run/).click();

@@ -16,10 +16,10 @@ test("a proposal is edited, and what was written runs", async ({ page, serve }) 
   await person.says("make it");
   await expect(person.review).toContainText("echo proposed > made");
   await expect(person.review).toContainText("on this machine");
-  await expect(person.button(/^For this session/)).toContainText("echo proposed > made");
+  await expect(person.button(/^Allow for session/)).toContainText("echo proposed > made");
   expect(existsSync(join(server.work, "made"))).toBe(false);
   await person.button(/^Edit/).click();
-  const field = page.getByRole("textbox", { name: "What to run instead" });
+  const field = page.getByRole("textbox", { name: "Edited command" });
   await field.fill("echo edited > made");
   await field.press("Enter");
   await expect(person.conversation).toContainText("It is made.");
@@ -34,7 +34,7 @@ test("a proposal is refused by keys, with a word to the model", async ({ page, s
   await expect(person.review).toBeFocused();
   await expect(async () => {
     await page.keyboard.press("r"); // nothing counts that was typed before one could read it
-    await expect(page.getByRole("textbox", { name: /A word to the model/ })).toBeFocused({ timeout: 200 });
+    await expect(page.getByRole("textbox", { name: /Reason for the model/ })).toBeFocused({ timeout: 200 });
   }).toPass();
   await page.keyboard.type("not here");
   await page.keyboard.press("Enter");
@@ -54,7 +54,7 @@ test("no single letter runs anything, and a dangerous command wants a capital Y"
   // The keys count by now: this one opens the field and closes it again.
   await expect(async () => {
     await page.keyboard.press("r");
-    await expect(page.getByRole("textbox", { name: /A word to the model/ })).toBeFocused({ timeout: 200 });
+    await expect(page.getByRole("textbox", { name: /Reason for the model/ })).toBeFocused({ timeout: 200 });
   }).toPass();
   await page.keyboard.press("Escape");
   await expect(person.review).toBeFocused();
@@ -98,7 +98,7 @@ test("always shows the rule, and writes it on a click", async ({ page, serve }) 
   const person = await visit(page, server, await server.session());
   await person.says("touch it");
   await person.button("Always…").click();
-  const rule = page.getByRole("region", { name: "The rule that is written" });
+  const rule = page.getByRole("region", { name: "Rule to save" });
   await expect(rule).toContainText('program = "touch"');
   await expect(rule).toContainText("rules.toml");
   // No key runs anything here.
@@ -108,7 +108,7 @@ test("always shows the rule, and writes it on a click", async ({ page, serve }) 
   await person.button("Back").click();
   await expect(rule).toHaveCount(0);
   await person.button("Always…").click();
-  await person.button("Write this rule").click();
+  await person.button("Save this rule").click();
   await expect(person.conversation).toContainText("Done.");
   expect(readFileSync(rules, "utf8")).toContain('operands = ["made"]');
   // Nobody is asked about it any more.
@@ -135,7 +135,7 @@ test("the plan of a read-only session is run step by step", async ({ page, serve
   ];
   const server = await serve({ script: { "plan it": plan } });
   const person = await visit(page, server, await server.session());
-  const mode = page.getByRole("combobox", { name: "What runs without a question" });
+  const mode = page.getByRole("combobox", { name: "Approval mode" });
   await mode.selectOption("never");
   await person.says("plan it");
   await expect(person.conversation).toContainText("That is the plan.");

@@ -17,7 +17,7 @@ test("a passphrase is asked for, masked, and is nowhere afterwards", async ({ pa
     socket.on("framereceived", ({ payload }) => frames.push(String(payload)));
   });
   const person = await visit(page, server, await server.session({ host: "far", root: far.home }));
-  const field = page.getByLabel(/The secret/).first();
+  const field = page.getByLabel(/^Secret/).first();
   await person.says("look around");
   await expect(field).toBeVisible();
   await expect(field).toHaveAttribute("type", "password");

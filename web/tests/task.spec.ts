@@ -29,7 +29,7 @@ test("a task on a remote machine is paused, goes on, ends, is tried again and st
   await person.button("New session").first().click();
   const dialog = page.getByRole("dialog", { name: "New session" });
   await dialog.getByRole("button", { name: /^far/ }).click();
-  await dialog.getByLabel("Folder").fill(far.home);
+  await dialog.getByLabel("Root directory").fill(far.home);
   await dialog.getByRole("button", { name: "Connect" }).click();
   await expect(person.tabs).toHaveText([/^far/]);
   await expect(person.button(/Agent$/)).toHaveAttribute("aria-pressed", "true");
@@ -43,7 +43,7 @@ test("a task on a remote machine is paused, goes on, ends, is tried again and st
   await expect(person.steps).toHaveCount(2);
   await person.button(/Pause/).click();
   writeFileSync(go, "");
-  await expect(person.conversation).toContainText("agent paused — click Resume to continue");
+  await expect(person.conversation).toContainText("Agent paused. Click Resume to continue.");
   await expect(person.steps.nth(1)).toContainText("step-two");
   await expect(person.steps).toHaveCount(2);
   await person.button(/Resume/).click();
@@ -65,7 +65,7 @@ test("a task on a remote machine is paused, goes on, ends, is tried again and st
 
   await person.button(/New Chat/).click();
   await expect(person.steps).toHaveCount(0);
-  await expect(person.conversation).toContainText(/Show what was said before|Say what you want done/);
+  await expect(person.conversation).toContainText(/Show what was said before|Describe a task/);
 });
 
 test("a chat without tools offers its commands, and sends what is selected to the model", async ({
@@ -133,8 +133,8 @@ test("a person has to show who they are, once", async ({ page, serve }) => {
   const server = await serve({});
   const turned = await page.goto(`${server.url}/`);
   expect(turned?.status()).toBe(401);
-  await page.getByLabel("Token").fill(server.token);
-  await page.getByRole("button", { name: "Log in" }).click();
+  await page.getByLabel("Access token").fill(server.token);
+  await page.getByRole("button", { name: "Sign in" }).click();
   await expect(page.getByRole("heading", { name: "sysop" })).toBeVisible();
   expect(page.url()).toBe(`${server.url}/`);
   await expect(new Person(page).button("New session").first()).toBeVisible();

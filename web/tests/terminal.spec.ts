@@ -18,7 +18,7 @@ test("what is typed runs, and a reload shows the same screen", async ({ page, se
   await person.sees("here:");
   await person.types("echo typed-$((40+2))\r");
   await person.sees("typed-42");
-  await expect(page.getByText(/types; the agent waits$/)).toBeVisible();
+  await expect(page.getByText(/is typing; agent paused$/)).toBeVisible();
   await page.reload();
   await person.sees("typed-42");
   await person.types("printf '\\033[31m\\xF0\\x9F\\x98\\x80 %s\\n' wide\r");
@@ -41,7 +41,7 @@ test("a reload keeps what was above the screen, with its colors", async ({ page,
   await expect(first).toHaveClass(/xterm-fg-2\b/);
   // Once each, in order: what was drawn again did not stand below what was there.
   await page.keyboard.press("Control+Shift+F");
-  await page.getByRole("textbox", { name: "Search the terminal" }).fill("line-1;");
+  await page.getByRole("textbox", { name: "Search terminal" }).fill("line-1;");
   await expect(page.locator(".terminal-search [role=status]")).toHaveText("1 of 1");
 });
 
@@ -81,7 +81,7 @@ test("a paste of several lines is looked at first, and control characters never 
   await person.sees("first-2");
   await person.sees("second-3");
   await paste(page, "echo \u001b[201~\u0003marked");
-  await expect(ask).toContainText("control characters");
+  await expect(ask).toContainText("Control characters");
   await ask.getByRole("button", { name: "Paste" }).click();
   await person.sees("echo [201~marked");
 });
@@ -93,7 +93,7 @@ test("text is found by keys", async ({ page, serve }) => {
   await person.types("for i in 1 2 3; do echo needle-$i; done\r");
   await person.sees("needle-3");
   await page.keyboard.press("Control+Shift+F");
-  const box = page.getByRole("textbox", { name: "Search the terminal" });
+  const box = page.getByRole("textbox", { name: "Search terminal" });
   await expect(box).toBeFocused();
   await box.fill("needle-");
   await expect(page.locator(".terminal-search [role=status]")).toHaveText(/\d+ of \d+/);
@@ -109,7 +109,7 @@ test("the keyboard leaves the terminal, which takes Tab too", async ({ page, ser
   const server = await serve({});
   const person = await visit(page, server, await server.session());
   await person.sees("here:");
-  const terminal = page.getByRole("textbox", { name: /^Live terminal; Ctrl\+Shift\+Enter/ });
+  const terminal = page.getByRole("textbox", { name: /^Live terminal\. Press Ctrl\+Shift\+Enter/ });
   await terminal.focus();
   await page.keyboard.press("Tab");
   await expect(terminal).toBeFocused();
@@ -158,10 +158,10 @@ test("two people see one terminal, and the agent waits until it is given back", 
   await there.sees("here:");
   await here.types("echo half-a-line");
   await there.sees("echo half-a-line");
-  await expect(there.page.getByText(/types; the agent waits$/)).toBeVisible();
+  await expect(there.page.getByText(/is typing; agent paused$/)).toBeVisible();
   await here.page.keyboard.press("Control+C");
   await here.button("Give back").click();
-  await expect(there.page.getByText(/types; the agent waits$/)).toHaveCount(0);
+  await expect(there.page.getByText(/is typing; agent paused$/)).toHaveCount(0);
   await here.says("use it");
   await here.sees("the-agent-2");
   await there.sees("the-agent-2");

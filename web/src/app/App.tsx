@@ -51,7 +51,7 @@ export function App({ sessions }: { sessions: Sessions }) {
   return (
     <div className="app">
       <a className="skip" href="#conversation">
-        Skip to the conversation
+        Skip to conversation
       </a>
       <header className="top">
         <button
@@ -81,8 +81,8 @@ export function App({ sessions }: { sessions: Sessions }) {
         <button
           type="button"
           className="icon"
-          aria-label={`Colors: ${choice}`}
-          title={`Colors: ${choice}`}
+          aria-label={`Theme: ${choice}`}
+          title={`Theme: ${choice}`}
           onClick={next}
         >
           <Icon name={choice} />
@@ -90,7 +90,7 @@ export function App({ sessions }: { sessions: Sessions }) {
       </header>
       {active && <Offline key={active.id} store={active} closeTab={() => sessions.closeTab(active.id)} />}
       {narrow && active && (
-        <nav className="halves" aria-label="What is shown">
+        <nav className="halves" aria-label="View">
           <button type="button" aria-pressed={half === "left"} onClick={() => setHalf("left")}>
             Terminal
           </button>
@@ -149,13 +149,15 @@ function Welcome({ connect, list }: { connect(): void; list(): void }) {
       <p className="logo" aria-hidden="true">
         agent:/&gt;
       </p>
-      <p>Say what you want; a model proposes the next step; you see it, change it, allow it or refuse it.</p>
+      <p>
+        Describe a task. The model proposes commands; you approve, edit or reject each one before it runs.
+      </p>
       <p>
         <button type="button" className="primary" onClick={connect}>
           New session
         </button>{" "}
         <button type="button" onClick={list}>
-          Earlier sessions
+          Past sessions
         </button>
       </p>
     </section>
@@ -172,7 +174,7 @@ function PendingBadge({ store }: { store: SessionStore }) {
   return (
     <>
       <span className="dot waiting" aria-hidden="true" />
-      <span className="visually-hidden">, waits for an answer</span>
+      <span className="visually-hidden">, needs approval</span>
     </>
   );
 }
@@ -187,7 +189,9 @@ function AgentToggle({ store }: { store: SessionStore }) {
       className={`agent-toggle ${on ? "on glows" : ""}`}
       aria-pressed={on}
       title={
-        on ? "The model may use tools; click for plain chat" : "Plain chat; click to let the model use tools"
+        on
+          ? "Agent mode: the model can use tools. Click to switch to chat."
+          : "Chat mode: no tools. Click to switch to agent mode."
       }
       onClick={() => store.setMode(on ? "chat" : "agent")}
     >
@@ -200,9 +204,9 @@ function Bell() {
   const [allowed, setAllowed] = useState(permission);
   if (allowed === "missing") return null;
   const words = {
-    granted: "Notifications are on: when a turn ends or asks while this tab is hidden",
-    denied: "The browser blocks notifications of this page; its settings can allow them",
-    default: "Notify me when a turn ends or asks while this tab is hidden",
+    granted: "Notifications are on",
+    denied: "Notifications are blocked in the browser settings",
+    default: "Notify me when a turn ends or needs approval while this tab is hidden",
   }[allowed];
   return (
     <button
@@ -224,7 +228,7 @@ function Offline({ store, closeTab }: { store: SessionStore; closeTab(): void })
   if (status.state === "open" && status.kind === "events") {
     return (
       <p className="banner slow" role="status">
-        No WebSocket gets through to the server: the page goes on without it, by slower requests.
+        WebSocket blocked. Using slower HTTP requests instead.
       </p>
     );
   }
@@ -233,15 +237,15 @@ function Offline({ store, closeTab }: { store: SessionStore; closeTab(): void })
     <div className="banner offline" role="alert">
       <span>
         <strong>{status.final ? "Closed" : "Offline"}:</strong> {neutralizeLine(status.why)}. {status.hint}
-        {!status.final && " What you write is kept."}
+        {!status.final && " Drafts are saved."}
       </span>
       {status.final ? (
         <button type="button" onClick={closeTab}>
-          Close the tab
+          Close tab
         </button>
       ) : (
         <button type="button" onClick={store.link.again}>
-          Try now
+          Retry now
         </button>
       )}
     </div>

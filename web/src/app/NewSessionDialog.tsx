@@ -71,7 +71,7 @@ export function NewSessionDialog({ made, close }: Props) {
             name="host"
             className="field"
             value={host}
-            placeholder="the server's default; or what ssh accepts: web1, me@db1"
+            placeholder="user@host or SSH alias [default: set by the server]"
             autoComplete="off"
             spellCheck={false}
             onChange={(event) => setHost(event.target.value)}
@@ -101,29 +101,28 @@ export function NewSessionDialog({ made, close }: Props) {
             </select>
           </label>
           <label>
-            What runs without a question
+            Approval mode
             <select name="approve" className="field" defaultValue="">
-              <option value="">default of the server</option>
-              <option value="each">nothing: every command asks (each)</option>
-              <option value="ask">read-only commands (ask)</option>
-              <option value="auto">all but opaque and dangerous commands (auto)</option>
-              <option value="never">read-only commands; nothing else runs (never)</option>
+              <option value="">Server default</option>
+              <option value="each">Ask before every command (each)</option>
+              <option value="ask">Ask before changes (ask)</option>
+              <option value="auto">Ask before dangerous or unknown commands (auto)</option>
+              <option value="never">Read-only commands only (never)</option>
             </select>
           </label>
         </div>
         <label>
-          Folder
+          Root directory
           <input
             name="root"
             className="field"
-            placeholder="default of the server"
+            placeholder="Server default"
             autoComplete="off"
             spellCheck={false}
           />
         </label>
         <p className="meta">
-          A password, a passphrase or a new host key is asked for here, once the session uses the host; it
-          goes to ssh only.
+          You may be asked for a password or a host key when connecting. Credentials go to ssh only.
         </p>
         {problem && (
           <div className="trouble" role="alert">

@@ -101,7 +101,7 @@ export function Sidebar({ sessions, tabs, connect, close, over }: Props) {
         <button type="button" className="primary" onClick={connect}>
           + New
         </button>
-        <button type="button" aria-label="Close the list" onClick={close}>
+        <button type="button" aria-label="Close list" onClick={close}>
           <Icon name="close" />
         </button>
       </header>
@@ -110,7 +110,7 @@ export function Sidebar({ sessions, tabs, connect, close, over }: Props) {
         type="search"
         className="field"
         placeholder="Search"
-        aria-label="Search the sessions"
+        aria-label="Search sessions"
         value={search}
         onChange={(event) => setSearch(event.target.value)}
       />
@@ -129,7 +129,7 @@ export function Sidebar({ sessions, tabs, connect, close, over }: Props) {
         {shown.map((row) => {
           const { sessionId: id, title, host, changed, state } = row;
           const current = tabs.active?.id === id;
-          const name = oneLine(title) || "nothing said yet";
+          const name = oneLine(title) || "(empty)";
           return (
             <li key={id} className={current ? "current" : undefined}>
               <button
@@ -150,7 +150,7 @@ export function Sidebar({ sessions, tabs, connect, close, over }: Props) {
                 </span>
               </button>
               {asked === id ? (
-                <span className="sure" role="group" aria-label={`Delete ${name} for good?`}>
+                <span className="sure" role="group" aria-label={`Permanently delete ${name}?`}>
                   <button type="button" className="danger" ref={focus} onClick={() => void remove(id)}>
                     Delete
                   </button>
@@ -163,7 +163,7 @@ export function Sidebar({ sessions, tabs, connect, close, over }: Props) {
                   type="button"
                   className="delete"
                   aria-label={`Delete ${name}`}
-                  title="Delete it for good"
+                  title="Delete permanently"
                   onClick={() => setAsked(id)}
                 >
                   <Icon name="trash" />
@@ -174,9 +174,9 @@ export function Sidebar({ sessions, tabs, connect, close, over }: Props) {
         })}
       </ul>
       {rows && shown.length === 0 && (
-        <p className="empty">{rows.length === 0 ? "There are no sessions yet." : "Nothing fits."}</p>
+        <p className="empty">{rows.length === 0 ? "No sessions yet" : "No matches"}</p>
       )}
-      {!rows && !problem && <p className="empty">Looking…</p>}
+      {!rows && !problem && <p className="empty">Loading…</p>}
     </nav>
   );
 }

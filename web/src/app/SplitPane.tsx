@@ -43,7 +43,7 @@ export function SplitPane({ left, right, only }: Props) {
         className="divider"
         role="separator"
         aria-orientation="vertical"
-        aria-label="Width of the terminal"
+        aria-label="Terminal width"
         aria-valuenow={Math.round(share)}
         aria-valuemin={LEAST}
         aria-valuemax={MOST}

@@ -17,8 +17,8 @@ function tone(view: SessionView): string {
 }
 
 const WORDS: Record<string, string> = {
-  offline: "no connection",
-  waiting: "waits for an answer",
+  offline: "disconnected",
+  waiting: "needs approval",
   idle: "idle",
   paused: "paused",
   running: "runs",
@@ -74,7 +74,7 @@ function Tab({ store, active, sessions }: { store: SessionStore; active: boolean
       <span
         className="close"
         aria-hidden="true"
-        title="Close the tab (Delete); the session lives on"
+        title="Close tab (Delete). The session keeps running."
         onClick={(event) => {
           event.stopPropagation();
           sessions.closeTab(store.id);

@@ -21,7 +21,7 @@ const TerminalPane = lazy(async (): Promise<{ default: ComponentType<TerminalPan
 export const terminals = new Map<string, TerminalHandle>();
 
 function Missing(_: TerminalPaneProps) {
-  return <p className="empty">This build has no live terminal.</p>;
+  return <p className="empty">This build does not include the live terminal.</p>;
 }
 
 interface Props {

@@ -55,7 +55,7 @@ function wordsOf(item: Item): string {
     case "step":
       if (item.outcome) return `${neutralizeLine(item.tool)} ended: ${item.outcome.status}`;
       if (item.decided.state === "waiting")
-        return `May this run? ${neutralizeLine(item.command).slice(0, SAID_MAX)}`;
+        return `Approve this command? ${neutralizeLine(item.command).slice(0, SAID_MAX)}`;
       return `Runs ${neutralizeLine(item.command).slice(0, SAID_MAX)}`;
     case "notice":
       return oneLine(item.text).slice(0, SAID_MAX);

@@ -105,7 +105,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
       ref={card}
       role="group"
       className={`review ${step.risk ?? ""}`}
-      aria-label={`May this run on ${hostLabel(host)}?`}
+      aria-label={`Approve this command on ${hostLabel(host)}?`}
       aria-describedby="review-what"
       tabIndex={0}
       onKeyDown={keys}
@@ -114,9 +114,9 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
       }}
     >
       <header>
-        <strong>May this run?</strong>
+        <strong>Approve this command?</strong>
         <span className={`risk ${step.risk ?? "changes"}`}>{riskLabel(step.risk ?? "changes")}</span>
-        <span className="host" title="Where it runs">
+        <span className="host" title="Host">
           on {hostLabel(host)}
         </span>
         <code className="tool">{neutralizeLine(step.tool)}</code>
@@ -125,7 +125,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
       {stage === "edit" ? (
         <textarea
           className="field"
-          aria-label="What to run instead"
+          aria-label="Edited command"
           value={text}
           rows={Math.min(8, text.split("\n").length + 1)}
           spellCheck={false}
@@ -150,15 +150,13 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
           ))}
         </ul>
       )}
-      {doubtful.length > 0 && <p className="warning">Letters that only look Latin: {doubtful.join(", ")}</p>}
-      {stage === "edit" && (
-        <p className="meta">What you write runs, and the model is told that you changed it.</p>
-      )}
+      {doubtful.length > 0 && <p className="warning">Look-alike letters: {doubtful.join(", ")}</p>}
+      {stage === "edit" && <p className="meta">Runs the edited command. The model is told about the edit.</p>}
       {stage === "reject" && (
         <input
           className="field"
-          aria-label="A word to the model (may be empty)"
-          placeholder="Why not? A word to the model (may be empty)"
+          aria-label="Reason for the model (optional)"
+          placeholder="Reason (optional)"
           value={text}
           ref={focusEnd}
           onChange={(event) => setText(event.target.value)}
@@ -166,9 +164,9 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
         />
       )}
       {stage === "always" && step.rule && (
-        <section className="rule" aria-label="The rule that is written">
+        <section className="rule" aria-label="Rule to save">
           <p className="meta">
-            It runs, and from now on without asking: this rule is written to{" "}
+            Runs the command, and always allows it with this rule. Saved to{" "}
             <code>{neutralizeLine(step.rule.file)}</code> on the server.
           </p>
           <pre className="what" tabIndex={0} ref={focusOnce}>
@@ -180,7 +178,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
         {stage === "always" && (
           <>
             <button type="button" className="primary" disabled={disabled} onClick={always}>
-              Write this rule
+              Save this rule
             </button>
             <button type="button" onClick={back}>
               Back
@@ -211,9 +209,9 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
                 disabled={disabled}
                 onClick={allowSession}
                 className="session"
-                title={`For the rest of this session: ${covers(covered)}`}
+                title={`Allow for this session: ${covers(covered)}`}
               >
-                For this session
+                Allow for session
                 <small>{covers(covered)}</small>
               </button>
             )}
@@ -227,7 +225,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
         {(stage === "edit" || stage === "reject") && (
           <>
             <button type="button" className="primary" disabled={disabled} onClick={send}>
-              {stage === "edit" ? "Run what I wrote" : "Reject"}{" "}
+              {stage === "edit" ? "Run edited" : "Reject"}{" "}
               {(stage === "reject" || !careful) && <kbd>Enter</kbd>}
             </button>
             <button type="button" onClick={back}>
@@ -235,8 +233,8 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
             </button>
           </>
         )}
-        {sent && <span className="meta">answered; waiting for the server</span>}
-        {!online && <span className="meta">offline: it can be answered once the connection is back</span>}
+        {sent && <span className="meta">Answered. Waiting for the server…</span>}
+        {!online && <span className="meta">Offline. You can answer when the connection is back.</span>}
       </footer>
     </section>
   );

@@ -103,7 +103,7 @@ export function Composer(props: Props) {
       }}
     >
       {(pending.length > 0 || queued.length > 0) && (
-        <ul className="waiting" aria-label="Prompts that wait">
+        <ul className="waiting" aria-label="Queued prompts">
           {queued.map((waits, at) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: a queue; the same words may wait twice
             <li key={`q${at}`}>
@@ -112,7 +112,7 @@ export function Composer(props: Props) {
           ))}
           {pending.map(({ messageId, content }) => (
             <li key={messageId}>
-              <span className="tag">{online ? "sending" : "waits for the connection"}</span>{" "}
+              <span className="tag">{online ? "sending" : "waiting for the connection"}</span>{" "}
               {oneLine(content)}
               {!online && (
                 <button
@@ -122,7 +122,7 @@ export function Composer(props: Props) {
                     if (back !== undefined) store.appendToDraft(back);
                   }}
                 >
-                  Take back
+                  Cancel
                 </button>
               )}
             </li>
@@ -136,7 +136,7 @@ export function Composer(props: Props) {
           rows={1}
           value={text}
           placeholder={placeholder}
-          aria-label="What do you want?"
+          aria-label="Describe a task"
           spellCheck
           onChange={(event) => change(event.target.value)}
           onKeyDown={keys}
@@ -144,8 +144,8 @@ export function Composer(props: Props) {
         <button
           type="button"
           className="icon attach"
-          title="Put what the terminal shows into the prompt"
-          aria-label="Put what the terminal shows into the prompt"
+          title="Attach the terminal screen"
+          aria-label="Attach the terminal screen"
           onClick={() => {
             const lines = buffer().trimEnd().split("\n").slice(-ATTACHED_LINES_MAX).join("\n");
             if (lines.trim()) store.appendToDraft(fromTerminal(lines));

@@ -79,7 +79,7 @@ export function Conversation({ store, commands }: Props) {
           ref={composer}
           store={store}
           prompt={mode === "agent" ? "agent:/>" : `${name}:/>`}
-          placeholder={mode === "agent" ? "A task for the agent…" : `Ask ${name}…`}
+          placeholder={mode === "agent" ? "Describe a task…" : `Ask ${name}…`}
           pending={view.pending}
           queued={transcript.queued}
           online={online}
@@ -99,14 +99,14 @@ function ActivityLine({ view, name }: { view: SessionView; name: string }) {
   const { phase, holder, stepOpen } = transcript;
   const runs = transcript.items.findLast((item) => item.kind === "step" && item.started && !item.outcome);
   const lines: { text: string; tone: string }[] = [];
-  if (phase === "paused") lines.push({ text: "agent paused — click Resume to continue", tone: "paused" });
+  if (phase === "paused") lines.push({ text: "Agent paused. Click Resume to continue.", tone: "paused" });
   else if (stopping || phase === "stopping") lines.push({ text: "Stopping…", tone: "busy" });
   else if (phase === "running") {
     const what = runs?.kind === "step" ? neutralizeLine(runs.command).slice(0, 80) : "a command";
     lines.push({ text: `running ${what}`, tone: "busy" });
   } else if (phase === "thinking" && stepOpen) lines.push({ text: `waiting for ${name}`, tone: "busy" });
   if (holder !== undefined) {
-    lines.push({ text: `${neutralizeLine(holder)} has the terminal; the agent waits`, tone: "held" });
+    lines.push({ text: `${neutralizeLine(holder)} is using the terminal; agent paused`, tone: "held" });
   }
   return lines.map(({ text, tone }) => (
     <p key={tone} className={`live ${tone}`}>
@@ -123,7 +123,7 @@ function ErrorNotices({ store, view }: { store: SessionStore; view: SessionView 
         <strong>{neutralize(what)}:</strong> {neutralize(why)}
         {hint && <p>{neutralize(hint)}</p>}
       </div>
-      <button type="button" aria-label="Put this message away" onClick={() => store.dismissError(id)}>
+      <button type="button" aria-label="Dismiss" onClick={() => store.dismissError(id)}>
         <Icon name="close" />
       </button>
     </div>
@@ -133,14 +133,12 @@ function ErrorNotices({ store, view }: { store: SessionStore; view: SessionView 
 function Empty({ view }: { view: SessionView }) {
   const { transcript, mode, caughtUp, status } = view;
   if (!caughtUp) {
-    return (
-      <p className="empty">{status.state === "offline" ? "No connection yet." : "Opening the session…"}</p>
-    );
+    return <p className="empty">{status.state === "offline" ? "Not connected" : "Opening the session…"}</p>;
   }
   const { facts } = transcript;
   return (
     <div className="empty">
-      <p>{mode === "agent" ? "Say what you want done." : "Ask something."}</p>
+      <p>{mode === "agent" ? "Describe a task." : "Ask a question."}</p>
       {facts && (
         <p className="meta">
           {mode === "agent" ? "The agent works" : "The terminal is"} on <b>{neutralizeLine(facts.host)}</b> in{" "}

@@ -21,8 +21,8 @@ export function PlanCard({ store, steps, online }: Props) {
     <section className="plan" aria-label="Proposed steps">
       <header>
         <strong>Proposed steps</strong>
-        <span className="meta">Each is judged by the mode of now.</span>
-        <button type="button" aria-label="Put the steps away" onClick={() => setPutAway(last)}>
+        <span className="meta">The current approval mode applies to each step.</span>
+        <button type="button" aria-label="Dismiss steps" onClick={() => setPutAway(last)}>
           <Icon name="close" />
         </button>
       </header>
@@ -33,7 +33,7 @@ export function PlanCard({ store, steps, online }: Props) {
             <button
               type="button"
               disabled={!online || at > 0 || sent === step.call}
-              title={at > 0 ? "The steps above come first" : undefined}
+              title={at > 0 ? "Run the steps above first" : undefined}
               onClick={() => {
                 setSent(step.call);
                 store.runStep(step);

@@ -42,7 +42,7 @@ export function QuestionCard({ store, question, online }: Props) {
       className="question"
       onSubmit={answer}
       autoComplete="off"
-      aria-label={`An answer for ${neutralizeLine(from)}`}
+      aria-label={`Input for ${neutralizeLine(from)}`}
     >
       <header>
         <strong>{neutralizeLine(from)}</strong> {secret ? "asks for a secret" : "asks"}
@@ -65,7 +65,7 @@ export function QuestionCard({ store, question, online }: Props) {
           data-lpignore="true"
           data-bwignore=""
           data-form-type="other"
-          aria-label={secret ? "The secret: it is not shown, logged or told to the model" : "The answer"}
+          aria-label={secret ? "Secret (not shown, logged or sent to the model)" : "The answer"}
           aria-describedby={`question-${id}`}
         />
         <button type="submit" className="primary" disabled={!online}>
@@ -81,9 +81,9 @@ export function QuestionCard({ store, question, online }: Props) {
             type="button"
             disabled={!online}
             onClick={() => store.answer({ type: "question.answer", id, noSecret: true })}
-            title="Answer it in the terminal, where it is seen and logged"
+            title="Answer in the terminal instead (visible and logged)"
           >
-            It is no secret
+            Not a secret
           </button>
         )}
         <button
@@ -91,10 +91,10 @@ export function QuestionCard({ store, question, online }: Props) {
           disabled={!online}
           onClick={() => store.answer({ type: "question.answer", id, refuse: true })}
         >
-          Refuse
+          Decline
         </button>
       </div>
-      {secret && <p className="meta">It goes to the program only: not to the model, not into any log.</p>}
+      {secret && <p className="meta">Sent to the program only. Not logged, not sent to the model.</p>}
     </form>
   );
 }

@@ -75,7 +75,7 @@ function Answer({ text, whole, broken = false }: { text: string; whole: boolean;
   return (
     <article className={`answer ${whole ? "" : "streaming"}`} aria-label="The model" aria-busy={!whole}>
       <Markdown text={text} whole={whole} />
-      {broken && <p className="notice warning">the reply ended here: the model's answer broke off</p>}
+      {broken && <p className="notice warning">Reply incomplete</p>}
       {whole && text.length > 200 && (
         <div className="answer-tools">
           <CopyButton text={text} label="Copy answer" />
@@ -108,10 +108,10 @@ function End({ item }: { item: Extract<Item, { kind: "end" }> }) {
     );
   }
   if (item.reason === "end_turn" && !item.error) return <p className="end">{facts.join(" · ")}</p>;
-  const limit = `stopped after ${item.iterations} model calls; say \`go on\`, or raise max_iterations`;
+  const limit = `stopped after ${item.iterations} model calls; send \`continue\`, or raise max_iterations`;
   const why =
     item.error ??
-    { max_iterations: limit, failed: "it failed", paused: "given up while it was paused", end_turn: "" }[
+    { max_iterations: limit, failed: "the turn failed", paused: "canceled while paused", end_turn: "" }[
       item.reason
     ] ??
     item.reason;

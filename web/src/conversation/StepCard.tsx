@@ -86,7 +86,7 @@ function StatusLine({ step, session }: { step: Step; session: SessionId }) {
   } else if (decided.state === "allowed" && decided.by !== undefined) {
     said.push(`allowed${decided.session ? " for this session" : ""} by ${neutralizeLine(decided.by)}`);
   }
-  if (step.origin !== "model") said.push(step.origin === "typed" ? "typed by a person" : "a routine");
+  if (step.origin !== "model") said.push(step.origin === "typed" ? "typed by a user" : "a routine");
   const status = outcome?.status ?? (decided.state === "waiting" ? "waiting" : step.started ? "running" : "");
   return (
     <footer className="status">
@@ -99,13 +99,13 @@ function StatusLine({ step, session }: { step: Step; session: SessionId }) {
       {!outcome && status && (
         <span className={`badge ${status}`}>
           {status === "running" && <span className="spinner" aria-hidden="true" />}
-          {status === "waiting" ? "waits for an answer" : status}
+          {status === "waiting" ? "needs approval" : status}
         </span>
       )}
       {outcome && outcome.status !== "rejected" && outcome.status !== "unknown" && (
         <span>{duration(outcome.durationMs)}</span>
       )}
-      {outcome?.truncated && <span>shortened for the model</span>}
+      {outcome?.truncated && <span>truncated for the model</span>}
       {outcome?.artefact && (
         <a
           href={artifactPath(session, outcome.artefact)}

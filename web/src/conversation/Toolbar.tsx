@@ -9,10 +9,10 @@ import { neutralizeLine } from "../text/neutralize";
 import type { ApprovalMode } from "../wire";
 
 const MODES: [ApprovalMode, string, string][] = [
-  ["each", "each", "Every command asks"],
-  ["ask", "ask", "Read-only commands run; everything else asks"],
-  ["auto", "auto", "Changes run; opaque and dangerous commands ask"],
-  ["never", "read-only", "Read-only commands run; nothing else does"],
+  ["each", "each", "Ask before every command"],
+  ["ask", "ask", "Run read-only commands, ask before everything else"],
+  ["auto", "auto", "Run changes, ask before dangerous commands and unknown effects"],
+  ["never", "read-only", "Run read-only commands only"],
 ];
 
 export function Toolbar({ store, view }: { store: SessionStore; view: SessionView }) {
@@ -25,13 +25,13 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
   const tokens = usage(transcript.usage);
   const others = facts ? otherProviders(transcript.readers, facts.model) : [];
   return (
-    <div className="toolbar" role="toolbar" aria-label="The turn">
+    <div className="toolbar" role="toolbar" aria-label="Turn">
       <div className="who">
         <ModelPicker store={store} model={facts?.model ?? ""} disabled={!online || !facts} />
         {mode === "agent" && <span className={`agent-badge ${running ? "moves" : ""}`}>AGENT</span>}
         {facts && (
           <label className="approve" title={MODES.find(([word]) => word === facts.approve)?.[2]}>
-            <span className="visually-hidden">What runs without a question</span>
+            <span className="visually-hidden">Approval mode</span>
             <select
               value={facts.approve}
               disabled={!online}
@@ -46,7 +46,7 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
           </label>
         )}
         {running && transcript.maxIterations > 0 && transcript.iteration > 0 && (
-          <span className="count" title="Model calls in this turn, and the most">
+          <span className="count" title="Model calls in this turn, and the limit">
             {transcript.iteration}/{transcript.maxIterations}
           </span>
         )}
@@ -56,7 +56,7 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
           </span>
         )}
         {tokens && (
-          <span className="tokens" title="Tokens of this session">
+          <span className="tokens" title="Tokens used in this session">
             {tokens}
           </span>
         )}
@@ -135,7 +135,7 @@ function ModelPicker({ store, model, disabled }: { store: SessionStore; model: s
     return (
       <input
         className="field model-name"
-        aria-label="Another model, as PROVIDER/NAME"
+        aria-label="Other model, as PROVIDER/NAME"
         defaultValue={model}
         spellCheck={false}
         autoComplete="off"
@@ -153,7 +153,7 @@ function ModelPicker({ store, model, disabled }: { store: SessionStore; model: s
   }
   const choices = models.includes(model) || !model ? models : [model, ...models];
   return (
-    <label className="model" title="The model of the next step">
+    <label className="model" title="Model for the next step">
       <span className="visually-hidden">Model</span>
       <select
         value={model}
@@ -168,7 +168,7 @@ function ModelPicker({ store, model, disabled }: { store: SessionStore; model: s
             {neutralizeLine(name)}
           </option>
         ))}
-        <option value={OTHER}>another…</option>
+        <option value={OTHER}>other…</option>
       </select>
     </label>
   );

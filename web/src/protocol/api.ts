@@ -72,33 +72,33 @@ async function json<T>(what: string, path: string): Promise<T> {
 
 export async function listSessions(): Promise<SessionRow[]> {
   const said = await json<{ sessions: SessionRow[] }>(
-    "The sessions could not be listed",
+    "Cannot list sessions",
     `${SESSIONS}?limit=${LIST_MAX}`,
   );
   return said.sessions;
 }
 
 export async function createSession(wish: CreateSessionRequest): Promise<SessionId> {
-  const response = await request("The session could not be made", "POST", SESSIONS, wish, 60_000);
+  const response = await request("Cannot create the session", "POST", SESSIONS, wish, 60_000);
   return ((await response.json()) as { sessionId: SessionId }).sessionId;
 }
 
 export async function deleteSession(id: SessionId): Promise<void> {
-  await request("The session could not be deleted", "DELETE", sessionPath(id));
+  await request("Cannot delete the session", "DELETE", sessionPath(id));
 }
 
 /** How a session works now, as the answer to `hello` tells it. */
 export async function fetchGreeting(id: SessionId): Promise<ServerMessage> {
-  const said = await json<Record<string, unknown>>("The session could not be opened", sessionPath(id));
+  const said = await json<Record<string, unknown>>("Cannot open the session", sessionPath(id));
   return { ...said, type: "session.created", seq: undefined } as unknown as ServerMessage;
 }
 
 export async function listHosts(): Promise<HostRow[]> {
-  return (await json<{ hosts: HostRow[] }>("The hosts could not be listed", "/api/hosts")).hosts;
+  return (await json<{ hosts: HostRow[] }>("Cannot list hosts", "/api/hosts")).hosts;
 }
 
 export async function listModels(): Promise<ModelRef[]> {
-  return (await json<{ models: ModelRef[] }>("The models could not be listed", "/api/models")).models;
+  return (await json<{ models: ModelRef[] }>("Cannot list models", "/api/models")).models;
 }
 
 /** The whole output of a call. */

@@ -73,7 +73,7 @@ export const openEventStream: OpenConnection = (id, resumeFrom, hooks) => {
   };
   const heard = () => {
     clearTimeout(silent);
-    silent = setTimeout(() => finish({ why: "the server has been silent" }), SILENCE_MS);
+    silent = setTimeout(() => finish({ why: "no response from the server" }), SILENCE_MS);
     hooks.alive();
   };
   const tell = (message: ServerMessage) => {
@@ -95,7 +95,7 @@ export const openEventStream: OpenConnection = (id, resumeFrom, hooks) => {
     const headers = { accept: "text/event-stream" };
     const response = await fetch(path, { credentials: "same-origin", headers, signal });
     if (!response.ok || !response.body)
-      throw await errorFromResponse("The session could not be followed", path, response);
+      throw await errorFromResponse("Cannot follow the session", path, response);
     heard();
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     const events = new EventStreamParser();
@@ -149,7 +149,7 @@ export const openEventStream: OpenConnection = (id, resumeFrom, hooks) => {
     const replyTo = "messageId" in message ? message.messageId : undefined;
     last = last
       .then(async () => {
-        if (!over.signal.aborted) await request("It was not sent", "POST", sessionPath(id, where), body);
+        if (!over.signal.aborted) await request("Message not sent", "POST", sessionPath(id, where), body);
       })
       .catch((error: unknown) => {
         if (over.signal.aborted || !(error instanceof RequestError)) return;

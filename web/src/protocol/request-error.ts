@@ -25,31 +25,30 @@ export class RequestError extends Error {
 export function hintFor(status: number, code: string): string {
   switch (code) {
     case "unauthorized":
-      return "Open the address that `sysop serve` printed, or type a token at /.";
+      return "Open the URL that `sysop serve` printed, or sign in with a token at /.";
     case "forbidden":
       return ""; // its sentence says what to do
     case "forbidden_scope":
-      return "Make a token that may act: `sysop token create --scope operate`.";
+      return "Create a token with more permissions: `sysop token create --scope operate`.";
     case "busy":
-      return "Wait for the end of the turn, or stop it.";
+      return "Wait for the turn to end, or stop it.";
     case "stale":
-      return "Nothing is left to do: it was answered before.";
+      return "It was already answered.";
     case "too_large":
-      return "Make it shorter, or put it into a file.";
+      return "Shorten it, or put it in a file.";
     case "too_many":
-      return "Wait a little and try again.";
+      return "Wait a moment and try again.";
     case "no_session":
-      return "It was deleted; begin another.";
+      return "It was deleted. Start a new session.";
     case "draining":
       return "Try again in a moment.";
     case "closed":
-      return "Look at the server's log: the session's own log cannot be written or read.";
+      return "Check the server's log: the session log cannot be read or written.";
     case "no_terminal":
-      return "Look whether the host can be reached, then attach again.";
+      return "Check that the host is reachable, then attach again.";
     default:
-      if (status === 0)
-        return "Look whether the server runs and the network is there; the page goes on by itself.";
-      if (status >= 500) return "Look at the server's log, then try again.";
+      if (status === 0) return "Check the server and your network. Reconnecting…";
+      if (status >= 500) return "Check the server's log, then try again.";
       return "";
   }
 }
@@ -78,5 +77,5 @@ export async function errorFromResponse(
 
 /** There was no answer at all. */
 export function noResponse(what: string, where: string): RequestError {
-  return new RequestError(what, "the server does not answer", hintFor(0, ""), 0, "", where);
+  return new RequestError(what, "no response from the server", hintFor(0, ""), 0, "", where);
 }

@@ -123,7 +123,7 @@ describe("a link", () => {
       await vi.advanceTimersByTimeAsync(20_000);
       await last().breaks({ worked: false });
     }
-    expect(link.status).toMatchObject({ state: "offline", why: "the server does not answer", final: false });
+    expect(link.status).toMatchObject({ state: "offline", why: "no response from the server", final: false });
     const before = opened.length;
     await vi.advanceTimersByTimeAsync(7_000);
     expect(opened).toHaveLength(before); // by now it waits longer than that
@@ -171,8 +171,8 @@ describe("a link", () => {
 
   test("gives up where the session is no more or nobody lets it in", async () => {
     for (const [status, why] of [
-      [404, "no more"],
-      [401, "not let in"],
+      [404, "the session was deleted"],
+      [401, "access denied"],
     ] as const) {
       link.close();
       begin();
@@ -211,7 +211,7 @@ describe("a link", () => {
 describe("a prompt", () => {
   const prompts = (played: Played) => played.sent.filter(({ type }) => type === "user.message");
 
-  test("waits for the connection, and for the end of the history", () => {
+  test("waiting for the connection, and for the end of the history", () => {
     link.send({ type: "user.message", content: "go", messageId: "p1" });
     expect(link.pending).toHaveLength(1);
     last().greet(2);

@@ -258,7 +258,7 @@ export class SessionLink implements Link {
     const wait = BACKOFF_MS[Math.min(this.attempts, BACKOFF_MS.length - 1)] ?? 15_000;
     this.attempts += 1;
     if (lost) {
-      const why = ended.why ?? (status ? `the server answered ${status}` : "the server does not answer");
+      const why = ended.why ?? (status ? `the server answered ${status}` : "no response from the server");
       this.become({ state: "offline", kind: undefined, why, hint: hintFor(status ?? 0, ""), final: false });
     }
     this.retry = setTimeout(() => this.connect(), wait * (0.7 + 0.6 * this.world.random()));
@@ -267,8 +267,8 @@ export class SessionLink implements Link {
   private give(status: 401 | 404): void {
     const [why, hint] =
       status === 401
-        ? ["this page is not let in any more", hintFor(401, "unauthorized")]
-        : ["this session is no more", hintFor(404, "no_session")];
+        ? ["access denied", hintFor(401, "unauthorized")]
+        : ["the session was deleted", hintFor(404, "no_session")];
     this.become({ state: "offline", kind: undefined, why, hint, final: true });
   }
 
@@ -301,7 +301,7 @@ export class SessionLink implements Link {
   private readonly wake = (): void => {
     if (document.visibilityState === "hidden") return;
     if (!this.connection) {
-      if (this.status.final && this.status.why.includes("no more")) return;
+      if (this.status.final && this.status.why.includes("was deleted")) return;
       this.again();
     } else this.look();
   };

@@ -91,7 +91,7 @@ describe("an answer to a proposal", () => {
     await settle();
     expect(store.snapshot().answered.has("c1")).toBe(false);
     expect(store.snapshot().troubles).toMatchObject([
-      { what: "The answer did not count", why: "it was answered before" },
+      { what: "Answer not accepted", why: "it was answered before" },
     ]);
     expect(store.snapshot().troubles[0]?.hint).not.toBe("");
   });
@@ -186,8 +186,8 @@ test("people who look elsewhere are told of what is new, not of history", async 
   tell({ type: "assistant.done", sessionId, seq: 3, metadata });
   await settle();
   expect(shown.map(([title]) => title)).toEqual([
-    "web1: may this run?",
-    "web1: an answer is needed",
+    "web1: approval required",
+    "web1: input required",
     "web1: done",
   ]);
   vi.stubGlobal("document", { visibilityState: "visible" });
@@ -197,7 +197,7 @@ test("people who look elsewhere are told of what is new, not of history", async 
   expect(shown).toHaveLength(3);
 });
 
-test("the toggle shows what the server says, and a chat is said to the session", async () => {
+test("the toggle shows as described by the server, and a chat is said to the session", async () => {
   greet(0);
   await settle();
   store.setMode("chat");

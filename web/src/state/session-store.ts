@@ -135,7 +135,7 @@ export class SessionStore {
     if (text.startsWith("!") && text.slice(1).trim()) {
       this.sendCommand(
         { type: "direct", command: text.slice(1).trim(), origin: "typed" },
-        "The command was not run",
+        "Command not run",
         { draft: text },
       );
     } else {
@@ -148,7 +148,7 @@ export class SessionStore {
     this.become({ answered });
     this.sendCommand(
       { type: "approval.decision", toolCallId: call, decision, ...change },
-      "The answer did not count",
+      "Answer not accepted",
       { call },
     );
   }
@@ -156,36 +156,36 @@ export class SessionStore {
   /** Runs a step that was proposed while the session was read-only; it is judged by the mode of now. */
   runStep({ tool, arguments: args }: Step): void {
     const given = typeof args === "object" && args !== null ? (args as Record<string, unknown>) : {};
-    this.sendCommand({ type: "direct", tool, arguments: given, origin: "routine" }, "The step was not run");
+    this.sendCommand({ type: "direct", tool, arguments: given, origin: "routine" }, "Step not run");
   }
 
   /** Answers a program's question. The answer goes to the connection and nowhere else. */
   answer(message: Extract<ClientMessage, { type: "question.answer" }>): void {
-    this.sendCommand(message, "The answer did not arrive");
+    this.sendCommand(message, "Answer not delivered");
   }
 
   pause(): void {
-    this.sendCommand({ type: "pause" }, "It was not paused");
+    this.sendCommand({ type: "pause" }, "Cannot pause");
   }
 
   resume(): void {
-    this.sendCommand({ type: "resume" }, "It does not go on");
+    this.sendCommand({ type: "resume" }, "Cannot resume");
   }
 
   stop(): void {
     this.become({ stopping: true });
-    this.sendCommand({ type: "cancel" }, "It was not stopped");
+    this.sendCommand({ type: "cancel" }, "Cannot stop");
   }
 
   retry(): void {
     this.become({ showsAll: false });
-    this.sendCommand({ type: "retry" }, "It was not tried again");
+    this.sendCommand({ type: "retry" }, "Cannot retry");
   }
 
   /** The model forgets all, and what was said is put away. */
   newChat(): void {
     this.become({ showsAll: false });
-    this.sendCommand({ type: "clear" }, "No new chat was begun");
+    this.sendCommand({ type: "clear" }, "Cannot start a new chat");
   }
 
   /** Puts away what is shown, in this tab only. */
@@ -201,19 +201,19 @@ export class SessionStore {
   }
 
   configure(change: { model?: string; approve?: ApprovalMode }): void {
-    this.sendCommand({ type: "configure", ...change }, "It was not changed");
+    this.sendCommand({ type: "configure", ...change }, "Setting not changed");
   }
 
-  /** Seed 004's toggle: with tools, or plain chat. It shows what the server says, in every tab. */
+  /** Seed 004's toggle: with tools, or plain chat. It shows as described by the server, in every tab. */
   setMode(mode: Mode): void {
-    this.sendCommand({ type: "configure", mode }, "The mode was not changed");
+    this.sendCommand({ type: "configure", mode }, "Mode not changed");
   }
 
   dismissError(id: number): void {
     this.become({ troubles: this.view.troubles.filter((trouble) => trouble.id !== id) });
   }
 
-  trouble(problem: unknown, what = "Something did not work"): void {
+  trouble(problem: unknown, what = "Something went wrong"): void {
     if (problem instanceof RequestError) this.tell(problem.what, problem.why, problem.hint);
     else this.tell(what, problem instanceof Error ? problem.message : String(problem), "");
   }
@@ -226,7 +226,7 @@ export class SessionStore {
     if (this.view.status.state !== "open") {
       if (more.draft) this.appendToDraft(more.draft);
       this.openAgain(more.call);
-      this.tell(what, "there is no connection", "It can be done again once the connection is back.");
+      this.tell(what, "there is disconnected", "Try again when the connection is back.");
       this.become({ stopping: false });
       return;
     }
@@ -269,9 +269,9 @@ export class SessionStore {
     const where = shortHostLabel(transcript.facts?.host ?? "");
     for (const message of messages) {
       if (message.type === "approval.request") {
-        notify(this.id, `${where}: may this run?`, neutralizeLine(message.command).slice(0, 200));
+        notify(this.id, `${where}: approval required`, neutralizeLine(message.command).slice(0, 200));
       } else if (message.type === "question") {
-        notify(this.id, `${where}: an answer is needed`, neutralizeLine(message.question.from).slice(0, 200));
+        notify(this.id, `${where}: input required`, neutralizeLine(message.question.from).slice(0, 200));
       } else if (message.type === "assistant.done") {
         const ended = message.metadata.stopReason === "end_turn" ? "done" : message.metadata.stopReason;
         const prompt = neutralizeLine(transcript.lastPrompt ?? "").slice(0, 200);
@@ -283,7 +283,7 @@ export class SessionStore {
   private refused(message: Extract<ServerMessage, { type: "error" }>): void {
     const sent = this.sent.get(message.replyTo ?? "");
     this.openAgain(sent?.call);
-    const what = sent?.what ?? "The server says";
+    const what = sent?.what ?? "Server message";
     if (message.code === "draining" || message.code === "too_slow") return; // the link goes on by itself
     if (message.code === "no_terminal" && !sent) return; // the terminal says so itself
     const code: ErrorCode | "" = message.code ?? "";

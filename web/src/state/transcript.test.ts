@@ -490,7 +490,7 @@ describe("what is not known", () => {
     expect(changed.facts?.mode).toBe("agent");
     expect(changed.items.at(-1)).toMatchObject({
       kind: "notice",
-      text: "the model may use its tools from the next turn on",
+      text: "mode set to agent: tools are available from the next turn",
     });
   });
 

@@ -62,7 +62,7 @@ export interface Transcript {
   maxIterations: number;
   /** Whether a model speaks now: late pieces of a step that is over are dropped. */
   stepOpen: boolean;
-  /** Prompts that wait for the end of the turn. */
+  /** Queued prompts for the end of the turn. */
   queued: readonly string[];
   usage: TokenCounts;
   /** The last event here. */
@@ -299,11 +299,11 @@ class TranscriptBuilder {
     const change: Partial<{ -readonly [K in keyof SessionInfo]: SessionInfo[K] }> = {};
     if (message.model !== undefined) {
       change.model = message.model;
-      said.push(`the model is ${message.model} from now on`);
+      said.push(`model set to ${message.model}`);
     }
     if (message.approve !== undefined) {
       change.approve = message.approve;
-      said.push(`approval is \`${message.approve}\` from now on`);
+      said.push(`approval mode set to \`${message.approve}\``);
     }
     if (message.mode !== undefined) {
       change.mode = message.mode;
@@ -313,13 +313,9 @@ class TranscriptBuilder {
       const { tools, root } = message.lent;
       change.lent = tools.length > 0 ? message.lent : undefined;
       const names = tools.map(({ name }) => name).join(", ");
-      said.push(
-        tools.length > 0
-          ? `these tools run on a client from now on, in ${root}: ${names}`
-          : "no tools run on a client any more",
-      );
+      said.push(tools.length > 0 ? `tools on a client in ${root}: ${names}` : "client tools disconnected");
     }
-    if (message.rules) said.push("the rules of today's config are added");
+    if (message.rules) said.push("rules added from the current config");
     if (facts) this.next.facts = { ...facts, ...change };
     if (said.length > 0) this.notice(message.seq, said.join("; "), "note");
   }
@@ -534,7 +530,7 @@ class TranscriptBuilder {
         return;
       case "compacted":
         if (message.keptMessages !== undefined) {
-          const text = `older messages are no longer sent; the newest ${message.keptMessages} still are`;
+          const text = `context trimmed: sending only the last ${message.keptMessages} messages`;
           this.notice(message.seq, text, "note");
         }
         return;

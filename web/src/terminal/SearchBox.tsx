@@ -34,7 +34,7 @@ export function SearchBox({ attached, onClose }: { attached: TerminalSession; on
       <input
         ref={box}
         type="text"
-        aria-label="Search the terminal"
+        aria-label="Search terminal"
         placeholder="Search"
         spellCheck={false}
         value={text}
@@ -48,7 +48,7 @@ export function SearchBox({ attached, onClose }: { attached: TerminalSession; on
       <button type="button" aria-label="Next" onClick={() => attached.find(text, "next")}>
         ↓
       </button>
-      <button type="button" aria-label="Close the search" onClick={onClose}>
+      <button type="button" aria-label="Close search" onClick={onClose}>
         ×
       </button>
     </search>

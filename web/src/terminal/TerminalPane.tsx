@@ -61,16 +61,16 @@ export function TerminalPane({ link, theme, onSelectionToModel, ref }: TerminalP
       {asking && <ConfirmInput asking={asking} />}
       <footer className="terminal-bar" ref={bar}>
         <span className="terminal-state" role="status">
-          {!connected && <span className="terminal-off">offline: keys are not sent</span>}
+          {!connected && <span className="terminal-off">offline: input disabled</span>}
           {connected && problem && <span className="terminal-off">{neutralizeLine(problem)}</span>}
           {ended && <span>{neutralizeLine(ended)}</span>}
           {holder !== undefined && (
-            <span className="terminal-holder">{neutralizeLine(holder)} types; the agent waits</span>
+            <span className="terminal-holder">{neutralizeLine(holder)} is typing; agent paused</span>
           )}
           {hint && <span className="terminal-hint">{neutralizeLine(hint)}</span>}
         </span>
         {holder !== undefined && (
-          <button type="button" onClick={() => attached?.release()} title="Let the agent type again">
+          <button type="button" onClick={() => attached?.release()} title="Return control to the agent">
             Give back
           </button>
         )}

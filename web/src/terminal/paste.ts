@@ -16,8 +16,9 @@ export function prepareInput(pasted: string): TerminalText {
   const lines = pasted.replace(/\r\n?/g, "\n");
   const text = lines.replace(CONTROLS, "");
   const count = text.replace(/\n$/, "").split("\n").length;
-  if (text !== lines) return { text, why: "It held control characters, which were taken out." };
-  if (count > 1) return { text, why: `These are ${count} lines; the shell may run each of them at once.` };
+  if (text !== lines) return { text, why: "Control characters were removed." };
+  if (count > 1)
+    return { text, why: `This text has ${count} lines. The shell may run each one immediately.` };
   if (text.endsWith("\n")) return { text, why: "It ends with Enter, so the shell may run it at once." };
   return { text, why: undefined };
 }

@@ -103,7 +103,7 @@ export function makeScreen(element: HTMLElement, theme: Theme, hint: (text: stri
   term.loadAddon(links(hint));
   ignoreRepliesAndTitles(term);
   term.open(element);
-  term.textarea?.setAttribute("aria-label", "Live terminal; Ctrl+Shift+Enter leaves it");
+  term.textarea?.setAttribute("aria-label", "Live terminal. Press Ctrl+Shift+Enter to leave.");
   enableWebgl(term);
   return {
     term,

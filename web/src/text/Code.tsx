@@ -21,7 +21,7 @@ export function Code({ text, language, finished }: { text: string; language: str
           <button
             type="button"
             onClick={() => actions.paste(stripInvisible(withoutPrompts(text, name)))}
-            title="Put it into the live terminal; you press Enter"
+            title="Insert into the live terminal without Enter"
           >
             Send to terminal
           </button>
@@ -51,7 +51,7 @@ export function SafeText({ text }: { text: string }) {
 
 function InvisibleMark({ text }: { text: string }) {
   return (
-    <mark className="odd" title="A character that would not be seen">
+    <mark className="odd" title="Invisible character">
       {text}
     </mark>
   );

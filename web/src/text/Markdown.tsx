@@ -250,8 +250,8 @@ function Chip({ command }: { command: string }) {
   const actions = useContext(Commands);
   const hidden = stripInvisible(command) !== command;
   const title = hidden
-    ? "It has characters that are not seen: copy it and look"
-    : "Type it and Enter in the live terminal";
+    ? "Contains invisible characters. Copy and inspect it first."
+    : "Run in the live terminal";
   return (
     <span className="chip">
       <code>{neutralizeLine(command)}</code>

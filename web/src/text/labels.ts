@@ -30,12 +30,12 @@ export function usage({ inputTokens, outputTokens }: TokenCounts): string {
 
 const CLASSES: Record<RiskClass, string> = {
   read_only: "read-only",
-  reads_remote: "reads from the network",
-  changes: "changes something",
+  reads_remote: "reads over the network",
+  changes: "makes changes",
   opaque: "effect unknown",
-  reads_secret: "reads a secret",
+  reads_secret: "reads secrets",
   dangerous: "dangerous",
-  lockout: "may lock people out",
+  lockout: "may lock you out",
 };
 
 export function riskLabel(risk: RiskClass): string {
@@ -49,26 +49,25 @@ export function asksAlways(risk: string | undefined): boolean {
 
 /** What "for this session" covers. */
 export function covers(grant: Grant): string {
-  if ("exact" in grant) return neutralizeLine(`exactly \`${grant.exact.command}\`, in this folder`);
+  if ("exact" in grant) return neutralizeLine(`exactly \`${grant.exact.command}\` in this directory`);
   if ("program" in grant) {
     const { program, subcommand } = grant.program;
     return neutralizeLine(
       subcommand
-        ? `any plain \`${program} ${subcommand} …\`, in this folder`
-        : `any plain \`${program} …\`, in this folder`,
+        ? `any simple \`${program} ${subcommand} …\` in this directory`
+        : `any simple \`${program} …\` in this directory`,
     );
   }
-  if ("tool" in grant)
-    return neutralizeLine(`any call of ${grant.tool.name} here, except on protected files`);
-  return "what the server says";
+  if ("tool" in grant) return neutralizeLine(`any ${grant.tool.name} call here, except on protected files`);
+  return "as described by the server";
 }
 
 export function statusLabel(status: Status): string {
   switch (status) {
     case "timeout":
-      return "timed out and was stopped";
+      return "timed out";
     case "unknown":
-      return "nobody knows how it ended: the connection or the capture broke; it was not run again";
+      return "outcome unknown (connection or capture lost); not retried";
     default:
       return status;
   }
@@ -83,21 +82,21 @@ export function statusSign(status: Status): string {
 export function pauseLabel(reason: PauseReason): string {
   switch (reason) {
     case "loop":
-      return "paused: the same call had the same result three times in a row";
+      return "paused: the model repeated the same call 3 times";
     case "interrupted":
-      return "paused: sysop ended in the middle of this turn; what was running may or may not be done";
+      return "paused: sysop exited during this turn; the running command may or may not have finished";
     case "budget":
-      return "paused: the budget is spent; raise it to go on";
+      return "paused: budget spent; raise it to resume";
     default:
-      return "paused; resume to go on";
+      return "paused";
   }
 }
 
 /** What a change of mode means. */
 export function modeLabel(mode: Mode): string {
   return mode === "chat"
-    ? "plain chat from the next turn on: the model has no tools"
-    : "the model may use its tools from the next turn on";
+    ? "mode set to chat: no tools from the next turn"
+    : "mode set to agent: tools are available from the next turn";
 }
 
 /** Who typed what into the terminal. */
@@ -109,7 +108,7 @@ export function typedLabel(by: string, typed: TypedInput): string {
   const who = neutralizeLine(by);
   if ("activity" in typed) {
     const { keys, seconds } = typed.activity;
-    return `${who} typed into the terminal: ${keys} ${keys === 1 ? "key" : "keys"} in ${seconds} s`;
+    return `${who} used the terminal: ${keys} ${keys === 1 ? "key" : "keys"} in ${seconds} s`;
   }
   if ("keys" in typed) return `${who} typed into the terminal: ${neutralizeLine(typed.keys.text)}`;
   if ("secret" in typed && typed.secret.prompt.trim() === "") return `${who}: [password entered]`;

@@ -45,7 +45,7 @@ describe("a message without an item of its own is one line", () => {
     expect(line({ ...message, status: "failed", exitCode: 2 }).text).toBe("job 3 ended: failed, exit code 2");
     expect(line({ ...message, status: "cancelled" }).text).toBe("job 3 ended: cancelled");
     expect(line({ ...message, status: "unknown" })).toEqual({
-      text: "job 3: nobody knows how it ended",
+      text: "job 3: outcome unknown",
       weight: "warning",
     });
   });
@@ -62,7 +62,7 @@ describe("a message without an item of its own is one line", () => {
 
   test("approval.given", () => {
     expect(line({ type: "approval.given", toolCallId: "c", by: "ada", needed: 2 }).text).toBe(
-      "ada allows c; 2 different people must allow it",
+      "ada approved c; 2 approvals by different people are required",
     );
   });
 

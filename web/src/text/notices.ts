@@ -45,7 +45,7 @@ export function logNotice(message: NoticeMessage): Notice {
       return guardEnded(message);
     case "approval.given":
       return note(
-        `${safe(message.by)} allows ${safe(message.toolCallId)}; ${message.needed} different people must allow it`,
+        `${safe(message.by)} approved ${safe(message.toolCallId)}; ${message.needed} approvals by different people are required`,
       );
     case "undone":
       return undone(message);
@@ -70,7 +70,7 @@ function todo(items: Extract<NoticeMessage, { type: "todo" }>["items"]): string 
 
 function jobFinished(message: Extract<NoticeMessage, { type: "job.finished" }>): Notice {
   const { jobId, status, exitCode } = message;
-  if (status === "unknown") return warning(`job ${jobId}: nobody knows how it ended`);
+  if (status === "unknown") return warning(`job ${jobId}: outcome unknown`);
   const code = exitCode === undefined ? "" : `, exit code ${exitCode}`;
   return note(`job ${jobId} ended: ${statusLabel(status)}${code}`);
 }
@@ -79,11 +79,11 @@ function guardEnded(message: Extract<NoticeMessage, { type: "guard.ended" }>): N
   const host = safe(message.host);
   switch (message.how) {
     case "confirmed":
-      return note(`guard on ${host} confirmed: the change stays`);
+      return note(`guard on ${host} confirmed: change kept`);
     case "fired":
-      return warning(`guard on ${host} fired: the change was rolled back`);
+      return warning(`guard on ${host} fired: change rolled back`);
     default:
-      return warning(`guard on ${host}: nobody knows whether the change was rolled back; check the host`);
+      return warning(`guard on ${host}: rollback status unknown; check the host`);
   }
 }
 
@@ -93,7 +93,7 @@ function undone(message: Extract<NoticeMessage, { type: "undone" }>): Notice {
     case "exact":
       return note(`${by} undid ${call}`);
     case "partly":
-      return warning(`${by} undid ${call} in part; check what is left`);
+      return warning(`${by} partly undid ${call}; check the rest`);
     default:
       return warning(`${by} could not undo ${call}`);
   }
