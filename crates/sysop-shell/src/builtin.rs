@@ -38,7 +38,7 @@ pub(super) fn assignment(state: &mut State, script: &Script<'_>, word: &Word) {
     let target = before.trim_end_matches('=').trim_end_matches('+');
     let name = target.split('[').next().unwrap_or(target);
     if alters_execution(name) {
-        state.note(span, RiskClass::Opaque, &format!("sets {name}, which changes what commands do"));
+        state.note(span, RiskClass::Opaque, &format!("sets {name}, which changes how commands run"));
     }
     if let Some((_, subscript)) = target.split_once('[')
         && !is_plain_subscript(subscript.trim_end_matches(']'))
@@ -56,14 +56,14 @@ fn judge_names(state: &mut State, call: &ProgramCall<'_>, words: &[Word]) {
             continue;
         }
         let Some(text) = word.literal() else {
-            state.note(span, RiskClass::Opaque, "a variable's name that is not written out");
+            state.note(span, RiskClass::Opaque, "a variable name that is not literal");
             continue;
         };
         let name = text.split('=').next().unwrap_or("");
         if alters_execution(name) {
-            state.note(span, RiskClass::Opaque, &format!("sets {name}, which changes what commands do"));
+            state.note(span, RiskClass::Opaque, &format!("sets {name}, which changes how commands run"));
         } else if !is_name(name) && !text.starts_with(['-', '+']) {
-            state.note(span, RiskClass::Opaque, "a name that the shell may evaluate");
+            state.note(span, RiskClass::Opaque, "a variable name that the shell may evaluate");
         }
     }
 }
@@ -78,7 +78,7 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
             call.run_joined(state, arguments, Stdin::Inherited);
         }
         "source" | "." => {
-            state.note(span, RiskClass::Opaque, "runs the commands of a file in this shell");
+            state.note(span, RiskClass::Opaque, "sources a file in this shell");
             if let Some(file) = arguments.first() {
                 script_file::run(state, call, file, Start::Shell);
             }
@@ -97,16 +97,16 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
         "mapfile" | "readarray" => {
             state.raise(RiskClass::Changes);
             if options::has_option(arguments, "C", &[]) {
-                state.note(span, RiskClass::Opaque, "calls back a command for each line");
+                state.note(span, RiskClass::Opaque, "runs a command for each line");
             }
             judge_names(state, call, arguments.last().map(std::slice::from_ref).unwrap_or(&[]));
         }
         "enable" | "bind" | "complete" | "compgen" | "compctl" | "zle" | "zmodload" | "autoload"
         | "sched" | "emulate" | "fc" => {
-            state.note(span, RiskClass::Opaque, "changes how the shell itself works");
+            state.note(span, RiskClass::Opaque, "changes shell options");
         }
         "hash" if options::has_option(arguments, "p", &[]) => {
-            state.note(span, RiskClass::Opaque, "makes a command's name run another program");
+            state.note(span, RiskClass::Opaque, "makes a command name run another program");
         }
         "printf" if options::has_option(arguments, "v", &[]) => {
             state.note(span, RiskClass::Opaque, "writes to a variable whose name the shell evaluates");
@@ -135,7 +135,7 @@ fn trap(state: &mut State, call: &ProgramCall<'_>) {
         None => state.raise(RiskClass::Changes),
         Some(action) if matches!(action.text(), "-" | "" | "-l" | "-p") => state.raise(RiskClass::Changes),
         Some(action) => {
-            state.note(call.span, RiskClass::Opaque, "runs a command later, on a signal");
+            state.note(call.span, RiskClass::Opaque, "runs a command on a signal");
             call.run_joined(state, std::slice::from_ref(action), Stdin::Inherited);
         }
     }
@@ -146,7 +146,7 @@ fn alias(state: &mut State, call: &ProgramCall<'_>) {
     for word in call.arguments() {
         let Some((_, value)) = word.text().split_once('=') else { continue };
         let span = call.span_of(word);
-        state.note(span, RiskClass::Opaque, "makes a command's name mean something else");
+        state.note(span, RiskClass::Opaque, "redefines a command");
         if word.literal().is_some() {
             state.with_depth(span, |state| {
                 state.run_script(value, ScriptOrigin::Embedded(span), &Stdin::Inherited)
@@ -175,10 +175,10 @@ fn read(state: &mut State, call: &ProgramCall<'_>) {
             if let Some(array) = parsed.value(&["a"])
                 && (alters_execution(array) || !is_name(array))
             {
-                state.note(call.span, RiskClass::Opaque, "a name that the shell may evaluate");
+                state.note(call.span, RiskClass::Opaque, "a variable name that the shell may evaluate");
             }
         }
-        None => state.note(call.span, RiskClass::Opaque, "reads into names that are not written out"),
+        None => state.note(call.span, RiskClass::Opaque, "reads into variables that are not literal"),
     }
 }
 
@@ -188,7 +188,7 @@ fn test(state: &mut State, call: &ProgramCall<'_>) {
     for pair in arguments.windows(2) {
         let [operator, operand] = pair else { continue };
         if matches!(operator.text(), "-v" | "-R") && !operand.literal().is_some_and(is_name) {
-            state.note(call.span, RiskClass::Opaque, "a name that the shell may evaluate");
+            state.note(call.span, RiskClass::Opaque, "a variable name that the shell may evaluate");
         }
     }
     let hidden = |word: &Word| word.text().contains("$(") || word.text().contains('`');

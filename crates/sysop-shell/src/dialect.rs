@@ -13,7 +13,7 @@ use super::syntax_tree::each_below;
 use crate::context::Dialect;
 use crate::risk::RiskClass;
 
-const WHY: &str = "not every shell reads this alike";
+const WHY: &str = "shells disagree on this syntax";
 /// Maximum characters quoted of a form in a finding.
 const SHOWN_CHARS_MAX: usize = 40;
 
@@ -24,7 +24,7 @@ pub(super) fn check(state: &mut State, script: &Script<'_>, root: Node<'_>) {
         return;
     }
     if !dialect.is_analyzed() {
-        let why = "for a shell whose language is not analyzed";
+        let why = "for an unsupported shell";
         return state.note(script.span(0, script.source.len()), RiskClass::Opaque, why);
     }
     let mut found = None;
@@ -36,7 +36,7 @@ pub(super) fn check(state: &mut State, script: &Script<'_>, root: Node<'_>) {
     });
     if let Some(node) = found {
         let text: String = script.text(node).chars().take(SHOWN_CHARS_MAX).collect();
-        let why = format!("not every shell reads `{}` alike", text.trim());
+        let why = format!("shells disagree on `{}`", text.trim());
         state.note(script.span(expansion::start(script, node), node.end_byte()), RiskClass::Opaque, &why);
     }
 }

@@ -120,7 +120,7 @@ fn process(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     let text = text(script, node);
     let inner = state.class_of(|state| script.visit_substitution(state, node));
     if inner > RiskClass::ReadOnly || !text.starts_with('<') {
-        state.note(script.span_of(node), RiskClass::Opaque, "a command in the place of a file");
+        state.note(script.span_of(node), RiskClass::Opaque, "a command in place of a file");
     }
 }
 
@@ -244,7 +244,7 @@ pub(super) fn condition(state: &mut State, script: &Script<'_>, node: Node<'_>) 
         _ => true,
     });
     if !names || text.contains("-v'") || text.contains("-v\"") {
-        state.note(span, RiskClass::Opaque, "a name that the shell may evaluate");
+        state.note(span, RiskClass::Opaque, "a variable name that the shell may evaluate");
     }
     pattern(state, script, node);
 }
@@ -253,7 +253,7 @@ pub(super) fn condition(state: &mut State, script: &Script<'_>, node: Node<'_>) 
 pub(super) fn document(state: &mut State, script: &Script<'_>, body: Node<'_>) {
     within(state, script, body);
     if hides_expansion(script, body) {
-        state.note(script.span_of(body), RiskClass::Dangerous, "a command hidden in a text");
+        state.note(script.span_of(body), RiskClass::Dangerous, "a command hidden in a string");
     }
 }
 
@@ -261,7 +261,7 @@ pub(super) fn document(state: &mut State, script: &Script<'_>, body: Node<'_>) {
 pub(super) fn pattern(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     within(state, script, node);
     if hides_expansion(script, node) {
-        state.note(script.span_of(node), RiskClass::Opaque, "a pattern that is not understood");
+        state.note(script.span_of(node), RiskClass::Opaque, "an unknown pattern");
     }
 }
 

@@ -101,7 +101,7 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
         let commanded = options::has_option(call.arguments(), short, long)
             || call.arguments().iter().any(|word| word.text().starts_with('+') && word.text().len() > 1);
         if commanded || call.argument_source.is_some() {
-            state.note(call.span, RiskClass::Opaque, "gives the program commands to run");
+            state.note(call.span, RiskClass::Opaque, "passes commands to the program");
         }
         return true;
     }
@@ -117,7 +117,7 @@ fn shell(state: &mut State, call: &ProgramCall<'_>) {
     let (dashed, _): (Vec<Word>, Vec<Word>) =
         arguments.iter().cloned().partition(|word| !word.text().starts_with('+'));
     let Some(parsed) = options::parse(LIST, &dashed, options::StopPoint::FirstOperand) else {
-        state.note(call.span, RiskClass::Opaque, "a shell with options that are not understood");
+        state.note(call.span, RiskClass::Opaque, "a shell with unknown options");
         for word in arguments {
             call.run_joined(state, std::slice::from_ref(word), Stdin::Inherited);
         }
@@ -134,7 +134,7 @@ fn shell(state: &mut State, call: &ProgramCall<'_>) {
         match given.or(operands.first()) {
             Some(text) => command_text(state, call, text),
             None if call.argument_source.is_some() => {
-                state.note(call.span, RiskClass::Opaque, "a shell that runs what it is fed")
+                state.note(call.span, RiskClass::Opaque, "a shell that runs its input")
             }
             None => {}
         }
@@ -148,7 +148,7 @@ fn shell(state: &mut State, call: &ProgramCall<'_>) {
             if named {
                 script_file::run(state, call, file, Start::Shell);
             } else {
-                state.note(call.span_of(file), RiskClass::Opaque, "runs the commands of a file");
+                state.note(call.span_of(file), RiskClass::Opaque, "runs a script file");
             }
         }
         Some(_) | None => standard_input(state, call),
@@ -157,7 +157,7 @@ fn shell(state: &mut State, call: &ProgramCall<'_>) {
 
 fn command_text(state: &mut State, call: &ProgramCall<'_>, text: &Word) {
     if text.literal().is_none() {
-        state.note(call.span_of(text), RiskClass::Opaque, "a shell command that is not written out");
+        state.note(call.span_of(text), RiskClass::Opaque, "a shell command that is not literal");
     }
     call.run_joined(state, std::slice::from_ref(text), call.input.clone());
 }
@@ -166,13 +166,13 @@ fn command_text(state: &mut State, call: &ProgramCall<'_>, text: &Word) {
 fn standard_input(state: &mut State, call: &ProgramCall<'_>) {
     let why = match call.input {
         Stdin::Inherited => "opens a shell",
-        Stdin::Unknown => "a shell runs what it is fed",
+        Stdin::Unknown => "a shell that runs its input",
         Stdin::Text { text, span } => {
             let (text, span) = (text.clone(), *span);
             state.with_depth(span, |state| {
                 state.run_script(&text, ScriptOrigin::Embedded(span), &Stdin::Inherited)
             });
-            "a shell runs the text it is fed"
+            "a shell that runs its input text"
         }
     };
     state.note(call.span, RiskClass::Opaque, why);
@@ -200,9 +200,9 @@ fn interpreter(state: &mut State, call: &ProgramCall<'_>, short: &str, long: &[&
         }
         state.note(call.span, RiskClass::Opaque, "an interpreter is given a program");
     } else if !only_told && !has_file && !options::has_option(before_file, "m", &[]) {
-        state.note(call.span, RiskClass::Opaque, "an interpreter runs what it is fed");
+        state.note(call.span, RiskClass::Opaque, "an interpreter that runs its input");
     } else if call.argument_source.is_some() {
-        state.note(call.span, RiskClass::Opaque, "an interpreter is fed its arguments");
+        state.note(call.span, RiskClass::Opaque, "an interpreter whose arguments come from its input");
     }
 }
 
@@ -222,7 +222,7 @@ fn warn_of_destruction(state: &mut State, call: &ProgramCall<'_>, text: &str) {
         "/etc/sudoers",
     ];
     if SIGNS.iter().any(|sign| text.contains(sign)) {
-        state.note(call.span, RiskClass::Dangerous, "a program text that seems to destroy");
+        state.note(call.span, RiskClass::Dangerous, "an inline program that looks destructive");
     }
 }
 
@@ -233,12 +233,12 @@ fn awk(state: &mut State, call: &ProgramCall<'_>) {
         call.arguments(),
         options::StopPoint::FirstOperand,
     ) else {
-        state.note(call.span, RiskClass::Opaque, "an awk program that is not written out");
+        state.note(call.span, RiskClass::Opaque, "an awk program that is not literal");
         return;
     };
     let Some(program) = parsed.operands.first() else { return };
     let Some(text) = program.literal() else {
-        state.note(call.span_of(program), RiskClass::Opaque, "an awk program that is not written out");
+        state.note(call.span_of(program), RiskClass::Opaque, "an awk program that is not literal");
         return;
     };
     warn_of_destruction(state, call, text);

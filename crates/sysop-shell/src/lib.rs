@@ -141,7 +141,7 @@ pub fn analyze(command: &str, survey: &Survey) -> Analysis {
     state.ordinary_root = targets::ordinary_root(&survey.context);
     let whole = (0, command.len());
     if !survey.context.dialect.is_analyzed() {
-        state.note(whole, RiskClass::Opaque, "for a shell whose language is not analyzed");
+        state.note(whole, RiskClass::Opaque, "for an unsupported shell");
     }
     if command.len() > COMMAND_BYTES_MAX {
         state.note(whole, RiskClass::Dangerous, "too long to analyze");

@@ -104,7 +104,7 @@ impl Match<'_> {
             if entry.check.is_some_and(checks::Check::reads_arguments) { None } else { Some(&self.reading) };
         for reading in self.before.iter().chain([&self.reading]) {
             if let Some(hidden) = reading.unknown.iter().find(|word| entry.may_turn_worse_by(word)) {
-                state.note(call.span_of(hidden), RiskClass::Opaque, "an option that is not written out");
+                state.note(call.span_of(hidden), RiskClass::Opaque, "an option that is not literal");
             }
         }
         let mut lowered = None;
@@ -141,7 +141,7 @@ impl Match<'_> {
                 "a subcommand, option or operand that is not on the table",
             );
         } else if !understood {
-            state.note(call.span, RiskClass::Changes, "an option or operand that is not on the table");
+            state.note(call.span, RiskClass::Changes, "an unknown option or operand");
         }
         understood
     }
@@ -152,11 +152,11 @@ fn plain_reason(class: RiskClass) -> &'static str {
     match class {
         RiskClass::ReadOnly => "reads only",
         RiskClass::ReadsRemote => "connects or resolves names",
-        RiskClass::Changes => "changes something",
-        RiskClass::Opaque => "does what cannot be read off it",
-        RiskClass::ReadsSecret => "reads a secret",
+        RiskClass::Changes => "makes changes",
+        RiskClass::Opaque => "effect unknown",
+        RiskClass::ReadsSecret => "reads secrets",
         RiskClass::Dangerous => "destroys something",
-        RiskClass::Lockout => "may lock people out",
+        RiskClass::Lockout => "may lock you out",
     }
 }
 
@@ -166,7 +166,7 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str, trust
     let found = state.class_of(|state| {
         judge_call(state, call, name);
         if !trusted {
-            state.note(call.span, RiskClass::Changes, "not known to be the program of that name");
+            state.note(call.span, RiskClass::Changes, "may not be the program of that name");
         }
     });
     let Some(source) = call.argument_source else { return found };
@@ -177,7 +177,7 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str, trust
         ArgumentSource::FoundFiles => found == RiskClass::ReadOnly,
     };
     if !harmless {
-        state.note(call.span, RiskClass::Opaque, "runs with arguments that are not written here");
+        state.note(call.span, RiskClass::Opaque, "runs with arguments that are not literal");
         return found.max(RiskClass::Opaque);
     }
     found
@@ -219,7 +219,7 @@ fn judge_call(state: &mut State, call: &ProgramCall<'_>, name: &str) {
         return;
     }
     let Some(program) = table.program(name) else {
-        return state.note(call.span, RiskClass::Changes, "not on the table of programs");
+        return state.note(call.span, RiskClass::Changes, "unknown program");
     };
     let found = lookup(program, call.arguments());
     let understood = found.judge(state, call);
@@ -229,7 +229,7 @@ fn judge_call(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     let connects =
         found.entry.class == RiskClass::ReadsRemote || found.entry.check == Some(checks::Check::Sender);
     if connects && call.arguments().iter().any(|word| word.text().contains(UNKNOWN)) {
-        state.note(call.span, RiskClass::Opaque, "sends what is not written out");
+        state.note(call.span, RiskClass::Opaque, "skills a process that is not literal");
     }
     if name == "git" && found.entry.class <= RiskClass::ReadsRemote && found.path != ["config"] {
         repository::judge(state, call.span, found.entry.class == RiskClass::ReadsRemote);

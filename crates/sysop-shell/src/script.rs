@@ -403,7 +403,7 @@ fn loop_or_case(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &
             }
             "case_item" => case_item(state, script, child, input),
             "variable_name" if super::builtin::alters_execution(script.text(child)) => {
-                let why = "sets a variable that changes what commands do";
+                let why = "sets a variable that changes how commands run";
                 state.note(script.span_of(child), RiskClass::Opaque, why);
             }
             "comment" => comment(state, script, child),
@@ -442,7 +442,11 @@ fn function(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     let name = node.child_by_field_name("name").map_or("", |name| script.text(name));
     let Some(body) = node.child_by_field_name("body") else { return note_unparsed(state, script, node) };
     if calls_function(script, body, name) {
-        state.note(script.span_of(node), RiskClass::Dangerous, "a function that calls itself without end");
+        state.note(
+            script.span_of(node),
+            RiskClass::Dangerous,
+            "a function that calls itself endlessly (fork bomb)",
+        );
     }
     let mut cursor = node.walk();
     for child in node.children(&mut cursor) {

@@ -29,7 +29,7 @@ pub(super) fn run(state: &mut State, call: &ProgramCall<'_>, file: &Word, start:
 
 fn changed(state: &mut State, span: Span, found: &ResolvedFile, start: Start) {
     let Some(text) = found.script.as_deref() else {
-        return state.note(span, RiskClass::Opaque, "runs a file that this session has changed");
+        return state.note(span, RiskClass::Opaque, "runs a file changed in this session");
     };
     let dialect = match (start, first_line(text)) {
         (Start::Shell, _) => state.dialect,
@@ -37,7 +37,7 @@ fn changed(state: &mut State, span: Span, found: &ResolvedFile, start: Start) {
         (Start::FirstLine, None) => Dialect::Sh,
     };
     if !dialect.is_analyzed() {
-        return state.note(span, RiskClass::Opaque, "runs a program that this session has changed");
+        return state.note(span, RiskClass::Opaque, "runs a program changed in this session");
     }
     let text = if text.starts_with("#!") { text.split_once('\n').map_or("", |(_, rest)| rest) } else { text };
     let outer = std::mem::replace(&mut state.dialect, dialect);

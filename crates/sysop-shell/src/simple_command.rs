@@ -88,7 +88,7 @@ fn note_expansions(state: &mut State, script: &Script<'_>, word: &Word) {
         state.note(span, RiskClass::Opaque, "an interactive shell puts an older command here");
     }
     if word.brace && builds_option(word.text()) {
-        state.note(span, RiskClass::Opaque, "braces that build words");
+        state.note(span, RiskClass::Opaque, "brace expansion");
     }
 }
 
@@ -162,7 +162,7 @@ impl ProgramCall<'_> {
         }
         let span = self.span_of(program);
         let Some(text) = program.literal() else {
-            state.note(span, RiskClass::Opaque, "the program is not written out");
+            state.note(span, RiskClass::Opaque, "the program is not literal");
             return;
         };
         if let Some(why) = dialect::evaluates(state.dialect, self.words) {
@@ -174,10 +174,10 @@ impl ProgramCall<'_> {
             return;
         }
         if is_disguised(raw, text) {
-            state.note(span, RiskClass::Opaque, "the program's name is disguised by quoting");
+            state.note(span, RiskClass::Opaque, "quoting hides the program name");
         }
         if text.contains(['=', '^', '$', '`', '\n']) || text.is_empty() {
-            state.note(span, RiskClass::Opaque, "the program's name is no plain word");
+            state.note(span, RiskClass::Opaque, "the program name is not a plain word");
             if let Some(rest @ [_, ..]) = self.words.get(1..) {
                 state.with_depth(span, |state| self.with(rest, self.argument_source).judge(state));
             }
@@ -192,7 +192,7 @@ impl ProgramCall<'_> {
                 operands::check(state, self, &name);
             }
             if self.argument_source.is_some() {
-                state.note(self.span, RiskClass::Opaque, "runs with arguments that are not written here");
+                state.note(self.span, RiskClass::Opaque, "runs with arguments that are not literal");
             }
             return;
         }

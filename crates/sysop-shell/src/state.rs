@@ -220,7 +220,7 @@ impl State {
 
     pub(super) fn into_analysis(mut self) -> Analysis {
         if let Some(span) = self.secret_name.filter(|_| self.reads_names) {
-            self.note(span, RiskClass::ReadsSecret, "names a secret for a program that reads it");
+            self.note(span, RiskClass::ReadsSecret, "passes a secret to a program");
         }
         self.findings.sort_by_key(|finding| (finding.start, finding.end, std::cmp::Reverse(finding.class)));
         Analysis {

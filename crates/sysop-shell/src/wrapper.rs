@@ -39,14 +39,14 @@ const WRAPPERS: &[Wrapper] = &[
          --set-home --host= --login --remove-timestamp --reset-timestamp --list --non-interactive --preserve-groups --prompt= \
          --chroot= --role= --stdin --shell --type= --command-timeout= --other-user= --user= --version --validate --help",
         0,
-        (RiskClass::Changes, "runs as another user, root by default"),
+        (RiskClass::Changes, "runs as root or another user"),
     ),
-    wrapper(&["doas"], "-Lns -aCu:", 0, (RiskClass::Changes, "runs as another user, root by default")),
+    wrapper(&["doas"], "-Lns -aCu:", 0, (RiskClass::Changes, "runs as root or another user")),
     wrapper(
         &["pkexec"],
         "--user= --disable-internal-agent --keep-cwd",
         0,
-        (RiskClass::Changes, "runs as another user, root by default"),
+        (RiskClass::Changes, "runs as root or another user"),
     ),
     wrapper(
         &["env"],
@@ -138,7 +138,7 @@ const WRAPPERS: &[Wrapper] = &[
         "-amuinpUCTFZrwkeG -tSGN: -m? -u? -i? -n? -p? --target= --all --mount? --uts? --ipc? --net? --pid? --user? --cgroup? --time? \
          --root? --wd? --no-fork --preserve-credentials",
         0,
-        (RiskClass::Changes, "runs inside another process's namespaces"),
+        (RiskClass::Changes, "runs in another process's namespaces"),
     ),
     wrapper(
         &["setpriv", "capsh", "prlimit", "firejail", "bwrap", "runcon", "choom"],
@@ -152,7 +152,7 @@ const WRAPPERS: &[Wrapper] = &[
          --service-type= --uid= --gid= --nice= --working-directory= --same-dir --setenv= --pty --pipe --quiet --collect --wait \
          --no-block --shell --on-active= --on-boot= --on-startup= --on-unit-active= --on-calendar= --timer-property= --machine=",
         0,
-        (RiskClass::Opaque, "runs outside of this shell"),
+        (RiskClass::Opaque, "runs outside this shell"),
     ),
     wrapper(
         &["systemd-inhibit", "systemd-cat"],
@@ -164,7 +164,7 @@ const WRAPPERS: &[Wrapper] = &[
     wrapper(&["command"], "-pvV", 0, QUIET),
     wrapper(&["builtin"], "", 0, QUIET),
     wrapper(&["exec"], "-cl -a:", 0, QUIET),
-    wrapper(&["coproc"], "", 0, (RiskClass::Opaque, "runs in the background with its output held back")),
+    wrapper(&["coproc"], "", 0, (RiskClass::Opaque, "runs in the background with captured output")),
     wrapper(&["repeat"], "", 1, QUIET),
     wrapper(
         &["xargs", "gxargs"],
@@ -323,7 +323,7 @@ fn environment(state: &mut State, call: &ProgramCall<'_>, word: &Word) {
         state.note(
             call.span_of(word),
             RiskClass::Opaque,
-            &format!("sets {name}, which changes what commands do"),
+            &format!("sets {name}, which changes how commands run"),
         );
     }
 }
@@ -345,7 +345,7 @@ fn own_options(state: &mut State, call: &ProgramCall<'_>, name: &str, parsed: &o
         }
         "env" => {
             if let Some(text) = parsed.value(&["S", "split-string"]) {
-                state.note(span, RiskClass::Opaque, "splits a text into a command");
+                state.note(span, RiskClass::Opaque, "splits a string into a command");
                 call.run_text(state, text, span, Stdin::Inherited);
             }
         }
@@ -359,7 +359,7 @@ fn own_options(state: &mut State, call: &ProgramCall<'_>, name: &str, parsed: &o
             }
         }
         "systemd-run" if parsed.has("p") || parsed.has("property") => {
-            state.note(span, RiskClass::Opaque, "a service with properties of its own");
+            state.note(span, RiskClass::Opaque, "a service with custom properties");
         }
         _ => {}
     }
@@ -367,7 +367,7 @@ fn own_options(state: &mut State, call: &ProgramCall<'_>, name: &str, parsed: &o
 
 /// Judges a wrapper whose options are not understood: the command may start at any word.
 fn guess(state: &mut State, call: &ProgramCall<'_>) {
-    state.note(call.span, RiskClass::Opaque, "runs a command behind options that are not understood");
+    state.note(call.span, RiskClass::Opaque, "runs a command after unknown options");
     let arguments = call.arguments();
     let starts = (0..arguments.len())
         .filter(|at| arguments.get(*at).is_some_and(|word| !word.text().starts_with('-')));
@@ -401,19 +401,19 @@ fn text_command(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
     let position = arguments.iter().position(|word| is_command_option(word.text()));
     let Some(position) = position else {
         if matches!(name, "su" | "runuser" | "sg") {
-            state.note(call.span, RiskClass::Opaque, "runs as another user, or opens a shell as one");
+            state.note(call.span, RiskClass::Opaque, "runs as another user or opens their shell");
         }
         return false;
     };
     if matches!(name, "su" | "runuser") {
-        state.note(call.span_of_program(), RiskClass::Changes, "runs as another user, root by default");
+        state.note(call.span_of_program(), RiskClass::Changes, "runs as root or another user");
     }
     let Some(option) = arguments.get(position) else { return false };
     match option.text().split_once('=') {
         Some((_, text)) => call.run_text(state, text, call.span_of(option), Stdin::Inherited),
         None => match arguments.get(position + 1) {
             Some(text) => call.run_joined(state, std::slice::from_ref(text), Stdin::Inherited),
-            None => state.note(call.span, RiskClass::Opaque, "a command that is not written out"),
+            None => state.note(call.span, RiskClass::Opaque, "a command that is not literal"),
         },
     }
     true

@@ -169,7 +169,7 @@ impl Check {
             Self::Getent => getent(state, call, reading),
             Self::Ifconfig => {
                 if reading.operands.len() > 1 || !reading.unknown.is_empty() {
-                    state.note(call.span, RiskClass::Lockout, "changes addresses or links");
+                    state.note(call.span, RiskClass::Lockout, "changes network addresses or links");
                 }
             }
             Self::Mysqladmin => mysqladmin(state, call, arguments),
@@ -181,7 +181,7 @@ impl Check {
             Self::Objects => objects(state, call, reading),
             Self::Make => {
                 if operands_of(arguments).any(|word| word.text().starts_with("SHELL")) {
-                    state.note(call.span, RiskClass::Opaque, "a build with rules given on the way");
+                    state.note(call.span, RiskClass::Opaque, "a build with rules from the command line");
                 }
             }
         }
@@ -221,7 +221,7 @@ fn mysqladmin(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word]) {
 fn scale(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let replicas = reading.values(&["replicas"]);
     if replicas.iter().any(|count| count.parse::<u32>().map_or(true, |count| count == 0)) {
-        state.note(call.span, RiskClass::Dangerous, "stops what runs in a cluster");
+        state.note(call.span, RiskClass::Dangerous, "stops workloads in a cluster");
     }
 }
 
@@ -237,7 +237,7 @@ fn objects(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>)
     };
     if !is_table && reading.operands.iter().any(|word| names_secret(word.text()) || word.literal().is_none())
     {
-        state.note(call.span, RiskClass::ReadsSecret, "shows what secrets of a cluster hold");
+        state.note(call.span, RiskClass::ReadsSecret, "shows the contents of cluster secrets");
     }
 }
 
@@ -300,15 +300,15 @@ fn kill(state: &mut State, call: &ProgramCall<'_>) -> bool {
         _ => usize::from(first.starts_with('-') && arguments.len() > 1),
     };
     let processes = arguments.get(skip..).unwrap_or(&[]);
-    state.note(call.span, RiskClass::Changes, "ends processes");
+    state.note(call.span, RiskClass::Changes, "kills processes");
     let number = |word: &Word| word.text().parse::<i64>().ok();
     if processes.iter().any(|word| number(word).is_some_and(|number| number.abs() <= 1)) {
-        state.note(call.span, RiskClass::Lockout, "ends every process or the first one");
+        state.note(call.span, RiskClass::Lockout, "kills all processes or init");
     } else if !processes.iter().all(|word| number(word).is_some() || is_job(word.text())) {
-        state.note(call.span, RiskClass::Opaque, "ends what is not written out");
+        state.note(call.span, RiskClass::Opaque, "kills a process that is not literal");
     }
     if call.argument_source == Some(ArgumentSource::Stdin) {
-        state.note(call.span, RiskClass::Dangerous, "acts on whatever its input names");
+        state.note(call.span, RiskClass::Dangerous, "the targets come from its input");
     }
     true
 }
@@ -330,7 +330,7 @@ fn sysctl(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) 
         }
         let span = call.span_of(word);
         if name.starts_with("net.") || word.literal().is_none() || name.contains('*') {
-            state.note(span, RiskClass::Lockout, "changes how the network works");
+            state.note(span, RiskClass::Lockout, "changes the network configuration");
         } else if name.contains("core_pattern") || name.contains("modprobe") {
             state.note(span, RiskClass::Dangerous, "changes the running kernel");
         } else {
@@ -351,7 +351,7 @@ fn service(state: &mut State, call: &ProgramCall<'_>) -> bool {
     state.note(call.span, RiskClass::Changes, "starts, stops or reloads a service");
     let vital = |word: &Word| word.literal().is_none() || super::operands::is_vital_unit(word.text());
     if operands_of(arguments).any(vital) && !actions.contains(&"start") {
-        state.note(call.span, RiskClass::Lockout, "touches a service that keeps people logged in");
+        state.note(call.span, RiskClass::Lockout, "affects a service that provides remote access");
     }
     arguments.iter().all(is_simple)
 }
@@ -381,13 +381,13 @@ fn container(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word], read
             _ => false,
         };
         if shares {
-            state.note(call.span, RiskClass::Dangerous, "gives a container a part of the machine");
+            state.note(call.span, RiskClass::Dangerous, "gives a container access to the host");
         } else if matches!(name, "v" | "volume" | "mount") && option.word.literal().is_none() {
-            state.note(call.span, RiskClass::Opaque, "shares what is not written out");
+            state.note(call.span, RiskClass::Opaque, "shares a path that is not literal");
         }
     }
     if own.iter().any(|word| word.text().contains("docker.sock")) {
-        state.note(call.span, RiskClass::Dangerous, "gives a container a part of the machine");
+        state.note(call.span, RiskClass::Dangerous, "gives a container access to the host");
     }
 }
 
@@ -403,9 +403,9 @@ fn mounts(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) 
     let unmounts = call.words.first().is_some_and(|word| word.text().ends_with("umount"));
     let places = reading.operands.iter().skip(usize::from(!unmounts));
     if remounts || places.clone().any(|word| over(&word)) {
-        state.note(call.span, RiskClass::Dangerous, "mounts over the system, or takes a part of it away");
+        state.note(call.span, RiskClass::Dangerous, "mounts over or unmounts a system directory");
     } else if places.clone().any(|word| word.literal().is_none()) {
-        state.note(call.span, RiskClass::Opaque, "mounts what is not written out");
+        state.note(call.span, RiskClass::Opaque, "mounts a source that is not literal");
     }
 }
 
@@ -414,7 +414,7 @@ fn after_dashes(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word]) {
     let at = arguments.iter().position(|word| word.text() == "--");
     match at.and_then(|at| arguments.get(at + 1..)) {
         Some(inner @ [_, ..]) => call.judge_inner(state, inner, call.argument_source),
-        Some(_) | None => state.note(call.span, RiskClass::Opaque, "runs a command elsewhere"),
+        Some(_) | None => state.note(call.span, RiskClass::Opaque, "runs a command on another host"),
     }
 }
 
@@ -445,6 +445,6 @@ fn cloud(state: &mut State, call: &ProgramCall<'_>) {
     let deletes =
         call.arguments().iter().any(|word| "--delete".starts_with(word.text()) && word.text().len() > 3);
     if destroys || deletes {
-        state.note(call.span, RiskClass::Dangerous, "deletes or stops what others may use");
+        state.note(call.span, RiskClass::Dangerous, "deletes or stops shared resources");
     }
 }

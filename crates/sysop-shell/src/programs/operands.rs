@@ -116,11 +116,11 @@ fn use_word(state: &mut State, call: &ProgramCall<'_>, entry: &Entry, kind: Kind
         Kind::Source => targets::use_path(state, span, word, Access::Read),
         Kind::Target => targets::use_path(state, span, word, Access::Write),
         Kind::Host if word.literal().is_none() => {
-            state.note(span, RiskClass::Opaque, "an address that is not written out");
+            state.note(span, RiskClass::Opaque, "an address that is not literal");
         }
         Kind::Host => {}
         Kind::Cookie if !word.text().contains('=') => {
-            state.note(span, RiskClass::Opaque, "sends a file, or what is not written out");
+            state.note(span, RiskClass::Opaque, "sends a file, or data that is not literal");
         }
         Kind::Pretty => {
             const NAMES: &str = "oneline short medium full fuller reference email raw mboxrd";
@@ -132,7 +132,7 @@ fn use_word(state: &mut State, call: &ProgramCall<'_>, entry: &Entry, kind: Kind
         }
         Kind::Data | Kind::Cookie => {
             if word.literal().is_none() || names_file(word.text()) {
-                state.note(span, RiskClass::Opaque, "sends a file, or what is not written out");
+                state.note(span, RiskClass::Opaque, "sends a file, or data that is not literal");
             }
         }
         Kind::Setting => {
@@ -144,7 +144,7 @@ fn use_word(state: &mut State, call: &ProgramCall<'_>, entry: &Entry, kind: Kind
         }
         Kind::Unit if entry.class < RiskClass::Changes => {}
         Kind::Unit => {
-            note_vital(state, call, word, VITAL_UNITS, "touches a service that keeps people logged in")
+            note_vital(state, call, word, VITAL_UNITS, "affects a service that provides remote access")
         }
         Kind::Package => {
             // `apt install name-` removes the package.
@@ -153,11 +153,9 @@ fn use_word(state: &mut State, call: &ProgramCall<'_>, entry: &Entry, kind: Kind
                 return use_word(state, call, entry, Kind::Removed, &removed);
             }
         }
-        Kind::Removed => {
-            note_vital(state, call, word, VITAL_PACKAGES, "removes a package that the machine needs")
-        }
+        Kind::Removed => note_vital(state, call, word, VITAL_PACKAGES, "removes an essential package"),
         Kind::Process => {
-            note_vital(state, call, word, VITAL_PROCESSES, "ends processes that hold logins or the machine")
+            note_vital(state, call, word, VITAL_PROCESSES, "kills login sessions or system processes")
         }
     }
     true
@@ -168,7 +166,7 @@ fn note_vital(state: &mut State, call: &ProgramCall<'_>, word: &Word, vital: &st
     if is_vital(vital, word.text()) {
         state.note(span, RiskClass::Lockout, why);
     } else if word.literal().is_none() {
-        state.note(span, RiskClass::Opaque, "acts on what is not written out");
+        state.note(span, RiskClass::Opaque, "the target is not literal");
     }
 }
 
@@ -197,7 +195,7 @@ fn is_vital(vital: &str, text: &str) -> bool {
 /// Judges the packages that a call removes.
 pub(super) fn note_removed(state: &mut State, call: &ProgramCall<'_>, packages: &[&Word]) {
     for word in packages {
-        note_vital(state, call, word, VITAL_PACKAGES, "removes a package that the machine needs");
+        note_vital(state, call, word, VITAL_PACKAGES, "removes an essential package");
     }
 }
 

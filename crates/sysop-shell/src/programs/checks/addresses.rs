@@ -46,7 +46,7 @@ pub(super) fn numeric(state: &mut State, call: &ProgramCall<'_>, reading: &Readi
         state.note(call.span, RiskClass::ReadsRemote, "resolves names");
     }
     if name == "lsof" && reading.operands.iter().any(|word| word.text().starts_with('+')) {
-        state.note(call.span, RiskClass::Changes, "an option that is not on the table");
+        state.note(call.span, RiskClass::Changes, "an unknown option");
     }
     if name == "lsof" && reading.operands.iter().any(|word| word.text().contains('@')) {
         state.note(call.span, RiskClass::ReadsRemote, "resolves names");

@@ -10,7 +10,7 @@ pub(super) fn check(state: &mut State, call: &ProgramCall<'_>) {
     let mut texts: Vec<&str> = call.arguments().iter().map(Word::text).collect();
     match call.input {
         Stdin::Text { text, .. } => texts.push(text),
-        Stdin::Unknown => state.note(call.span, RiskClass::Opaque, "runs the statements that it is fed"),
+        Stdin::Unknown => state.note(call.span, RiskClass::Opaque, "runs statements from its input"),
         Stdin::Inherited => {}
     }
     for text in texts {
@@ -25,7 +25,7 @@ pub(super) fn check(state: &mut State, call: &ProgramCall<'_>) {
         let lower: Vec<&str> =
             lower.split(|c: char| c.is_whitespace() || c == '(').filter(|word| !word.is_empty()).collect();
         if drops(&lower) {
-            state.note(call.span, RiskClass::Dangerous, "drops or empties what a database holds");
+            state.note(call.span, RiskClass::Dangerous, "drops or truncates database tables");
         }
         if [
             "\\!",

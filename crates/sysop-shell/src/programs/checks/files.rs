@@ -18,15 +18,15 @@ fn resolved(state: &State, word: &Word) -> String {
 pub(super) fn remove(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     match call.argument_source {
         Some(ArgumentSource::FoundFiles) => {
-            state.note(call.span, RiskClass::Dangerous, "deletes what is found")
+            state.note(call.span, RiskClass::Dangerous, "deletes the files found")
         }
         Some(ArgumentSource::Stdin) => {
-            state.note(call.span, RiskClass::Dangerous, "deletes what its input names")
+            state.note(call.span, RiskClass::Dangerous, "deletes files named by its input")
         }
         None => {}
     }
     if reading.unknown.iter().any(|word| !word.text().starts_with('-')) {
-        state.note(call.span, RiskClass::Opaque, "deletes what is not written out");
+        state.note(call.span, RiskClass::Opaque, "deletes a target that is not literal");
     }
     for word in &reading.operands {
         let span = call.span_of(word);
@@ -36,9 +36,9 @@ pub(super) fn remove(state: &mut State, call: &ProgramCall<'_>, reading: &Readin
         if all
             || path::protected(&target).is_none() && path::is_broad(&target) && !target.starts_with(UNKNOWN)
         {
-            state.note(span, RiskClass::Dangerous, "deletes a whole folder's files");
+            state.note(span, RiskClass::Dangerous, "deletes all files in a directory");
         } else if word.expands {
-            state.note(span, RiskClass::Opaque, "deletes what is not written out");
+            state.note(span, RiskClass::Opaque, "deletes a target that is not literal");
         }
     }
 }
@@ -49,36 +49,40 @@ pub(super) fn rights(state: &mut State, call: &ProgramCall<'_>, reading: &Readin
     for word in reading.operands.iter().skip(1) {
         let target = resolved(state, word);
         if path::is_broad(&target) && (recursive || target.starts_with(['/', '~'])) {
-            state.note(call.span_of(word), RiskClass::Dangerous, "changes rights of a whole tree");
+            state.note(call.span_of(word), RiskClass::Dangerous, "changes permissions recursively");
         }
         if recursive && word.expands {
-            state.note(call.span, RiskClass::Dangerous, "changes rights of a tree that is not written out");
+            state.note(
+                call.span,
+                RiskClass::Dangerous,
+                "changes permissions of a directory tree that is not literal",
+            );
         }
     }
     if call.argument_source == Some(ArgumentSource::Stdin) {
-        state.note(call.span, RiskClass::Dangerous, "acts on whatever its input names");
+        state.note(call.span, RiskClass::Dangerous, "the targets come from its input");
     }
     let octal = mode.len() > 3 && mode.bytes().all(|b| b.is_ascii_digit()) && !mode.starts_with(['0', '1']);
     let is_mode = call.words.first().is_some_and(|word| word.text().ends_with("chmod"));
     if is_mode && (octal || (mode.contains('s') && mode.contains(['+', '=']))) {
-        state.note(call.span, RiskClass::Dangerous, "lets a program run with another user's rights");
+        state.note(call.span, RiskClass::Dangerous, "sets the setuid or setgid bit");
     }
 }
 
 pub(super) fn moves(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     if call.argument_source == Some(ArgumentSource::Stdin) {
-        state.note(call.span, RiskClass::Dangerous, "acts on whatever its input names");
+        state.note(call.span, RiskClass::Dangerous, "the targets come from its input");
     }
     for word in &reading.operands {
         let target = resolved(state, word);
         let part =
             word.glob && word.text().trim_start_matches(['*', '?']).len() > 1 && !word.text().contains('/');
         if path::is_broad(&target) && !part && word.text() != "." && !target.starts_with(UNKNOWN) {
-            state.note(call.span_of(word), RiskClass::Dangerous, "moves a whole tree away");
+            state.note(call.span_of(word), RiskClass::Dangerous, "moves a directory tree away");
         }
     }
     if reading.operands.last().is_some_and(|word| resolved(state, word) == "/dev/null") {
-        state.note(call.span, RiskClass::Dangerous, "moves files to where nothing is kept");
+        state.note(call.span, RiskClass::Dangerous, "moves files to a place that discards them");
     }
 }
 
@@ -106,13 +110,13 @@ pub(super) fn find(state: &mut State, call: &ProgramCall<'_>) -> bool {
         let next = arguments.get(index);
         starts &= !text.starts_with(['-', '(', '!']) || is_listed("-L -P -H", text);
         match text {
-            "-delete" => state.note(call.span_of(word), RiskClass::Dangerous, "deletes what is found"),
+            "-delete" => state.note(call.span_of(word), RiskClass::Dangerous, "deletes the files found"),
             "-exec" | "-execdir" | "-ok" | "-okdir" => {
                 reads |= !next.is_some_and(|program| shows_names_only(program.text()));
                 index += executed(state, call, index);
             }
             _ if is_fd && fd_executes(text) => {
-                state.note(call.span_of(word), RiskClass::Opaque, "runs a program for what it finds");
+                state.note(call.span_of(word), RiskClass::Opaque, "runs a program on the files found");
                 index += executed(state, call, index);
             }
             "-fprint" | "-fprint0" | "-fprintf" | "-fls" => {
@@ -127,7 +131,7 @@ pub(super) fn find(state: &mut State, call: &ProgramCall<'_>) -> bool {
                 index += 1;
             }
             _ if word.may_be_option() => {
-                state.note(call.span_of(word), RiskClass::Opaque, "may be an action that is not written out");
+                state.note(call.span_of(word), RiskClass::Opaque, "the action is not literal");
                 understood = false;
             }
             _ if is_listed(FIND_FLAGS, text) => {}
@@ -166,7 +170,7 @@ fn executed(state: &mut State, call: &ProgramCall<'_>, start: usize) -> usize {
     let length = rest.iter().position(|end| matches!(end.text(), ";" | "+")).unwrap_or(rest.len());
     let inner = rest.get(..length).unwrap_or(&[]);
     if inner.is_empty() {
-        state.note(call.span, RiskClass::Opaque, "runs a program that is not written out");
+        state.note(call.span, RiskClass::Opaque, "runs a program that is not literal");
     } else {
         state.raise(RiskClass::Changes);
         call.judge_inner(state, inner, Some(ArgumentSource::FoundFiles));
@@ -198,7 +202,7 @@ pub(super) fn tar(state: &mut State, call: &ProgramCall<'_>) -> bool {
     let has = |names: &str| reading.options.iter().any(|option| is_listed(names, option.rule.name));
     let note = |state: &mut State, class, why: &str| state.note(call.span, class, why);
     if has(TAR_RUNS) {
-        note(state, RiskClass::Opaque, "names a program to run");
+        note(state, RiskClass::Opaque, "specifies a program to run");
     }
     if has("remove-files recursive-unlink") {
         note(state, RiskClass::Dangerous, "deletes files");
@@ -206,7 +210,7 @@ pub(super) fn tar(state: &mut State, call: &ProgramCall<'_>) -> bool {
     let (extracts, writes) = (has("x extract get"), has("c r u A create append update"));
     let to_output = has("O to-stdout");
     if extracts && has("P absolute-names") {
-        note(state, RiskClass::Dangerous, "unpacks over the system");
+        note(state, RiskClass::Dangerous, "unpacks over system directories");
     }
     let mut filled = false;
     for option in &reading.options {
@@ -217,14 +221,14 @@ pub(super) fn tar(state: &mut State, call: &ProgramCall<'_>) -> bool {
             "C" | "directory" if extracts => {
                 let folder = resolved(state, &word);
                 if matches!(folder.as_str(), "/" | "/etc" | "/usr" | "/var" | "~") {
-                    note(state, RiskClass::Dangerous, "unpacks over the system");
+                    note(state, RiskClass::Dangerous, "unpacks over system directories");
                 }
                 filled = true;
                 targets::fill_folder(state, span, &word);
             }
             "f" | "file" if value != "-" => {
                 if value.split('/').next().is_some_and(|host| host.contains(':')) {
-                    note(state, RiskClass::Opaque, "an archive on another machine");
+                    note(state, RiskClass::Opaque, "an archive on a remote host");
                 } else {
                     let access = if writes { Access::Write } else { Access::Read };
                     targets::use_path(state, span, &word, access);

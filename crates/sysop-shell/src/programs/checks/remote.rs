@@ -11,7 +11,7 @@ use crate::targets;
 /// Notes an address that is a command: `ext::sh -c …`.
 pub(super) fn address(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word]) {
     if arguments.iter().any(|word| word.text().contains("ext::") || word.text().contains("fd::")) {
-        state.note(call.span, RiskClass::Opaque, "an address that names a program to run");
+        state.note(call.span, RiskClass::Opaque, "an address that specifies a program to run");
     }
 }
 
@@ -30,7 +30,7 @@ pub(super) fn sender(state: &mut State, call: &ProgramCall<'_>, reading: &Readin
         targets::use_path(state, call.span_of(word), &Word { shape, ..(*word).clone() }, Access::Write);
     }
     if *call.input != Stdin::Inherited {
-        state.note(call.span, RiskClass::Opaque, "sends what it is fed to another machine");
+        state.note(call.span, RiskClass::Opaque, "sends its input to another host");
     }
 }
 
@@ -38,7 +38,7 @@ pub(super) fn sender(state: &mut State, call: &ProgramCall<'_>, reading: &Readin
 /// unknown.
 pub(super) fn ssh(state: &mut State, call: &ProgramCall<'_>) {
     let arguments = call.arguments();
-    state.note(call.span, RiskClass::Opaque, "works on another machine");
+    state.note(call.span, RiskClass::Opaque, "acts on another host");
     let list = "-46AaCfGgKkMNnqsTtVvXxYy -BbcDEeFIiJLlmOopPQRSWw:";
     match parse(list, arguments, StopPoint::FirstOperand) {
         Some(parsed) => {

@@ -17,7 +17,7 @@ pub(super) fn checkout(
     let restores =
         arguments.iter().any(|word| matches!(word.text(), "--" | "." | "./")) || reading.operands.len() > 1;
     if restores && !creates {
-        return state.note(call.span, RiskClass::Dangerous, "throws uncommitted work away");
+        return state.note(call.span, RiskClass::Dangerous, "discards uncommitted changes");
     }
     let is_branch = |name: &str| {
         let is_version =
@@ -72,7 +72,7 @@ pub(super) fn config(state: &mut State, call: &ProgramCall<'_>, reading: &Readin
             state.note(call.span, RiskClass::Changes, "changes configuration");
         }
         _ => {
-            let why = "changes configuration, which may name programs to run";
+            let why = "changes configuration that may run programs";
             state.note(call.span, RiskClass::Opaque, why);
         }
     }
