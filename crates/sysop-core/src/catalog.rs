@@ -68,7 +68,7 @@ impl fmt::Display for Profile {
 
 /// A profile was named that there is not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no profile; there are coder, operator, workspace and full")]
+#[error("unknown profile `{0}`; available: coder, operator, workspace, full")]
 pub struct UnknownProfile(pub String);
 
 impl FromStr for Profile {
@@ -522,6 +522,6 @@ mod tests {
             assert_eq!(profile.to_string().parse(), Ok(profile));
         }
         let error = "Coder".parse::<Profile>().expect_err("case matters");
-        assert_eq!(error.to_string(), "`Coder` is no profile; there are coder, operator, workspace and full");
+        assert_eq!(error.to_string(), "unknown profile `Coder`; available: coder, operator, workspace, full");
     }
 }

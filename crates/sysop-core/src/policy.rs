@@ -58,10 +58,10 @@ impl ApprovalMode {
     /// One line on it.
     pub fn description(self) -> &'static str {
         match self {
-            Self::Each => "every command asks",
-            Self::Ask => "read-only commands run, everything else asks",
-            Self::Auto => "changes run, opaque and dangerous commands ask",
-            Self::Never => "read-only commands run, nothing else does",
+            Self::Each => "ask before every command",
+            Self::Ask => "run read-only commands, ask before everything else",
+            Self::Auto => "run changes, ask before dangerous commands and unknown effects",
+            Self::Never => "run read-only commands only",
         }
     }
 }

@@ -324,7 +324,7 @@ impl Session {
         self.start_turn(out, String::new(), origin);
         let arguments = if tool == UNDO_TOOL {
             let Some(changes) = self.state.changes.last() else {
-                let error = "there is no file change to undo in this session".to_owned();
+                let error = "no file change to undo in this session".to_owned();
                 return self.end_turn(out, StopReason::Failed, Some(error));
             };
             let changes = serde_json::to_value(&changes.files).expect("file changes are plain data");
@@ -541,8 +541,7 @@ impl Session {
         let given_up = self.state.cancel_requested.is_some()
             && self.state.running_call().is_some_and(|running| running.id == call);
         if given_up {
-            let text =
-                format!("it did not stop within {} s; nobody knows how it ended", STOP_GRACE.as_secs());
+            let text = format!("it did not stop within {} s; outcome unknown", STOP_GRACE.as_secs());
             self.finish_and_requeue(out, call, Outcome::new(Status::Unknown, text));
         }
     }
@@ -557,14 +556,13 @@ impl Session {
                 let step = self.state.step;
                 let failure = ModelFailure {
                     kind: FailureKind::Unreachable,
-                    message: "sysop ended while the model was answering".to_owned(),
+                    message: "sysop exited while the model was answering".to_owned(),
                 };
                 self.emit(out, Event::ModelFailed { step, failure });
             }
             Activity::Running => {
                 let call = self.state.running_call().expect("a call runs").id.clone();
-                let text =
-                    "sysop ended while this was running; nobody knows how far it came. It was not run again";
+                let text = "sysop exited while this was running; outcome unknown, not retried";
                 self.finish(out, call, Outcome::new(Status::Interrupted, text));
             }
         }

@@ -240,7 +240,7 @@ impl Transcript {
             Event::SessionOpened { spec, .. } => self.facts = Some(SessionInfo::of(spec)),
             Event::Configured { change } => self.configured(change),
             Event::PromptQueued { text } => {
-                self.notice(Severity::Note, format!("queued until this turn ends: {text}"));
+                self.notice(Severity::Note, format!("queued: {text}"));
             }
             Event::TurnStarted { turn, prompt, .. } => self.turn_started(*turn, prompt),
             Event::StepStarted { step } => {
@@ -277,7 +277,7 @@ impl Transcript {
                 self.notice(Severity::Note, terminal_input_sentence(by, typed))
             }
             Event::Compacted { keep } => {
-                let text = format!("older messages are no longer sent; the newest {keep} still are");
+                let text = format!("context trimmed: sending only the last {keep} messages");
                 self.notice(Severity::Note, text);
             }
             Event::ContextCompacted { .. }
@@ -292,7 +292,7 @@ impl Transcript {
                     self.notice(notice.weight, notice.text);
                 }
             }
-            Event::HistoryCleared => self.notice(Severity::Note, "the history was cleared".to_owned()),
+            Event::HistoryCleared => self.notice(Severity::Note, "history cleared".to_owned()),
             Event::TurnEnded { turn, reason, error } => self.turn_ended(*turn, *reason, error.as_ref()),
         }
     }
@@ -333,10 +333,10 @@ impl Transcript {
 
     fn configured(&mut self, change: &ConfigChange) {
         let text = match change {
-            ConfigChange::Model(model) => format!("the model is {model} from now on"),
-            ConfigChange::Approve(mode) => format!("approval is `{}` from now on", approval_label(*mode)),
+            ConfigChange::Model(model) => format!("model set to {model}"),
+            ConfigChange::Approve(mode) => format!("approval mode set to `{}`", approval_label(*mode)),
             ConfigChange::Mode(mode) => ui_text::mode_sentence(*mode).to_owned(),
-            ConfigChange::Rules { .. } => "the rules of today's config are added".to_owned(),
+            ConfigChange::Rules { .. } => "rules added from the current config".to_owned(),
             ConfigChange::ClientTools(client_tools) => client_tools_sentence(client_tools),
         };
         if let Some(facts) = &mut self.facts {
@@ -503,8 +503,8 @@ impl Transcript {
             Delta::QuestionClosed { id, .. } => self.questions.retain(|open| open.id != *id),
             Delta::Control { holder } => {
                 self.live_notice(match holder {
-                    Some(holder) => format!("{holder} has the terminal; the agent waits"),
-                    None => "the agent has the terminal again".to_owned(),
+                    Some(holder) => format!("{holder} is using the terminal; agent paused"),
+                    None => "the agent is using the terminal again".to_owned(),
                 });
                 self.holder.clone_from(holder);
             }
@@ -689,10 +689,10 @@ impl Transcript {
 /// Which tools run elsewhere from now on.
 pub fn client_tools_sentence(client_tools: &ClientTools) -> String {
     if client_tools.tools.is_empty() {
-        return "no tools run on a client any more".to_owned();
+        return "client tools disconnected".to_owned();
     }
     let names: Vec<_> = client_tools.tools.iter().map(|tool| tool.name.as_str()).collect();
-    format!("these tools run on a client from now on, in {}: {}", client_tools.root, names.join(", "))
+    format!("tools on a client in {}: {}", client_tools.root, names.join(", "))
 }
 
 /// The word of an approval mode, as in `--approve`.
@@ -731,7 +731,7 @@ pub fn terminal_input_sentence(by: &str, typed: &TypedInput) -> String {
     match typed {
         TypedInput::Activity { keys, seconds } => {
             let plural = if *keys == 1 { "" } else { "s" };
-            format!("{by} typed into the terminal: {keys} key{plural} in {seconds} s")
+            format!("{by} used the terminal: {keys} key{plural} in {seconds} s")
         }
         TypedInput::Keys { text } => format!("{by} typed into the terminal: {text}"),
         TypedInput::Secret { prompt } if prompt.trim().is_empty() => format!("{by}: [password entered]"),
@@ -742,12 +742,12 @@ pub fn terminal_input_sentence(by: &str, typed: &TypedInput) -> String {
 
 fn paused_sentence(reason: PauseReason) -> &'static str {
     match reason {
-        PauseReason::Asked => "paused; resume to go on",
-        PauseReason::Loop => "paused: the same call had the same result three times in a row",
+        PauseReason::Asked => "paused",
+        PauseReason::Loop => "paused: the model repeated the same call 3 times",
         PauseReason::Interrupted => {
-            "paused: sysop ended in the middle of this turn; what was running may or may not be done"
+            "paused: sysop exited during this turn; the running command may or may not have finished"
         }
-        PauseReason::Budget => "paused: the budget is spent; raise it to go on",
+        PauseReason::Budget => "paused: budget spent; raise it to resume",
     }
 }
 

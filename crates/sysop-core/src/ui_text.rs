@@ -24,16 +24,16 @@ pub fn tool_line(call: &ToolCall) -> String {
 /// What a change of mode means.
 pub fn mode_sentence(mode: Mode) -> &'static str {
     match mode {
-        Mode::Agent => "the model may use its tools from the next turn on",
-        Mode::Chat => "plain chat from the next turn on: the model has no tools",
+        Mode::Agent => "mode set to agent: tools are available from the next turn",
+        Mode::Chat => "mode set to chat: no tools from the next turn",
     }
 }
 
 /// The mode as it is now, and how to change it.
 pub fn mode_help(mode: Mode) -> &'static str {
     match mode {
-        Mode::Agent => "the model has tools; /mode chat takes them away for a plain chat",
-        Mode::Chat => "this is a plain chat without tools; /mode agent gives the model its tools",
+        Mode::Agent => "mode: agent (tools available); use /mode chat for a chat without tools",
+        Mode::Chat => "mode: chat (no tools); use /mode agent to enable tools",
     }
 }
 
@@ -87,8 +87,8 @@ pub fn typed(by: &str, typed: &TypedInput) -> String {
 /// Who has the session's terminal now.
 pub fn control(holder: Option<&str>) -> String {
     match holder {
-        Some(holder) => format!("{holder} has the terminal; the agent waits"),
-        None => "the agent has the terminal again".to_owned(),
+        Some(holder) => format!("{holder} is using the terminal; agent paused"),
+        None => "the agent is using the terminal again".to_owned(),
     }
 }
 
@@ -109,20 +109,18 @@ pub fn outcome_summary(outcome: &Outcome) -> String {
         words.push_str(&format!(", {}", duration(outcome.duration_ms.max(longest))));
     }
     if outcome.truncated {
-        words.push_str(", shortened for the model");
+        words.push_str(", truncated for the model");
     }
     if let Some(artifact) = &outcome.artifact {
-        words.push_str(&format!(", whole output kept as {}", safe(artifact)));
+        words.push_str(&format!(", full output saved as {}", safe(artifact)));
     }
     words
 }
 
 fn status_summary(status: Status) -> String {
     match status {
-        Status::Timeout => "timed out and was stopped".to_owned(),
-        Status::Unknown => {
-            "nobody knows how it ended: the connection or the capture broke; it was not run again".to_owned()
-        }
+        Status::Timeout => "timed out".to_owned(),
+        Status::Unknown => "outcome unknown (connection or capture lost); not retried".to_owned(),
         Status::Ok | Status::Failed | Status::Cancelled | Status::Interrupted | Status::Rejected => {
             status.as_str().to_owned()
         }
@@ -212,11 +210,11 @@ pub fn turn_end_summary(end: &TurnEnd) -> Option<String> {
     match end.reason {
         StopReason::EndTurn => error,
         StopReason::MaxIterations => Some(error.unwrap_or_else(|| {
-            format!("stopped after {} model calls; say `go on`, or raise max_iterations", end.iterations)
+            format!("stopped after {} model calls; send `continue`, or raise max_iterations", end.iterations)
         })),
         StopReason::Cancelled => Some("stopped".to_owned()),
-        StopReason::Failed => Some(error.unwrap_or_else(|| "it failed".to_owned())),
-        StopReason::Paused => Some("given up while it was paused".to_owned()),
+        StopReason::Failed => Some(error.unwrap_or_else(|| "the turn failed".to_owned())),
+        StopReason::Paused => Some("canceled while paused".to_owned()),
     }
 }
 
@@ -228,14 +226,14 @@ pub fn waiting_for(phase: &SessionPhase, model: &str, what: &str) -> Option<Stri
         SessionPhase::Thinking { step } if step.step == 0 => None,
         SessionPhase::Thinking { .. } => Some(format!("waiting for {model}")),
         SessionPhase::Running { .. } => Some(format!("running {what}")),
-        SessionPhase::AwaitingApproval { .. } => Some("waiting for an answer about the plan".to_owned()),
+        SessionPhase::AwaitingApproval { .. } => Some("waiting for approval".to_owned()),
         SessionPhase::Stopping => Some("stopping".to_owned()),
         SessionPhase::Paused { reason } => Some(
             match reason {
                 PauseReason::Asked => "paused",
                 PauseReason::Loop => "paused by the loop guard",
                 PauseReason::Interrupted => "interrupted",
-                PauseReason::Budget => "paused: the budget is spent",
+                PauseReason::Budget => "paused: budget spent",
             }
             .to_owned(),
         ),
@@ -245,14 +243,14 @@ pub fn waiting_for(phase: &SessionPhase, model: &str, what: &str) -> Option<Stri
 /// What a grant covers, in words. It holds for the same host and user only.
 pub fn covers(grant: &Grant) -> String {
     match grant {
-        Grant::Exact { .. } => "exactly this command, in this folder".to_owned(),
+        Grant::Exact { .. } => "this exact command in this directory".to_owned(),
         Grant::Program { program, subcommand: Some(subcommand) } => {
-            safe(&format!("any plain `{program} {subcommand} …`, in this folder"))
+            safe(&format!("any simple `{program} {subcommand} …` in this directory"))
         }
         Grant::Program { program, subcommand: None } => {
-            safe(&format!("any plain `{program} …`, in this folder"))
+            safe(&format!("any simple `{program} …` in this directory"))
         }
-        Grant::Tool { name } => safe(&format!("any call of {name} here, except on protected files")),
+        Grant::Tool { name } => safe(&format!("any {name} call here, except on protected files")),
     }
 }
 
@@ -267,7 +265,7 @@ pub fn proposed_steps(steps: &[&Proposal]) -> Option<String> {
     let more = if steps.len() > STEPS_NAMED_MAX { ", …" } else { "" };
     let list = named.join(", ");
     (!steps.is_empty())
-        .then(|| format!("{} proposed {noun}: {list}{more}; /plan runs the next one", steps.len()))
+        .then(|| format!("{} proposed {noun}: {list}{more}; use /plan to run the next one", steps.len()))
 }
 
 /// What a person decided; by whom, unless that was this front end, which answers as `own`.
@@ -294,16 +292,26 @@ pub fn decision_summary(plan: &Proposal, own: &str) -> Option<String> {
     }
 }
 
+/// Splits an error of the form `what failed; what to do` into the failure and its hint. A `;` inside backticks, as in a
+/// command, does not count.
+pub fn split_hint(text: &str) -> (&str, Option<&str>) {
+    let is_outside = |at: usize| text[..at].matches('`').count() % 2 == 0;
+    match text.rmatch_indices("; ").map(|(at, _)| at).find(|at| is_outside(*at)) {
+        Some(at) if at > 0 && at + 2 < text.len() => (&text[..at], Some(&text[at + 2..])),
+        Some(_) | None => (text, None),
+    }
+}
+
 /// The word for a class of risk.
 pub fn class(class: RiskClass) -> &'static str {
     match class {
         RiskClass::ReadOnly => "read-only",
         RiskClass::ReadsRemote => "reads over the network",
-        RiskClass::Changes => "changes something",
+        RiskClass::Changes => "makes changes",
         RiskClass::Opaque => "effect unknown",
-        RiskClass::ReadsSecret => "reads a secret",
+        RiskClass::ReadsSecret => "reads secrets",
         RiskClass::Dangerous => "dangerous",
-        RiskClass::Lockout => "may lock people out",
+        RiskClass::Lockout => "may lock you out",
     }
 }
 
@@ -333,4 +341,19 @@ pub fn confusables(command: &str) -> Vec<String> {
 
 fn safe(text: &str) -> String {
     neutralize(text).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split_hint;
+
+    #[test]
+    fn an_error_is_split_at_its_last_semicolon_outside_of_code() {
+        assert_eq!(split_hint("no model; set a key"), ("no model", Some("set a key")));
+        assert_eq!(split_hint("a; b; c"), ("a; b", Some("c")));
+        assert_eq!(split_hint("`a; b` failed"), ("`a; b` failed", None));
+        assert_eq!(split_hint("`a; b` failed; retry"), ("`a; b` failed", Some("retry")));
+        assert_eq!(split_hint("plain"), ("plain", None));
+        assert_eq!(split_hint("; x"), ("; x", None));
+    }
 }

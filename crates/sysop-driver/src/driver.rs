@@ -31,9 +31,9 @@ use crate::{DriverError, LOAD_EVENTS_MAX, Ports, Runtime};
 
 /// Shown if the task that opens a session panics.
 pub(crate) const OPEN_BUG: &str =
-    "sysop hit a bug while it opened this session; what was logged is kept, open it again";
+    "internal error while opening this session; the log is intact, open it again";
 /// Shown if the task that creates a session panics.
-const CREATE_BUG: &str = "sysop hit a bug while it created this session; create another one";
+const CREATE_BUG: &str = "internal error while creating this session; create another one";
 
 /// Runs sessions. Cheap to clone; clones share the sessions.
 #[derive(Clone)]

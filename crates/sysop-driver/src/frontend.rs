@@ -166,7 +166,7 @@ pub trait SessionService: Send + Sync {
         by: &str,
     ) -> Result<(), String> {
         let _ = (session, offered, by);
-        Err("no rule can be written here; nothing was decided".to_owned())
+        Err("cannot write rules here; the command is still pending".to_owned())
     }
 
     /// The routines that can be run.

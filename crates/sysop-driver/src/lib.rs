@@ -75,9 +75,9 @@ pub enum DriverError {
     #[error("session {0} has no turn {1}")]
     NoTurn(SessionId, TurnId),
     /// Another node that lives has it.
-    #[error("session {0} is in the hands of node {1}")]
+    #[error("session {0} is owned by node {1}")]
     OwnedByOtherNode(SessionId, String),
     /// The log cannot be replayed.
-    #[error("the log of session {0} cannot be read: {1}")]
+    #[error("cannot read the log of session {0}: {1}")]
     BadLog(SessionId, String),
 }

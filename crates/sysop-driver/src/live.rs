@@ -274,7 +274,7 @@ impl LiveSession {
         let work = async move {
             let worked = AssertUnwindSafe(live.work(worker)).catch_unwind().await;
             if worked.is_err() {
-                let why = "sysop hit a bug in this session and closed it; what was logged is kept";
+                let why = "internal error: the session was closed, and its log is intact";
                 live.close(CloseReason { why: why.to_owned(), elsewhere: false });
             }
             live.forward_pending();
@@ -358,7 +358,7 @@ impl LiveSession {
             })
             .collect();
         let on_stall = |why: &str| {
-            self.hub.delta(&Delta::Notice { text: format!("the session waits: {why}") });
+            self.hub.delta(&Delta::Notice { text: format!("the session is blocked: {why}") });
         };
         worker.seq = self.lease.append(worker.seq, &logged, &worker.consumed, &on_stall).await?;
         worker.consumed.clear();
@@ -392,7 +392,7 @@ impl LiveSession {
 
     /// This node has to let go of the session; another one may have it already.
     pub(crate) fn lose_lease(&self) {
-        let why = format!("this node let go of session {}, which goes on elsewhere; open it again", self.id);
+        let why = format!("session {} moved to another node; reopen it", self.id);
         self.close(CloseReason { why, elsewhere: true });
     }
 
@@ -525,7 +525,7 @@ impl LiveSession {
         }
         Err(ModelFailure {
             kind: FailureKind::Protocol,
-            message: "the model's stream ended without an end; try again".to_owned(),
+            message: "the model's response ended unexpectedly; try again".to_owned(),
         })
     }
 
@@ -649,6 +649,6 @@ impl Drop for Worker {
 fn bug(doing: &str) -> ModelFailure {
     ModelFailure {
         kind: FailureKind::Protocol,
-        message: format!("sysop hit a bug while {doing}; the session is kept, try again"),
+        message: format!("internal error while {doing}; the session is intact, try again"),
     }
 }

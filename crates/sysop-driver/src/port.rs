@@ -77,7 +77,7 @@ pub trait Host: Send + Sync {
     /// says of lent tools, whoever is connected now.
     async fn run_client_tool(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
         drop((sink, cancel));
-        Outcome::failed(format!("nobody is connected who lends `{}`; nothing ran", call.name))
+        Outcome::failed(format!("no connected client offers `{}`; not run", call.name))
     }
 
     /// Told once, before the first call: who is there to be asked. The session may end before the host does.
@@ -147,7 +147,7 @@ pub trait Store: Send + Sync {
             let (taker, flow) = match taken {
                 Ok(taken) => taken,
                 Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                Err(_) => return Err(StoreError::Unavailable("sysop was stopped while it read".to_owned())),
+                Err(_) => return Err(StoreError::Unavailable("sysop was stopped while reading".to_owned())),
             };
             if flow.is_break() {
                 return Ok(());
@@ -209,7 +209,7 @@ pub struct SessionSummary {
 pub enum StoreError {
     /// Another writer appended first.
     #[error(
-        "session {id} was changed by another process (its log ends at {found}, not at {expected}); open it again"
+        "session {id} was changed by another process (its log ends at {found}, not {expected}); reopen it"
     )]
     Conflict {
         /// The session.
@@ -220,7 +220,7 @@ pub enum StoreError {
         found: Seq,
     },
     /// Another node works on the session now; what this one does there counts no more.
-    #[error("session {id} {}; open it again", taken(by))]
+    #[error("session {id} {}; reopen it", taken(by))]
     LeaseLost {
         /// The session.
         id: SessionId,
@@ -228,12 +228,12 @@ pub enum StoreError {
         by: String,
     },
     /// No such session.
-    #[error("there is no session {0}; `sysop sessions list` shows those that are kept")]
+    #[error("no session {0}; run `sysop sessions list` to see the sessions")]
     NotFound(SessionId),
     /// The log holds an event that this version does not know.
     #[error(
-        "event {seq} of session {id} is of a kind that this sysop does not know (`{kind}`); it was written by a \
-         newer version: update sysop to open it"
+        "event {seq} of session {id} has the unknown kind `{kind}`, written by a newer version of sysop; update \
+         sysop to open it"
     )]
     NewerLog {
         /// The session.
@@ -253,9 +253,9 @@ pub enum StoreError {
 
 fn taken(by: &str) -> String {
     if by.is_empty() {
-        "is no longer in the hands of this node".to_owned()
+        "is no longer owned by this node".to_owned()
     } else {
-        format!("is in the hands of node {by} now")
+        format!("is now owned by node {by}")
     }
 }
 

@@ -8,8 +8,7 @@ use crate::DriverError;
 /// How many inputs of people may wait for their turn to be worked off; one more is refused.
 const INPUTS_MAX: usize = 1024;
 /// What is told where a prompt comes that can neither begin nor wait.
-pub const QUEUE_IS_FULL: &str = "this prompt was not taken: as many as can wait for the end of this turn wait \
-                                 already; say it again later, or stop the turn";
+pub const QUEUE_IS_FULL: &str = "the prompt queue is full; try again later, or stop the turn";
 
 /// Whether an input of a person has room behind those that wait to be worked off, those that are being worked off, and
 /// `queued` prompts that wait for the end of the turn.
@@ -20,7 +19,7 @@ pub(crate) fn check_queue_room<'a>(
     queued: usize,
 ) -> Result<(), DriverError> {
     if is_user_input(input) && waiting.len() >= INPUTS_MAX {
-        let why = format!("{INPUTS_MAX} inputs wait to be worked off already; try again in a moment");
+        let why = format!("too many pending inputs ({INPUTS_MAX}); try again in a moment");
         return Err(DriverError::QueueFull(why));
     }
     let is_prompt = |input: &&Input| matches!(input, Input::Prompt { .. });

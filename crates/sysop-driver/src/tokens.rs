@@ -168,7 +168,7 @@ impl FromStr for Scopes {
 
 /// A word that is none of those known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no such word")]
+#[error("unknown scope `{0}`")]
 pub struct UnknownKeyword(String);
 
 #[cfg(test)]

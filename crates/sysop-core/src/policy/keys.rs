@@ -109,7 +109,7 @@ impl Policy {
             before.iter().any(|line| shell::analyze(line, survey).risk.class > RiskClass::ReadOnly)
         });
         if starts_program && matches!(survey.terminal, TerminalFocus::Prompt { .. }) {
-            note("types to what an earlier line of the same keys has started");
+            note("types to a program started by an earlier line");
         }
         risk.class = risk.class.max(RiskClass::Changes);
         for finding in &mut risk.findings {
@@ -179,7 +179,7 @@ impl Typing {
             typing.press(key, focus);
         }
         if *focus == TerminalFocus::FullScreen && !is_plain_for_editor(&typing.pending) {
-            typing.opaque.push("may begin a command that the program runs");
+            typing.opaque.push("may start a command in the program");
         }
         typing
     }
@@ -212,10 +212,12 @@ impl Typing {
         let edited = std::mem::take(&mut self.edited);
         self.text.push('\n');
         let why = match focus {
-            TerminalFocus::Unknown => Some("Enter where it is not known what reads it"),
+            TerminalFocus::Unknown => Some("Enter with an unknown program in the foreground"),
             TerminalFocus::Program { .. } => Some("a line for a program that may run it"),
-            TerminalFocus::Prompt { .. } if self.left => Some("Enter where it is not known what reads it"),
-            TerminalFocus::Prompt { .. } => edited.then_some("runs a line that was edited or recalled"),
+            TerminalFocus::Prompt { .. } if self.left => {
+                Some("Enter with an unknown program in the foreground")
+            }
+            TerminalFocus::Prompt { .. } => edited.then_some("runs an edited or recalled line"),
             TerminalFocus::FullScreen => {
                 let plain = is_plain_for_editor(&line) && (!edited || line.is_empty());
                 (!plain).then_some("may be a command that the program runs")

@@ -133,13 +133,13 @@ pub(super) fn with_command(mut call: ToolCall, command: String) -> ToolCall {
 /// One sentence on a direct call that did not end well.
 pub(super) fn failure_sentence(outcome: &Outcome) -> String {
     if !outcome.hosts.is_empty() {
-        return format!("the command did not end well on {}", bad_hosts(&outcome.hosts));
+        return format!("the command failed on {}", bad_hosts(&outcome.hosts));
     }
     match (outcome.status, outcome.exit_code) {
         (Status::Failed, Some(code)) => format!("the command exited with {code}"),
-        (Status::Timeout, _) => "the command took too long".to_owned(),
+        (Status::Timeout, _) => "the command timed out".to_owned(),
         (Status::Cancelled, _) => "the command was stopped".to_owned(),
-        (Status::Interrupted | Status::Unknown, _) => "nobody knows how the command ended".to_owned(),
+        (Status::Interrupted | Status::Unknown, _) => "the outcome of the command is unknown".to_owned(),
         (Status::Ok | Status::Failed | Status::Rejected, _) => {
             outcome.output.lines().next().unwrap_or("the call failed").to_owned()
         }

@@ -77,7 +77,7 @@ impl Session {
             self.emit(out, Event::Paused { reason: PauseReason::Loop });
         } else if state.step.step >= state.spec.max_iterations {
             let error = format!(
-                "stopped after {} model calls in one turn (max_iterations); say `continue` to go on",
+                "stopped after {} model calls (max_iterations); send `continue` to resume",
                 state.spec.max_iterations
             );
             self.end_turn(out, StopReason::MaxIterations, Some(error));
@@ -164,7 +164,7 @@ impl Session {
         match reply.finish {
             FinishReason::Refused => {
                 let said = if text.is_empty() { "it gave no reason" } else { text };
-                Some((StopReason::Failed, Some(format!("the model refused: {said}"))))
+                Some((StopReason::Failed, Some(format!("the model refused the request: {said}"))))
             }
             FinishReason::Length if !text.is_empty() => {
                 Some((StopReason::EndTurn, Some("the reply was cut at the token limit".to_owned())))
@@ -183,10 +183,10 @@ impl Session {
         }
         let error = match finish {
             FinishReason::Length => {
-                "the model spent its token limit before it said anything; raise max_output_tokens"
+                "the model reached its token limit before answering; raise max_output_tokens"
             }
             FinishReason::Stop | FinishReason::Refused => {
-                "the model answered with nothing, twice; try again or another model"
+                "the model returned an empty answer twice; retry or use another model"
             }
         };
         Some((StopReason::Failed, Some(error.to_owned())))
@@ -239,7 +239,7 @@ impl OfferedTools {
     pub(super) fn check(&self, call: &ToolCall) -> Result<&ToolSpec, String> {
         let Some(spec) = self.named(&call.name) else {
             let names: Vec<_> = self.specs.iter().map(|tool| tool.name.as_str()).collect();
-            return Err(format!("there is no tool `{}`; the tools are: {}", call.name, names.join(", ")));
+            return Err(format!("unknown tool `{}`; available: {}", call.name, names.join(", ")));
         };
         let arguments = match &call.arguments {
             Arguments::Object(arguments) => with_offered_reason(spec, arguments.clone()),

@@ -28,7 +28,7 @@ pub fn event_notice(event: &Event) -> Option<Notice> {
         }
         Event::GuardEnded { host, how, .. } => guard_ended(host, *how),
         Event::ApprovalGiven { call, by, needed } => {
-            format!("{by} allows {call}; {needed} different people must allow it")
+            format!("{by} approved {call}; {needed} approvals by different people are required")
         }
         Event::Undone { call, by, how } => undone(call, by, *how),
         Event::SessionOpened { .. }
@@ -87,7 +87,7 @@ fn todo_changed(items: &[TodoItem]) -> String {
 
 fn job_finished(job: JobId, status: Status, exit_code: Option<i32>) -> String {
     match (status, exit_code) {
-        (Status::Unknown, _) => format!("job {job}: nobody knows how it ended"),
+        (Status::Unknown, _) => format!("job {job}: outcome unknown"),
         (_, Some(code)) => format!("job {job} ended: {}, exit code {code}", status.as_str()),
         (_, None) => format!("job {job} ended: {}", status.as_str()),
     }
@@ -95,10 +95,10 @@ fn job_finished(job: JobId, status: Status, exit_code: Option<i32>) -> String {
 
 fn guard_ended(host: &str, how: GuardEnd) -> String {
     match how {
-        GuardEnd::Confirmed => format!("guard on {host} confirmed: the change stays"),
-        GuardEnd::Fired => format!("guard on {host} fired: the change was rolled back"),
+        GuardEnd::Confirmed => format!("guard on {host} confirmed: change kept"),
+        GuardEnd::Fired => format!("guard on {host} fired: change rolled back"),
         GuardEnd::Unknown => {
-            format!("guard on {host}: nobody knows whether the change was rolled back; check the host")
+            format!("guard on {host}: rollback status unknown; check the host")
         }
     }
 }
@@ -106,7 +106,7 @@ fn guard_ended(host: &str, how: GuardEnd) -> String {
 fn undone(call: &CallId, by: &str, how: Reversibility) -> String {
     match how {
         Reversibility::Exact => format!("{by} undid {call}"),
-        Reversibility::Partly => format!("{by} undid {call} in part; check what is left"),
+        Reversibility::Partly => format!("{by} partly undid {call}; check the rest"),
         Reversibility::None => format!("{by} could not undo {call}"),
     }
 }
@@ -163,7 +163,7 @@ mod tests {
         let ended = |status, exit_code| line(&Event::JobFinished { job, status, exit_code });
         assert_eq!(ended(Status::Failed, Some(2)), note("job 3 ended: failed, exit code 2"));
         assert_eq!(ended(Status::Cancelled, None), note("job 3 ended: cancelled"));
-        assert_eq!(ended(Status::Unknown, None), warning("job 3: nobody knows how it ended"));
+        assert_eq!(ended(Status::Unknown, None), warning("job 3: outcome unknown"));
     }
 
     #[test]
@@ -172,8 +172,8 @@ mod tests {
         let armed = Event::GuardArmed { call: call.clone(), host: host.clone(), seconds: 120 };
         assert_eq!(line(&armed), note("guard armed on web1: rolls back in 120 s unless confirmed"));
         let ended = |how| line(&Event::GuardEnded { call: call.clone(), host: host.clone(), how });
-        assert_eq!(ended(GuardEnd::Confirmed), note("guard on web1 confirmed: the change stays"));
-        assert_eq!(ended(GuardEnd::Fired), warning("guard on web1 fired: the change was rolled back"));
+        assert_eq!(ended(GuardEnd::Confirmed), note("guard on web1 confirmed: change kept"));
+        assert_eq!(ended(GuardEnd::Fired), warning("guard on web1 fired: change rolled back"));
         assert_eq!(ended(GuardEnd::Unknown).0, Severity::Warning);
     }
 
@@ -181,10 +181,10 @@ mod tests {
     fn people_are_named() {
         let (call, by) = (CallId::new("c1"), "ada".to_owned());
         let given = Event::ApprovalGiven { call: call.clone(), by: by.clone(), needed: 2 };
-        assert_eq!(line(&given), note("ada allows c1; 2 different people must allow it"));
+        assert_eq!(line(&given), note("ada approved c1; 2 approvals by different people are required"));
         let undone = |how| line(&Event::Undone { call: call.clone(), by: by.clone(), how });
         assert_eq!(undone(Reversibility::Exact), note("ada undid c1"));
-        assert_eq!(undone(Reversibility::Partly), warning("ada undid c1 in part; check what is left"));
+        assert_eq!(undone(Reversibility::Partly), warning("ada partly undid c1; check the rest"));
         assert_eq!(undone(Reversibility::None), warning("ada could not undo c1"));
     }
 }

@@ -469,10 +469,10 @@ fn pause_stop_and_changes_are_told() {
     ]);
     expect![[r#"
         prompt-1: x
-        notice-4: Note the model is demo/two from now on
-        notice-5: Note approval is `auto` from now on
-        notice-6: Note plain chat from the next turn on: the model has no tools
-        notice-7: Warning paused: the same call had the same result three times in a row
+        notice-4: Note model set to demo/two
+        notice-5: Note approval mode set to `auto`
+        notice-6: Note mode set to chat: no tools from the next turn
+        notice-7: Warning paused: the model repeated the same call 3 times
         Paused { reason: Loop }
     "#]]
     .assert_eq(&drawn(&transcript));
@@ -736,7 +736,7 @@ fn events_without_an_item_of_their_own_are_lines_in_their_order() {
         expect![[r#"
             notice-1: Note job 1 started on web1: make
             notice-2: Note guard armed on web1: rolls back in 120 s unless confirmed
-            notice-3: Warning guard on web1 fired: the change was rolled back
+            notice-3: Warning guard on web1 fired: change rolled back
             notice-4: Note job 1 ended: ok, exit code 0
             Idle
         "#]],

@@ -277,7 +277,7 @@ fn calls_that_cannot_run_are_told_and_the_turn_goes_on() {
         ])),
         expect![[r#"
             replied "" [1=fly 2=bash 3=bash 4=read_file]
-            finished 1 failed: there is no tool `fly`; the tools are: read_file, write_file, bash, task_complete
+            finished 1 failed: unknown tool `fly`; available: read_file, write_file, bash, task_complete
             finished 2 failed: the arguments of `bash` are not a JSON object; nothing ran
             finished 3 failed: the arguments of `bash` do not fit: command: 7 is not of type "string"; nothing ran
             finished 4 failed: the arguments of `read_file` do not fit: "path" is a required property; nothing ran
@@ -371,7 +371,7 @@ fn max_iterations_ends_the_turn() {
         world.outcome(Outcome::ok("2")),
         expect![[r#"
             finished 2 ok: 2
-            turn 1 ended max_iterations: stopped after 2 model calls in one turn (max_iterations); say `continue` to go on"#]],
+            turn 1 ended max_iterations: stopped after 2 model calls (max_iterations); send `continue` to resume"#]],
     );
 }
 
@@ -439,7 +439,7 @@ fn a_tool_that_does_not_stop_is_given_up() {
     shows(
         world.tell(input),
         expect![[r#"
-            finished 1 unknown: it did not stop within 10 s; nobody knows how it ended
+            finished 1 unknown: it did not stop within 10 s; outcome unknown
             turn 1 ended cancelled"#]],
     );
 }
@@ -522,7 +522,7 @@ fn a_model_error_ends_the_turn_with_its_sentence() {
         world.fail(FailureKind::Auth),
         expect![[r#"
             model failed Auth
-            turn 1 ended failed: it failed"#]],
+            turn 1 ended failed: the turn failed"#]],
     );
 }
 
@@ -540,7 +540,7 @@ fn an_empty_reply_is_asked_again_once() {
         world.reply(says(" ")),
         expect![[r#"
             replied " " []
-            turn 1 ended failed: the model answered with nothing, twice; try again or another model"#]],
+            turn 1 ended failed: the model returned an empty answer twice; retry or use another model"#]],
     );
 }
 
@@ -563,7 +563,7 @@ fn a_cut_answer_and_a_refusal_are_said() {
     world.prompt("go").reply(Reply { finish: FinishReason::Length, ..says("so f") });
     assert!(world.lines().ends_with("ended end_turn: the reply was cut at the token limit"));
     world.prompt("go").reply(Reply { finish: FinishReason::Refused, ..says("I may not") });
-    assert!(world.lines().ends_with("ended failed: the model refused: I may not"));
+    assert!(world.lines().ends_with("ended failed: the model refused the request: I may not"));
 }
 
 #[test]
@@ -642,7 +642,7 @@ fn undo_puts_back_turn_by_turn() {
     world.outcome(Outcome::ok("")).direct("undo", "", Origin::User);
     assert_eq!(paths(&world), ["a"]);
     world.outcome(Outcome::ok("")).direct("undo", "", Origin::User);
-    assert!(world.lines().ends_with("ended failed: there is no file change to undo in this session"));
+    assert!(world.lines().ends_with("ended failed: no file change to undo in this session"));
 }
 
 #[test]
@@ -652,7 +652,7 @@ fn after_a_crash_what_ran_is_interrupted_and_nothing_goes_on_by_itself() {
     shows(
         &world,
         expect![[r#"
-            finished 1 interrupted: sysop ended while this was running; nobody knows how far it came. It was not run again
+            finished 1 interrupted: sysop exited while this was running; outcome unknown, not retried
             paused Interrupted"#]],
     );
     assert_eq!(world.ran.len(), 1);

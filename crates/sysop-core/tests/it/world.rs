@@ -84,7 +84,7 @@ pub(crate) fn calls(calls: Vec<ToolCall>) -> Reply {
 }
 
 pub(crate) fn failure(kind: FailureKind) -> ModelFailure {
-    ModelFailure { kind, message: "it failed".to_owned() }
+    ModelFailure { kind, message: "the turn failed".to_owned() }
 }
 
 pub(crate) fn changed(path: &str) -> Outcome {

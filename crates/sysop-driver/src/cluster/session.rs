@@ -130,10 +130,10 @@ impl ClusterSession {
                 Location::Closed(_) => return,
             }
             let Some(inner) = self.driver.upgrade() else {
-                return self.set(Location::Closed("sysop is ending".to_owned()));
+                return self.set(Location::Closed("sysop is shutting down".to_owned()));
             };
             if inner.membership().is_some_and(Membership::is_leaving) {
-                let why = "this node is being shut down; open the session again on another one";
+                let why = "this node is shutting down; reopen the session on another node";
                 return self.set(Location::Closed(why.to_owned()));
             }
             match locate(&inner, &self.context.cluster, &self.id, &self.runtime_factory).await {
@@ -151,7 +151,7 @@ impl ClusterSession {
             }
             drop(inner);
             if self.wait().await.is_none() {
-                return self.set(Location::Closed("sysop is ending".to_owned()));
+                return self.set(Location::Closed("sysop is shutting down".to_owned()));
             }
         }
     }
@@ -174,7 +174,7 @@ impl ClusterSession {
         {
             let mut outbox = lock(&self.outbox);
             if outbox.inputs.len() >= OUTBOX_INPUTS_MAX {
-                return Err("the session's node takes no more inputs for now; try again".to_owned());
+                return Err("the session's node is busy; try again".to_owned());
             }
             outbox.inputs.push_back(forwarded_input(input));
         }
@@ -232,7 +232,7 @@ impl ClusterSession {
                 Ok(()) => return true,
                 Err(StoreError::Unavailable(why)) => {
                     if let Some(follow) = self.follower() {
-                        follow.notice(&format!("not passed on yet: {why}"));
+                        follow.notice(&format!("not forwarded yet: {why}"));
                     }
                     matches!(self.location(), Location::Closed(_)) && !self.is_node_leaving()
                 }
@@ -322,7 +322,7 @@ pub(crate) async fn locate(
         }
         cluster.unwatch(id).await;
     }
-    Err(StoreError::Unavailable(format!("session {id} changes hands all the time; try again")).into())
+    Err(StoreError::Unavailable(format!("session {id} keeps moving between nodes; try again")).into())
 }
 
 /// Lets go of a session that nobody here holds any more, once it has done what it was told. One that works for longer

@@ -136,7 +136,7 @@ async fn a_lent_tool_never_runs_on_the_sessions_own_host() {
     let seen = until(&mut updates, |event| matches!(event, Event::ToolFinished { .. })).await;
     let Event::ToolFinished { outcome, .. } = last_event(&seen) else { unreachable!("waited for it") };
     assert_eq!(outcome.status, Status::Failed);
-    assert!(outcome.output.contains("nobody is connected who lends"), "{}", outcome.output);
+    assert!(outcome.output.contains("no connected client offers"), "{}", outcome.output);
     assert!(world.ran.lock().expect("unpoisoned").is_empty());
 
     handle

@@ -375,7 +375,7 @@ impl Cluster for PostgresNode {
                 return Ok(acquired);
             }
         }
-        Err(StoreError::Unavailable(format!("session {id} changes hands all the time; try again")))
+        Err(StoreError::Unavailable(format!("session {id} keeps moving between nodes; try again")))
     }
 
     async fn enqueue(&self, id: &SessionId, letter: &ForwardedInput) -> Result<(), StoreError> {

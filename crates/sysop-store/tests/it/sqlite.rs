@@ -236,8 +236,8 @@ async fn an_event_of_a_later_version_is_refused_by_name() {
     let text = error.to_string();
     assert_eq!(
         text,
-        "event 2 of session b is of a kind that this sysop does not know (`teleported`); it was written by a newer \
-         version: update sysop to open it"
+        "event 2 of session b is of a kind that this sysop does not know (`teleported`); written by a newer version \
+         of sysop; update sysop to open it"
     );
     // A kind that is known and cannot be read all the same is damaged.
     run_raw(&path, r#"UPDATE events SET body = '{"type":"prompt_queued"}' WHERE session = 'b' AND seq = 2"#);
