@@ -14,32 +14,32 @@ pub struct CompletionNames {
 
 /// Each command: name, what follows it, what it does.
 pub const COMMANDS: &[(&str, &str, &str)] = &[
-    ("/help", "", "shows this"),
-    ("/exit", "", "leaves; so does Ctrl+D"),
-    ("/clear", "", "forgets the conversation and clears the screen"),
-    ("/new", "", "begins another session"),
-    ("/resume", "[ID]", "goes on after a pause; or opens an earlier session, or lists them"),
-    ("/model", "[PROVIDER/NAME]", "shows or changes the model"),
-    ("/approve", "[each|ask|auto|never]", "shows or changes what runs without asking"),
-    ("/plan", "", "runs the next step that was proposed while nothing could change"),
-    ("/mode", "[agent|chat]", "shows or changes whether the model has tools"),
-    ("/host", "[DEST]", "shows where commands run; or begins a session on another host"),
-    ("/routines", "", "lists the routines of the config file"),
-    ("/run", "NAME [KEY=VALUE…]", "runs a routine"),
-    ("/cmd", "COMMAND", "runs a command as it is, without the model; so does !COMMAND"),
-    ("/keys", "KEYS", "types into the session's terminal, as in /keys y Enter or /keys Ctrl+C"),
-    ("/shell", "", "gives you the session's terminal; Ctrl+] comes back"),
-    ("/undo", "", "takes back the last turn's changes to files"),
-    ("/pause", "", "stops after the current step; Ctrl+\\ does while a turn runs"),
-    ("/stop", "", "gives up a paused turn; Ctrl+C does while a turn runs"),
-    ("/retry", "", "runs the last prompt again with a fresh history"),
+    ("/help", "", "Show this help"),
+    ("/exit", "", "Quit (Ctrl+D)"),
+    ("/clear", "", "Clear the history and the screen"),
+    ("/new", "", "Start a new session"),
+    ("/resume", "[ID]", "Resume after a pause, or open a past session"),
+    ("/model", "[PROVIDER/NAME]", "Show or change the model"),
+    ("/approve", "[each|ask|auto|never]", "Show or change the approval mode"),
+    ("/plan", "", "Run the next step proposed in read-only mode"),
+    ("/mode", "[agent|chat]", "Show or change the mode: agent (with tools) or chat"),
+    ("/host", "[DEST]", "Show the host, or start a session on another one"),
+    ("/routines", "", "List the routines from the config file"),
+    ("/run", "NAME [KEY=VALUE…]", "Run a routine"),
+    ("/cmd", "COMMAND", "Run a command without the model (same as !COMMAND)"),
+    ("/keys", "KEYS", "Send keys to the terminal, e.g. /keys y Enter or /keys Ctrl+C"),
+    ("/shell", "", "Open the session's terminal (Ctrl+] to return)"),
+    ("/undo", "", "Undo the file changes of the last turn"),
+    ("/pause", "", "Pause after the current step (Ctrl+\\)"),
+    ("/stop", "", "Cancel the running or paused turn (Ctrl+C)"),
+    ("/retry", "", "Retry the last prompt with a fresh history"),
 ];
 
 /// The commands that only a full screen has.
 pub const FULL_SCREEN_COMMANDS: &[(&str, &str, &str)] = &[
-    ("/sessions", "", "finds an earlier session and goes on with it; so does /resume"),
-    ("/fork", "", "begins another session from an earlier message"),
-    ("/theme", "[NAME]", "changes the colors: dark, light, terminal, none"),
+    ("/sessions", "", "Find and resume a past session (same as /resume)"),
+    ("/fork", "", "Start a new session from an earlier message"),
+    ("/theme", "[NAME]", "Change the theme: dark, light, terminal, none"),
 ];
 
 /// What a line asks for.
@@ -131,7 +131,7 @@ fn command(word: &str, rest: &str) -> InputLine {
         "/run" => run(rest),
         "/cmd" => shell(rest, "/cmd COMMAND"),
         "/keys" if rest.is_empty() => {
-            InputLine::Wrong("say which keys: /keys KEYS, as in /keys ls Space -la Enter".to_owned())
+            InputLine::Wrong("usage: /keys KEYS, e.g. /keys ls Space -la Enter".to_owned())
         }
         "/keys" => InputLine::Keys(rest.to_owned()),
         "/shell" => InputLine::OpenShell,
@@ -140,15 +140,15 @@ fn command(word: &str, rest: &str) -> InputLine {
         "/stop" => InputLine::Stop,
         "/retry" => InputLine::Retry,
         unknown => InputLine::Wrong(match nearest(unknown) {
-            Some(known) => format!("there is no {unknown}; did you mean {known}?"),
-            None => format!("there is no {unknown}; /help lists the commands"),
+            Some(known) => format!("unknown command {unknown}; did you mean {known}?"),
+            None => format!("unknown command {unknown}; see /help"),
         }),
     }
 }
 
 fn shell(command: &str, usage: &str) -> InputLine {
     if command.is_empty() {
-        return InputLine::Wrong(format!("say which command: {usage}"));
+        return InputLine::Wrong(format!("usage: {usage}"));
     }
     InputLine::Shell(command.to_owned())
 }
@@ -158,38 +158,32 @@ fn approve(rest: &str) -> InputLine {
         ("", _) => InputLine::Approve(None),
         (_, Some(mode)) => InputLine::Approve(Some(mode)),
         (other, None) => {
-            InputLine::Wrong(format!("`{other}` is no approval mode; there are each, ask, auto and never"))
+            InputLine::Wrong(format!("unknown approval mode `{other}`; use each, ask, auto or never"))
         }
     }
 }
 
 fn mode(rest: &str) -> InputLine {
     match Mode::ALL.into_iter().find(|mode| mode.as_str() == rest) {
-        None if !rest.is_empty() => {
-            InputLine::Wrong(format!("`{rest}` is no mode; there are agent and chat"))
-        }
+        None if !rest.is_empty() => InputLine::Wrong(format!("unknown mode `{rest}`; use agent or chat")),
         mode => InputLine::Mode(mode),
     }
 }
 
 fn run(rest: &str) -> InputLine {
     let Ok(words) = shell_words::split(rest) else {
-        return InputLine::Wrong(
-            "a quote is not closed; write it as in /run NAME key=\"two words\"".to_owned(),
-        );
+        return InputLine::Wrong("unclosed quote; use /run NAME key=\"two words\"".to_owned());
     };
     let mut words = words.into_iter();
     let Some(name) = words.next() else {
-        return InputLine::Wrong(
-            "say which routine: /run NAME [KEY=VALUE…]; /routines lists them".to_owned(),
-        );
+        return InputLine::Wrong("usage: /run NAME [KEY=VALUE…]; see /routines".to_owned());
     };
     let mut values = Vec::new();
     for word in words {
         match word.split_once('=') {
             Some((key, value)) if !key.is_empty() => values.push((key.to_owned(), value.to_owned())),
             Some(_) | None => {
-                return InputLine::Wrong(format!("`{word}` is not KEY=VALUE, as in /run {name} name=nginx"));
+                return InputLine::Wrong(format!("`{word}` is not KEY=VALUE; use /run {name} name=nginx"));
             }
         }
     }
@@ -244,7 +238,7 @@ pub fn completions(line: &str, known: &CompletionNames) -> Vec<(String, String)>
         ["/run", begun] => from(known.routines.clone(), begun),
         ["/host", begun] => from(known.hosts.clone(), begun),
         ["/mode", begun] => {
-            let modes = [("agent", "the model works with tools"), ("chat", "it answers in words alone")];
+            let modes = [("agent", "Model with tools"), ("chat", "Chat without tools")];
             let known = modes.map(|(name, what)| (name.to_owned(), what.to_owned()));
             from(known.to_vec(), begun)
         }
@@ -305,30 +299,30 @@ mod tests {
             "/etc/passwd is what?" -> Prompt("/etc/passwd is what?")
             "two\\\nlines" -> Prompt("two\nlines")
             "!ls -la | wc" -> Shell("ls -la | wc")
-            "! " -> Wrong("say which command: !COMMAND")
+            "! " -> Wrong("usage: !COMMAND")
             "/cmd df -h" -> Shell("df -h")
-            "/cmd" -> Wrong("say which command: /cmd COMMAND")
+            "/cmd" -> Wrong("usage: /cmd COMMAND")
             "/help" -> Help
             "/resume 42" -> Resume(Some("42"))
             "/model ollama/phi3" -> Model(Some("ollama/phi3"))
             "/approve auto" -> Approve(Some(Auto))
-            "/approve maybe" -> Wrong("`maybe` is no approval mode; there are each, ask, auto and never")
+            "/approve maybe" -> Wrong("unknown approval mode `maybe`; use each, ask, auto or never")
             "/mode chat" -> Mode(Some(Chat))
             "/mode" -> Mode(None)
-            "/mode silent" -> Wrong("`silent` is no mode; there are agent and chat")
+            "/mode silent" -> Wrong("unknown mode `silent`; use agent or chat")
             "/run service name=nginx n=a=b" -> Run { name: "service", values: [("name", "nginx"), ("n", "a=b")] }
-            "/run service nginx" -> Wrong("`nginx` is not KEY=VALUE, as in /run service name=nginx")
+            "/run service nginx" -> Wrong("`nginx` is not KEY=VALUE; use /run service name=nginx")
             "/run service name='two words' empty=" -> Run { name: "service", values: [("name", "two words"), ("empty", "")] }
-            "/run service name='open" -> Wrong("a quote is not closed; write it as in /run NAME key=\"two words\"")
+            "/run service name='open" -> Wrong("unclosed quote; use /run NAME key=\"two words\"")
             "/host" -> Host(None)
             "/host root@web1" -> Host(Some("root@web1"))
             "/keys ls Space -la Enter" -> Keys("ls Space -la Enter")
-            "/keys" -> Wrong("say which keys: /keys KEYS, as in /keys ls Space -la Enter")
-            "/run" -> Wrong("say which routine: /run NAME [KEY=VALUE…]; /routines lists them")
-            "/hepl" -> Wrong("there is no /hepl; did you mean /help?")
-            "/approv auto" -> Wrong("there is no /approv; did you mean /approve?")
-            "/exti" -> Wrong("there is no /exti; did you mean /exit?")
-            "/frobnicate" -> Wrong("there is no /frobnicate; /help lists the commands")"#]].assert_eq(&read.join("\n"));
+            "/keys" -> Wrong("usage: /keys KEYS, e.g. /keys ls Space -la Enter")
+            "/run" -> Wrong("usage: /run NAME [KEY=VALUE…]; see /routines")
+            "/hepl" -> Wrong("unknown command /hepl; did you mean /help?")
+            "/approv auto" -> Wrong("unknown command /approv; did you mean /approve?")
+            "/exti" -> Wrong("unknown command /exti; did you mean /exit?")
+            "/frobnicate" -> Wrong("unknown command /frobnicate; see /help")"#]].assert_eq(&read.join("\n"));
     }
 
     #[test]

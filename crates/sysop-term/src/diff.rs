@@ -82,7 +82,7 @@ impl<'a> FileEdit<'a> {
         }
         out.extend(last_end(old, self.new, theme));
         if out.is_empty() {
-            out.push(TextRow::of("nothing changes", theme.style(StyleRole::Dim)));
+            out.push(TextRow::of("no changes", theme.style(StyleRole::Dim)));
         }
         out
     }
@@ -91,8 +91,8 @@ impl<'a> FileEdit<'a> {
 /// What happens to the end of the last line, which is no line of its own.
 fn last_end(old: &str, new: &str, theme: Theme) -> Option<TextRow> {
     let (text, role) = match (old.ends_with('\n'), new.ends_with('\n')) {
-        (true, false) => ("- the line end behind the last line", StyleRole::Removed),
-        (false, true) => ("+ a line end behind the last line", StyleRole::Added),
+        (true, false) => ("- newline at end of file", StyleRole::Removed),
+        (false, true) => ("+ newline at end of file", StyleRole::Added),
         (true, true) | (false, false) => return None,
     };
     Some(TextRow::of(text, theme.style(role)))

@@ -38,7 +38,7 @@ pub fn preview_rows(
     }
     let alike = ui_text::confusables(command);
     if !alike.is_empty() {
-        let text = format!("! letters that only look Latin: {}", alike.join(" "));
+        let text = format!("! look-alike letters: {}", alike.join(" "));
         rows.extend(wrap(&[Span::new(&text, theme.style(StyleRole::Warn))], columns));
     }
     rows

@@ -39,5 +39,5 @@ fn shortened(text: &str) -> String {
     }
     let head: String = text.chars().take(PROMPT_CHARS_MAX / 2).collect();
     let tail: String = text.chars().skip(count - PROMPT_CHARS_MAX / 2).collect();
-    format!("{head}\n… {} characters are not shown …\n{tail}", count - PROMPT_CHARS_MAX)
+    format!("{head}\n… {} characters omitted …\n{tail}", count - PROMPT_CHARS_MAX)
 }

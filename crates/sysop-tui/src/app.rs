@@ -286,9 +286,9 @@ impl App {
         }
         let text = match standing {
             Some(BackgroundStatus::Running) if known.is_some() => return,
-            Some(BackgroundStatus::Running) => "the other session goes on; /sessions leads back to it",
-            Some(BackgroundStatus::AwaitingUser) => "another session waits for you; /sessions leads to it",
-            None => "another session is at its end; /sessions leads to it",
+            Some(BackgroundStatus::Running) => "the other session is still running; see /sessions",
+            Some(BackgroundStatus::AwaitingUser) => "another session needs approval; see /sessions",
+            None => "another session is done; see /sessions",
         };
         self.show_flash(text, now);
     }
@@ -645,7 +645,7 @@ impl App {
         let Some(question) = self.question(*id) else { return };
         let text = match by {
             Some(by) => format!("{by} answered {}", question.from),
-            None => format!("{} no longer waits for an answer", question.from),
+            None => format!("{} prompt closed", question.from),
         };
         self.show_flash(text, now);
     }

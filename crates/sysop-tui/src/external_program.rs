@@ -57,7 +57,7 @@ pub async fn edit(
         Ok(draft) => draft,
         Err(error) => {
             return Ok(EditorResult::Failed(format!(
-                "no draft can be written in {} ({error})",
+                "cannot write a draft to {} ({error})",
                 folder.display()
             )));
         }
@@ -74,24 +74,21 @@ pub async fn edit(
     Ok(match run(screen, events, command, None).await? {
         Err(error) => {
             remove(&draft);
-            EditorResult::Failed(format!(
-                "the editor `{}` does not start ({error}); set $EDITOR",
-                shown(line)
-            ))
+            EditorResult::Failed(format!("cannot start the editor `{}` ({error}); set $EDITOR", shown(line)))
         }
         Ok(status) if status.success() => match read_back(&draft) {
             Ok(text) => {
                 remove(&draft);
                 EditorResult::Text(text)
             }
-            Err(why) => EditorResult::Failed(format!("{why}; it is kept in {}", draft.display())),
+            Err(why) => EditorResult::Failed(format!("{why}; saved in {}", draft.display())),
         },
         Ok(status) if status.code().is_some() => {
             remove(&draft);
             EditorResult::Unchanged
         }
         Ok(status) => EditorResult::Failed(format!(
-            "the editor was ended ({status}); the draft is kept in {}",
+            "the editor was killed ({status}); draft saved in {}",
             draft.display()
         )),
     })
@@ -123,7 +120,7 @@ pub async fn page(
     let ended = run(screen, events, command, Some(text)).await?;
     Ok(ended
         .map(drop)
-        .map_err(|error| format!("the pager `{}` does not start ({error}); set $PAGER", shown(line))))
+        .map_err(|error| format!("cannot start the pager `{}` ({error}); set $PAGER", shown(line))))
 }
 
 /// A text that is safe to show, with its looks as sequences that end with each line.
@@ -151,7 +148,7 @@ fn shown(line: &OsStr) -> String {
 fn command(line: &OsStr) -> Result<Command, String> {
     let words = line.to_str().and_then(|line| shell_words::split(line).ok()).unwrap_or_default();
     let Some((program, arguments)) = words.split_first() else {
-        return Err(format!("`{}` is no command line", shown(line)));
+        return Err(format!("`{}` is not a valid command line", shown(line)));
     };
     let mut command = Command::new(program);
     command.args(arguments);
@@ -179,7 +176,7 @@ fn draft(folder: &Path, ending: &str, text: &str) -> io::Result<PathBuf> {
 }
 
 fn read_back(draft: &Path) -> Result<String, String> {
-    let cannot = |error: &dyn std::fmt::Display| format!("the draft cannot be read back ({error})");
+    let cannot = |error: &dyn std::fmt::Display| format!("cannot read the draft ({error})");
     let file = std::fs::File::open(draft).map_err(|error| cannot(&error))?;
     let mut bytes = Vec::new();
     let most = u64::try_from(DRAFT_BYTES_MAX).unwrap_or(u64::MAX);
@@ -187,7 +184,7 @@ fn read_back(draft: &Path) -> Result<String, String> {
     if bytes.len() > DRAFT_BYTES_MAX {
         return Err(format!("the draft is longer than {} KiB", DRAFT_BYTES_MAX / 1024));
     }
-    let mut text = String::from_utf8(bytes).map_err(|_| "the draft is no text in UTF-8".to_owned())?;
+    let mut text = String::from_utf8(bytes).map_err(|_| "the draft is not valid UTF-8".to_owned())?;
     if text.ends_with('\n') {
         text.truncate(text.len() - if text.ends_with("\r\n") { 2 } else { 1 });
     }

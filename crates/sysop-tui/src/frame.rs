@@ -36,7 +36,7 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Hyperlink>, no
     let theme = Theme::new(app.theme());
     let area = frame.area();
     if area.width < COLUMNS_MIN || area.height < ROWS_MIN {
-        TextRow::of("a larger window, please", theme.style(StyleRole::Warn)).draw(
+        TextRow::of("window too small", theme.style(StyleRole::Warn)).draw(
             frame.buffer_mut(),
             area.x,
             area.y,
@@ -106,7 +106,7 @@ pub fn draw_pane(app: &mut App, pane: &mut TerminalPane, frame: &mut Frame<'_>, 
     // What waits for the person is behind the terminal.
     let waits = match (app.question_prompt(), app.review()) {
         (Some(question_prompt), _) => Some(format!("{} asks", question_prompt.question().from)),
-        (None, Some(_)) => Some("a proposal waits for you".to_owned()),
+        (None, Some(_)) => Some("approval required".to_owned()),
         (None, None) => None,
     };
     if let Some(waits) = waits {
@@ -255,13 +255,13 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
     }
     if let Some(question_prompt) = app.question_prompt() {
         return if question_prompt.is_doubtful() {
-            vec!["y a secret", "n no secret", "Esc refuses"]
+            vec!["y secret", "n not secret", "Esc decline"]
         } else {
-            vec!["Enter answers", "Esc refuses"]
+            vec!["Enter send", "Esc decline"]
         };
     }
     if app.focus() == Focus::Cards {
-        return vec!["Enter unfolds", "o whole", "Esc back", "↑↓ others"];
+        return vec!["Enter expand", "o full output", "Esc back", "↑↓ select"];
     }
     if let Some(review) = app.review() {
         let run = if review.takes_capital_y() { "Y run" } else { "Enter run" };
@@ -272,7 +272,7 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
             }
             ReviewMode::Deciding => vec![run, "r reject", "a session", "A always", "Esc cancel"],
             ReviewMode::Editing if !review.is_whole() => {
-                vec!["Enter reads", "Esc done", "Alt+Enter new line", "Alt+u undo"]
+                vec!["Enter review", "Esc done", "Alt+Enter new line", "Alt+u undo"]
             }
             ReviewMode::Editing if review.takes_capital_y() => {
                 vec!["Enter done", "Esc done", "Alt+Enter new line", "Alt+u undo"]
@@ -280,7 +280,7 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
             ReviewMode::Editing => vec!["Enter run", "Esc done", "Alt+Enter new line", "Alt+u undo"],
             ReviewMode::Rejecting => vec!["Enter reject", "Esc back"],
             ReviewMode::ConfirmingRule if !review.is_read() => vec!["Enter more", "Esc back"],
-            ReviewMode::ConfirmingRule => vec!["Enter write and run", "Esc back"],
+            ReviewMode::ConfirmingRule => vec!["Enter save and run", "Esc back"],
         };
         hints.retain(|hint| match *hint {
             "a session" => review.has_session_grant(),
@@ -290,10 +290,10 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
         return hints;
     }
     if !app.history.follows() {
-        return vec!["End follows"];
+        return vec!["End latest"];
     }
     match app.state() {
-        State::Thinking | State::Executing | State::Finalizing => vec!["Esc stops", "Ctrl+P pauses"],
+        State::Thinking | State::Executing | State::Finalizing => vec!["Esc stop", "Ctrl+P pause"],
         State::ReviewAction | State::Input | State::Done => Vec::new(),
     }
 }
@@ -337,8 +337,8 @@ fn draw_box(app: &mut App, theme: Theme, area: Rect, frame: &mut Frame<'_>) -> O
         sign(frame, "› ", StyleRole::Warn);
         let shown = question_prompt.shown().unwrap_or_default().to_owned();
         let hint = match (question_prompt.is_doubtful(), question_prompt.shown()) {
-            (true, _) => "is this a prompt for a password or another secret? y or n",
-            (false, None) => "what you type is not shown",
+            (true, _) => "Is this a password or secret prompt? y or n",
+            (false, None) => "Input is hidden",
             (false, Some(_)) => "",
         };
         let line = if shown.is_empty() {
@@ -356,7 +356,7 @@ fn draw_box(app: &mut App, theme: Theme, area: Rect, frame: &mut Frame<'_>) -> O
         sign(frame, "✗ ", StyleRole::Warn);
         return Some(write_area(
             review.reason_mut(),
-            "a word to the model; may be empty",
+            "Feedback for the model (optional)",
             theme,
             text,
             frame,
@@ -366,8 +366,8 @@ fn draw_box(app: &mut App, theme: Theme, area: Rect, frame: &mut Frame<'_>) -> O
     sign(frame, "› ", if writes { StyleRole::Sign } else { StyleRole::Dim });
     let placeholder = match app.state() {
         State::ReviewAction => "",
-        State::Thinking | State::Executing | State::Finalizing => "a message for when this is done",
-        State::Input | State::Done => "say what you want; / for commands",
+        State::Thinking | State::Executing | State::Finalizing => "Queue a message",
+        State::Input | State::Done => "Describe a task, or / for commands",
     };
     let at = write_area(app.composer_mut().area_mut(), placeholder, theme, text, frame);
     writes.then_some(at)

@@ -330,7 +330,7 @@ impl RunLoop {
         self.app.reset_debounce();
         if self.screen.suspend(&mut self.events).await? == SuspendResult::NoShell {
             let now = self.now();
-            self.app.show_flash("there is no shell to go back to", now);
+            self.app.show_flash("cannot suspend: not started from a shell", now);
         }
         Ok(())
     }
@@ -500,7 +500,7 @@ impl RunLoop {
                 if let Some(session) = &self.session
                     && !session.answer(id, answer)
                 {
-                    self.app.show_flash("nobody waits for that answer any more", now);
+                    self.app.show_flash("the prompt is no longer open", now);
                 }
             }
             Action::AllowAlways(offered) => self.allow_always(offered),
@@ -512,7 +512,7 @@ impl RunLoop {
                 self.fetch(move |service| async move {
                     match id {
                         Some(id) => FetchResult::Artifact(service.artifact(&id, &name).await),
-                        None => FetchResult::Failed("there is no session yet".to_owned()),
+                        None => FetchResult::Failed("no session yet".to_owned()),
                     }
                 });
             }
@@ -536,8 +536,8 @@ impl RunLoop {
             Action::SaveTheme(theme) => self.keep_theme(theme),
             Action::ShowTerminal => match self.session.as_ref().map(|session| session.terminal()) {
                 Some(Some(terminal)) => self.pane = Some(TerminalPane::new(terminal, BY)),
-                Some(None) => self.app.show_flash("this session has no terminal", now),
-                None => self.app.show_flash("the session is being opened", now),
+                Some(None) => self.app.show_flash("no terminal in this session", now),
+                None => self.app.show_flash("opening the session", now),
             },
             Action::Suspend => self.suspend().await?,
             Action::Redraw => self.screen.resized()?,
@@ -550,7 +550,7 @@ impl RunLoop {
         if let Some(path) = &self.history
             && let Err(error) = remember(path, message)
         {
-            let text = format!("{} cannot be written ({error})", path.display());
+            let text = format!("cannot write {} ({error})", path.display());
             self.app.show_flash(text, self.began.elapsed());
         }
     }
@@ -585,7 +585,7 @@ impl RunLoop {
     {
         let Some(service) = self.service.clone() else {
             let now = self.now();
-            return self.app.show_flash("it is being opened", now);
+            return self.app.show_flash("opening", now);
         };
         let (result_sender, fetched) = (self.result_sender.clone(), what(service));
         tokio::spawn(async move {

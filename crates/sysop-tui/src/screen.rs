@@ -123,7 +123,7 @@ impl Screen {
     /// Where the terminal is gone.
     pub fn draw(&mut self, render: impl FnOnce(&mut Frame<'_>, &mut Vec<Hyperlink>)) -> io::Result<()> {
         if self.writer.is_lost() {
-            return Err(io::Error::new(io::ErrorKind::BrokenPipe, "the terminal is gone"));
+            return Err(io::Error::new(io::ErrorKind::BrokenPipe, "the terminal was closed"));
         }
         if !self.is_ready() {
             return Ok(());

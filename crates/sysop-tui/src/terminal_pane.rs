@@ -188,13 +188,13 @@ impl TerminalPane {
     pub fn status(&self, host: &str, holder: Option<&str>) -> String {
         let mut line = format!("terminal of {}", neutralize_line(host));
         match holder {
-            Some(holder) if holder == self.by => line.push_str(" · you type"),
-            Some(holder) => line.push_str(&format!(" · {} types", neutralize_line(holder))),
+            Some(holder) if holder == self.by => line.push_str(" · you are typing"),
+            Some(holder) => line.push_str(&format!(" · {} is typing", neutralize_line(holder))),
             None => {}
         }
         match self.scrolled() {
-            0 => line.push_str(" · Ctrl+] gives it back"),
-            rows => line.push_str(&format!(" · {rows} rows up, PgDn comes back")),
+            0 => line.push_str(" · Ctrl+] to return"),
+            rows => line.push_str(&format!(" · {rows} rows up, PgDn to return")),
         }
         line
     }
@@ -206,7 +206,7 @@ impl TerminalPane {
         Clear.render(area, buffer);
         let (text, grid) = match &self.state {
             State::Open { grid, .. } => return grid.draw(area, buffer),
-            State::Opening(_) => ("the terminal is being opened …".to_owned(), None),
+            State::Opening(_) => ("opening the terminal…".to_owned(), None),
             State::Over(why, grid) => (neutralize_line(why).into_owned(), grid.as_ref()),
         };
         if let Some(grid) = grid {

@@ -109,7 +109,7 @@ fn a_command_is_shown_to_its_last_byte() {
 fn letters_that_only_look_latin_are_told() {
     let plan = plan(bash("a", "сurl x"), "сurl x");
     let text = drawn(&preview_rows(&plan, "сurl x", &[], DARK, 60), 60);
-    assert!(text.contains("letters that only look Latin: с (U+0441)"), "{text}");
+    assert!(text.contains("look-alike letters: с (U+0441)"), "{text}");
 }
 
 #[test]
@@ -133,8 +133,8 @@ fn the_end_of_the_last_line_is_part_of_an_edit() {
         let edit = FileEdit { path: "a", old: Some(old), new };
         edit.rows(60, DARK).iter().map(TextRow::text).collect::<Vec<_>>().join("|")
     };
-    assert_eq!(shown("a\n", "a"), "- the line end behind the last line");
-    assert_eq!(shown("a", "a\n"), "+ a line end behind the last line");
-    assert_eq!(shown("a", "b\n"), "- a|+ b|+ a line end behind the last line");
-    assert_eq!(shown("a\n", "a\n"), "nothing changes");
+    assert_eq!(shown("a\n", "a"), "- newline at end of file");
+    assert_eq!(shown("a", "a\n"), "+ newline at end of file");
+    assert_eq!(shown("a", "b\n"), "- a|+ b|+ newline at end of file");
+    assert_eq!(shown("a\n", "a\n"), "no changes");
 }

@@ -30,10 +30,7 @@ impl App {
         let what = if self.state().is_busy() {
             if self.queued.len() >= QUEUED_PROMPTS_MAX {
                 self.composer_mut().set(&text);
-                return self.remark(
-                    format!("{QUEUED_PROMPTS_MAX} messages wait for the end of this turn, and no more can"),
-                    now,
-                );
+                return self.remark(format!("the queue is full ({QUEUED_PROMPTS_MAX} messages)"), now);
             }
             self.own_queued.push(text.clone());
             PendingAck::Event
@@ -89,13 +86,13 @@ impl App {
                 Vec::new()
             }
             InputLine::OpenShell => vec![Action::ShowTerminal],
-            InputLine::Pause if self.is_idle() => self.remark("nothing runs that could be paused", now),
+            InputLine::Pause if self.is_idle() => self.remark("nothing to pause", now),
             InputLine::Pause => {
                 self.pausing = true;
-                self.show_flash("pausing after this step", now);
+                self.show_flash("Pausing after this step…", now);
                 vec![Action::Send(Input::Pause)]
             }
-            InputLine::Stop if self.is_idle() => self.remark("nothing runs", now),
+            InputLine::Stop if self.is_idle() => self.remark("nothing is running", now),
             InputLine::Stop => self.stop(),
             InputLine::Retry => self.retry(now),
             InputLine::Plan => self.run_proposed_step(now),
@@ -107,8 +104,10 @@ impl App {
     pub(super) fn approve(&mut self, mode: Option<ApprovalMode>, now: Duration) -> Vec<Action> {
         let Some(mode) = mode else {
             let mode = self.transcript.session_info().map_or(ApprovalMode::Ask, |facts| facts.approve);
-            let text =
-                format!("approval is {}; /approve each, ask, auto or never changes it", approval_label(mode));
+            let text = format!(
+                "approval mode: {}; change it with /approve each, ask, auto or never",
+                approval_label(mode)
+            );
             self.show_flash(text, now);
             return Vec::new();
         };
@@ -134,7 +133,7 @@ impl App {
             }
             ("/theme", name) => Some(match ThemeName::of(name.trim()) {
                 Some(theme) => self.take_theme(theme),
-                None => self.remark(format!("there is no theme {name:?}; /theme lists them"), now),
+                None => self.remark(format!("unknown theme {name:?}; see /theme"), now),
             }),
             _ => None,
         }
@@ -144,7 +143,7 @@ impl App {
     fn run_proposed_step(&mut self, now: Duration) -> Vec<Action> {
         let next = self.transcript.proposed_steps().first().map(|step| step.call.clone());
         match next {
-            None => self.remark("there are no proposed steps; /approve never makes a plan", now),
+            None => self.remark("no proposed steps; use /approve never to make a plan", now),
             Some(call) => self.direct(&call.name, &call.arguments.to_value(), Origin::Routine, now),
         }
     }
@@ -188,7 +187,7 @@ impl App {
             if !self.connected {
                 return self.remark(super::overlay::NOT_CONNECTED, now);
             }
-            return self.remark(format!("there is no routine {name}; /routines lists them"), now);
+            return self.remark(format!("unknown routine {name}; see /routines"), now);
         };
         match (routine.render)(values) {
             Ok(command) => self.run_routine(&command, now),
@@ -203,7 +202,7 @@ impl App {
     fn retry(&mut self, now: Duration) -> Vec<Action> {
         let prompted = self.transcript.items().any(|item| matches!(item.body, ItemBody::Prompt(_)));
         if !prompted {
-            return self.remark("there is no prompt that could be tried again", now);
+            return self.remark("no prompt to retry", now);
         }
         self.send_expecting(Input::Retry, PendingAck::Turn, now)
     }

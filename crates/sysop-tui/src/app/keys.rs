@@ -208,7 +208,7 @@ impl App {
             return self.leave(ExitReason::Quit);
         }
         self.leave_asked = Some(now + LEAVE);
-        self.flash = Some(("Ctrl+C again leaves; so does Ctrl+D".to_owned(), now + LEAVE));
+        self.flash = Some(("Press Ctrl+C again or Ctrl+D to quit".to_owned(), now + LEAVE));
         Vec::new()
     }
 
@@ -232,11 +232,11 @@ impl App {
     fn pause_or_resume(&mut self, now: Duration) -> Vec<Action> {
         match self.transcript.phase() {
             SessionPhase::Paused { .. } => {
-                self.show_flash("goes on", now);
+                self.show_flash("Resumed", now);
                 self.send_expecting(Input::Resume, PendingAck::Event, now)
             }
             SessionPhase::Idle => {
-                self.show_flash("nothing runs that could be paused", now);
+                self.show_flash("nothing to pause", now);
                 Vec::new()
             }
             SessionPhase::Thinking { .. }
@@ -246,14 +246,14 @@ impl App {
                 if std::mem::replace(&mut self.pausing, true) =>
             {
                 self.pausing = false;
-                self.show_flash("goes on", now);
+                self.show_flash("Resumed", now);
                 vec![Action::Send(Input::Resume)]
             }
             SessionPhase::Thinking { .. }
             | SessionPhase::AwaitingApproval { .. }
             | SessionPhase::Running { .. }
             | SessionPhase::Stopping => {
-                self.show_flash("pausing after this step", now);
+                self.show_flash("Pausing after this step…", now);
                 vec![Action::Send(Input::Pause)]
             }
         }
@@ -284,7 +284,9 @@ impl App {
         match &answer {
             // Who says so knows what to type instead.
             PromptReply::NoSecret => actions.push(Action::ShowTerminal),
-            PromptReply::Refused if self.is_working() => self.show_flash("refused; Esc stops the turn", now),
+            PromptReply::Refused if self.is_working() => {
+                self.show_flash("declined; Esc to stop the turn", now)
+            }
             PromptReply::Refused => self.show_flash("refused", now),
             PromptReply::Given { .. } => {}
         }
@@ -391,7 +393,7 @@ impl App {
                 vec![Action::OpenPager(text.text.clone())]
             }
             Some(ItemBody::Notice(_) | ItemBody::End(_)) | None => {
-                self.show_flash("there is no more of it", now);
+                self.show_flash("nothing more to show", now);
                 Vec::new()
             }
         }
@@ -566,7 +568,7 @@ impl App {
             }
             EditTarget::Proposal => match &mut self.review {
                 Some(review) => review.edited(&text),
-                None => self.show_flash("nobody is asked about that command any more", now),
+                None => self.show_flash("that command no longer needs approval", now),
             },
         }
     }

@@ -19,7 +19,7 @@ use crate::picker::{FormVariable, Picker, PickerEvent, PickerItem, VariableForm,
 const HELP_PAGE_ROWS: usize = 10;
 
 /// What is said to who asks for a list that is not known so early.
-pub(super) const NOT_CONNECTED: &str = "everything is being opened; ask again in a moment";
+pub(super) const NOT_CONNECTED: &str = "still starting; try again in a moment";
 
 /// What stands in front.
 pub enum Overlay {
@@ -169,8 +169,8 @@ impl App {
     /// Opens a list before it is there, so that it does not open over what is typed meanwhile.
     pub(super) fn fetch_list(&mut self, list: ListKind) -> Vec<Action> {
         let (title, action) = match list {
-            ListKind::Sessions => ("Sessions · looking…", Action::ListSessions),
-            ListKind::Models => ("Models · looking…", Action::ListModels),
+            ListKind::Sessions => ("Sessions · loading…", Action::ListSessions),
+            ListKind::Models => ("Models · loading…", Action::ListModels),
         };
         self.pick(title, Vec::new());
         self.pending_list = Some(list);
@@ -214,12 +214,12 @@ impl App {
         let others = sessions.into_iter().filter(|it| Some(&it.id) != self.session.as_ref());
         let choices: Vec<_> = others
             .map(|it| {
-                let title = if it.title.is_empty() { "(nothing was said)" } else { &it.title };
+                let title = if it.title.is_empty() { "(empty)" } else { &it.title };
                 let stands =
                     self.background_sessions.iter().find(|(id, _)| *id == it.id).map(|(_, standing)| {
                         match standing {
-                            BackgroundStatus::Running => " · runs",
-                            BackgroundStatus::AwaitingUser => " · waits for you",
+                            BackgroundStatus::Running => " · running",
+                            BackgroundStatus::AwaitingUser => " · needs approval",
                         }
                     });
                 let detail = format!("{} · {}{}", it.host, ago(&it), stands.unwrap_or_default());
@@ -227,9 +227,9 @@ impl App {
             })
             .collect();
         if choices.is_empty() {
-            return self.list_failed("there is no earlier session".to_owned(), now);
+            return self.list_failed("no past sessions".to_owned(), now);
         }
-        let title = "Sessions · Enter goes on, Tab begins another from a message";
+        let title = "Sessions · Enter resume, Tab fork";
         self.fill_list(ListKind::Sessions, title, choices);
     }
 
@@ -252,7 +252,7 @@ impl App {
         let hosts = self.catalog.hosts.iter();
         let choices = hosts.map(|it| (PickerTarget::Host(it.name.clone()), entry(&it.name, &it.description)));
         let choices = choices.collect();
-        self.pick("Another session on", choices);
+        self.pick("New session on host", choices);
     }
 
     pub(super) fn pick_routine(&mut self, now: Duration) {
@@ -260,10 +260,7 @@ impl App {
             return self.show_flash(NOT_CONNECTED, now);
         }
         if self.catalog.routines.is_empty() {
-            return self.show_flash(
-                "there are no routines; write some into the config file as [routines.NAME]",
-                now,
-            );
+            return self.show_flash("no routines; add [routines.NAME] to the config file", now);
         }
         let routines = self.catalog.routines.iter().enumerate();
         let choices = routines.map(|(at, it)| (PickerTarget::Routine(at), entry(&it.name, &it.description)));
@@ -299,9 +296,9 @@ impl App {
             })
             .collect();
         if choices.is_empty() {
-            return self.show_flash("there is no message yet from which another session could begin", now);
+            return self.show_flash("no message to fork from", now);
         }
-        self.pick("Begin another session in place of", choices);
+        self.pick("Fork from message", choices);
     }
 
     pub(super) fn search_prompt_history(&mut self, now: Duration) {
@@ -310,7 +307,7 @@ impl App {
             .map(|text| (PickerTarget::Message(text.to_owned()), entry(text, "").with_preview(text)))
             .collect();
         if choices.is_empty() {
-            return self.show_flash("nothing was written before", now);
+            return self.show_flash("no earlier messages", now);
         }
         self.pick("Earlier messages", choices);
     }

@@ -70,15 +70,15 @@ pub(super) enum ReviewEvent {
     Message(&'static str),
 }
 
-const NOT_EDITABLE: &str = "only a command can be edited; r says in words what should be different";
+const NOT_EDITABLE: &str = "only commands can be edited; r to reject with feedback";
 
-const NO_RULE: &str = "no rule can be written for this command";
+const NO_RULE: &str = "cannot write a rule for this command";
 
-const RULE_IS_FOR_PROPOSED: &str = "a rule is offered for the command as it was proposed only";
+const RULE_IS_FOR_PROPOSED: &str = "rules are only available for unedited commands";
 
-const ONCE_ONLY: &str = "this kind of command is allowed once only";
+const ONCE_ONLY: &str = "this kind of command can only be allowed once";
 
-const ONLY_CAPITAL_Y: &str = "this is dangerous: Y runs it";
+const ONLY_CAPITAL_Y: &str = "dangerous command: press Y to run";
 
 impl Review {
     pub(super) fn of(plan: &Proposal) -> Self {
@@ -311,7 +311,7 @@ impl Review {
         }
         // A box would hide them, and what is in the box is what runs.
         text_area::replace(&mut self.area, &clean);
-        ReviewEvent::Message("control and invisible characters were taken out of the command that you edit")
+        ReviewEvent::Message("removed control and invisible characters from the edited command")
     }
 
     fn edit(&mut self, key: KeyEvent) -> ReviewEvent {
@@ -319,7 +319,7 @@ impl Review {
             // What runs was seen, all of it.
             KeyCode::Enter if !text_area::is_newline(key) && !self.whole => {
                 (self.mode, self.scroll, self.debounce) = (ReviewMode::Deciding, 0, KeyDebounce::default());
-                ReviewEvent::Message("it is longer than its box; read it to its end")
+                ReviewEvent::Message("scroll to the end before running")
             }
             KeyCode::Enter if !text_area::is_newline(key) && self.takes_capital_y => {
                 (self.mode, self.scroll, self.debounce) = (ReviewMode::Deciding, 0, KeyDebounce::default());
@@ -360,7 +360,7 @@ impl Review {
     fn allow(&self, decision: impl FnOnce(Option<String>) -> Decision) -> ReviewEvent {
         let command = self.command();
         if self.editable && command.trim().is_empty() {
-            return ReviewEvent::Message("an empty command is not run; Esc Esc cancels it");
+            return ReviewEvent::Message("the command is empty; Esc Esc to cancel");
         }
         ReviewEvent::Decided(decision(self.is_edited().then_some(command)))
     }

@@ -94,7 +94,7 @@ impl App {
             parts.push(segment("chat", Tone::Plain, 0));
         }
         if let context @ 1.. = self.meter.context() {
-            parts.push(segment(format!("{} in view", ui_text::tokens(context)), Tone::Dim, 5));
+            parts.push(segment(format!("ctx {}", ui_text::tokens(context)), Tone::Dim, 5));
         }
         if let Some(usage) = ui_text::usage(self.transcript().usage()) {
             parts.push(segment(usage, Tone::Dim, 4));
@@ -119,15 +119,15 @@ impl App {
             self.background_sessions.iter().any(|(_, standing)| *standing == BackgroundStatus::AwaitingUser),
         ) {
             (0, _) => {}
-            (_, true) => parts.push(segment("another waits for you", Tone::Warn, 1)),
-            (1, false) => parts.push(segment("another runs", Tone::Busy, 2)),
-            (count, false) => parts.push(segment(format!("{count} others run"), Tone::Busy, 2)),
+            (_, true) => parts.push(segment("1 needs approval", Tone::Warn, 1)),
+            (1, false) => parts.push(segment("1 in background", Tone::Busy, 2)),
+            (count, false) => parts.push(segment(format!("{count} in background"), Tone::Busy, 2)),
         }
         if let Some(holder) = self.transcript().holder() {
             let text = if holder == BY {
-                "you have the terminal".to_owned()
+                "you are using the terminal".to_owned()
             } else {
-                format!("{holder} has the terminal")
+                format!("{holder} is using the terminal")
             };
             parts.push(segment(text, Tone::Warn, 0));
         }
@@ -145,7 +145,7 @@ impl App {
             return None;
         }
         if let Some(question_prompt) = self.question_prompt() {
-            let text = format!("{} waits for your answer", question_prompt.question().from);
+            let text = format!("{} is waiting for input", question_prompt.question().from);
             return Some(still("?", neutralize_line(&text).into_owned(), Tone::Warn));
         }
         let moving = |text: String| {
@@ -157,22 +157,28 @@ impl App {
         let model =
             self.transcript().session_info().map(|facts| facts.model.name.clone()).unwrap_or_default();
         match (self.state(), self.transcript().phase()) {
-            (_, SessionPhase::Stopping) => moving("stopping; Ctrl+C again leaves".to_owned()),
+            (_, SessionPhase::Stopping) => moving("Stopping… Ctrl+C again to quit".to_owned()),
             (_, SessionPhase::Paused { .. }) if self.transcript().still_running().is_some() => {
-                moving("pausing when what runs has ended; Ctrl+P goes on, Esc stops".to_owned())
+                moving("Pausing after this command… Ctrl+P to resume, Esc to stop".to_owned())
             }
             (_, SessionPhase::Paused { reason }) => Some(still("■", paused(*reason).to_owned(), Tone::Warn)),
-            (State::ReviewAction, _) => Some(still("?", "waits for you".to_owned(), Tone::Warn)),
+            (State::ReviewAction, _) => Some(still("?", "Approval required".to_owned(), Tone::Warn)),
             (State::Thinking | State::Finalizing, _) => moving(match self.meter.notice() {
                 Some(notice) => format!("{notice} · {waited}"),
-                None if self.meter.is_answering() => format!("{model} answers · {waited}"),
-                None if self.state() == State::Finalizing => format!("{model} reads the result · {waited}"),
+                None if self.meter.is_answering() => format!("{model} is answering · {waited}"),
+                None if self.state() == State::Finalizing => {
+                    format!("{model} is reading the result · {waited}")
+                }
                 None => format!("waiting for {model} · {waited}"),
             }),
             (State::Executing, SessionPhase::Running { call }) => {
                 if let Some(holder) = self.transcript().holder() {
-                    let who = if holder == BY { "you type".to_owned() } else { format!("{holder} types") };
-                    return moving(format!("the agent waits while {who} in the terminal"));
+                    let who = if holder == BY {
+                        "you are typing".to_owned()
+                    } else {
+                        format!("{holder} is typing")
+                    };
+                    return moving(format!("agent paused while {who} in the terminal"));
                 }
                 let what = self.transcript().plan(call).map_or("the tool".to_owned(), |plan| {
                     if plan.call.text_argument("command").is_some() {
@@ -181,7 +187,7 @@ impl App {
                         call_summary(&plan.call)
                     }
                 });
-                moving(format!("{what} runs · {waited}"))
+                moving(format!("running {what} · {waited}"))
             }
             (State::Executing, _) => moving("starting".to_owned()),
             (State::Done, _) => {
@@ -208,9 +214,9 @@ fn still(sign: &'static str, text: String, tone: Tone) -> ActivityIndicator {
 
 fn paused(reason: PauseReason) -> &'static str {
     match reason {
-        PauseReason::Asked => "paused; Ctrl+P goes on, Esc gives it up",
-        PauseReason::Loop => "paused by the loop guard; Ctrl+P goes on, Esc gives it up",
-        PauseReason::Interrupted => "interrupted; Ctrl+P goes on, Esc gives it up",
-        PauseReason::Budget => "paused: the budget is spent; Ctrl+P goes on, Esc gives it up",
+        PauseReason::Asked => "Paused. Ctrl+P to resume, Esc to cancel",
+        PauseReason::Loop => "Paused by the loop guard. Ctrl+P to resume, Esc to cancel",
+        PauseReason::Interrupted => "Interrupted. Ctrl+P to resume, Esc to cancel",
+        PauseReason::Budget => "Paused: budget spent. Ctrl+P to resume, Esc to cancel",
     }
 }

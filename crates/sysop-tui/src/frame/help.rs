@@ -16,52 +16,49 @@ const COMMAND_COLUMNS: usize = 26;
 /// The keys: when, and each with what it does.
 const KEYS: &[(&str, &[(&str, &str)])] = &[
     (
-        "Writing",
+        "Input",
         &[
-            ("Enter", "sends; while a turn runs the message waits for its end"),
-            ("Alt+Enter, Ctrl+J", "begins another line; so does \\ at the end"),
-            ("↑ ↓", "go through earlier messages"),
-            ("Ctrl+R", "searches in them"),
-            ("Tab", "completes /commands and @files"),
-            ("Ctrl+G", "opens your editor"),
-            ("Alt+u, Alt+r", "take back a change, and bring it back"),
+            ("Enter", "Send (queued while a turn is running)"),
+            ("Alt+Enter, Ctrl+J", "New line (also \\ at the end of the line)"),
+            ("↑ ↓", "Browse earlier messages"),
+            ("Ctrl+R", "Search earlier messages"),
+            ("Tab", "Complete /commands and @files"),
+            ("Ctrl+G", "Open $EDITOR"),
+            ("Alt+u, Alt+r", "Undo, redo"),
         ],
     ),
     (
-        "A proposal",
+        "Proposal",
         &[
-            ("Enter", "runs it once, exactly as shown; a dangerous one only Y runs"),
-            ("i", "changes it in place; what is there then is what runs"),
-            ("e", "changes it in your editor"),
-            ("a", "runs it, and what it says it covers, for this session"),
-            ("A", "shows a rule that allows exactly this from now on, and writes it if you say so"),
-            ("r", "rejects it, with a word to the model"),
-            ("Esc", "cancels the turn"),
+            ("Enter", "Run once, exactly as shown (Y if dangerous)"),
+            ("i", "Edit before running"),
+            ("e", "Edit in $EDITOR"),
+            ("a", "Run, and allow for this session what the card says"),
+            ("A", "Always allow this exact command (shows the rule)"),
+            ("r", "Reject with feedback for the model"),
+            ("Esc", "Cancel the turn"),
         ],
     ),
     (
-        "While it works",
+        "While running",
         &[
-            ("Esc", "stops at once"),
-            ("Ctrl+C", "stops; again leaves"),
-            ("Ctrl+P", "pauses after this step, and goes on"),
-            ("Ctrl+T", "shows the session's terminal"),
+            ("Esc", "Stop now"),
+            ("Ctrl+C", "Stop; press again to quit"),
+            ("Ctrl+P", "Pause after this step, or resume"),
+            ("Ctrl+T", "Show the session's terminal"),
         ],
     ),
     (
-        "Reading",
+        "Navigation",
         &[
-            ("PgUp PgDn, wheel", "scroll; Shift+↑ and Shift+↓ by one row"),
-            ("End", "follows the end again"),
-            (
-                "Tab on an empty box",
-                "goes to the cards and back: ↑↓ choose, Enter unfolds, o shows the whole",
-            ),
-            ("Shift+Tab", "changes what asks: ask, each, never"),
-            ("F1", "offers all commands"),
-            ("Ctrl+L", "draws everything anew"),
-            ("Ctrl+Z", "goes back to the shell; `fg` comes back"),
-            ("Ctrl+D", "leaves"),
+            ("PgUp PgDn, wheel", "Scroll (Shift+↑, Shift+↓: one row)"),
+            ("End", "Jump to latest"),
+            ("Tab (empty input)", "Select cards: ↑↓ move, Enter expand, o full output"),
+            ("Shift+Tab", "Cycle the approval mode: ask, each, never"),
+            ("F1", "Open the command palette"),
+            ("Ctrl+L", "Redraw"),
+            ("Ctrl+Z", "Suspend (`fg` to return)"),
+            ("Ctrl+D", "Quit"),
         ],
     ),
 ];
@@ -77,8 +74,11 @@ pub(super) fn draw(theme: Theme, area: Rect, first: usize, buffer: &mut Buffer) 
         truncate(&row.spans, usize::from(area.width), theme.style(StyleRole::Dim))
             .draw(buffer, area.x, y, area.width);
     }
-    let more =
-        if first + page < rows.len() { "↓ more · any other key closes" } else { "any other key closes" };
+    let more = if first + page < rows.len() {
+        "↓ more · any other key to close"
+    } else {
+        "any other key to close"
+    };
     let last = TextRow::of(&format!("  {more}"), theme.style(StyleRole::Dim));
     last.draw(buffer, area.x, area.bottom().saturating_sub(1), area.width);
     first

@@ -63,8 +63,7 @@ impl MiddlePane {
                 return Self::Editing { title, above, wants, below: risk_rows(plan, &risk, theme, columns) };
             }
             if let (ReviewMode::ConfirmingRule, Some(offered)) = (review.mode(), review.offered_rule()) {
-                let title =
-                    TextRow::of("Write this rule and run the command?", theme.style(StyleRole::Title));
+                let title = TextRow::of("Save this rule and run the command?", theme.style(StyleRole::Title));
                 let rows = rule_rows(offered, theme, columns);
                 return Self::Rows { title, rows, content: MiddleContent::Proposal };
             }
@@ -260,7 +259,7 @@ fn risk_rows(plan: &Proposal, risk: &Risk, theme: Theme, columns: usize) -> Vec<
     let lines = wrap(&[Span::new(&text, theme.style(ink))], columns.saturating_sub(2));
     let mut rows = hang(lines, &sign, &gap);
     if let Some(grant) = plan.session_grant() {
-        let text = format!("a allows for this session: {}", ui_text::covers(grant));
+        let text = format!("a allow for this session: {}", ui_text::covers(grant));
         rows.extend(wrap(&[Span::new(&text, theme.style(StyleRole::Dim))], columns));
     }
     rows

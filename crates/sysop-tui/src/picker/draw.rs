@@ -118,7 +118,7 @@ impl Picker {
         // What is selected is seen.
         self.top = self.top.min(self.selected).max((self.selected + 1).saturating_sub(height));
         if self.found.is_empty() {
-            let text = if self.entries.is_empty() { "nothing to pick from" } else { "nothing fits" };
+            let text = if self.entries.is_empty() { "no items" } else { "no matches" };
             buffer.set_stringn(area.x, area.y, text, area.width.into(), picker_style.dim);
             return;
         }

@@ -159,7 +159,7 @@ fn a_list_of_sessions() {
             |
             |┌ sessions ────────────────────────────┐
             |│› web2 ngxqqq▏                        │
-            |│nothing fits                          │
+            |│no matches                            │
             |│                                      │
             |│                                      │
             |│                                      │

@@ -187,14 +187,17 @@ async fn rows_that_left_the_screen_can_be_read() {
     press(&mut pane, KeyCode::PageUp, KeyModifiers::NONE);
     let shown = seen(&mut pane, 20, 4);
     assert!(shown.contains("line 22 ") && !shown.contains('▏'), "{shown}");
-    assert_eq!(pane.status("web1", Some("bob")), "terminal of web1 · bob types · 6 rows up, PgDn comes back");
+    assert_eq!(
+        pane.status("web1", Some("bob")),
+        "terminal of web1 · bob is typing · 6 rows up, PgDn to return"
+    );
     // What comes meanwhile does not move what is read.
     sender.send(bytes("line 31\r\n")).unwrap();
     pane.next_change().await;
     assert_eq!(seen(&mut pane, 20, 4), shown);
     press(&mut pane, KeyCode::Char('x'), KeyModifiers::NONE);
     assert!(seen(&mut pane, 20, 4).contains("line 31 "));
-    assert_eq!(pane.status("web1", Some("ann")), "terminal of web1 · you type · Ctrl+] gives it back");
+    assert_eq!(pane.status("web1", Some("ann")), "terminal of web1 · you are typing · Ctrl+] to return");
     assert_eq!(terminal.done().last().unwrap(), "ann typed x");
     // After a gap it goes on with what is there now.
     sender.send(TerminalOutput::Redrawn(Bytes::from_static(b"\x1b[H\x1b[2Jnow"))).unwrap();
@@ -244,7 +247,7 @@ async fn a_terminal_that_is_over_says_why() {
     assert_eq!(press(&mut pane, KeyCode::Esc, KeyModifiers::NONE), PaneKeyResult::Released);
     // The view was taken: it cannot be opened another time.
     let mut pane = TerminalPane::new(Arc::clone(&terminal) as Arc<dyn Terminal>, "ann");
-    assert!(seen(&mut pane, 40, 1).starts_with("the terminal is being opened …"));
+    assert!(seen(&mut pane, 40, 1).starts_with("opening the terminal…"));
     pane.next_change().await;
     assert!(seen(&mut pane, 40, 1).starts_with(r"no shell can be opened\x1b[2J"));
 }

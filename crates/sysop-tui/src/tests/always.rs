@@ -52,16 +52,16 @@ fn always_shows_the_rule_and_its_file_before_it_is_written() {
     world.press(KeyCode::Enter);
     assert!(written(&world).is_empty() && mode(&world) == Some(ReviewMode::ConfirmingRule));
     world.is_read();
-    assert!(world.screen(120, 40).contains("Enter write and run"));
+    assert!(world.screen(120, 40).contains("Enter save and run"));
     world.press(KeyCode::Enter);
     let [offered] = written(&world)[..] else { panic!("one rule is written: {:?}", world.actions) };
     assert!(offered.toml.contains(rule) && offered.call == CallId::new("c1"));
     assert!(!has_decided(&world), "whoever writes the rule allows the call");
     assert_eq!((world.app.review().is_none(), world.app.state()), (true, State::Executing));
     // It could not be written: the proposal is there again.
-    world.app.failed("no rule was written".to_owned(), world.now);
+    world.app.failed("cannot write the rule".to_owned(), world.now);
     assert_eq!(mode(&world), Some(ReviewMode::Deciding));
-    assert!(world.screen(120, 40).contains("no rule was written"));
+    assert!(world.screen(120, 40).contains("cannot write the rule"));
 }
 
 #[test]
@@ -102,13 +102,13 @@ fn always_is_no_answer_where_it_is_not_offered() {
         let mut world = in_review(command);
         assert!(!world.screen(120, 40).contains("A always"), "{command}");
         world.press(KeyCode::Char('A'));
-        assert!(world.screen(120, 40).contains("no rule can be written"), "{command}");
+        assert!(world.screen(120, 40).contains("cannot write a rule"), "{command}");
         assert!(!has_decided(&world) && mode(&world) == Some(ReviewMode::Deciding), "{command}");
     }
     // A command that was changed is not the one of the rule.
     let mut world = in_review("touch x");
     world.press(KeyCode::Char('i')).types("y").press(KeyCode::Esc).is_read().press(KeyCode::Char('A'));
-    assert!(world.screen(120, 40).contains("as it was proposed only"));
+    assert!(world.screen(120, 40).contains("only available for unedited commands"));
     assert!(!has_decided(&world));
 }
 
@@ -131,7 +131,7 @@ fn a_plan_of_a_read_only_session_is_listed_and_run_step_by_step() {
     world.replies(bash("c2", "touch two")).replies(says("That is the plan."));
     assert!(world.running.is_none() && world.app.review().is_none());
     world.says("/approve ask");
-    let listed = "2 proposed steps: `touch one`, `touch two`; /plan runs the next one";
+    let listed = "2 proposed steps: `touch one`, `touch two`; use /plan to run the next one";
     assert!(world.screen(120, 40).contains(listed), "{}", world.screen(120, 40));
     // Each is judged by the mode of now: it asks.
     world.says("/plan").is_read();
@@ -145,7 +145,7 @@ fn a_plan_of_a_read_only_session_is_listed_and_run_step_by_step() {
     world.says("/approve auto").says("/plan");
     assert_eq!(running(&world).as_deref(), Some("touch two"));
     world.ends(Outcome::ok("")).says("/plan");
-    assert!(world.screen(120, 40).contains("there are no proposed steps"));
+    assert!(world.screen(120, 40).contains("no proposed steps"));
     let rejected = world.log.iter().any(
         |event| matches!(event, Event::Decided { decision, .. } if matches!(decision, Decision::Reject { .. })),
     );

@@ -95,7 +95,10 @@ fn a_dangerous_command_is_run_by_a_capital_y_only() {
         let mut world = in_review(command);
         assert!(world.screen(120, 24).contains("Y run"), "{command}");
         world.press(KeyCode::Enter).press(KeyCode::Char('y')).press(KeyCode::Char(' '));
-        assert!(decisions(&world).is_empty() && world.screen(120, 24).contains("Y runs it"), "{command}");
+        assert!(
+            decisions(&world).is_empty() && world.screen(120, 24).contains("press Y to run"),
+            "{command}"
+        );
         // Neither does Enter where it is changed.
         world.press(KeyCode::Char('i')).press(KeyCode::Enter);
         assert!(decisions(&world).is_empty(), "{command}");
@@ -173,12 +176,12 @@ fn a_proposal_is_allowed_for_the_session_rejected_or_edited_elsewhere() {
 fn an_empty_command_is_not_run_and_hidden_characters_are_named() {
     let mut world = in_review("x");
     world.press(KeyCode::Char('i')).press(KeyCode::Backspace).press(KeyCode::Enter);
-    assert!(decisions(&world).is_empty() && world.screen(80, 24).contains("an empty command is not run"));
+    assert!(decisions(&world).is_empty() && world.screen(80, 24).contains("the command is empty"));
     let mut world = in_review("echo \u{202e}hi");
     assert!(world.screen(80, 24).contains(r"\u{202e}"));
     world.press(KeyCode::Char('i'));
     assert_eq!(world.app.review().map(|it| it.command()).as_deref(), Some("echo hi"));
-    assert!(world.screen(120, 24).contains("invisible characters were taken out"));
+    assert!(world.screen(120, 24).contains("invisible characters from the edited command"));
 }
 
 #[test]
@@ -226,7 +229,7 @@ fn control_c_stops_and_then_leaves() {
     assert!(left(&world).is_some());
     let mut world = World::new();
     world.types("kept for later").key(control('c'));
-    assert!(left(&world).is_none() && world.screen(80, 24).contains("Ctrl+C again leaves"));
+    assert!(left(&world).is_none() && world.screen(80, 24).contains("Press Ctrl+C again"));
     world.passes(Duration::from_secs(10)).key(control('c'));
     assert!(left(&world).is_none());
     world.key(control('c'));
@@ -367,7 +370,7 @@ fn lines_that_begin_with_a_slash_are_for_sysop() {
     assert!(matches!(world.actions.last(), Some(Action::ListSessions)));
     world.press(KeyCode::Esc);
     world.says("/frobnicate");
-    assert!(world.screen(80, 24).contains("there is no /frobnicate"));
+    assert!(world.screen(80, 24).contains("unknown command /frobnicate"));
     world.says("!touch x");
     assert_eq!(running(&world), Some("touch x"));
     world.ends(Outcome::ok("")).says("/exit");
@@ -379,7 +382,7 @@ fn another_model_a_theme_and_a_message_are_picked() {
     let mut world = World::new();
     // What is typed while the list is on its way is searched in it.
     world.says("/model").types("demo");
-    assert!(world.screen(80, 24).contains("looking…"));
+    assert!(world.screen(80, 24).contains("loading…"));
     world.app.pick_model(vec![ModelRef::new("ollama", "qwen"), ModelRef::new("demo", "demo")]);
     world.press(KeyCode::Enter);
     assert_eq!(
@@ -466,7 +469,7 @@ fn the_history_scrolls_and_follows_again() {
     assert!(world.screen(80, 24).contains("row 60"));
     world.press(KeyCode::PageUp).press(KeyCode::PageUp);
     let screen = world.screen(80, 24);
-    assert!(!screen.contains("row 60") && screen.contains("End follows"), "{screen}");
+    assert!(!screen.contains("row 60") && screen.contains("End latest"), "{screen}");
     world.delta(Delta::Notice { text: "something new".to_owned() });
     assert!(!world.screen(80, 24).contains("something new"));
     world.press(KeyCode::End);
@@ -521,7 +524,7 @@ fn what_is_not_on_the_screen_is_not_answered() {
     // In a window in which there is no room for it.
     let mut world = World::new();
     world.says("go").replies(bash("c1", "touch x"));
-    assert!(world.screen(18, 4).contains("a larger window"));
+    assert!(world.screen(18, 4).contains("window too small"));
     world.passes(KEY_DEBOUNCE * 2).press(KeyCode::Enter);
     assert!(decisions(&world).is_empty());
     // A frame from before it came.
@@ -586,27 +589,27 @@ fn a_message_that_begins_with_a_space_gets_into_no_file() {
 fn a_remark_about_one_proposal_is_none_about_the_next() {
     let mut world = in_review("echo a\u{202e}b");
     world.press(KeyCode::Char('i'));
-    assert!(world.screen(100, 24).contains("were taken out"));
+    assert!(world.screen(100, 24).contains("removed control and invisible"));
     world
         .press(KeyCode::Enter)
         .is_read()
         .press(KeyCode::Char('Y'))
         .ends(Outcome::ok(""))
         .replies(bash("c2", "touch x"));
-    assert!(!world.screen(100, 24).contains("were taken out"));
+    assert!(!world.screen(100, 24).contains("removed control and invisible"));
     world.press(KeyCode::Esc);
     let mut world = World::new();
     world.says("go").key(control('p'));
-    assert!(world.screen(100, 24).contains("pausing after this step"));
+    assert!(world.screen(100, 24).contains("Pausing after this step…"));
     world.key(control('p'));
-    assert!(world.screen(100, 24).contains("goes on"));
+    assert!(world.screen(100, 24).contains("Resumed"));
 }
 
 #[test]
 fn what_a_box_would_hide_does_not_run_from_it() {
     let mut world = in_review("rm a\u{200b}b\u{2060}c\u{e0041}\u{ad}\u{feff}\td");
     world.press(KeyCode::Char('i'));
-    assert!(world.screen(120, 24).contains("invisible characters were taken out"));
+    assert!(world.screen(120, 24).contains("invisible characters from the edited command"));
     world.pastes("e\u{200b}f").press(KeyCode::Enter).is_read().press(KeyCode::Char('Y'));
     assert_eq!(running(&world), Some("rm abc\tdef"));
 }
@@ -703,13 +706,13 @@ fn a_session_that_runs_on_is_told_of() {
     let mut world = World::new();
     let other = SessionId::new("s2");
     world.app.set_background_status(&other, Some(BackgroundStatus::Running), world.now);
-    assert!(world.screen(100, 24).contains("the other session goes on"));
+    assert!(world.screen(100, 24).contains("the other session is still running"));
     world.passes(Duration::from_secs(5));
-    assert!(world.screen(100, 24).contains("another runs"));
+    assert!(world.screen(100, 24).contains("1 in background"));
     world.app.set_background_status(&other, Some(BackgroundStatus::AwaitingUser), world.now);
-    assert!(world.screen(100, 24).contains("another session waits for you"));
+    assert!(world.screen(100, 24).contains("another session needs approval"));
     world.passes(Duration::from_secs(5));
-    assert!(world.screen(100, 24).contains("another waits for you"));
+    assert!(world.screen(100, 24).contains("1 needs approval"));
     let summary = SessionSummary {
         id: other.clone(),
         title: "other".to_owned(),
@@ -721,7 +724,7 @@ fn a_session_that_runs_on_is_told_of() {
     };
     world.says("/sessions");
     world.app.pick_session(vec![summary], |_| "just now".to_owned(), world.now);
-    assert!(world.screen(100, 24).contains("web1 · just now · waits for you"));
+    assert!(world.screen(100, 24).contains("web1 · just now · needs approval"));
     world.press(KeyCode::Esc);
     world.app.set_background_status(&other, None, world.now);
     world.passes(Duration::from_secs(5));
@@ -753,5 +756,5 @@ fn a_message_that_can_not_wait_stays_in_the_box() {
     assert_eq!(world.app.composer().text(), "one more");
     let waiting = world.log.iter().filter(|event| matches!(event, Event::PromptQueued { .. })).count();
     assert_eq!(waiting, QUEUED_PROMPTS_MAX);
-    assert!(world.screen(120, 24).contains("32 messages wait for the end of this turn"));
+    assert!(world.screen(120, 24).contains("the queue is full (32 messages)"));
 }

@@ -363,7 +363,7 @@ proptest! {
             let (status, feedback) = [
                 (Status::Failed, "failed"),
                 (Status::Timeout, "timed out"),
-                (Status::Unknown, "nobody knows"),
+                (Status::Unknown, "outcome unknown"),
                 (Status::Cancelled, "cancelled"),
             ][which - FAILURES.len()];
             world.press(KeyCode::Enter).ends(Outcome { exit_code: None, ..Outcome::new(status, "no such file") });

@@ -225,7 +225,7 @@ fn framed(picture: &str, columns: u16) -> String {
 #[test]
 fn a_screen_that_is_too_small_says_so_and_comes_back() {
     let mut world = review();
-    assert!(world.screen(19, 4).contains("a larger window"));
+    assert!(world.screen(19, 4).contains("window too small"));
     assert!(
         world.screen(20, 5).contains("$ sudo") || world.screen(20, 5).contains("to see"),
         "{}",

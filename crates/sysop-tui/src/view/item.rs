@@ -147,7 +147,7 @@ impl ItemLayout {
         }
         self.after.clear();
         if text.state == TextState::Broken {
-            self.after.push(TextRow::of("■ broken off here", theme.style(StyleRole::Warn)));
+            self.after.push(TextRow::of("■ incomplete", theme.style(StyleRole::Warn)));
         }
     }
 }
@@ -245,7 +245,7 @@ pub(super) fn fold(mut rows: Vec<TextRow>, rows_max: usize, first: usize, style:
     let rest = rows.len() - first - last;
     let end = rows.split_off(rows.len() - last);
     rows.truncate(first);
-    rows.push(TextRow::of(&format!("… {rest} rows more"), style));
+    rows.push(TextRow::of(&format!("… {rest} more rows"), style));
     rows.extend(end);
     rows
 }

@@ -60,7 +60,7 @@ fn text_rows(tool: &str, outcome: &Outcome, columns: usize, theme: Theme, open: 
     let last = ROWS_MAX - FIRST_ROWS - 1;
     let rest = lines.len() - FIRST_ROWS - last;
     let mut out: Vec<TextRow> = lines[..FIRST_ROWS].iter().flat_map(wrapped).collect();
-    out.push(TextRow::of(&format!("… {rest} lines more"), dim));
+    out.push(TextRow::of(&format!("… {rest} more lines"), dim));
     out.extend(lines[lines.len() - last..].iter().flat_map(wrapped));
     out
 }

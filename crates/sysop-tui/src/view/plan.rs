@@ -47,7 +47,7 @@ pub(super) fn history_rows(
         out.extend(hang(fold(rows, limit, 2, dim), &Span::new("· ", dim), &Span::new("  ", dim)));
     };
     if let Some(proposed) = &plan.edited_from {
-        note(&format!("was proposed as: {proposed}"), StyleRole::Dim);
+        note(&format!("proposed as: {proposed}"), StyleRole::Dim);
     }
     if !ui_text::is_local_host(place.host) && !place.host.is_empty() {
         note(&format!("on {}", ui_text::place(place.host)), StyleRole::Dim);
@@ -61,7 +61,7 @@ pub(super) fn history_rows(
         note(&plan.reason.trim().replace('\n', " "), StyleRole::Dim);
     }
     match &plan.state {
-        ProposalState::Waiting => note("waits for your answer", StyleRole::Warn),
+        ProposalState::Waiting => note("approval required", StyleRole::Warn),
         ProposalState::Allowed { .. } => {
             if let Some(text) = ui_text::decision_summary(plan, crate::BY) {
                 note(&text, StyleRole::Dim);

@@ -46,7 +46,7 @@ fn what_goes_wrong_with_an_editor_costs_nothing() {
     at_a_terminal(async {
         let mut person = Person::opens();
         person.types("e").await;
-        person.sees("does not start").await;
+        person.sees("cannot start the editor").await;
         assert_eq!(drafts(&person), [""; 0]);
         editor(&person, "echo changed > \"$1\"; exit 1");
         person.types("e").await;
@@ -54,7 +54,7 @@ fn what_goes_wrong_with_an_editor_costs_nothing() {
         assert_eq!(drafts(&person), [""; 0]);
         editor(&person, "echo changed > \"$1\"; kill -9 $$");
         person.types("e").await;
-        person.sees("(SIGKILL)); the dra").await;
+        person.sees("(SIGKILL)); draft").await;
         let drafts = drafts(&person);
         let [draft] = drafts.as_slice() else { panic!("{drafts:?}") };
         assert_eq!(fs::read_to_string(person.home.path().join(draft)).unwrap(), "changed\n");

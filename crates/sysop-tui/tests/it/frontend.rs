@@ -75,7 +75,7 @@ impl TestFrontend {
             }
         });
         if drawn.is_err() {
-            self.said.push("the terminal is gone".to_owned());
+            self.said.push("the terminal was closed".to_owned());
         }
     }
 
@@ -112,7 +112,7 @@ impl TestFrontend {
             'p' => panic!("on \u{1b}[31mpurpose"),
             't' => {
                 let _ = std::thread::spawn(|| panic!("elsewhere")).join();
-                self.said.push("goes on".to_owned());
+                self.said.push("Resumed".to_owned());
             }
             'z' => self.suspend().await,
             'c' => self.said.push(format!("{:?}", self.screen.copy("copied"))),

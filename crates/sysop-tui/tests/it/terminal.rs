@@ -58,7 +58,7 @@ fn a_panic_is_told_when_the_terminal_is_back() {
     at_a_terminal(async {
         let mut person = Person::opens();
         person.types("t").await;
-        person.sees("goes on").await;
+        person.sees("Resumed").await;
         assert!(!person.screen().contains("elsewhere"), "{}", person.screen());
         person.types("p").await;
         assert!(!person.ends().await.success());

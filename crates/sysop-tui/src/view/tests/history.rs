@@ -184,7 +184,7 @@ fn cards_unfold_where_they_stand() {
     story.ran(bash("a", "seq 40"), Outcome { exit_code: Some(0), ..Outcome::ok(lines) });
     story.answer("done");
     let mut reader = Reader::new(40, 20);
-    assert!(reader.see(&story).contains("│ … 29 lines more"));
+    assert!(reader.see(&story).contains("│ … 29 more lines"));
     reader.history.focus_last(&story.transcript);
     reader.history.focus_previous(&story.transcript);
     assert_eq!(reader.history.focused().map(ToString::to_string).as_deref(), Some("output-a"));
@@ -193,7 +193,7 @@ fn cards_unfold_where_they_stand() {
     assert!(open.contains("line 7") && !open.contains("more"), "{open}");
     reader.history.toggle();
     let folded = reader.see(&story);
-    assert!(folded.contains("… 29 lines more"), "{folded}");
+    assert!(folded.contains("… 29 more lines"), "{folded}");
     reader.history.unfocus();
     assert_eq!(reader.history.focused(), None);
 }

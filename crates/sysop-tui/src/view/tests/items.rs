@@ -194,31 +194,31 @@ fn ends_are_told_in_words() {
         60,
         24,
         expect![[r#"
-        ❯ go
+            ❯ go
 
-        $ make
-        ✗ failed, exit code 3, 1 min 1 s
+            $ make
+            ✗ failed, exit code 3, 1 min 1 s
 
-        $ make
-        ✗ timed out and was stopped, 1 min 1 s
+            $ make
+            ✗ timed out, 1 min 1 s
 
-        $ make
-        ■ cancelled, 1 min 1 s
+            $ make
+            ■ cancelled, 1 min 1 s
 
-        $ make
-        ■ interrupted, 1 min 1 s
+            $ make
+            ■ interrupted, 1 min 1 s
 
-        $ make
-        ■ nobody knows how it ended: the connection or the capture
-          broke; it was not run again
+            $ make
+            ■ outcome unknown (connection or capture lost); not retried
 
-        $ make
-        ■ rejected
+            $ make
+            ■ rejected
 
-        ✗ openai does not know this key; set OPENAI_API_KEY
+            ✗ openai does not know this key; set OPENAI_API_KEY
 
 
-    "#]],
+
+        "#]],
     );
 }
 
@@ -407,7 +407,7 @@ fn a_reply_that_broke_off_says_so() {
         ❯ go
 
         ● Half a sent
-          ■ broken off here
+          ■ incomplete
 
         ✗ nobody answers
 
@@ -448,7 +448,7 @@ fn who_says_it_can_be_told_without_colors() {
         .collect();
     assert_eq!(signs, ['❯', '●', '$', '│'], "{screen}");
     assert_eq!(signs.iter().collect::<HashSet<_>>().len(), 4);
-    assert!(screen.contains("· the history was cleared"), "{screen}");
+    assert!(screen.contains("· history cleared"), "{screen}");
 }
 
 #[test]
