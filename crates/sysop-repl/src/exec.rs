@@ -16,6 +16,7 @@ use sysop_core::id::{CallId, Seq, StepId, TurnId};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::text::{Stripper, strip_controls};
 use sysop_core::transcript::{Decider, ItemBody, ItemId, ProposalState, Transcript, TurnEnd};
+use sysop_core::ui_text::split_hint;
 use sysop_driver::frontend::{AttachedSession, SessionService};
 use sysop_term::markdown::MarkdownStream;
 use sysop_wire::Encoder;
@@ -155,19 +156,19 @@ pub fn task_text(argument: &str, input: impl Read) -> Result<String, InvalidTask
         input
             .take(TASK_BYTES_MAX + 1)
             .read_to_end(&mut bytes)
-            .map_err(|error| format!("the task cannot be read from standard input: {error}"))?;
+            .map_err(|error| format!("cannot read the task from standard input: {error}"))?;
         if bytes.len() as u64 > TASK_BYTES_MAX {
             return Err(format!(
                 "the task on standard input is longer than {TASK_BYTES_MAX} bytes; shorten it"
             )
             .into());
         }
-        String::from_utf8(bytes).map_err(|_| "the task on standard input is not UTF-8 text".to_owned())?
+        String::from_utf8(bytes).map_err(|_| "the task on standard input is not valid UTF-8".to_owned())?
     } else {
         argument.to_owned()
     };
     if text.trim().is_empty() {
-        return Err("the task is empty; say what is to be done, as in `sysop exec \"free some disk space\"`"
+        return Err("the task is empty; describe it, as in `sysop exec \"free some disk space\"`"
             .to_owned()
             .into());
     }
@@ -312,9 +313,7 @@ impl ExecRun {
                 None
             }
             Event::Paused { reason: PauseReason::Loop } if self.turn.is_some() => {
-                self.printer.notice(
-                    "the same call had the same result three times in a row, so the task was given up; say it in another way",
-                );
+                self.printer.notice("stopped: the model repeated the same call 3 times; rephrase the task");
                 self.end(Exit::Failed)
             }
             Event::TurnEnded { turn, .. } if self.turn == Some(*turn) => Some(self.ended(*turn)),
@@ -374,7 +373,8 @@ impl ExecRun {
             let command: String =
                 safe(&plan.command).replace('\n', "␊").chars().take(COMMAND_CHARS_MAX).collect();
             self.printer.notice(&format!(
-                "an approval is needed for `{command}` and nobody is here to give it; it was not run: use --approve auto, or run this on a terminal"
+                "`{command}` needs approval, but there is no terminal to ask on; not run; use --approve auto or run \
+                 interactively"
             ));
             return self.end(Exit::ApprovalNeeded);
         };
@@ -402,8 +402,7 @@ impl ExecRun {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return self.end(Exit::PipeClosed);
         }
-        self.printer
-            .notice(&format!("standard output cannot be written: {error}; send it to where there is room"));
+        self.printer.notice(&format!("cannot write to standard output: {error}"));
         self.end(Exit::Failed)
     }
 
@@ -429,7 +428,7 @@ impl ExecRun {
             Ok(ApprovalOutcome::Interrupt) => return self.end(Exit::Interrupted),
             Ok(ApprovalOutcome::Withdrawn) => return None,
             Err(error) => {
-                self.printer.notice(&format!("the approval cannot be asked for on this terminal: {error}"));
+                self.printer.notice(&format!("cannot prompt for approval on this terminal: {error}"));
                 return self.end(Exit::ApprovalNeeded);
             }
         };
@@ -547,7 +546,12 @@ impl ExecPrinter {
     /// A sentence for the person. Standard error that is gone is no reason to fail.
     fn notice(&mut self, text: &str) {
         let _ = self.pause();
-        let _ = writeln!(self.err, "sysop: {}", safe(text).replace('\n', " "));
+        let text = safe(text).replace('\n', " ");
+        let (failure, hint) = split_hint(&text);
+        let _ = writeln!(self.err, "error: {failure}");
+        if let Some(hint) = hint {
+            let _ = writeln!(self.err, "hint: {hint}");
+        }
         let _ = self.err.flush();
     }
 

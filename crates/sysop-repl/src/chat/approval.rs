@@ -27,14 +27,14 @@ pub(crate) const GUARD: Duration = Duration::from_millis(300);
 const LOOK_UP: Duration = Duration::from_millis(50);
 
 /// What is said where a call cannot be allowed for longer than once.
-pub(crate) const ONCE_ONLY: &str = "this kind of command is allowed once only; y runs it";
+pub(crate) const ONCE_ONLY: &str = "this kind of command can only be allowed once; y to run";
 
 /// Text for a call for which no rule can be written.
-pub(crate) const NO_RULE: &str = "no rule can be written for this command";
+pub(crate) const NO_RULE: &str = "cannot write a rule for this command";
 
 /// The question before a rule is written.
 pub(crate) fn rule_question(offered: &OfferedRule) -> String {
-    format!("Write this rule to {} and run the command?", visible_text(&offered.file))
+    format!("Save this rule to {} and run the command?", visible_text(&offered.file))
 }
 
 /// A person's answer.
@@ -113,7 +113,7 @@ pub(crate) fn ask(
             Some('a') => return Ok(ApprovalOutcome::AllowSession(None)),
             Some('s') => return Ok(ApprovalOutcome::StopTurn),
             Some('n') => {
-                if let Some(reason) = console.edit("a word to the model (may be empty)", "")? {
+                if let Some(reason) = console.edit("feedback for the model (optional)", "")? {
                     return Ok(ApprovalOutcome::Reject(reason.trim().to_owned()));
                 }
             }
@@ -150,21 +150,17 @@ fn confirm_rule(
 
 fn edited(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<Option<ApprovalOutcome>> {
     let Some(command) = &question.command else {
-        say(
-            console,
-            "only a command can be edited; n says in words what should be different",
-            StyleRole::Dim,
-        )?;
+        say(console, "only commands can be edited; n to reject with feedback", StyleRole::Dim)?;
         return Ok(None);
     };
     let clean = visible_text(command);
     if clean != *command {
-        say(console, "invisible characters were taken out of the command that you edit", StyleRole::Warn)?;
+        say(console, "removed invisible characters from the edited command", StyleRole::Warn)?;
     }
     let text = console.edit("command", &clean)?;
     Ok(match text {
         Some(text) if text.trim().is_empty() => {
-            say(console, "an empty command was not run", StyleRole::Dim)?;
+            say(console, "empty command: not run", StyleRole::Dim)?;
             None
         }
         Some(text) if text == *command => Some(ApprovalOutcome::Allow(None)),
@@ -189,7 +185,7 @@ fn show(
             break;
         }
         drop_early_keys(console, withdrawn)?;
-        let text = format!("page {} of {pages}: space shows more, n rejects", number + 1);
+        let text = format!("page {} of {pages}: space next page, n reject", number + 1);
         say(console, &text, StyleRole::Warn)?;
         loop {
             let Some(key) = next_key(console, withdrawn)? else {
@@ -235,7 +231,7 @@ fn say(console: &mut impl ApprovalIo, text: &str, role: StyleRole) -> io::Result
 
 fn draw_keys(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<()> {
     let edit = if question.command.is_some() { "e edit  " } else { "" };
-    let session = if question.covers.is_empty() { "" } else { "a for this session  " };
+    let session = if question.covers.is_empty() { "" } else { "a allow for session  " };
     let always = if question.rule.is_some() { "A always  " } else { "" };
     let text = format!("Run it?  y yes  n no  {edit}{session}{always}s stop  ? help");
     say(console, &text, StyleRole::Strong)
@@ -243,20 +239,18 @@ fn draw_keys(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Re
 
 fn help(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<()> {
     let lines = [
-        "y  runs it once, exactly as shown".to_owned(),
+        "y  Run once, exactly as shown".to_owned(),
         match question.covers.as_str() {
             "" => format!("a  {ONCE_ONLY}"),
-            covers => format!("a  runs it, and for the rest of this session: {covers}"),
+            covers => format!("a  Run, and allow for this session: {covers}"),
         },
         match &question.rule {
-            Some(_) => {
-                "A  shows a rule that allows exactly this command, and writes it if you say so".to_owned()
-            }
+            Some(_) => "A  Always allow this exact command (shows the rule)".to_owned(),
             None => format!("A  {NO_RULE}"),
         },
-        "e  lets you change the command; what you leave there is what runs".to_owned(),
-        "n  does not run it; you can say why".to_owned(),
-        "s  does not run it and stops the turn; so does Ctrl+C".to_owned(),
+        "e  Edit the command before running it".to_owned(),
+        "n  Reject, with optional feedback".to_owned(),
+        "s  Reject and stop the turn (Ctrl+C)".to_owned(),
     ];
     for line in lines {
         say(console, &line, StyleRole::Dim)?;

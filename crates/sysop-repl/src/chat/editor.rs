@@ -52,7 +52,7 @@ impl Prompt for PromptLabel {
     fn render_prompt_history_search_indicator(&self, search: PromptHistorySearch) -> Cow<'_, str> {
         let found = match search.status {
             PromptHistorySearchStatus::Passing => "search",
-            PromptHistorySearchStatus::Failing => "nothing found for",
+            PromptHistorySearchStatus::Failing => "no match for",
         };
         Cow::Owned(format!("({found}: {}) ", safe(&search.term)))
     }
@@ -128,10 +128,7 @@ fn base(color: bool) -> Reedline {
 /// Opens the history and sees to it that only its owner can read it.
 fn open_history(path: &Path) -> Result<FileBackedHistory, String> {
     let told = |error: &dyn std::fmt::Display| {
-        format!(
-            "the history {} cannot be used ({error}); lines are remembered until you leave",
-            path.display()
-        )
+        format!("cannot use the history file {} ({error}); history will not be saved", path.display())
     };
     restrict_to_owner(path).map_err(|error| told(&error))?;
     FileBackedHistory::with_file(HISTORY_ENTRIES_MAX, path.to_owned()).map_err(|error| told(&error))

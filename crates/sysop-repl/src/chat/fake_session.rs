@@ -346,7 +346,7 @@ impl State {
                 self.automatic("", "seq 500", &output, 3);
             }
             "fail" => {
-                let message = "nobody answers at http://x; is it running?".to_owned();
+                let message = "no response from http://x; is it running?".to_owned();
                 let failure = ModelFailure { kind: FailureKind::Unreachable, message: message.clone() };
                 self.publish(Event::ModelFailed { step: self.step(), failure });
                 self.end(StopReason::Failed, Some(message));

@@ -163,7 +163,7 @@ impl InlineScreen {
             text.push_str("\r\u{1b}[K");
         }
         if self.lost > 0 {
-            let note = row(&format!("… {} rows were not shown", self.lost), StyleRole::Dim);
+            let note = row(&format!("… {} rows omitted", self.lost), StyleRole::Dim);
             text.push_str(&paint::row(&note, self.look.color));
             text.push('\n');
             self.lost = 0;

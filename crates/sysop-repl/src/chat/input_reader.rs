@@ -235,7 +235,7 @@ fn reply_by_lines(
     withdrawn: &AtomicBool,
 ) -> io::Result<PromptOutcome> {
     if sheet.kind == QuestionKind::PerhapsSecret {
-        say("Is this a prompt for a password or another secret? [y/n] ")?;
+        say("Is this a password or secret prompt? [y/n] ")?;
         let line = next_line(lines)?;
         say("\n")?;
         match line.as_deref().map(str::trim) {
@@ -350,7 +350,7 @@ fn ask_by_lines(
                 }
             }
             _ => say(&format!(
-                "y runs it once, n [REASON] does not, e [COMMAND] changes it, a allows for this session: {}, s stops.\n",
+                "y run once, n [REASON] reject, e [COMMAND] edit, a allow for this session: {}, s stop\n",
                 question.covers
             ))?,
         }

@@ -139,7 +139,7 @@ impl ReplView for PanelView {
                 facts.root
             ),
             format!(
-                "approval {} · profile {} · /help lists the commands",
+                "approval {} · profile {} · /help for commands",
                 approval_label(facts.approve),
                 facts.profile
             ),
@@ -215,7 +215,7 @@ impl PanelView {
                 self.reasoning.clear();
                 if self.answer.is_some() {
                     self.close_answer(screen)?;
-                    screen.rows(&[row("· the reply broke off; it is asked for again", StyleRole::Dim)])?;
+                    screen.rows(&[row("· reply interrupted; retrying", StyleRole::Dim)])?;
                 }
             }
             Delta::Notice { text } => {
@@ -330,14 +330,14 @@ impl PanelView {
     ) -> io::Result<()> {
         let why = words::waiting_for(transcript.phase(), "", "").unwrap_or_default();
         let text = match reason {
-            PauseReason::Asked => "paused; /resume goes on, /stop gives up".to_owned(),
-            PauseReason::Loop => format!(
-                "{why}: the same call had the same result three times in a row; /resume goes on, /stop gives up"
-            ),
+            PauseReason::Asked => "paused; /resume to resume, /stop to cancel".to_owned(),
+            PauseReason::Loop => {
+                format!("{why}: the model repeated the same call 3 times; /resume to resume, /stop to cancel")
+            }
             PauseReason::Interrupted => format!(
-                "{why}: sysop ended in the middle of this turn; check what was running, then /resume or /stop"
+                "{why}: sysop exited during this turn; check the running command, then /resume or /stop"
             ),
-            PauseReason::Budget => format!("{why}; /resume goes on, /stop gives up"),
+            PauseReason::Budget => format!("{why}; /resume to resume, /stop to cancel"),
         };
         screen.rows(&wrap(&row(&text, StyleRole::Warn), screen.render_options().width.saturating_sub(1), 2))
     }
@@ -384,7 +384,7 @@ impl PanelView {
                 if text.trim().is_empty() || text.trim() == streamed.trim() {
                     return Ok(());
                 }
-                screen.rows(&[row("· the reply came again:", StyleRole::Dim)])?;
+                screen.rows(&[row("· retried reply:", StyleRole::Dim)])?;
                 self.whole_answer(text, screen)
             }
         }
@@ -606,7 +606,7 @@ impl PanelView {
         if columns >= 60 {
             let room = columns.saturating_sub(36);
             out = truncate(&out, room);
-            let keys = if columns >= 80 { " · Ctrl+C stops · Ctrl+\\ pauses" } else { " · Ctrl+C stops" };
+            let keys = if columns >= 80 { " · Ctrl+C stop · Ctrl+\\ pause" } else { " · Ctrl+C stop" };
             out.push(span(keys, StyleRole::Dim));
         }
         Some(out)
@@ -698,9 +698,7 @@ impl LiveOutput {
             self.end_line(&mut out);
         }
         if self.hidden > 0 {
-            out.push(
-                self.panel.row(row(&format!("… {} rows are not shown …", self.hidden), StyleRole::Warn)),
-            );
+            out.push(self.panel.row(row(&format!("… {} rows omitted …", self.hidden), StyleRole::Warn)));
         }
         out.extend(self.tail.drain(..).map(|text| self.panel.row(text)));
         out.extend(self.panel.bottom());

@@ -184,7 +184,7 @@ impl PlainView {
             Delta::Reasoning { .. } => Ok(()),
             Delta::Restarted { .. } if self.streaming.is_some() => {
                 self.end_answer(screen)?;
-                self.say("the reply broke off; it is asked for again", StyleRole::Dim, screen)
+                self.say("reply interrupted; retrying", StyleRole::Dim, screen)
             }
             Delta::Restarted { .. } => Ok(()),
             Delta::Output { call, text } => {

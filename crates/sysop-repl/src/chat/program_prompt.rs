@@ -115,8 +115,8 @@ pub(crate) fn ask(
         QuestionKind::Secret | QuestionKind::PerhapsSecret => AnswerEcho::Hidden,
     };
     let hint = match seen {
-        AnswerEcho::Visible => "Enter sends the answer, Esc refuses",
-        AnswerEcho::Hidden => "what you type is not shown; Enter sends it, Esc refuses",
+        AnswerEcho::Visible => "Enter send, Esc decline",
+        AnswerEcho::Hidden => "input hidden; Enter send, Esc decline",
     };
     say(keyboard, hint)?;
     let reply = read_answer(keyboard, seen, withdrawn)?;
@@ -157,7 +157,7 @@ fn read_answer(
                 FieldInput::Interrupted => return Ok(PromptOutcome::Interrupted),
                 FieldInput::InvalidUtf8 => {
                     keyboard.row(&TextRow::default())?;
-                    say(keyboard, "that was no text in UTF-8; type it again")?;
+                    say(keyboard, "invalid UTF-8; type it again")?;
                 }
             }
         }
@@ -181,7 +181,7 @@ fn draw(keyboard: &mut impl PromptIo, field: &PromptField, seen: AnswerEcho) -> 
 
 /// Lets the person say what a prompt is that the terminal cannot tell; none where it is for a secret.
 fn is_no_secret(keyboard: &mut impl PromptIo, withdrawn: &AtomicBool) -> io::Result<Option<PromptOutcome>> {
-    say(keyboard, "Is this a prompt for a password or another secret?  y yes  n no  Esc refuses")?;
+    say(keyboard, "Is this a password or secret prompt?  y yes  n no  Esc decline")?;
     let mut escape = false;
     loop {
         let mut byte = [0];
@@ -437,7 +437,7 @@ mod tests {
         expect![[r#"
             sudo on web1 asks:
               Code:
-            what you type is not shown; Enter sends it, Esc refuses
+            input hidden; Enter send, Esc decline
             › 
             › 
 
@@ -461,7 +461,7 @@ mod tests {
         let rows = question_rows(&question(QuestionKind::Secret, &long), 60);
         let text: String = rows.iter().map(|row| paint::row(row, false)).collect();
         assert!(rows.len() < 100 && text.contains("begin") && text.ends_with(" end"), "{} rows", rows.len());
-        assert!(text.contains("characters are not shown"), "{text}");
+        assert!(text.contains("characters omitted"), "{text}");
     }
 
     #[test]

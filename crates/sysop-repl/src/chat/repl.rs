@@ -183,7 +183,7 @@ impl Repl {
     }
 
     pub(super) async fn run(mut self) -> anyhow::Result<Exit> {
-        let mut signals = ReplSignals::new().context("signals cannot be received")?;
+        let mut signals = ReplSignals::new().context("cannot receive signals")?;
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         self.introduce()?;
@@ -203,7 +203,7 @@ impl Repl {
                 said = self.console.next_input() => match said {
                     Some(said) => self.handle_input(said, &mut signals).await?,
                     None => {
-                        let why = "sysop hit a bug while it read the terminal; the session is kept";
+                        let why = "internal error while reading the terminal; the session is intact";
                         self.view.say(why, StyleRole::Bad, &mut self.screen)?;
                         self.leaving = Some(Exit::Failed);
                     }
@@ -447,7 +447,7 @@ impl Repl {
         match said {
             // A line that could not be taken back was written before the question came up.
             UserInput::Line(line) if withdrawn && !line.trim().is_empty() => {
-                self.note("a question came up; that line was not sent")?;
+                self.note("a prompt appeared; the line was not sent")?;
                 self.draft = line;
             }
             UserInput::Line(line) => {
@@ -470,7 +470,7 @@ impl Repl {
                 }
             }
             UserInput::LeftTerminal => self.left_shell(withdrawn),
-            UserInput::Failed(error) => anyhow::bail!("the terminal cannot be read: {error}"),
+            UserInput::Failed(error) => anyhow::bail!("cannot read the terminal: {error}"),
             UserInput::Notice(text) => self.view.say(&text, StyleRole::Warn, &mut self.screen)?,
         }
         Ok(())
@@ -516,7 +516,7 @@ impl Repl {
         self.turn_interrupted = true;
         self.send(Input::Cancel)?;
         self.transcript.stopping();
-        self.view.say("stopping; Ctrl+C again leaves", StyleRole::Warn, &mut self.screen)
+        self.view.say("Stopping… Ctrl+C again to quit", StyleRole::Warn, &mut self.screen)
     }
 
     fn interrupted_at_prompt(&mut self) -> io::Result<()> {
@@ -525,12 +525,12 @@ impl Repl {
             return Ok(());
         }
         self.prompt_interrupted = true;
-        self.view.say("Ctrl+C again leaves; so do Ctrl+D and /exit", StyleRole::Dim, &mut self.screen)
+        self.view.say("Press Ctrl+C again, Ctrl+D or /exit to quit", StyleRole::Dim, &mut self.screen)
     }
 
     fn pause(&mut self) -> io::Result<()> {
         if !self.running() {
-            return self.view.say("nothing runs that could be paused", StyleRole::Dim, &mut self.screen);
+            return self.view.say("nothing to pause", StyleRole::Dim, &mut self.screen);
         }
         if self.pausing
             && self.session.terminal().is_some()
@@ -540,8 +540,9 @@ impl Repl {
         }
         self.pausing = true;
         self.send(Input::Pause)?;
-        let more = if self.session.terminal().is_some() { "; Ctrl+\\ again opens the terminal" } else { "" };
-        self.view.say(&format!("pausing after this step{more}"), StyleRole::Warn, &mut self.screen)
+        let more =
+            if self.session.terminal().is_some() { "; Ctrl+\\ again to open the terminal" } else { "" };
+        self.view.say(&format!("Pausing after this step…{more}"), StyleRole::Warn, &mut self.screen)
     }
 
     async fn handle_line(&mut self, line: &str, signals: &mut ReplSignals) -> anyhow::Result<()> {
@@ -599,7 +600,7 @@ impl Repl {
 
     fn routine(&mut self, name: &str, values: &[(String, String)]) -> io::Result<()> {
         let Some(routine) = self.routines.iter().find(|routine| routine.name == name) else {
-            let text = format!("there is no routine {name}; /routines lists them");
+            let text = format!("unknown routine {name}; see /routines");
             return self.view.say(&text, StyleRole::Warn, &mut self.screen);
         };
         match (routine.render)(values) {
@@ -613,13 +614,15 @@ impl Repl {
         for (name, arguments, what) in COMMANDS {
             text.push_str(&format!("{:<26} {what}\n", format!("{name} {arguments}")));
         }
-        text.push_str("anything else goes to the model; Alt+Enter, or \\ at the end, begins another line");
+        text.push_str(
+            "Anything else is sent to the model. For a new line: Alt+Enter, or \\ at the end of the line.",
+        );
         self.view.say(&text, StyleRole::Text, &mut self.screen)
     }
 
     fn list_routines(&mut self) -> io::Result<()> {
         if self.routines.is_empty() {
-            return self.note("there are no routines; write some into the config file as [routines.NAME]");
+            return self.note("no routines; add [routines.NAME] to the config file");
         }
         let lines: Vec<String> = self
             .routines
@@ -631,7 +634,7 @@ impl Repl {
 
     async fn list_sessions(&mut self) -> io::Result<()> {
         match self.context.service.list().await {
-            Ok(sessions) if sessions.is_empty() => self.note("there is no earlier session"),
+            Ok(sessions) if sessions.is_empty() => self.note("no past sessions"),
             Ok(sessions) => {
                 let lines: Vec<String> = sessions
                     .iter()
@@ -639,7 +642,7 @@ impl Repl {
                     .map(|it| format!("{}  {}  {}", it.id, it.host, it.title.replace('\n', " ")))
                     .collect();
                 self.view.say(&lines.join("\n"), StyleRole::Text, &mut self.screen)?;
-                self.note("/resume ID opens one")
+                self.note("open one with /resume ID")
             }
             Err(error) => self.view.say(&error, StyleRole::Bad, &mut self.screen),
         }
@@ -671,7 +674,7 @@ impl Repl {
         let Some(current) = self.transcript.session_info().map(|facts| facts.model.clone()) else {
             return Ok(());
         };
-        let Some(name) = name else { return self.note(&format!("the model is {current}")) };
+        let Some(name) = name else { return self.note(&format!("model: {current}")) };
         let model = match name.split_once('/') {
             Some((provider, model)) if PROVIDERS.contains(&provider) && !model.is_empty() => {
                 ModelRef::new(provider, model)
@@ -684,7 +687,7 @@ impl Repl {
     /// Runs the first step that was proposed and not run; it is judged by the mode of now.
     fn run_proposed_step(&mut self) -> io::Result<()> {
         let Some(call) = self.transcript.proposed_steps().first().map(|step| step.call.clone()) else {
-            return self.note("there are no proposed steps; /approve never makes a plan");
+            return self.note("no proposed steps; use /approve never to make a plan");
         };
         self.direct(&call.name, call.arguments.to_value(), Origin::Routine)
     }
@@ -701,7 +704,7 @@ impl Repl {
             );
         }
         let mode = self.transcript.session_info().map_or("unknown", |facts| approval_label(facts.approve));
-        self.note(&format!("approval is {mode}; /approve each, ask, auto or never changes it"))
+        self.note(&format!("approval mode: {mode}; change it with /approve each, ask, auto or never"))
     }
 
     fn mode(&mut self, mode: Option<Mode>) -> io::Result<()> {
@@ -719,13 +722,13 @@ impl Repl {
         if matches!(self.transcript.phase(), SessionPhase::Paused { .. }) {
             return self.send_and_expect(Input::Cancel, AwaitedUpdate::Event);
         }
-        self.note("nothing is paused")
+        self.note("nothing to resume")
     }
 
     fn retry(&mut self) -> io::Result<()> {
         let prompted = self.transcript.items().any(|item| matches!(item.body, ItemBody::Prompt(_)));
         if !prompted {
-            return self.note("there is no prompt that could be tried again");
+            return self.note("no prompt to retry");
         }
         self.send_and_expect(Input::Retry, AwaitedUpdate::Turn)
     }
@@ -749,7 +752,8 @@ impl Repl {
         }
         self.screen.last_row(None)?;
         if self.transcript.turn().0 > 0 && matches!(self.context.form, ReplLayout::Panels { .. }) {
-            let text = format!("`{}{}` goes on from here", self.context.resume_command, self.session.id());
+            let text =
+                format!("To resume this session: {}{}", self.context.resume_command, self.session.id());
             self.note(&text)?;
         }
         Ok(exit)

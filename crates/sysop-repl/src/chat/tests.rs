@@ -338,7 +338,7 @@ async fn a_proposal_is_allowed_edited_or_refused_by_keys() {
     assert!(text.contains("╭─ PLAN ─"), "{text}");
     assert!(text.contains("$ rm -rf build && echo done"), "{text}");
     assert!(text.contains("! rm -rf — recursive delete"), "{text}");
-    assert!(text.contains("would cover: any plain `rm …`"), "{text}");
+    assert!(text.contains("allow for session: any simple `rm …`"), "{text}");
     person.types("y").await;
     person.sees("│ ran rm -rf build && echo done").await;
     person.sees(PROMPT).await;
@@ -354,7 +354,7 @@ async fn a_proposal_is_allowed_edited_or_refused_by_keys() {
     person.types("clean\r").await;
     person.sees(QUESTION).await;
     person.types("n").await;
-    person.sees("a word to the model").await;
+    person.sees("feedback for the model").await;
     person.types("too early\r").await;
     person.sees("Then not (too early).").await;
     person.sees(PROMPT).await;
@@ -402,7 +402,7 @@ async fn a_long_proposal_is_paged_before_it_can_be_allowed() {
     person.types("long\r").await;
     let mut pages = 0;
     loop {
-        let text = person.sees("n rejects").await;
+        let text = person.sees("n reject").await;
         assert!(!text.contains(QUESTION));
         pages += 1;
         // An answer is none before the end was shown.
@@ -424,12 +424,12 @@ async fn ctrl_c_stops_the_turn_and_a_second_one_leaves() {
     person.types("slow\r").await;
     person.sees("Working on it").await;
     person.types("\u{3}").await;
-    person.sees("stopping; Ctrl+C again leaves").await;
+    person.sees("Stopping… Ctrl+C again to quit").await;
     person.sees(PROMPT).await;
     person.types("stubborn\r").await;
     person.sees("Working on it").await;
     person.types("\u{3}").await;
-    person.sees("stopping; Ctrl+C again leaves").await;
+    person.sees("Stopping… Ctrl+C again to quit").await;
     person.types("\u{3}").await;
     assert_eq!(person.leaves().await, 130);
 }
@@ -439,7 +439,7 @@ async fn ctrl_c_twice_at_the_prompt_leaves() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("half a line\u{3}").await;
-    person.sees("Ctrl+C again leaves").await;
+    person.sees("Press Ctrl+C again").await;
     person.types("\u{3}").await;
     assert_eq!(person.leaves().await, 0);
 }
@@ -452,7 +452,7 @@ async fn what_is_typed_while_a_turn_runs_waits_for_the_prompt() {
     person.sees("running sleep 9").await;
     person.types("hello later").await;
     person.types("\u{1c}").await;
-    person.sees("pausing after this step").await;
+    person.sees("Pausing after this step…").await;
     let text = person.sees("paused ›").await;
     assert!(!text.contains("hello later"), "it is not echoed: {text}");
     person.sees("hello later").await;
@@ -469,7 +469,7 @@ async fn the_history_is_kept_private_and_found_again() {
     person.sees("STATUS").await;
     person.sees(PROMPT).await;
     person.types("/nonsense\r").await;
-    person.sees("there is no /nonsense").await;
+    person.sees("unknown command /nonsense").await;
     person.sees(PROMPT).await;
     person.types("/exit\r").await;
     assert_eq!(person.leaves().await, 0);
@@ -534,7 +534,7 @@ async fn what_happens_elsewhere_comes_above_the_line_and_leaves_it_as_it_was() {
     person.types("half a li").await;
     person.sees("half a li").await;
     person.signals(rustix::process::Signal::QUIT);
-    person.sees("nothing runs that could be paused").await;
+    person.sees("nothing to pause").await;
     person.sees("half a li").await;
     person.signals(rustix::process::Signal::USR1);
     let text = person.sees(QUESTION).await;

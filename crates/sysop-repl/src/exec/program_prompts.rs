@@ -92,7 +92,7 @@ impl ExecRun {
             return None;
         }
         self.printer.notice(&format!(
-            "{} and nobody is here to answer, so the task was given up: run this on a terminal",
+            "{}, but there is no terminal to ask on; run interactively",
             one_line_summary(question)
         ));
         self.end(Exit::ApprovalNeeded)
@@ -146,12 +146,12 @@ impl ExecRun {
             Ok(PromptOutcome::Withdrawn) => return self.ask_for_program(replies),
             Err(error) => {
                 self.opened.session.answer(id, prompter::PromptReply::Refused);
-                self.printer.notice(&format!("the answer cannot be asked for on this terminal: {error}"));
+                self.printer.notice(&format!("cannot prompt on this terminal: {error}"));
                 return self.end(Exit::ApprovalNeeded);
             }
         };
         if !self.opened.session.answer(id, answer) {
-            self.printer.notice("nobody waits for that answer any more");
+            self.printer.notice("the prompt is no longer open");
         }
         self.ask_for_program(replies)
     }

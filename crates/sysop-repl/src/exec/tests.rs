@@ -169,11 +169,12 @@ async fn a_model_error_is_1_with_its_sentence() {
     check(
         prompt("fail"),
         expect![[r#"
-        exit 1
-        --- out
-        --- err
-        sysop: nobody answers at http://x; is it running?
-    "#]],
+            exit 1
+            --- out
+            --- err
+            error: no response from http://x
+            hint: is it running?
+        "#]],
     )
     .await;
 }
@@ -183,36 +184,47 @@ async fn the_iteration_limit_is_1() {
     check(
         prompt("limit"),
         expect![[r#"
-        exit 1
-        --- out
-        --- err
-        sysop: stopped after 1 model calls; say `go on`, or raise max_iterations
-    "#]],
+            exit 1
+            --- out
+            --- err
+            error: stopped after 1 model calls
+            hint: send `continue`, or raise max_iterations
+        "#]],
     )
     .await;
 }
 
 #[tokio::test]
 async fn the_loop_guard_is_1() {
-    check(prompt("loop"), expect![[r#"
-        exit 1
-        --- out
-        --- err
-        sysop: the same call had the same result three times in a row, so the task was given up; say it in another way
-    "#]]).await;
+    check(
+        prompt("loop"),
+        expect![[r#"
+            exit 1
+            --- out
+            --- err
+            error: stopped: the model repeated the same call 3 times
+            hint: rephrase the task
+        "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn without_anybody_to_ask_it_is_3_and_nothing_ran() {
     let rig = prompt("clean");
     let fake = rig.fake.clone();
-    check(rig, expect![[r#"
+    check(
+        rig,
+        expect![[r#"
         exit 3
         --- out
         --- err
         I will **clean** up.
-        sysop: an approval is needed for `rm -rf build && echo done` and nobody is here to give it; it was not run: use --approve auto, or run this on a terminal
-    "#]]).await;
+        error: `rm -rf build && echo done` needs approval, but there is no terminal to ask on; not run
+        hint: use --approve auto or run interactively
+    "#]],
+    )
+    .await;
     assert!(matches!(fake.inputs().last(), Some(Input::Cancel)));
 }
 
@@ -220,13 +232,18 @@ async fn without_anybody_to_ask_it_is_3_and_nothing_ran() {
 async fn a_password_that_nobody_can_give_is_3() {
     let rig = prompt("sudo now");
     let fake = rig.fake.clone();
-    check(rig, expect![[r#"
+    check(
+        rig,
+        expect![[r#"
         exit 3
         --- out
         --- err
         [Tool: bash("sudo id")]
-        sysop: sudo on web1 asks `[sudo] password for joe:` and nobody is here to answer, so the task was given up: run this on a terminal
-    "#]]).await;
+        error: sudo on web1 asks `[sudo] password for joe:`, but there is no terminal to ask on
+        hint: run interactively
+    "#]],
+    )
+    .await;
     assert_eq!(fake.answers(), ["[refused]"]);
 }
 
@@ -291,21 +308,21 @@ async fn the_outcome_of_several_hosts_is_told_by_groups() {
             --- out
             --- err
             [Tool: bash("reboot")]
-              nobody knows how it ended: the connection or the capture broke; it was not run again
+              outcome unknown (connection or capture lost); not retried
         "#]],
     )
     .await;
     check(
         prompt("shared"),
         expect![[r#"
-        exit 0
-        --- out
-        Seen.
-        --- err
-        web has the terminal; the agent waits
-        web typed into the terminal: ls -la Enter
-        the agent has the terminal again
-    "#]],
+            exit 0
+            --- out
+            Seen.
+            --- err
+            web is using the terminal; agent paused
+            web typed into the terminal: ls -la Enter
+            the agent is using the terminal again
+        "#]],
     )
     .await;
 }
@@ -424,7 +441,7 @@ async fn a_session_that_is_gone_is_1_and_says_why() {
     }
     fake.close();
     assert_eq!(ended.await.expect("it does not panic"), Exit::Failed);
-    assert_eq!(rig.err.text(), "sysop: the disk is full\n");
+    assert_eq!(rig.err.text(), "error: the disk is full\n");
 }
 
 #[tokio::test]
@@ -461,22 +478,27 @@ async fn a_routine_prints_its_output_and_passes_its_failure_on() {
     check(
         rig(ExecTask::Routine("echo x; false".into())),
         expect![[r#"
-        exit 1
-        --- out
-        ran echo x; false
-        --- err
-        [Tool: bash("echo x; false")]
-          failed, exit code 1, 12 ms
-        sysop: the command ended with exit code 1
-    "#]],
+            exit 1
+            --- out
+            ran echo x; false
+            --- err
+            [Tool: bash("echo x; false")]
+              failed, exit code 1, 12 ms
+            error: the command ended with exit code 1
+        "#]],
     )
     .await;
-    check(rig(ExecTask::Routine("sudo reboot".into())), expect![[r#"
+    check(
+        rig(ExecTask::Routine("sudo reboot".into())),
+        expect![[r#"
         exit 3
         --- out
         --- err
-        sysop: an approval is needed for `sudo reboot` and nobody is here to give it; it was not run: use --approve auto, or run this on a terminal
-    "#]]).await;
+        error: `sudo reboot` needs approval, but there is no terminal to ask on; not run
+        hint: use --approve auto or run interactively
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]
@@ -502,7 +524,7 @@ async fn hostile_tasks_do_not_reach_the_terminal_through_sentences() {
         let rig = rig(ExecTask::Routine(format!("x {hostile}")));
         assert_eq!(exit(rig.context).await, Exit::ApprovalNeeded);
         assert_eq!(intruder(&rig.err.text()), None, "{hostile:?}");
-        assert_eq!(rig.err.text().lines().count(), 1, "{hostile:?}");
+        assert_eq!(rig.err.text().lines().count(), 2, "an error and a hint: {hostile:?}");
     }
 }
 

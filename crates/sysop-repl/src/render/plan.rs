@@ -29,7 +29,7 @@ pub(crate) fn rows(plan: &Proposal, place: ProposalLocation<'_>, columns: usize)
     out.push(TextRow::default());
     out.extend(risk_rows(plan, columns));
     if let Some(grant) = plan.session_grant() {
-        let text = format!("for this session would cover: {}", words::covers(grant));
+        let text = format!("allow for session: {}", words::covers(grant));
         out.extend(wrap(&row(&text, StyleRole::Dim), columns, 2));
     }
     out

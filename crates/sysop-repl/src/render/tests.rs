@@ -135,9 +135,9 @@ fn a_plan_of_a_file_tool_shows_all_that_it_writes() {
         │ + x = 2                                                 │
         │ + y\xa0= 3                                              │
         │                                                         │
-        │ risk: changes something                                 │
-        │ for this session would cover: any call of edit_file     │
-        │   here, except on protected files                       │
+        │ risk: makes changes                                     │
+        │ allow for session: any edit_file call here, except on   │
+        │   protected files                                       │
         ╰─────────────────────────────────────────────────────────╯
     "#]]
     .assert_eq(&shown(&boxed(&plan, 60)));
@@ -146,7 +146,7 @@ fn a_plan_of_a_file_tool_shows_all_that_it_writes() {
 #[test]
 fn letters_that_only_look_latin_are_named() {
     let text = shown(&boxed(&plan("cat p\u{430}ssword привет", Vec::new()), 80));
-    assert!(text.contains("letters that only look Latin: \u{430} (U+0430)"), "{text}");
+    assert!(text.contains("look-alike letters: \u{430} (U+0430)"), "{text}");
     assert!(!text.contains("U+043F"), "a word of one script is no disguise: {text}");
 }
 

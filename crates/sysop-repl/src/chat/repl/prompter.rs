@@ -56,7 +56,7 @@ impl Repl {
                 if self.session.answer(id, prompter::PromptReply::Given { by: BY.to_owned(), text }) {
                     return Ok(());
                 }
-                self.view.say("nobody waits for that answer any more", StyleRole::Warn, &mut self.screen)
+                self.view.say("the prompt is no longer open", StyleRole::Warn, &mut self.screen)
             }
             PromptOutcome::NoSecret => {
                 self.session.answer(id, prompter::PromptReply::NoSecret);
@@ -75,7 +75,7 @@ impl Repl {
             }
             PromptOutcome::Refused | PromptOutcome::Interrupted => {
                 self.session.answer(id, prompter::PromptReply::Refused);
-                self.note(if self.running() { "refused; Ctrl+C stops the turn" } else { "refused" })
+                self.note(if self.running() { "declined; Ctrl+C to stop the turn" } else { "refused" })
             }
             PromptOutcome::Withdrawn => Ok(()),
         }
@@ -90,7 +90,7 @@ impl Repl {
         let question = self.transcript.questions().iter().find(|question| question.id == *id)?;
         Some(match by {
             Some(by) => format!("{by} answered {}", question.from),
-            None => format!("{} no longer waits for an answer", question.from),
+            None => format!("{} prompt closed", question.from),
         })
     }
 
@@ -101,17 +101,17 @@ impl Repl {
         };
         let here = words::is_local_host(facts.place());
         let place = if here { "this machine".to_owned() } else { words::place(facts.place()) };
-        let mut text = format!("commands run on {place}, files are below {}", facts.root);
+        let mut text = format!("host: {place}, root: {}", facts.root);
         text.push_str(match self.transcript.phase() {
-            SessionPhase::Paused { .. } => "; a turn is paused there",
-            SessionPhase::Idle => "; nothing runs there",
+            SessionPhase::Paused { .. } => "; a turn is paused",
+            SessionPhase::Idle => "; idle",
             SessionPhase::Thinking { .. }
             | SessionPhase::AwaitingApproval { .. }
             | SessionPhase::Running { .. }
-            | SessionPhase::Stopping => "; a turn runs there",
+            | SessionPhase::Stopping => "; a turn is running",
         });
         if let Some(holder) = self.transcript.holder() {
-            text.push_str(&format!("; {holder} has its terminal"));
+            text.push_str(&format!("; {holder} is using the terminal"));
         }
         self.note(&text)?;
         let hosts = self.context.service.hosts();
@@ -121,6 +121,6 @@ impl Repl {
         let known: Vec<String> =
             hosts.iter().map(|host| format!("{:<20} {}", host.name, host.description)).collect();
         self.view.say(&known.join("\n"), StyleRole::Text, &mut self.screen)?;
-        self.note("/host DEST begins a session there")
+        self.note("start a session on another host with /host DEST")
     }
 }

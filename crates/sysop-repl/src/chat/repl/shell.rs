@@ -66,13 +66,13 @@ impl Repl {
     pub(super) async fn open_shell(&mut self, signals: &mut ReplSignals) -> anyhow::Result<()> {
         if self.session.terminal().is_none() {
             if self.transcript.session_info().is_some_and(|facts| facts.host.contains(',')) {
-                self.note("several hosts have no terminal in common; /host NAME begins a session on one")?;
+                self.note("sessions on several hosts have no terminal; use /host NAME to start one on a single host")?;
                 return Ok(());
             }
             return self.run_local_shell(signals).await;
         }
         if self.context.form == ReplLayout::Plain {
-            self.note("a terminal cannot be drawn here; /keys types into it, /cmd runs a command")?;
+            self.note("cannot show a terminal here; use /keys or /cmd")?;
             return Ok(());
         }
         Ok(self.request_shell()?)
@@ -95,7 +95,7 @@ impl Repl {
                 shell.state = State::Opening(async move { terminal.watch().await }.boxed());
                 let host = self.transcript.session_info().map(|facts| facts.host.clone()).unwrap_or_default();
                 self.note(&format!(
-                    "the terminal of {}: Ctrl+] comes back here; Ctrl+C gives up while it opens",
+                    "terminal of {}: Ctrl+] to return, Ctrl+C to cancel opening",
                     words::host_summary(&host)
                 ))
             }
@@ -179,9 +179,9 @@ impl Repl {
         let State::Open { mirror, .. } = &mut shell.state else { return Ok(()) };
         let host =
             self.transcript.session_info().map(|facts| words::host_summary(&facts.host)).unwrap_or_default();
-        let mut status = format!(" {host} · Ctrl+] comes back");
+        let mut status = format!(" {host} · Ctrl+] to return");
         if let Some(holder) = self.transcript.holder().filter(|holder| *holder != BY) {
-            status.push_str(&format!(" · {holder} types here too"));
+            status.push_str(&format!(" · {holder} is typing"));
         }
         let frame = mirror.frame(terminal_size(), &row(&status, StyleRole::Text));
         alternate_screen.draw(&frame, mirror.modes())
@@ -201,7 +201,7 @@ impl Repl {
         while signals.interrupt.recv().now_or_never().is_some() {}
         while signals.quit.recv().now_or_never().is_some() {}
         if let Err(error) = ended {
-            self.view.say(&format!("the shell did not start: {error}"), StyleRole::Bad, &mut self.screen)?;
+            self.view.say(&format!("cannot start the shell: {error}"), StyleRole::Bad, &mut self.screen)?;
         }
         Ok(())
     }

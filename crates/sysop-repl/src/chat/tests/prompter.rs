@@ -14,7 +14,7 @@ async fn a_password_is_asked_for_and_nobody_sees_it() {
     let mut person = Person::sits_down(Some(&file));
     person.sees(PROMPT).await;
     person.types("sudo now\r").await;
-    let text = person.sees("Esc refuses").await;
+    let text = person.sees("Esc decline").await;
     assert!(text.contains("╭─ QUESTION ─") && text.contains("│ sudo on web1 asks:"), "{text}");
     assert!(text.contains("│   [sudo] password for joe:"), "{text}");
     let before = person.seen.len();
@@ -39,7 +39,7 @@ async fn what_is_typed_before_the_question_is_no_password() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("sudo now\rgeheim\rgeheim").await;
-    person.sees("Esc refuses").await;
+    person.sees("Esc decline").await;
     person.types("other\r").await;
     person.sees("not right").await;
     person.sees(PROMPT).await;
@@ -50,7 +50,7 @@ async fn the_rest_of_a_paste_is_thrown_away_with_the_password() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("sudo now\r").await;
-    person.sees("Esc refuses").await;
+    person.sees("Esc decline").await;
     person.types(&format!("geheim\r{}\r", "-----MORE-----".repeat(60))).await;
     person.sees("all right").await;
     person.sees(PROMPT).await;
@@ -66,11 +66,11 @@ async fn a_question_is_refused_before_the_turn_is_stopped() {
         person.sees(PROMPT).await;
         person.types("twice\r").await;
         person.sees("[sudo] password for joe:").await;
-        person.sees("Esc refuses").await;
+        person.sees("Esc decline").await;
         person.types(refusal).await;
         // The turn goes on: the next question comes.
-        person.sees("refused; Ctrl+C stops the turn").await;
-        let text = person.sees("Esc refuses").await;
+        person.sees("declined; Ctrl+C to stop the turn").await;
+        let text = person.sees("Esc decline").await;
         assert!(text.contains("One-time code:"), "{text}");
         person.types("123456\r").await;
         person.sees("not right").await;
@@ -79,19 +79,19 @@ async fn a_question_is_refused_before_the_turn_is_stopped() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("twice\r").await;
-    person.sees("Esc refuses").await;
+    person.sees("Esc decline").await;
     // A signal from elsewhere refuses as the key does; the second one stops the turn.
     person.signals(Signal::INT);
     person.sees("One-time code:").await;
-    person.sees("Esc refuses").await;
+    person.sees("Esc decline").await;
     person.signals(Signal::INT);
     person.sees("stopped").await;
     person.sees(PROMPT).await;
     person.types("thrice\r").await;
-    person.sees("Esc refuses").await;
+    person.sees("Esc decline").await;
     person.types("\u{3}").await;
     person.sees("One-time code:").await;
-    person.sees("Esc refuses").await;
+    person.sees("Esc decline").await;
     person.types("\u{3}").await;
     // The third one is taken back with the turn.
     let text = person.sees("stopped").await;
@@ -104,11 +104,11 @@ async fn several_questions_come_one_after_the_other() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("twice\r").await;
-    let text = person.sees("Esc refuses").await;
+    let text = person.sees("Esc decline").await;
     assert!(!text.contains("One-time code"), "{text}");
     person.types("geheim\r").await;
-    let text = person.sees("Esc refuses").await;
-    assert!(text.contains("One-time code:") && text.contains("Enter sends the answer"), "{text}");
+    let text = person.sees("Esc decline").await;
+    assert!(text.contains("One-time code:") && text.contains("Enter send"), "{text}");
     person.types("123456").await;
     person.sees("› 123456").await;
     person.types("\r").await;
@@ -123,7 +123,7 @@ async fn an_unknown_host_key_is_shown_whole_and_answered_with_a_word() {
     person.sees(PROMPT).await;
     let before = person.seen.len();
     person.types("hostkey\r").await;
-    let text = person.sees("Esc refuses").await;
+    let text = person.sees("Esc decline").await;
     assert!(text.contains("│   SHA256:8sX8cJmQ1bC9x0mV3mGk0m9wq1eJ2z8QkqYh1dQ3abc. "), "{text}");
     let drawn = &person.seen[before..];
     assert!(!drawn.contains("\u{1b}[2J"), "{drawn:?}");
@@ -139,22 +139,22 @@ async fn a_person_says_whether_a_doubtful_prompt_is_for_a_secret() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("perhaps\r").await;
-    person.sees("another secret?").await;
+    person.sees("secret prompt?").await;
     person.types("y").await;
-    person.sees("is not shown").await;
+    person.sees("input hidden").await;
     person.types("geheim\r").await;
     person.sees("all right").await;
     person.sees(PROMPT).await;
     assert!(!person.seen.contains(SECRET));
     person.types("perhaps\r").await;
-    person.sees("another secret?").await;
+    person.sees("secret prompt?").await;
     person.types("n").await;
     person.sees("not right").await;
     person.sees(PROMPT).await;
     person.types("perhaps\r").await;
-    person.sees("another secret?").await;
+    person.sees("secret prompt?").await;
     person.types("\u{1b}").await;
-    person.sees("refused").await;
+    person.sees("declined").await;
     person.sees(PROMPT).await;
 }
 
@@ -163,7 +163,7 @@ async fn an_answer_from_elsewhere_takes_the_question_back() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("sudo now\r").await;
-    person.sees("Esc refuses").await;
+    person.sees("Esc decline").await;
     person.types("half").await;
     person.signals(Signal::USR2);
     person.sees("web answered sudo on web1").await;
@@ -179,7 +179,7 @@ async fn the_terminal_is_put_in_order_when_the_face_ends_in_a_question() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("sudo now\r").await;
-    person.sees("Esc refuses").await;
+    person.sees("Esc decline").await;
     person.types("gehe").await;
     person.signals(Signal::TERM);
     assert_eq!(person.leaves().await, 143);
@@ -190,7 +190,7 @@ async fn the_plain_form_asks_without_an_echo_too() {
     let mut person = Person::starts("plain", None);
     person.sees("You: ").await;
     person.types("sudo now\r").await;
-    let text = person.sees("Esc refuses").await;
+    let text = person.sees("Esc decline").await;
     assert!(text.contains("sudo on web1 asks:\n  [sudo] password for joe:"), "{text}");
     let before = person.seen.len();
     person.types("geheim\r").await;
@@ -220,7 +220,7 @@ async fn a_pipe_answers_with_its_next_line() {
 
         sudo on web1 asks:
           Your name?
-        Is this a prompt for a password or another secret? [y/n] 
+        Is this a password or secret prompt? [y/n] 
         Answer: 
         (chat answered `Your name?`: [password entered])
 
@@ -240,7 +240,7 @@ async fn a_pipe_answers_with_its_next_line() {
         sudo on web1 asks:
           [sudo] password for joe:
         Answer: 
-        (refused; Ctrl+C stops the turn)
+        (declined; Ctrl+C to stop the turn)
         (failed, exit code 1, 12 ms)
 
         You: 
@@ -252,7 +252,7 @@ async fn a_pipe_answers_with_its_next_line() {
 #[tokio::test]
 async fn exec_asks_on_its_terminal_too() {
     let mut person = Person::starts("sudo now", None);
-    let text = person.sees("Esc refuses").await;
+    let text = person.sees("Esc decline").await;
     assert!(text.contains("sudo on web1 asks:"), "{text}");
     let before = person.seen.len();
     person.types("geheim\r").await;
@@ -261,16 +261,16 @@ async fn exec_asks_on_its_terminal_too() {
     assert_eq!(person.leaves().await, 0);
 
     let mut person = Person::starts("twice", None);
-    person.sees("Esc refuses").await;
+    person.sees("Esc decline").await;
     person.types("\u{3}").await;
     person.sees("One-time code:").await;
-    person.sees("Esc refuses").await;
+    person.sees("Esc decline").await;
     person.types("123456\r").await;
     person.sees("failed").await;
     assert_eq!(person.leaves().await, 0);
 
     let mut person = Person::starts("sudo now", None);
-    person.sees("Esc refuses").await;
+    person.sees("Esc decline").await;
     person.signals(Signal::INT);
     assert_eq!(person.leaves().await, 130);
 }
@@ -280,9 +280,9 @@ async fn the_sessions_terminal_is_entered_and_left() {
     let mut person = Person::starts("terminal", None);
     person.sees(PROMPT).await;
     person.types("/shell\r").await;
-    person.sees("Ctrl+] comes back here").await;
+    person.sees("Ctrl+] to return").await;
     person.sees("a remote shell").await;
-    person.sees("web1 · Ctrl+] comes back").await;
+    person.sees("web1 · Ctrl+] to return").await;
     // All rows of ours but the last are the shell's.
     person.sees("[80x29]").await;
     person.types("hello\r").await;
@@ -313,12 +313,12 @@ async fn a_question_interrupts_the_terminal_and_gives_it_back() {
     person.sees(PROMPT).await;
     person.types("/shell\r").await;
     person.sees("ssh web1 asks:").await;
-    person.sees("Esc refuses").await;
+    person.sees("Esc decline").await;
     person.types("geheim\r").await;
     person.sees("a remote shell").await;
     person.types("ask\r").await;
     person.sees("sudo on web1 asks:").await;
-    person.sees("Esc refuses").await;
+    person.sees("Esc decline").await;
     person.types("geheim\r").await;
     person.sees("a remote shell").await;
     person.types("more\r").await;
@@ -332,7 +332,7 @@ async fn a_question_interrupts_the_terminal_and_gives_it_back() {
     let mut person = Person::starts("far", None);
     person.sees(PROMPT).await;
     person.types("/shell\r").await;
-    person.sees("Esc refuses").await;
+    person.sees("Esc decline").await;
     person.types("\u{1b}").await;
     person.sees("web1 did not let you in; give a passphrase").await;
     person.sees(PROMPT).await;
@@ -345,7 +345,7 @@ async fn one_who_says_that_it_is_no_secret_types_into_the_terminal() {
     let mut person = Person::starts("terminal", None);
     person.sees(PROMPT).await;
     person.types("perhaps\r").await;
-    person.sees("another secret?").await;
+    person.sees("secret prompt?").await;
     person.types("n").await;
     person.sees("a remote shell").await;
     person.types("joe\r").await;
@@ -361,7 +361,7 @@ async fn the_second_ctrl_backslash_opens_the_terminal_of_a_running_turn() {
     person.types("slow\r").await;
     person.sees("Working on it").await;
     person.types("\u{1c}").await;
-    person.sees("Ctrl+\\ again opens the terminal").await;
+    person.sees("Ctrl+\\ again to open the terminal").await;
     person.sees(PROMPT).await;
 }
 
@@ -424,8 +424,8 @@ async fn every_host_of_a_fleet_is_named_before_the_answer() {
     assert!(!text.contains("│ db1: inactive"), "{text}");
     person.sees("3 hosts demo/one ").await;
     person.types("unknown\r").await;
-    person.sees("nobody knows how it ended").await;
-    person.sees("run again").await;
+    person.sees("outcome unknown").await;
+    person.sees("not retried").await;
 }
 
 #[tokio::test]
@@ -433,13 +433,13 @@ async fn what_others_do_in_the_terminal_is_told_in_a_line_each() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("shared\r").await;
-    person.sees("· web has the terminal; the agent waits\n").await;
+    person.sees("· web is using the terminal; agent paused\n").await;
     person.sees("· web typed into the terminal: ls -la Enter\n").await;
-    person.sees("· the agent has the terminal again\n").await;
+    person.sees("· the agent is using the terminal again\n").await;
     let (text, _) = plain("shared\n").await;
     assert!(
         text.contains(
-            "(web has the terminal; the agent waits)\n(web typed into the terminal: ls -la Enter)\n"
+            "(web is using the terminal; agent paused)\n(web typed into the terminal: ls -la Enter)\n"
         ),
         "{text}"
     );
