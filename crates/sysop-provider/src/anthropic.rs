@@ -52,10 +52,7 @@ impl Anthropic {
             }
             Some(_) | None if has_custom_header(&self.endpoint, &["x-api-key", "authorization"]) => {}
             Some(_) | None => {
-                return Err(failure(
-                    FailureKind::Auth,
-                    "there is no key for Anthropic; set ANTHROPIC_API_KEY",
-                ));
+                return Err(failure(FailureKind::Auth, "no API key for Anthropic; set ANTHROPIC_API_KEY"));
             }
         }
         headers.extend(beta.map(|beta| ("anthropic-beta".to_owned(), SecretString::from(beta))));

@@ -44,7 +44,7 @@ impl Gemini {
             Some(_) | None => {
                 return Err(failure(
                     FailureKind::Auth,
-                    "there is no key for Gemini; set GEMINI_API_KEY (aistudio.google.com gives one)",
+                    "no API key for Gemini; set GEMINI_API_KEY (create one at aistudio.google.com)",
                 ));
             }
         }
@@ -87,7 +87,7 @@ pub(crate) fn bare(model: &str) -> &str {
 /// Joins `base`, the version (unless `base` ends in one), the segments, and the query that selects SSE.
 pub(crate) fn address(base: &str, version: &str, segments: &[&str]) -> Result<String, ModelFailure> {
     let wrong = || {
-        let sentence = "base_url is no http address; write it as https://host";
+        let sentence = "base_url is not an HTTP URL; use https://host";
         failure(FailureKind::BadRequest, sentence)
     };
     let mut url = Url::parse(base).map_err(|_| wrong())?;

@@ -228,8 +228,7 @@ impl OllamaModel {
         let (window, asked) = (window?, u64::from(self.server.num_ctx));
         (window < asked).then(|| {
             format!(
-                "Ollama gave {} a window of {window} tokens and not the {asked} that were asked for; \
-                 longer sessions will not fit",
+                "Ollama gave {} a context window of {window} tokens instead of {asked}; long sessions will not fit",
                 self.name
             )
         })
@@ -289,7 +288,7 @@ impl ModelApi for OllamaModel {
         let fail = |kind, message| Some(ErrorAction::Fail(ModelFailure { kind, message }));
         let (name, OllamaLabels { table, place, there }) = (&self.name, self.server.labels);
         if status == 403 && text.trim().is_empty() {
-            let message = "Ollama refuses the host name that it is called by (403); call it by its IP address or as localhost";
+            let message = "Ollama rejected the host name (403); use its IP address or localhost";
             return fail(FailureKind::Auth, message.to_owned());
         }
         if lower.contains("does not support tools") && !quirks.text_protocol {
@@ -306,12 +305,13 @@ impl ModelApi for OllamaModel {
         if lower.contains("does not support chat") {
             return fail(
                 FailureKind::BadRequest,
-                format!("{name} is no model for chats; choose another with --model"),
+                format!("{name} does not support chat; choose another model with --model"),
             );
         }
         if errors::is_overflow(&lower) {
             let message = format!(
-                "the prompt does not fit the window ({text}); raise num_ctx of [providers.{table}], or begin a new chat"
+                "the prompt exceeds the context window ({text}); raise num_ctx in [providers.{table}], or start a \
+                 new chat"
             );
             return fail(FailureKind::ContextOverflow, message);
         }

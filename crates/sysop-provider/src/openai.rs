@@ -111,9 +111,9 @@ impl OpenAi {
         }
         Err(ModelFailure {
             kind: FailureKind::BadRequest,
-            message: "the base_url of [providers.openai] is no http address; write it like \
-                      http://127.0.0.1:8000/v1"
-                .to_owned(),
+            message:
+                "base_url in [providers.openai] is not an HTTP URL; use a URL like http://127.0.0.1:8000/v1"
+                    .to_owned(),
         })
     }
 
@@ -164,7 +164,7 @@ impl ModelApi for OpenAi {
             return Some(fail(
                 FailureKind::ContextOverflow,
                 format!(
-                    "the prompt does not fit the model's window ({words}); shorten the task, or begin a new chat"
+                    "the prompt exceeds the model's context window ({words}); shorten the task, or start a new chat"
                 ),
             ));
         }
@@ -172,7 +172,7 @@ impl ModelApi for OpenAi {
             return Some(fail(
                 FailureKind::ContextOverflow,
                 format!(
-                    "the prompt is larger than the account's limit ({words}); shorten the task, or begin a new chat"
+                    "the prompt exceeds the account's limit ({words}); shorten the task, or start a new chat"
                 ),
             ));
         }
@@ -196,15 +196,13 @@ impl ModelApi for OpenAi {
         if status == 404 && lower.contains("model") {
             return Some(fail(
                 FailureKind::UnknownModel,
-                format!(
-                    "there is no such model here ({words}); choose another with --model, or check the base_url"
-                ),
+                format!("model not found ({words}); choose another one with --model, or check base_url"),
             ));
         }
         (status == 400 && lower.contains("content_filter")).then(|| {
             fail(
                 FailureKind::BadRequest,
-                format!("the server's content filter refused the prompt ({words}); say it in other words"),
+                format!("the server's content filter blocked the prompt ({words}); rephrase it"),
             )
         })
     }

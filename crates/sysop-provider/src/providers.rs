@@ -206,11 +206,10 @@ impl Providers {
     ) -> Result<Vec<String>, String> {
         let http = self.shared.clients.for_address(&list_request.url).map_err(|failure| failure.message)?;
         let target = list_request.target;
-        let headers = transport::header_map(&list_request.headers).map_err(|name| {
-            format!("the header `{name}` cannot be sent; correct it in [providers.{}]", target.provider)
-        })?;
+        let headers = transport::header_map(&list_request.headers)
+            .map_err(|name| format!("invalid header `{name}`; fix it in [providers.{}]", target.provider))?;
         let response = http.get(&list_request.url).headers(headers).send().await.map_err(|error| {
-            format!("nobody answers for {} ({}); {}", target.provider, causes(&error), target.unreachable)
+            format!("cannot connect to {} ({}); {}", target.provider, causes(&error), target.unreachable)
         })?;
         let status = response.status().as_u16();
         let success = response.status().is_success();
@@ -321,7 +320,7 @@ const MODELS_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 const OPENAI: ProviderErrorHints = ProviderErrorHints {
     provider: "openai",
-    unreachable: "check that the server runs and that the base_url of [providers.openai] is right",
+    unreachable: "check that the server is running, and base_url in [providers.openai]",
     key: "check the key (OPENAI_API_KEY)",
 };
 
@@ -373,7 +372,7 @@ fn headers_with_key(
     match &endpoint.api_key {
         Some(key) => headers.push((header.to_owned(), key.clone())),
         None if endpoint.base_url.is_none() && headers.is_empty() => {
-            let message = format!("there is no key; set {variable}");
+            let message = format!("no API key; set {variable}");
             return Err(ModelFailure { kind: FailureKind::Auth, message });
         }
         None => {}
@@ -385,7 +384,8 @@ fn unknown_provider(provider: &str) -> ModelFailure {
     ModelFailure {
         kind: FailureKind::UnknownModel,
         message: format!(
-            "there is no provider `{provider}`; write the model as PROVIDER/NAME with openai, gemini, vertex, ollama or anthropic"
+            "unknown provider `{provider}`; write the model as PROVIDER/NAME with openai, gemini, vertex, ollama or \
+             anthropic"
         ),
     }
 }

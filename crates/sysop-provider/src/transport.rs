@@ -194,10 +194,7 @@ impl ModelCall {
                 let url = match self.context.clients.parsed(&http_request.url) {
                     Ok(url) => url,
                     Err(error) => {
-                        let what = format!(
-                            "the address of {} cannot be read ({error})",
-                            self.context.target.provider
-                        );
+                        let what = format!("invalid URL for {} ({error})", self.context.target.provider);
                         return self.retry_or_fail(RequestError::new(
                             FailureKind::BadRequest,
                             what,
@@ -219,7 +216,7 @@ impl ModelCall {
         let open = url.scheme() == "http" && !is_loopback(url) && self.redactor.has_secrets();
         if open && self.context.cleartext_warnings.is_first(self.context.target.provider) {
             let notice = format!(
-                "the key for {} goes to {} without encryption; use https if it can",
+                "the API key for {} is sent to {} unencrypted; use https",
                 self.context.target.provider, self.origin
             );
             self.ready.push_back(ModelEvent::Notice(notice));
@@ -230,10 +227,9 @@ impl ModelCall {
         let headers = match header_map(&http_request.headers) {
             Ok(headers) => headers,
             Err(name) => {
-                let next = format!("correct that header of [providers.{}]", self.context.target.provider);
-                let what = format!(
-                    "the header `{name}` cannot be sent: it holds characters that HTTP does not allow"
-                );
+                let next = format!("fix the header in [providers.{}]", self.context.target.provider);
+                let what =
+                    format!("invalid header `{name}`: it contains characters that HTTP does not allow");
                 return self.retry_or_fail(RequestError::new(FailureKind::BadRequest, what, next));
             }
         };
@@ -391,7 +387,7 @@ impl ModelCall {
             );
         }
         let quote = self.redactor.quote(&String::from_utf8_lossy(&reader.sample));
-        let what = format!("{} answered with what is no reply of a model: {quote}", self.target());
+        let what = format!("{} returned an unexpected response: {quote}", self.target());
         self.retry_or_fail(RequestError::new(FailureKind::Protocol, what, self.check_address()));
     }
 
@@ -425,7 +421,7 @@ impl ModelCall {
             FrameError::InStream { message, retry, kind } => (message, retry, kind),
             FrameError::Malformed(message) => {
                 let quote = self.redactor.quote(&message);
-                let what = format!("{} sent what cannot be read: {quote}", self.target());
+                let what = format!("{} sent an invalid response: {quote}", self.target());
                 return self.retry_or_fail(RequestError::new(
                     FailureKind::Protocol,
                     what,

@@ -119,7 +119,7 @@ impl Vertex {
         } else if self.needs_token() {
             let access = self
                 .access()
-                .ok_or_else(|| failure(FailureKind::Auth, "there is no token for Vertex AI; ask again"))?;
+                .ok_or_else(|| failure(FailureKind::Auth, "no token for Vertex AI; try again"))?;
             headers.push(("authorization".to_owned(), access.bearer()));
             let quota = access.quota_project.map(|project| (QUOTA_HEADER.to_owned(), project.into()));
             headers.extend(quota);
@@ -137,7 +137,7 @@ impl Vertex {
         if !location.chars().all(|sign| sign.is_ascii_lowercase() || sign.is_ascii_digit() || sign == '-') {
             return Err(failure(
                 FailureKind::BadRequest,
-                "the location of [providers.vertex] is none; write it as `global` or `europe-west4`",
+                "invalid location in [providers.vertex]; use a value like `global` or `europe-west4`",
             ));
         }
         let project = self.project()?;

@@ -91,7 +91,7 @@ impl AnthropicDecoder {
 
     fn delta(&mut self, frame: &Value, out: &mut Vec<ModelEvent>) -> Result<(), FrameError> {
         let Some(block) = self.blocks.get_mut(&index_of(frame)?) else {
-            return Err(FrameError::Malformed("a piece of a block that never began".to_owned()));
+            return Err(FrameError::Malformed("delta for an unknown content block".to_owned()));
         };
         let delta = &frame["delta"];
         let piece = |name: &str| delta[name].as_str().unwrap_or_default();
@@ -179,7 +179,7 @@ impl AnthropicDecoder {
             (true, true) => "Anthropic's safety rules forbid an answer".to_owned(),
         };
         if category == "cyber" {
-            text.push_str(" (such rules can hit harmless administration; say it in other words)");
+            text.push_str(" (such filters can block harmless tasks; rephrase it)");
         }
         Reply { text, finish: FinishReason::Refused, usage: self.usage(), ..Reply::default() }
     }
@@ -262,7 +262,7 @@ impl ReplyDecoder for AnthropicDecoder {
     fn finish(self: Box<Self>) -> Result<Reply, FrameError> {
         let Some(stop) = self.stop.as_deref() else {
             return Err(FrameError::InStream {
-                message: "it was cut off before its end".to_owned(),
+                message: "incomplete".to_owned(),
                 retry: true,
                 kind: FailureKind::Unreachable,
             });
@@ -274,7 +274,7 @@ impl ReplyDecoder for AnthropicDecoder {
                 let reply = self.reply(FinishReason::Length);
                 if reply.text.trim().is_empty() && reply.calls.is_empty() {
                     return Err(FrameError::InStream {
-                        message: "the prompt is too long: it fills the model's window".to_owned(),
+                        message: "the prompt exceeds the model's context window".to_owned(),
                         retry: false,
                         kind: FailureKind::ContextOverflow,
                     });

@@ -71,7 +71,7 @@ pub(super) fn classify_error(
         ),
         403 => fail(
             FailureKind::Auth,
-            format!("Anthropic does not let this key in: {said}; check what the key may use"),
+            format!("Anthropic rejected the API key: {said}; check the permissions of the key"),
         ),
         404 => fail(
             FailureKind::UnknownModel,

@@ -245,13 +245,11 @@ impl ReplyDecoder for GeminiDecoder {
     fn finish(self: Box<Self>) -> Result<Reply, FrameError> {
         if let Some(reason) = &self.block {
             let reason = quote_server_text(reason, None);
-            return Ok(
-                self.refused_reply(format!("Google blocked the prompt ({reason}); say it in other words"))
-            );
+            return Ok(self.refused_reply(format!("Google blocked the prompt ({reason}); rephrase it")));
         }
         let Some(reason) = self.finish.clone() else {
             return Err(FrameError::InStream {
-                message: "it was cut off before its end".to_owned(),
+                message: "incomplete".to_owned(),
                 retry: true,
                 kind: FailureKind::Unreachable,
             });
@@ -271,7 +269,7 @@ impl ReplyDecoder for GeminiDecoder {
             "TOO_MANY_TOOL_CALLS" => Err(self.final_error("the model called too many tools")),
             _ => {
                 let reason = quote_server_text(&reason, None);
-                Ok(self.refused_reply(format!("Google stopped the reply ({reason}); say it in other words")))
+                Ok(self.refused_reply(format!("Google blocked the reply ({reason}); rephrase the task")))
             }
         }
     }

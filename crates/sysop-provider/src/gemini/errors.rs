@@ -30,9 +30,10 @@ impl GeminiBackend {
 
     fn key_hint(&self) -> &'static str {
         match self {
-            Self::Gemini => "check GEMINI_API_KEY and what the key may use",
+            Self::Gemini => "check GEMINI_API_KEY and its permissions",
             Self::Vertex(_) => {
-                "run `gcloud auth application-default login`, and see that the account has roles/aiplatform.user and the API is enabled"
+                "run `gcloud auth application-default login`, and check that the account has roles/aiplatform.user \
+                 and the API is enabled"
             }
         }
     }
@@ -174,7 +175,7 @@ pub(crate) fn classify_error(
         ),
         429 if error.is_spent() => fail(
             FailureKind::RateLimited,
-            format!("the quota at {name} is used up: {said}; use another model or wait until it is renewed"),
+            format!("quota exceeded at {name}: {said}; use another model, or wait for the quota to reset"),
         ),
         429 => Some(ErrorAction::RetryAfter(error.delay())),
         _ => error

@@ -90,7 +90,7 @@ pub(super) fn check_model_name(name: &str) -> Result<(), ModelFailure> {
         return Ok(());
     }
     let name: String = name.chars().take(80).collect();
-    let message = format!("{name:?} is no name of a model of Ollama; write it like ollama+ssh/phi3:mini");
+    let message = format!("invalid Ollama model {name:?}; use a name like ollama+ssh/phi3:mini");
     Err(ModelFailure { kind: FailureKind::UnknownModel, message })
 }
 
@@ -116,19 +116,18 @@ pub(super) fn failure(program: &str, model: &str, code: Option<i32>, errors: &st
     let lower = words.to_ascii_lowercase();
     let fail = |kind, message| ModelFailure { kind, message };
     if code == Some(NOT_FOUND) {
-        let message = "there is no `ollama` on the remote machine; install it there (https://ollama.com/download), or \
-             choose another model with --model";
+        let message = "`ollama` not found on the remote host; install it there (https://ollama.com/download), or \
+         choose another model with --model";
         return fail(FailureKind::Unreachable, message.to_owned());
     }
     if lower.contains("could not connect") || lower.contains("connection refused") {
-        let message = "Ollama does not run on the remote machine; start it there with `ollama serve`, or check \
-             OLLAMA_HOST there";
+        let message = "Ollama is not running on the remote host; start it there with `ollama serve`, or check \
+         OLLAMA_HOST there";
         return fail(FailureKind::Unreachable, message.to_owned());
     }
     if lower.contains("not found") && lower.contains("model") {
-        let message = format!(
-            "Ollama on the remote machine has no model {model}; get it there with `ollama pull {model}`"
-        );
+        let message =
+            format!("no model {model} in Ollama on the remote host; run `ollama pull {model}` there");
         return fail(FailureKind::UnknownModel, message);
     }
     if errors::is_out_of_memory(&lower) {

@@ -212,8 +212,8 @@ impl RemoteOllama {
                 "no connection comes through to {origin} there, as if its sshd forwarded no ports (AllowTcpForwarding)"
             )),
             ModelList::Failed(_) => Err(unreachable(format!(
-                "nobody answers for Ollama at {origin} on the remote machine; start it there with `ollama serve`, or \
-                 check OLLAMA_HOST and that its sshd forwards ports (AllowTcpForwarding)"
+                "cannot connect to Ollama at {origin} on the remote host; start it there with `ollama serve`, or \
+                 check OLLAMA_HOST and AllowTcpForwarding in sshd_config"
             ))),
         }
     }

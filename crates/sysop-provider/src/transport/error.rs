@@ -74,7 +74,7 @@ impl ModelCall {
             return RequestError::new(FailureKind::Unreachable, what, next);
         }
         let what = if error.is_connect() || error.is_timeout() {
-            format!("nobody answers for {} ({cause})", self.target())
+            format!("cannot connect to {} ({cause})", self.target())
         } else {
             format!("the connection to {} broke before an answer came ({cause})", self.target())
         };
@@ -104,7 +104,7 @@ impl ModelCall {
 
     pub(super) fn hint_for(&self, kind: FailureKind) -> String {
         match kind {
-            FailureKind::ContextOverflow => "shorten the task, or begin a new chat".to_owned(),
+            FailureKind::ContextOverflow => "shorten the task, or start a new chat".to_owned(),
             FailureKind::Auth => self.context.target.key.to_owned(),
             FailureKind::UnknownModel | FailureKind::Withheld => {
                 "choose another model with --model".to_owned()

@@ -98,7 +98,7 @@ impl ModelCall {
         }
         let wait = error.wait.unwrap_or_else(|| settings.backoff(self.retries, rand::random()));
         if wait > settings.server_wait_max {
-            let message = format!("{} and asks to wait {}; try again then", error.what, seconds(wait));
+            let message = format!("{}; try again in {}", error.what, seconds(wait));
             return self.fail(ModelFailure { kind: error.kind, message });
         }
         self.retries += 1;

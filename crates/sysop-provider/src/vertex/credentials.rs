@@ -86,7 +86,8 @@ pub(super) async fn find(places: &GoogleCredentialSources) -> Result<GoogleAccou
 pub(super) fn no_credentials() -> ModelFailure {
     failure(
         FailureKind::Auth,
-        "there are no Google credentials; run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS to a key file",
+        "no Google credentials; run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS \
+         to a key file",
     )
 }
 
@@ -99,7 +100,7 @@ async fn read(file: &Path) -> std::io::Result<String> {
 
 fn unreadable(file: &Path, error: &std::io::Error) -> ModelFailure {
     let place = quote_server_text(&file.display().to_string(), None);
-    let sentence = format!("the Google credentials {place} cannot be read ({error}); check the path");
+    let sentence = format!("cannot read the Google credentials {place} ({error}); check the path");
     failure(FailureKind::Auth, sentence)
 }
 

@@ -358,16 +358,13 @@ async fn each_bad_end_says_what_to_do() {
     let failure = ask(&providers(&remote), hi()).await.failure();
     assert_eq!(failure.kind, FailureKind::Unreachable);
     assert!(
-        failure.message.starts_with("Ollama does not run on the remote machine; start it there"),
+        failure.message.starts_with("Ollama is not running on the remote host; start it there"),
         "{failure:?}"
     );
     remote.remove("ollama");
     let failure = ask(&providers(&remote), hi()).await.failure();
     assert_eq!(failure.kind, FailureKind::Unreachable);
-    assert!(
-        failure.message.starts_with("there is no `ollama` on the remote machine; install it"),
-        "{failure:?}"
-    );
+    assert!(failure.message.starts_with("`ollama` not found on the remote host; install it"), "{failure:?}");
 }
 
 #[tokio::test]

@@ -215,7 +215,7 @@ async fn warns_once_of_a_key_without_encryption() {
     let providers = Providers::new(settings).with_retries(RetrySettings { retries: 0, ..QUICK });
     for warnings in [1, 0] {
         let heard = ask(&providers, hello()).await;
-        let found = heard.notices.iter().filter(|notice| notice.contains("without encryption")).count();
+        let found = heard.notices.iter().filter(|notice| notice.contains("unencrypted")).count();
         assert_eq!(found, warnings, "{heard:?}");
     }
 }
