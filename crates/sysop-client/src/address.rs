@@ -24,7 +24,7 @@ impl ServerAddress {
         let bad = || {
             // What was typed may hold a token: it is not repeated.
             let example = "http://127.0.0.1:8765/?token=…";
-            ClientError::Address(format!("this is no address of a server; it looks like {example}"))
+            ClientError::Address(format!("invalid server URL; use {example}"))
         };
         let written = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
         let written = match written.split_once("://") {

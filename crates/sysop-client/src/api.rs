@@ -87,7 +87,7 @@ impl Api {
     /// What to say where no connection comes about.
     pub(crate) fn unreachable(&self, error: &reqwest::Error) -> ClientError {
         let (server, why) = (self.server.display_url(), causes(error));
-        ClientError::Unreachable(format!("{server} cannot be reached: {why}"))
+        ClientError::Unreachable(format!("cannot connect to {server}: {why}"))
     }
 }
 
@@ -125,7 +125,7 @@ fn json(answer: &[u8]) -> Result<Value, ClientError> {
 }
 
 fn no_server() -> String {
-    "what answers there is no sysop server; check the address".to_owned()
+    "not a sysop server; check the URL".to_owned()
 }
 
 /// A refusal as a sentence.
@@ -135,7 +135,7 @@ pub(crate) fn refusal(status: StatusCode, answer: &[u8]) -> ClientError {
     let told = |otherwise: &str| said.clone().unwrap_or_else(|| otherwise.to_owned());
     match status {
         StatusCode::UNAUTHORIZED => ClientError::Refused(told(
-            "the server does not know this token; `sysop token list` there shows those that it knows",
+            "unknown token; run `sysop token list` on the server to see its tokens",
         )),
         StatusCode::FORBIDDEN => ClientError::Refused(told("this token may not do that")),
         StatusCode::NOT_FOUND | StatusCode::UNPROCESSABLE_ENTITY | StatusCode::BAD_REQUEST => {
@@ -160,5 +160,5 @@ fn causes(error: &reqwest::Error) -> String {
     while let Some(source) = last.source() {
         last = source;
     }
-    if error.is_timeout() { "it does not answer in time".to_owned() } else { sentence(&last.to_string()) }
+    if error.is_timeout() { "timed out".to_owned() } else { sentence(&last.to_string()) }
 }

@@ -91,7 +91,7 @@ impl LocalTools {
                 {
                     let known: Vec<&str> = offered.iter().map(|tool| tool.name.as_str()).collect();
                     return Err(ClientError::Unknown(format!(
-                        "there is no tool {none:?} here; there are {}",
+                        "unknown tool {none:?}; available: {}",
                         known.join(", ")
                     )));
                 }
@@ -283,10 +283,7 @@ impl LocalToolExecutor {
         cancel: CancellationToken,
     ) -> Outcome {
         let Some(spec) = self.local_tools.tools.iter().find(|tool| tool.name == call.name) else {
-            return rejected(format!(
-                "`{}` is not among the tools that this client lends; nothing ran",
-                call.name
-            ));
+            return rejected(format!("this client does not offer `{}`; not run", call.name));
         };
         let lives = self.send_keepalives(&call.id, line);
         let done = async {
@@ -295,7 +292,7 @@ impl LocalToolExecutor {
             }
             let changes = local_policy::changes(&self.local_tools.policy, spec, call);
             if let Err(error) = self.ledger.begin(&call.id, changes) {
-                let why = format!("the client's ledger of calls cannot be written ({error}); nothing ran");
+                let why = format!("cannot write the client's call ledger ({error}); not run");
                 return Outcome::failed(why);
             }
             let sink = self.sink(&call.id, line);

@@ -28,7 +28,7 @@ pub enum ClientError {
     #[error("{0}")]
     Address(String),
     /// There is no token.
-    #[error("the server wants a token: give the URL that `sysop serve` printed, or set SYSOP_TOKEN")]
+    #[error("the server requires a token; use the URL that `sysop serve` printed, or set SYSOP_TOKEN")]
     NoToken,
     /// The token is not accepted, or allows less than is needed.
     #[error("{0}")]

@@ -170,11 +170,13 @@ impl SessionHandle for RemoteSession {
         if let Some(why) = self.last_error() {
             return Err(why);
         }
-        let message = ClientMessage::from_input(&input).ok_or("that cannot be said to a server")?;
+        let message = ClientMessage::from_input(&input).ok_or("not supported by the server protocol")?;
         {
             let mut outbox = self.shared.outbox();
             if outbox.is_full() {
-                return Err(format!("the server is away, and {PENDING_MAX} messages wait for it already"));
+                return Err(format!(
+                    "the server is unreachable, and the queue is full ({PENDING_MAX} messages)"
+                ));
             }
             // Before it is sent: what comes of it must find it.
             if let Some(tool_executor) = &self.shared.tool_executor {

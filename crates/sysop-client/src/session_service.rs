@@ -151,15 +151,14 @@ impl RemoteSessionService {
         let server = self.server();
         if word.is_empty() {
             let latest = sessions.into_iter().next().map(|session| session.id);
-            return latest
-                .ok_or_else(|| ClientError::Unknown(format!("there is no session on {server} yet")));
+            return latest.ok_or_else(|| ClientError::Unknown(format!("no sessions on {server}")));
         }
         let mut found = sessions.iter().filter(|session| session.id.as_str().starts_with(word));
         match (found.next(), found.next()) {
             (Some(one), None) => Ok(one.id.clone()),
             (Some(_), Some(_)) if !sessions.iter().any(|session| session.id.as_str() == word) => {
                 Err(ClientError::Unknown(format!(
-                    "several sessions on {server} begin with {word}; give more of the id"
+                    "several sessions on {server} match {word}; use a longer id prefix"
                 )))
             }
             // Old ones are not in the list.
@@ -170,9 +169,7 @@ impl RemoteSessionService {
     async fn follow(&self, id: SessionId) -> Result<AttachedSession, ClientError> {
         let mut shown = self.api.get(&["api", "agent", "sessions", id.as_str()], &[]).await?;
         let (last, spec) = read_session(&mut shown).ok_or_else(|| {
-            ClientError::Unreachable(
-                "the server tells of its sessions in a form that is not known here".to_owned(),
-            )
+            ClientError::Unreachable("the server's session list has an unknown format".to_owned())
         })?;
         let has_terminal = spec.host != NO_HOST;
         if let Some(session) = self.open_sessions().get(&id).and_then(Weak::upgrade) {
@@ -194,9 +191,8 @@ impl RemoteSessionService {
     async fn sessions(&self, limit: usize) -> Result<Vec<SessionSummary>, ClientError> {
         let limit = limit.to_string();
         let list = self.api.get(&["api", "agent", "sessions"], &[("limit", &limit)]).await?;
-        let list: SessionList = serde_json::from_value(list).map_err(|_| {
-            ClientError::Unreachable("the server's list of sessions cannot be read".to_owned())
-        })?;
+        let list: SessionList = serde_json::from_value(list)
+            .map_err(|_| ClientError::Unreachable("cannot read the server's session list".to_owned()))?;
         Ok(list.sessions.into_iter().map(SessionSummary::from).collect())
     }
 }

@@ -59,7 +59,7 @@ impl SessionSocket {
         let opening = tokio::time::timeout(OPEN, Self::opening(api, session)).await;
         opening.unwrap_or_else(|_| {
             let server = api.server().display_url();
-            Err(ClientError::Unreachable(format!("{server} does not answer")))
+            Err(ClientError::Unreachable(format!("no response from {server}")))
         })
     }
 
@@ -85,7 +85,7 @@ impl SessionSocket {
         }
         let accepted = response.headers().get(SEC_WEBSOCKET_ACCEPT);
         if accepted.is_none_or(|accepted| accepted != derive_accept_key(key.as_bytes()).as_str()) {
-            let why = "what answers there is no server of WebSockets; a proxy may be in the way";
+            let why = "the server refused the WebSocket upgrade; check for a proxy in between";
             return Err(ClientError::Unreachable(why.to_owned()));
         }
         let instance =

@@ -76,7 +76,7 @@ pub(crate) async fn run(shared: Arc<RemoteSessionInner>, stop: CancellationToken
             Err(error) => error.to_string(),
         };
         if !std::mem::replace(&mut lost, true) {
-            shared.fanout.notice(format!("{why}; trying again until it is back"));
+            shared.fanout.notice(format!("{why}; reconnecting…"));
         }
         let wait = backoff(failures);
         failures = failures.saturating_add(1);
@@ -120,7 +120,7 @@ impl SessionConnection {
         let lost = self.shared.outbox().connected(link.instance.as_deref());
         for what in lost {
             self.shared.fanout.notice(format!(
-                "the server was started again while {what} was on the way; look whether it arrived, it is not sent twice"
+                "the server restarted while {what} was being sent; check whether it arrived"
             ));
         }
         self.shared.set_connected(true);

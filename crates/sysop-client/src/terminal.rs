@@ -158,8 +158,8 @@ impl Terminal for RemoteTerminal {
         self.attach();
         let opened = match tokio::time::timeout(OPEN, opening).await {
             Ok(Ok(opened)) => opened,
-            Ok(Err(_)) => Err("the connection to the server ended".to_owned()),
-            Err(_) => Err("the server does not show the terminal; try again when it is connected".to_owned()),
+            Ok(Err(_)) => Err("the connection to the server was closed".to_owned()),
+            Err(_) => Err("the server does not offer the terminal; try again when connected".to_owned()),
         };
         let (size, picture) = opened?;
         // What came since the picture is missing here; another picture makes up for it.

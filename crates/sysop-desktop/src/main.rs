@@ -57,15 +57,13 @@ fn run(arguments: WindowArguments) -> Result<u8> {
         LockOutcome::Acquired(instance) => instance,
         LockOutcome::AlreadyRunning => {
             if !arguments.server.is_empty() {
-                stderr::note("the window was open already, and keeps the flags that it was started with");
+                stderr::note("the window is already open and keeps its options");
             }
             return Ok(0);
         }
     };
     if gtk::init().is_err() {
-        stderr::error(
-            "the display cannot be opened (see DISPLAY and WAYLAND_DISPLAY); `sysop serve` prints an address for a browser",
-        );
+        stderr::error("cannot open the display (DISPLAY, WAYLAND_DISPLAY); use `sysop serve` and a browser");
         return Ok(UNUSABLE);
     }
     window::show(arguments, &folders, instance)

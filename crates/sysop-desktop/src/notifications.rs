@@ -80,7 +80,7 @@ impl NotificationFilter {
             }
             "approval.request" => Some(NotificationCommand::Show {
                 about: NotificationKey::Approval(session, text("toolCallId")),
-                summary: "sysop asks: may it run this?",
+                summary: "sysop: approval required",
                 body: text("command"),
                 urgent: true,
             }),
@@ -90,7 +90,7 @@ impl NotificationFilter {
             "assistant.done" => {
                 let summary = match message["metadata"]["stopReason"].as_str()? {
                     "end_turn" => "sysop is done",
-                    "max_iterations" => "sysop stopped at its limit of steps",
+                    "max_iterations" => "sysop: iteration limit reached",
                     "failed" => "sysop could not go on",
                     // The user caused this end and knows about it.
                     _ => return None,

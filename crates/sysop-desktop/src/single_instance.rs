@@ -84,7 +84,7 @@ pub(crate) fn take(folder: &Path, session: Option<&str>) -> Result<LockOutcome> 
             return Ok(LockOutcome::AlreadyRunning);
         }
         if Instant::now() > until {
-            bail!("a window of sysop is open and does not answer; end its process, then start again");
+            bail!("a sysop window is open but does not respond; kill its process and try again");
         }
         std::thread::sleep(POLL_INTERVAL);
     }

@@ -76,7 +76,7 @@ impl FleetSettings {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FleetError {
     /// There is no host.
-    #[error("no host is named; name one with --host")]
+    #[error("no host given; set --host")]
     Empty,
     /// A name cannot be shown, or is none.
     #[error("{0:?} is no name for a host; give it one that can be read")]
@@ -137,7 +137,7 @@ impl Fleet {
             return Err(if TERMINAL_TOOLS.contains(&name.as_str()) {
                 format!("{name} needs one terminal, and there are several hosts; use bash")
             } else {
-                format!("there is no tool {name} on all these hosts; there are {}", names.join(", "))
+                format!("no tool {name} on all these hosts; available: {}", names.join(", "))
             });
         }
         let job = |member: &Arc<Member>| HostCall { member: Arc::clone(member), call: call.clone() };

@@ -113,10 +113,7 @@ impl Toolbox {
         let name = tool_call.name.as_str();
         if name != UNDO && !self.specs.iter().any(|spec| spec.name == name) {
             let names: Vec<&str> = self.specs.iter().map(|spec| spec.name.as_str()).collect();
-            return Err(ToolError::Refused(format!(
-                "there is no tool {name}; there are {}",
-                names.join(", ")
-            )));
+            return Err(ToolError::Refused(format!("unknown tool {name}; available: {}", names.join(", "))));
         }
         let arguments = &tool_call.arguments;
         match name {

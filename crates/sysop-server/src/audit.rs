@@ -121,7 +121,10 @@ impl Audit {
             tokio::task::spawn_blocking(move || drain(&queue, &file));
         }
         answered.await.unwrap_or_else(|_| {
-            Err(AuditError::Disk { path: self.path.display().to_string(), why: "sysop is ending".to_owned() })
+            Err(AuditError::Disk {
+                path: self.path.display().to_string(),
+                why: "sysop is shutting down".to_owned(),
+            })
         })
     }
 }

@@ -118,7 +118,7 @@ async fn check_decision(
     }
     if decision == DecisionKind::AllowAlways {
         let rule = known.offered_rule().filter(|_| known.asked_about() == Some(tool_call_id));
-        let why = "no rule can be written for this call; nothing was decided";
+        let why = "cannot write a rule for this call; nothing was decided";
         let rule = rule.ok_or_else(|| rejection(ErrorCode::BadMessage, why))?;
         write_rule(inner, session_ref, caller, rule).await?;
     }
@@ -233,7 +233,7 @@ fn answer(
 /// The session's terminal.
 pub(crate) fn terminal(session_ref: &SessionRef) -> Result<Arc<dyn Terminal>, MessageRejection> {
     let terminal = session_ref.opened.session.terminal();
-    terminal.ok_or_else(|| rejection(ErrorCode::NoTerminal, "this session has no terminal"))
+    terminal.ok_or_else(|| rejection(ErrorCode::NoTerminal, "no terminal in this session"))
 }
 
 /// The session's terminal for who wants to watch it: opened if it is not, in the size of their screen.

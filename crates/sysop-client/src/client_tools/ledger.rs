@@ -72,12 +72,13 @@ impl Ledger {
         let path = folder.join(format!("{name}.jsonl"));
         Self::at(folder, &path).map_err(|error| {
             ClientError::Ledger(if error.kind() == io::ErrorKind::WouldBlock {
-                "another sysop on this machine lends its tools to that session; end it, or begin another session"
+                "another sysop on this machine already offers its tools to this session; stop it, or start a new \
+                 session"
                     .to_owned()
             } else {
                 let path = path.display();
                 format!(
-                    "the ledger of calls cannot be used at {path}: {error}; nothing would keep a call from running twice"
+                    "cannot use the call ledger at {path}: {error}"
                 )
             })
         })

@@ -219,8 +219,8 @@ impl LocalPolicy {
         };
         let danger = if risk.class >= RiskClass::Dangerous { " It is dangerous." } else { "" };
         let prompt = format!(
-            "The server wants this to run on your machine, and nobody allowed it here.{danger}\n{what}\nType yes to run \
-             it once; anything else refuses it."
+            "The server requests a call on your machine.{danger}\n{what}\nType yes to run it once; anything else \
+             rejects it."
         );
         LocalVerdict::Ask { prompt, class: risk.class, findings: findings_of(&risk) }
     }

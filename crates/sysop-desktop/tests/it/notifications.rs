@@ -144,7 +144,7 @@ fn who_looks_elsewhere_is_told_of_approvals_and_ends_and_a_click_brings_the_wind
     let shown = bus.next("Notify");
     assert_eq!(
         (text(&shown, 0), text(&shown, 3)),
-        ("sysop".to_owned(), "sysop asks: may it run this?".to_owned())
+        ("sysop".to_owned(), "sysop: approval required".to_owned())
     );
     assert!(!text(&shown, 4).is_empty(), "it says what: {shown:?}");
 

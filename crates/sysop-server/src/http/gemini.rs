@@ -155,7 +155,7 @@ async fn ask(shared: &SharedServer, request: ModelRequest) -> Result<Reply, Box<
                 | ModelEvent::Restarted,
             ) => {}
             None => {
-                let why = "the model's stream ended without an end; try again";
+                let why = "the model's response ended unexpectedly; try again";
                 return Err(Box::new(problem::of(StatusCode::BAD_GATEWAY, ErrorCode::Internal, why)));
             }
         }

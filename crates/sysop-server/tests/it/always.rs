@@ -57,8 +57,8 @@ async fn always_is_refused_for_what_it_is_not_offered_for_and_to_who_may_only_lo
     let (mut ann, _) = Client::join(world.address, &id, "ann", json!({})).await;
     for (command, why) in [
         ("rm -rf /etc", "only once"),
-        ("touch a; touch b", "no rule can be written"),
-        ("touch a > b", "no rule can be written"),
+        ("touch a; touch b", "cannot write a rule"),
+        ("touch a > b", "cannot write a rule"),
     ] {
         ann.say(run(command)).await;
         let asked = events.until("approval.request").await.pop().unwrap().data;
