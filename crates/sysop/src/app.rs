@@ -154,7 +154,7 @@ impl Services {
     fn artifact_path(&self, name: &str) -> Result<PathBuf, String> {
         let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte));
         if !plain || name.starts_with('.') {
-            return Err(format!("{name:?} is no name of an artifact"));
+            return Err(format!("invalid artifact name {name:?}"));
         }
         Ok(self.machines.artifacts().join(name))
     }
@@ -257,8 +257,8 @@ impl Services {
         if place.display_root() != spec.root {
             let (was, is) = (&spec.root, place.display_root());
             let why = format!(
-                "this session worked in {was}, and the config now says {is} for {}; put the roots of \
-                 [hosts.NAME] back, or begin another session",
+                "this session worked in {was}, but the config now sets {is} for {}; restore `root` in [hosts.NAME], \
+                 or start a new session",
                 place.host
             );
             return Err(CommandError::usage(why).into());

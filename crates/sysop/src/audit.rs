@@ -22,14 +22,14 @@ pub(crate) fn run(folder: &Path, command: AuditCommand, out: &mut impl Write) ->
             let files = audit_files(folder, file)?;
             let checked = verify(&files).map_err(|broken| {
                 CommandError::failed(format!(
-                    "the audit does not hold: {}",
+                    "audit verification failed: {}",
                     neutralize_line(&broken.to_string())
                 ))
             })?;
             let lines = if checked.lines == 1 { "line" } else { "lines" };
             writeln!(
                 out,
-                "{} {lines} in {} files, unbroken; the last hash is {}",
+                "Verified {} {lines} in {} files. Last hash: {}",
                 checked.lines, checked.files, checked.end
             )?;
         }
@@ -51,7 +51,7 @@ pub(crate) fn run(folder: &Path, command: AuditCommand, out: &mut impl Write) ->
                 write_entry(entry, out)?;
             }
             if unread > 0 {
-                let why = format!("{unread} lines cannot be read; `sysop audit verify` names the first");
+                let why = format!("cannot read {unread} lines; run `sysop audit verify` to find the first");
                 return Err(CommandError::failed(why).into());
             }
         }
@@ -64,10 +64,10 @@ fn audit_files(folder: &Path, file: Option<PathBuf>) -> Result<Vec<PathBuf>> {
         return Ok(vec![file]);
     }
     let current = folder.join(FILE);
-    let files =
-        files(&current).with_context(|| format!("cannot read the folder of {}", display_path(&current)))?;
+    let files = files(&current)
+        .with_context(|| format!("cannot read the directory of {}", display_path(&current)))?;
     if files.is_empty() {
-        let why = format!("there is no audit at {}; `sysop serve` writes one", display_path(&current));
+        let why = format!("no audit log at {}; `sysop serve` writes one", display_path(&current));
         return Err(CommandError::usage(why).into());
     }
     Ok(files)

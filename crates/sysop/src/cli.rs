@@ -31,17 +31,17 @@ const MINUTE_MS: i64 = 60 * 1000;
     name = "sysop",
     version,
     about = "An AI operator for your terminal and your servers",
-    long_about = "An AI operator for your terminal and your servers.\n\nSay what you want; a model proposes the next \
-                  step; you see it, edit it, allow it or refuse it; it runs, and the output goes back to the model \
-                  until the task is done. Without a command, the full screen opens; `sysop chat` is the \
-                  same line by line.",
+    long_about = "An AI operator for your terminal and your servers.\n\nDescribe a task. The model proposes commands; you \
+                  approve, edit or reject each one before it runs. The output goes back to the model until the task is \
+                  done. Without a command, sysop opens the TUI.",
+    override_usage = "sysop [OPTIONS] [TASK]...\n       sysop [OPTIONS] <COMMAND>",
     after_long_help = TOP_EXAMPLES,
     max_term_width = 100
 )]
 pub(crate) struct Arguments {
-    /// What you want done; opens the full screen with it
+    /// Task to start with (opens the TUI)
     #[arg(value_name = "TASK", value_parser = task)]
-    pub(crate) task: Option<String>,
+    pub(crate) task: Vec<String>,
     /// The flags that go with every command.
     #[command(flatten)]
     pub(crate) global: GlobalFlags,
@@ -52,139 +52,141 @@ pub(crate) struct Arguments {
 
 const TOP_EXAMPLES: &str = "\
 Examples:
-  sysop                              the full screen, on this machine
-  sysop \"why is the disk full?\"      the same, beginning with a task
-  sysop chat                         the same line by line
-  sysop exec --approve auto \"...\"    one task; only what is dangerous asks
-  sysop --host web1 \"...\"           on another machine, through your own ssh
-  sysop exec --host @web --canary 1 \"...\"
-                                     on all hosts with the tag `web`, one of
+  sysop                              Open the TUI on this machine
+  sysop why is the disk full         Start with a task
+  sysop -- run the tests             Start with a task whose first word is a command
+  sysop chat                         Chat line by line
+  sysop exec --approve auto \"...\"    Run one task; ask only for dangerous commands
+  sysop -H web1 \"...\"                Run on a remote host over ssh
+  sysop exec -H @web --canary 1 \"...\"
+                                     Run on all hosts tagged `web`, on one of
                                      them first
-  sysop --model demo                 try it without any model
-  sysop doctor                       what would be used, and why
+  sysop --model demo                 Try sysop without a model
+  sysop doctor                       Check the configuration and environment
 
 Exit codes:
-  0    done; the model was told of each command that failed, or of which nobody knows how it ended
-  1    the task failed: a model error, the iteration limit, a routine's command
-  2    bad usage or config
-  3    an approval was needed and nobody could give it; nothing that needed one ran
-  4    stopped by someone else
-  130  Ctrl-C
+  0    Success (individual commands may have failed)
+  1    Task failed: model error, iteration limit, or failed routine
+  2    Invalid usage or configuration
+  3    Approval required, but no terminal to ask on; the command did not run
+  4    Stopped by another client
+  130  Interrupted (Ctrl-C)
 
 Environment:
-  SYSOP_<KEY>                        sets a config key; `__` stands between a
-                                     table and what is in it: SYSOP_MODEL,
+  SYSOP_<KEY>                        Set a config key; `__` separates a table
+                                     from its keys: SYSOP_MODEL,
                                      SYSOP_MAX_ITERATIONS,
                                      SYSOP_PROVIDERS__OPENAI__BASE_URL
-  SYSOP_HOST                         where commands run, as with --host
+  SYSOP_HOST                         Host to run on, same as --host
   OPENAI_API_KEY, GEMINI_API_KEY, GOOGLE_API_KEY, ANTHROPIC_API_KEY
-                                     keys of models
+                                     API keys
   LLM_BASE_URL, LLM_AUTH_TOKEN, LLM_DEFAULT_MODEL, LLM_SMALL_FAST_MODEL
-                                     a server that speaks like OpenAI's
-  OLLAMA_HOST                        where Ollama runs
-  NO_COLOR                           no colors
-  VISUAL, EDITOR, PAGER              your programs for long texts
+                                     OpenAI-compatible server
+  OLLAMA_HOST                        Address of Ollama
+  NO_COLOR                           Disable colored output
+  VISUAL, EDITOR, PAGER              Editor and pager
 
 Files:
-  ~/.config/sysop/config.toml        your config; see `sysop config path`
-  .sysop.toml                        a workspace's config, at its root";
+  ~/.config/sysop/config.toml        User config; see `sysop config path`
+  .sysop.toml                        Workspace config, in the root directory";
 
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Talk with a model, line by line
+    /// Start a line-based chat
     #[command(
-        after_help = "Examples:\n  sysop chat\n  sysop chat --model ollama/phi3 \"what listens on port 80?\"\n  \
+        after_help = "Examples:\n  sysop chat\n  sysop chat --model ollama/phi3 what listens on port 80\n  \
                             printf 'hello\\n' | sysop chat --plain"
     )]
     Chat(ChatArguments),
-    /// Do one task and end
+    /// Run one task non-interactively
     #[command(
         after_help = "Examples:\n  sysop exec \"what is my current directory?\"\n  sysop exec --approve auto \
-                            --json \"run the tests\"\n  git diff | sysop exec -\n\nWithout --approve, the first thing \
-                            that needs an approval is asked about on a terminal; elsewhere it ends sysop with 3, and \
-                            it has not run."
+                            --json \"run the tests\"\n  git diff | sysop exec -\n\nCommands that need approval are \
+                            asked about on the terminal. Without a terminal, the first one stops the task with exit \
+                            code 3 before it runs."
     )]
     Exec(ExecArguments),
-    /// Run a routine of the config file
+    /// Run a routine from the config file
     #[command(after_help = "Examples:\n  sysop run update_system\n  sysop run service name=nginx.service")]
     Run(RunArguments),
-    /// Serve sessions to browsers and other programs
+    /// Start the web UI and API server
     #[command(
-        after_help = "Examples:\n  sysop serve\n  sysop serve --port 9000 --root ~/project\n  SYSOP_DATABASE=postgres://sysop@db/sysop sysop serve   \
-                            # one of several\n  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 sysop \
-                            serve   # tells a collector of turns and calls, not what they are about\n\nThe first line says \
-                            where. On a terminal the address in it opens the page once; elsewhere the token is in a file \
-                            that the line names, which is there as long as the server runs."
+        after_help = "Examples:\n  sysop serve\n  sysop serve --port 9000 --root ~/project\n\n  # One of several servers \
+                            that share a database\n  SYSOP_DATABASE=postgres://sysop@db/sysop sysop serve\n\n  # Export \
+                            spans of turns and tool calls, without their content\n  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 \
+                            sysop serve\n\nOn a terminal, the first line of output is a URL that signs a browser in once. \
+                            Otherwise, it names a file that holds the token while the server runs."
     )]
     Serve(ServeArguments),
-    /// Talk with a session that lives on a server, and let its tools run here
+    /// Join a session on a server and run its tools on this machine
     #[command(
         after_help = "Examples:\n  sysop connect 'http://127.0.0.1:8765/?token=…'\n  SYSOP_TOKEN=… sysop connect \
                             https://ops.example.org --root ~/project \"tidy the docs\"\n  SYSOP_TOKEN=… sysop connect \
-                            https://ops.example.org --tools ls,cat,read_file\n\nNo model and no key is needed here. Tools run \
-                            below --root, of the profile `workspace` unless --profile names another. Whatever the server \
-                            says, a call that changes something runs only if --approve lets it, or if you allow it here. A \
-                            token in the address can be read by others on this machine while sysop runs; SYSOP_TOKEN cannot."
+                            https://ops.example.org --tools ls,cat,read_file\n\nNo model or API key is needed here. Tools are \
+                            confined to --root and come from the profile `workspace` unless --profile is given. Changes \
+                            run only if --approve or you allow them, whatever the server says. Other users of this \
+                            machine can read a token in the URL; prefer SYSOP_TOKEN."
     )]
     Connect(ConnectArguments),
-    /// Open a session that lives on a server
+    /// Open a session on a server
     #[command(
         after_help = "Examples:\n  sysop attach 'http://127.0.0.1:8765/?token=…'\n  SYSOP_TOKEN=… sysop attach \
                             https://ops.example.org 0198c2f1\n  SYSOP_TOKEN=… sysop attach https://ops.example.org \
-                            --plain\n\nWithout SESSION, the latest one. Several may be attached to one session: all see all, \
-                            and the first answer to a question counts. Leaving stops nothing."
+                            --plain\n\nOpens the most recent session unless SESSION is given. Several clients can attach to \
+                            one session; the first answer to an approval counts. Quitting does not stop the session."
     )]
     Attach(AttachArguments),
-    /// Open the page in a window of its own, with a server that lives as long as the window
+    /// Open the web UI in a desktop window
     #[command(
-        after_help = "Examples:\n  sysop desktop\n  sysop desktop 0198c2f1                 # at a session, or the beginning of its \
-                            id\n  sysop desktop --root ~/project --model ollama/phi3\n\nThe window is a program of its own, \
-                            sysop-desktop (in Debian the package of this name), so that this one needs no web engine; it \
-                            stands beside this one or on PATH. There is one window: a second start raises the first, whose \
-                            flags stay. Without a display, `sysop serve` prints an address for a browser elsewhere."
+        after_help = "Examples:\n  sysop desktop\n  sysop desktop 0198c2f1        # Open a session by id or id prefix\n  \
+                            sysop desktop --root ~/project --model ollama/phi3\n\nRequires the separate program \
+                            `sysop-desktop`, beside sysop or on PATH (Debian package: sysop-desktop). The window runs its \
+                            own server and stops it on close. A second start raises the open window, which keeps its \
+                            options. Without a display, use `sysop serve`."
     )]
     Desktop(DesktopArguments),
-    /// Look at what was done before
+    /// Manage past sessions
     #[command(after_help = "Examples:\n  sysop sessions list\n  sysop sessions export ID > session.jsonl")]
     Sessions(SessionsArguments),
-    /// Say who may use your server: make, list and end tokens
+    /// Manage access tokens
     #[command(
-        after_help = "Examples:\n  sysop token create --name laptop --scope operate,decide --expires 30d\n  sysop token create --name phone --scope decide   # answers what waits for a person\n  sysop token list\n  \
+        after_help = "Examples:\n  sysop token create --name laptop --scope operate,decide --expires 30d\n  \
+                      sysop token create --name phone --scope decide    # Can answer approvals only\n  sysop token list\n  \
                       sysop token revoke 1a2b3c4d"
     )]
     Token(TokenArguments),
-    /// See what your server let run, and whether the record of it was touched
+    /// Show and verify the audit log
     #[command(subcommand, after_help = "Examples:\n  sysop audit show --limit 20\n  sysop audit verify")]
     Audit(AuditCommand),
-    /// Serve scripted answers in place of a model, for tests and demos
+    /// Start a scripted model server for tests and demos
     #[command(after_help = "Example:\n  sysop mock-llm --port 8000 &\n  LLM_BASE_URL=http://127.0.0.1:8000 \
                             sysop exec \"how are you\"")]
     MockLlm(MockLlmArguments),
-    /// Say what would be used and why, and what is missing
+    /// Check the configuration and environment
     #[command(
-        after_help = "Example:\n  sysop doctor --model ollama/phi3\n\nEnds with 0 if a task can run, else \
-                            with 1."
+        after_help = "Example:\n  sysop doctor --model ollama/phi3\n\nExits with 0 if a task can run, and with 1 \
+                            otherwise."
     )]
     Doctor,
-    /// See what would become of a command, without running it
+    /// Test commands against the approval policy
     #[command(
         subcommand,
         after_help = "Examples:\n  sysop policy check 'git push --force'\n  sysop policy check \
                             --mode auto --json 'make test'\n  sysop policy check --host web1 'systemctl restart nginx'"
     )]
     Policy(PolicyCommand),
-    /// Show the config
+    /// Show the configuration
     #[command(subcommand, after_help = "Examples:\n  sysop config show\n  $EDITOR \"$(sysop config path)\"")]
     Config(ConfigCommand),
-    /// Print completions for a shell
+    /// Print shell completions
     #[command(after_help = "Example:\n  sysop completions bash > \
                             ~/.local/share/bash-completion/completions/sysop")]
     Completions {
-        /// Which shell
+        /// Shell to generate completions for
         shell: clap_complete::Shell,
     },
-    /// Print the manual page
+    /// Print the man page
     #[command(after_help = "Example:\n  sysop man > ~/.local/share/man/man1/sysop.1")]
     Man,
 }
@@ -192,10 +194,10 @@ pub(crate) enum Command {
 /// `sysop chat`.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ChatArguments {
-    /// What you want done first
+    /// Task to start with
     #[arg(value_name = "TASK", value_parser = task)]
-    pub(crate) task: Option<String>,
-    /// Draw nothing: plain lines, for pipes and dumb terminals
+    pub(crate) task: Vec<String>,
+    /// Print plain text, for pipes and dumb terminals
     #[arg(long)]
     pub(crate) plain: bool,
 }
@@ -203,10 +205,10 @@ pub(crate) struct ChatArguments {
 /// `sysop exec`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ExecArguments {
-    /// What you want done; `-` reads it from standard input
-    #[arg(value_name = "TASK", value_parser = task)]
-    pub(crate) task: String,
-    /// Print one JSON message a line
+    /// Task to run; `-` reads it from standard input
+    #[arg(value_name = "TASK", value_parser = task, required = true)]
+    pub(crate) task: Vec<String>,
+    /// Print JSON messages, one per line
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -214,10 +216,10 @@ pub(crate) struct ExecArguments {
 /// `sysop run`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RunArguments {
-    /// The routine's name
+    /// Name of the routine
     #[arg(value_name = "ROUTINE")]
     pub(crate) routine: String,
-    /// Values for its variables
+    /// Values for the routine's variables
     #[arg(value_name = "NAME=VALUE", value_parser = assignment)]
     pub(crate) values: Vec<(String, String)>,
 }
@@ -225,17 +227,16 @@ pub(crate) struct RunArguments {
 /// `sysop serve`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ServeArguments {
-    /// Where to listen
+    /// Address to listen on
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8765")]
     pub(crate) listen: std::net::SocketAddr,
-    /// The port on 127.0.0.1; 0 takes any that is free
+    /// Port on 127.0.0.1; 0 picks a free one
     #[arg(long, value_name = "N", conflicts_with = "listen")]
     pub(crate) port: Option<u16>,
-    /// How long a call waits for a client that is away, or silent, while it runs on the client's machine
+    /// Seconds to wait for a disconnected client's tool call
     #[arg(long, value_name = "SECS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) tool_timeout: u64,
-    /// Also end with standard input, and say on standard output in JSON, an object a line, where the server is and what
-    /// waits for a person: for a program that starts a server of its own
+    /// Exit when standard input closes, and print server events as JSON lines
     #[arg(long)]
     pub(crate) watched: bool,
     /// Where sessions and tokens are.
@@ -249,8 +250,8 @@ pub(crate) struct ServeArguments {
 /// Where sessions and tokens are kept.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DatabaseArgument {
-    /// The PostgreSQL that several servers share, as postgres://USER@HOST:PORT/DATABASE; others can see flags, so
-    /// leave a password to SYSOP_DATABASE, PGPASSWORD or the config [default: a file of yours]
+    /// PostgreSQL database shared by several servers, as postgres://USER@HOST:PORT/DATABASE; set passwords in
+    /// SYSOP_DATABASE, PGPASSWORD or the config, since other users can see options [default: a local SQLite file]
     #[arg(long, global = true, value_name = "URL", value_parser = database, hide_default_value = true)]
     pub(crate) database: Option<SecretString>,
 }
@@ -262,7 +263,7 @@ fn database(text: &str) -> Result<SecretString, std::convert::Infallible> {
 /// `sysop desktop`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DesktopArguments {
-    /// Which session to show first: its id or the beginning of it; `--resume` takes the latest
+    /// Session to open: id or id prefix (`--continue`: the most recent)
     #[arg(value_name = "SESSION", value_parser = word)]
     pub(crate) session: Option<String>,
 }
@@ -292,22 +293,22 @@ pub(crate) struct TokenArguments {
 /// `sysop connect`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ConnectArguments {
-    /// The server, as `sysop serve` prints it; without its token, SYSOP_TOKEN is taken
+    /// Server URL, as `sysop serve` prints it; the token may be in SYSOP_TOKEN instead
     #[arg(value_name = "URL", value_parser = word)]
     pub(crate) url: String,
-    /// What you want done first
+    /// Task to start with
     #[arg(value_name = "TASK", value_parser = task)]
-    pub(crate) task: Option<String>,
-    /// Draw nothing: plain lines, for pipes and dumb terminals
+    pub(crate) task: Vec<String>,
+    /// Print plain text, for pipes and dumb terminals
     #[arg(long)]
     pub(crate) plain: bool,
-    /// Lend only these tools of the profile
+    /// Offer only these tools of the profile
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) tools: Vec<String>,
-    /// Lend a tool that deletes files, too
+    /// Offer a tool that deletes files
     #[arg(long)]
     pub(crate) allow_delete: bool,
-    /// The most bytes of a file that tools write here: 4096, 64K, 2M [default: 16M]
+    /// Maximum size of files written by tools: 4096, 64K, 2M [default: 16M]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) max_file_size: Option<u64>,
 }
@@ -315,16 +316,16 @@ pub(crate) struct ConnectArguments {
 /// `sysop attach`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct AttachArguments {
-    /// The server, as `sysop serve` prints it; without its token, SYSOP_TOKEN is taken
+    /// Server URL, as `sysop serve` prints it; the token may be in SYSOP_TOKEN instead
     #[arg(value_name = "URL", value_parser = word)]
     pub(crate) url: String,
-    /// Which session: its id or the beginning of it [default: the latest]
+    /// Session to open: id or id prefix [default: most recent]
     #[arg(value_name = "SESSION", value_parser = word)]
     pub(crate) session: Option<String>,
-    /// Talk line by line instead of on the full screen
+    /// Use the line-based chat instead of the TUI
     #[arg(long)]
     pub(crate) chat: bool,
-    /// Draw nothing: plain lines, for pipes and dumb terminals
+    /// Print plain text, for pipes and dumb terminals
     #[arg(long)]
     pub(crate) plain: bool,
 }
@@ -332,30 +333,30 @@ pub(crate) struct AttachArguments {
 /// `sysop sessions`.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum SessionsCommand {
-    /// List sessions, the latest first
+    /// List sessions, most recent first
     List {
-        /// How many at most
+        /// Maximum number of sessions
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
         limit: u32,
     },
-    /// Show what was said and done
+    /// Show the transcript of a session
     Show {
-        /// Which session
+        /// Session id or id prefix
         #[arg(value_name = "ID", value_parser = word)]
         id: String,
     },
-    /// Print a session for other programs, one event a line as JSON, or as a document
+    /// Export a session as JSON lines or as a document
     Export {
-        /// Which session
+        /// Session id or id prefix
         #[arg(value_name = "ID", value_parser = word)]
         id: String,
-        /// The form
-        #[arg(long, value_name = "FORM", value_enum, default_value_t)]
+        /// Output format
+        #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
         format: ExportFormat,
     },
-    /// Delete a session and all that was kept of it
+    /// Delete a session and its stored output
     Delete {
-        /// Which session
+        /// Session id or id prefix
         #[arg(value_name = "ID", value_parser = word)]
         id: String,
     },
@@ -364,23 +365,23 @@ pub(crate) enum SessionsCommand {
 /// `sysop token`.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make a token and print it, this once
+    /// Create a token and print it (shown only once)
     Create {
-        /// What to call it in lists and logs
+        /// Name shown in lists and logs
         #[arg(long, value_name = "NAME", value_parser = token_name)]
         name: String,
-        /// What its bearer may do besides look: operate, decide, or both with a comma; read for nothing else
+        /// Permissions: `operate`, `decide`, or both separated by a comma (imply `read`); or only `read`
         #[arg(long, value_name = "SCOPES", value_parser = token_scopes)]
         scope: Scopes,
-        /// How long it lives: 30d, 12h, 45m or 2w [default: for ever]
-        #[arg(long, value_name = "LIFE", value_parser = token_lifetime)]
+        /// Lifetime: 30d, 12h, 45m or 2w [default: never expires]
+        #[arg(long, value_name = "DURATION", value_parser = token_lifetime)]
         expires: Option<TokenLifetime>,
     },
-    /// List tokens, never what they are
+    /// List tokens (values are not shown)
     List,
-    /// End a token; what its bearers have open ends within a second
+    /// Revoke a token and close its connections
     Revoke {
-        /// Which token, as the list names it
+        /// Token id, as shown by `sysop token list`
         #[arg(value_name = "ID", value_parser = word)]
         id: String,
     },
@@ -395,21 +396,21 @@ pub(crate) struct TokenLifetime {
 /// `sysop audit`.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum AuditCommand {
-    /// Check that no line was changed, left out or put in between; name the first that was
+    /// Verify the audit log's integrity and report the first altered entry
     Verify {
-        /// One file of it [default: all, in your data folder]
+        /// Audit file [default: all files in the data directory]
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
     },
-    /// Show what was allowed, what ran, and how it ended
+    /// Show approvals, commands and their results
     Show {
-        /// One file of it [default: all, in your data folder]
+        /// Audit file [default: all files in the data directory]
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
-        /// Only of the session whose id begins so
+        /// Show one session only, by id or id prefix
         #[arg(long, value_name = "ID", value_parser = word)]
         session: Option<String>,
-        /// How many of the latest lines at most
+        /// Maximum number of entries, most recent last
         #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
         limit: u32,
     },
@@ -418,10 +419,10 @@ pub(crate) enum AuditCommand {
 /// `sysop mock-llm`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct MockLlmArguments {
-    /// The port on 127.0.0.1; 0 takes any that is free
+    /// Port on 127.0.0.1; 0 picks a free one
     #[arg(long, value_name = "N", default_value_t = 8000)]
     pub(crate) port: u16,
-    /// What to answer (JSON); without it, the scenarios that are built in
+    /// Scripted answers (JSON) [default: built-in scenarios]
     #[arg(long, value_name = "FILE")]
     pub(crate) scenarios: Option<PathBuf>,
 }
@@ -429,22 +430,22 @@ pub(crate) struct MockLlmArguments {
 /// `sysop config`.
 #[derive(Debug, Clone, Copy, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Print the path of your config file
+    /// Print the path of the user config file
     Path,
-    /// Print each value and where it came from
+    /// Print each value and its source
     Show,
 }
 
 /// `sysop policy`.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum PolicyCommand {
-    /// Judge a command: does it run, ask or is it denied, and why
+    /// Show whether a command would run, ask or be denied, and why
     #[command(
         after_help = "Examples:\n  sysop policy check 'rm -rf build'\n  sysop policy check --mode never 'df -h'\n  \
                             sysop policy check --dialect fish 'echo hi'\n  sysop policy check --host web1 --json \
-                            'journalctl -u nginx'\n\nNothing runs. The settings of the folder count: config, rules and \
-                            dangerous patterns. With --host, paths are judged as they are written: the host is asked when \
-                            the command runs. Grants of a session do not count. Ends with 0 whatever the verdict."
+                            'journalctl -u nginx'\n\nNo command is run. The check uses the config, rules and dangerous \
+                            patterns of the current directory, but no session approvals. With --host, paths are not \
+                            resolved on the host. Exits with 0 for every verdict."
     )]
     Check(PolicyCheckArguments),
 }
@@ -452,19 +453,19 @@ pub(crate) enum PolicyCommand {
 /// `sysop policy check`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PolicyCheckArguments {
-    /// The command line, as one word
+    /// Command line, quoted as one argument
     #[arg(value_name = "COMMAND", allow_hyphen_values = true)]
     pub(crate) command: String,
-    /// Judge it in this approval mode [default: that of the config]
-    #[arg(long, value_name = "HOW")]
+    /// Approval mode [default: from the config]
+    #[arg(long, value_name = "MODE")]
     pub(crate) mode: Option<Approve>,
-    /// The shell that would read it [default: bash]
+    /// Shell syntax [default: bash]
     #[arg(long, value_name = "SHELL")]
     pub(crate) dialect: Option<ShellDialect>,
-    /// The folder that it would run in [default: the root]
+    /// Working directory of the command [default: the root directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<String>,
-    /// Print one JSON object
+    /// Print a JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -475,7 +476,7 @@ pub(crate) enum ShellDialect {
     /// bash
     #[default]
     Bash,
-    /// A POSIX shell: dash, busybox, ksh
+    /// POSIX shells: dash, busybox, ksh
     Sh,
     /// zsh
     Zsh,
@@ -500,21 +501,29 @@ impl From<ShellDialect> for Dialect {
 /// Reads a command line, the program's name first.
 ///
 /// # Errors
-/// What clap has to say; also `--help` and `--version` come as errors whose exit code is 0.
+/// A usage error of clap; also `--help` and `--version` come as errors whose exit code is 0.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arguments, clap::Error> {
     let arguments = join_resume(arguments.into_iter().collect());
+    let is_escaped = arguments.iter().any(|argument| argument == "--");
     let mut command = Arguments::command();
     let matches = command.try_get_matches_from_mut(arguments)?;
-    let parsed = Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
-    let Some(task) = &parsed.task else { return Ok(parsed) };
-    match (mistyped_command(task), &parsed.command) {
-        (Some(complaint), None) => Err(command.error(clap::error::ErrorKind::InvalidSubcommand, complaint)),
-        (_, Some(_)) => {
-            let complaint = format!("the task {task:?} stands before a command; a task goes after it");
-            Err(command.error(clap::error::ErrorKind::ArgumentConflict, complaint))
-        }
-        (None, None) => Ok(parsed),
+    let mut parsed = Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    parsed.global.settle_continue();
+    if parsed.command.is_some() && !parsed.task.is_empty() {
+        let complaint = "the task must follow the command: sysop COMMAND TASK";
+        return Err(command.error(clap::error::ErrorKind::ArgumentConflict, complaint));
     }
+    match mistyped_command(&parsed.task) {
+        Some(complaint) if !is_escaped => {
+            Err(command.error(clap::error::ErrorKind::InvalidSubcommand, complaint))
+        }
+        Some(_) | None => Ok(parsed),
+    }
+}
+
+/// Joins the words of a task; `None` if there are none.
+pub(crate) fn task_text(words: &[String]) -> Option<String> {
+    (!words.is_empty()).then(|| words.join(" "))
 }
 
 /// The commands of this build.
@@ -541,17 +550,24 @@ const COMMANDS: &[&str] = &[
 /// Words that are commands in some build, and would be odd tasks.
 const OTHER_COMMANDS: &[&str] = &["acp"];
 
-/// A task of one word that was hardly meant as one: a command with a slip, or one that this build does not have.
-fn mistyped_command(task: &str) -> Option<String> {
-    let otherwise = format!("a task of one word is given as `sysop chat {task}`");
-    if OTHER_COMMANDS.contains(&task) {
-        return Some(format!("this build has no command `{task}`; {otherwise}"));
-    }
-    if task.contains(char::is_whitespace) || task.len() < 4 {
+/// The complaint about a task that is more likely a mistyped command: one word, or a word and a quoted argument.
+fn mistyped_command(words: &[String]) -> Option<String> {
+    let (first, rest) = words.split_first()?;
+    let is_quoted = |word: &String| word.contains(char::is_whitespace);
+    if is_quoted(first) || !(rest.is_empty() || rest.iter().any(is_quoted)) {
         return None;
     }
-    let meant = nearest_word(task, COMMANDS.iter().copied())?;
-    Some(format!("there is no command `{task}`; did you mean `{meant}`? ({otherwise})"))
+    let escape = "to pass it as a task, use `sysop -- TASK`";
+    if OTHER_COMMANDS.contains(&first.as_str()) {
+        return Some(format!("the command `{first}` is not part of this build\n\n  tip: {escape}"));
+    }
+    if first.len() < 4 {
+        return None;
+    }
+    let meant = nearest_word(first, COMMANDS.iter().copied())?;
+    Some(format!(
+        "unrecognized command `{first}`\n\n  tip: a similar command exists: `{meant}`\n  tip: {escape}"
+    ))
 }
 
 /// Joins `--resume ID` into `--resume=ID`, so that a command or a task after a bare `--resume` is not taken for an id:
@@ -591,7 +607,7 @@ fn task(text: &str) -> Result<String, String> {
 
 fn word(text: &str) -> Result<String, String> {
     if text.trim().is_empty() || text.starts_with('-') {
-        return Err("a name was expected".to_owned());
+        return Err("expected a name".to_owned());
     }
     Ok(text.to_owned())
 }
@@ -607,12 +623,12 @@ fn size(text: &str) -> Result<u64, String> {
     let most = sysop_host::FILE_BYTES_MAX;
     bytes
         .filter(|bytes| (1..=most).contains(bytes))
-        .ok_or_else(|| format!("a size from 1 to {most} bytes: 4096, 64K, 2M"))
+        .ok_or_else(|| format!("expected a size from 1 to {most} bytes, such as 4096, 64K or 2M"))
 }
 
 /// Reads `30d`, `12h`, `45m` or `2w`.
 fn token_lifetime(text: &str) -> Result<TokenLifetime, String> {
-    let bad = || "write it as 30d, 12h, 45m or 2w".to_owned();
+    let bad = || "expected a duration such as 30d, 12h, 45m or 2w".to_owned();
     let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(bad)?;
     let unit = match unit {
         "m" => MINUTE_MS,
@@ -623,24 +639,24 @@ fn token_lifetime(text: &str) -> Result<TokenLifetime, String> {
     };
     let number: u32 = number.parse().map_err(|_| bad())?;
     match i64::from(number).checked_mul(unit) {
-        Some(0) => Err("a token that expires at once is of no use".to_owned()),
+        Some(0) => Err("the lifetime must be greater than zero".to_owned()),
         Some(life) if life <= TOKEN_LIFE_MS_MAX => Ok(TokenLifetime { milliseconds: life }),
         Some(_) | None => {
-            Err("the longest life is ten years; leave it out for a token that never expires".to_owned())
+            Err("the maximum is ten years; omit the option for a token that never expires".to_owned())
         }
     }
 }
 
 /// Reads the name of a token: one short line, to be recognized in lists and logs.
 fn token_scopes(text: &str) -> Result<Scopes, String> {
-    let known = |_| "scopes are `read`, `operate` and `decide`, with a comma between them".to_owned();
+    let known = |_| "expected `read`, `operate` or `decide`, separated by commas".to_owned();
     text.parse().map_err(known)
 }
 
 fn token_name(text: &str) -> Result<String, String> {
     let text = text.trim();
     if text.is_empty() || text.chars().count() > TOKEN_NAME_CHARS_MAX || text.chars().any(char::is_control) {
-        return Err(format!("a name is one line of 1 to {TOKEN_NAME_CHARS_MAX} characters"));
+        return Err(format!("expected one line of 1 to {TOKEN_NAME_CHARS_MAX} characters"));
     }
     Ok(text.to_owned())
 }
@@ -648,7 +664,7 @@ fn token_name(text: &str) -> Result<String, String> {
 fn assignment(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        Some(_) | None => Err("write it as NAME=VALUE".to_owned()),
+        Some(_) | None => Err("expected NAME=VALUE".to_owned()),
     }
 }
 

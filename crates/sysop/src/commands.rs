@@ -16,7 +16,7 @@ use sysop_repl::chat::{self, ReplContext, TerminalTraits};
 use sysop_repl::exec::{self, CallOutput, ExecContext, ExecFormat, ExecTask};
 
 use crate::app::{Machines, Services, Storage, database, delete_session, providers};
-use crate::cli::{ChatArguments, ExecArguments, MockLlmArguments, SessionsCommand, TokenCommand};
+use crate::cli::{ChatArguments, ExecArguments, MockLlmArguments, SessionsCommand, TokenCommand, task_text};
 use crate::demo::DEMO;
 use crate::doctor::DoctorProbe;
 use crate::exit::{CommandError, Exit};
@@ -38,7 +38,7 @@ pub(crate) async fn chat(settings: Settings, pick: ModelChoice, arguments: ChatA
     let opened = services.open().await?;
     let context = ReplContext {
         opened,
-        task: arguments.task,
+        task: task_text(&arguments.task),
         service: Arc::new(services.clone()),
         shell: Box::new(move || {
             let mut shell = std::process::Command::new(std::env::var_os("SHELL").unwrap_or("sh".into()));
@@ -67,7 +67,7 @@ pub(crate) fn chat_form(settings: &Settings, plain: bool) -> chat::ReplLayout {
 
 /// One task without a screen.
 pub(crate) async fn exec(settings: Settings, pick: ModelChoice, arguments: ExecArguments) -> Result<Exit> {
-    let task = exec::task_text(&arguments.task, io::stdin())
+    let task = exec::task_text(&arguments.task.join(" "), io::stdin())
         .map_err(|bad| CommandError { exit: bad.exit, message: bad.why })?;
     headless(settings, pick.model, ExecTask::Prompt(task), arguments.json).await
 }
@@ -174,17 +174,21 @@ pub(crate) async fn mock_llm(arguments: MockLlmArguments) -> Result<Exit> {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", arguments.port)).await;
     let listener = listener.map_err(|error| {
         CommandError::failed(format!(
-            "cannot listen on port {} ({error}); choose another with --port",
+            "cannot listen on port {} ({error}); choose another one with --port",
             arguments.port
         ))
     })?;
     let address = listener.local_addr().context("the socket has an address")?;
     let mut out = io::stdout().lock();
-    writeln!(out, "mock models on http://{address} (OpenAI: http://{address}/v1; Ctrl+C ends it)")?;
+    writeln!(
+        out,
+        "Mock model server listening on http://{address} (OpenAI: http://{address}/v1). Press Ctrl+C to \
+     stop."
+    )?;
     out.flush()?;
     drop(out);
     tokio::select! {
-        served = sysop_mock_llm::serve(listener, scenarios) => served.context("the server ended")?,
+        served = sysop_mock_llm::serve(listener, scenarios) => served.context("the server stopped")?,
         stopped = tokio::signal::ctrl_c() => stopped.context("cannot listen for Ctrl+C")?,
     }
     Ok(Exit::Done)
@@ -211,7 +215,7 @@ impl DoctorProbe for LiveDoctorProbe {
         let path = database(data);
         let shown = crate::config::display_path(&path);
         if !path.exists() {
-            return Ok(format!("{shown} will be made when it is needed"));
+            return Ok(format!("{shown} (not created yet)"));
         }
         let store = sysop_store::SqliteStore::open(&path).map_err(|error| error.to_string())?;
         let count = store.list(sessions::SESSIONS_MAX).await.map_err(|error| error.to_string())?.len();
@@ -231,6 +235,6 @@ impl DoctorProbe for LiveDoctorProbe {
         let connection = self.machines.connection(target).map_err(|failure| failure.to_string())?;
         let facts = connection.machine_info().await.map_err(|error| error.to_string())?;
         let commands = if facts.bash.is_some() { "bash" } else { "sh" };
-        Ok(format!("{} {}, {}, commands by {commands}", facts.system, facts.architecture, facts.user))
+        Ok(format!("{} {}, user {}, shell {commands}", facts.system, facts.architecture, facts.user))
     }
 }

@@ -45,7 +45,7 @@ pub(crate) fn rules_file(own: &Path) -> PathBuf {
 pub(crate) fn append_rule(own: &Path, rule: &Rule) -> Result<String, String> {
     let path = rules_file(own);
     let failed = |error: &dyn fmt::Display| {
-        format!("no rule was written, and nothing was decided: {}: {error}", display_path(&path))
+        format!("cannot write the rule, so the command is still pending: {}: {error}", display_path(&path))
     };
     let entry = rule.to_toml();
     let mut text = file::read(&path).map_err(|error| failed(&error))?.unwrap_or_default();
@@ -164,8 +164,10 @@ impl ConfigLayer {
         match self.warnings.len() {
             0..WARNINGS_MAX => self.warnings.push(ConfigWarning { origin, message }),
             WARNINGS_MAX => {
-                self.warnings
-                    .push(ConfigWarning { origin, message: "there is more that does not fit".to_owned() });
+                self.warnings.push(ConfigWarning {
+                    origin,
+                    message: "too many problems; omitting the rest".to_owned(),
+                });
             }
             _ => {}
         }
@@ -191,10 +193,10 @@ impl ConfigLayer {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ConfigError {
     /// A file that was asked for is not there.
-    #[error("there is no config file {}; write one or leave out --config", display_path(.0))]
+    #[error("config file not found: {}; check the path given with --config", display_path(.0))]
     Missing(PathBuf),
     /// A file cannot be read.
-    #[error("cannot read the config file {}: {why}; put that right or name another with --config", display_path(.path))]
+    #[error("cannot read the config file {}: {why}", display_path(.path))]
     Unreadable {
         /// Which file.
         path: PathBuf,
@@ -202,7 +204,7 @@ pub(crate) enum ConfigError {
         why: String,
     },
     /// A file is not TOML.
-    #[error("{}:{line}: this is not TOML: {why}; put that line right and try again", display_path(.path))]
+    #[error("{}:{line}: invalid TOML: {why}", display_path(.path))]
     Syntax {
         /// Which file.
         path: PathBuf,
@@ -327,7 +329,7 @@ impl Config {
         let Some(text) = file::read(&path)? else { return Ok(()) };
         let mut layer = file::parse(&path, &text, Flavor::Own)?;
         for (key, entry) in std::mem::take(&mut layer.entries) {
-            let message = format!("`{key}` is left out: this file holds rules only");
+            let message = format!("ignoring `{key}`: this file is for rules only");
             layer.warn(entry.origin().clone(), message);
         }
         self.merge(layer);
@@ -348,7 +350,7 @@ impl Config {
         let open = std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o077 != 0);
         if let (Some((key, entry)), true) = (secret, open) {
             let message = format!(
-                "`{key}` is a secret in a file that others may read; `chmod 600 {}` closes it",
+                "`{key}` is a secret in a file that other users can read; run `chmod 600 {}`",
                 display_path(path)
             );
             self.warnings.push(ConfigWarning { origin: entry.origin().clone(), message });
@@ -396,9 +398,8 @@ impl Config {
             let rule = keys::find(&path).map_or(keys::WorkspaceRule::Ignored, |key| key.workspace);
             if !self.tighten_one(rule, &path, &entry) {
                 left_out.push(format!("{path} = {}", entry.value));
-                let message = format!(
-                    "`{path}` is left out: a workspace that is not trusted may only make things stricter"
-                );
+                let message =
+                    format!("ignoring `{path}`: an untrusted workspace can only make settings stricter");
                 layer.warn(entry.origin().clone(), message);
             }
         }
@@ -406,7 +407,7 @@ impl Config {
             if rule.action == RuleAction::Allow {
                 left_out.push(rule.to_toml());
                 let message = format!(
-                    "{}: this rule is left out: a workspace that is not trusted may only ask or deny",
+                    "{}: ignoring this rule: an untrusted workspace can only ask or deny",
                     rule.origin
                 );
                 self.warnings.push(ConfigWarning { origin: ConfigOrigin::Default, message });

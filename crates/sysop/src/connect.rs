@@ -13,7 +13,7 @@ use sysop_repl::chat::{self, ExitBehavior, ReplContext};
 use sysop_tui::TuiContext;
 
 use crate::app::Machines;
-use crate::cli::{AttachArguments, ConnectArguments};
+use crate::cli::{AttachArguments, ConnectArguments, task_text};
 use crate::commands::{HISTORY, chat_form};
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::{GlobalFlags, ResumeTarget};
@@ -33,7 +33,7 @@ pub(crate) async fn connect(
 ) -> Result<Exit> {
     let settings = Arc::new(settings);
     if !matches!(settings.host, HostChoice::Local) {
-        let why = "connect lends the tools of this machine; leave out --host, or run sysop on that machine";
+        let why = "`sysop connect` runs tools on this machine only; omit --host, or run sysop on that host";
         return Err(CommandError::usage(why).into());
     }
     let server = server(&settings, &arguments.url)?;
@@ -53,7 +53,7 @@ pub(crate) async fn connect(
         Some(ResumeTarget::Session(id)) => SessionSelector::Existing(id.as_str().to_owned()),
     };
     let face = ConversationOptions {
-        task: arguments.task,
+        task: task_text(&arguments.task),
         plain: arguments.plain,
         resume_command,
         leaving: ExitBehavior::StopTurn,
@@ -133,7 +133,7 @@ fn server(settings: &Settings, url: &str) -> Result<ServerAddress, CommandError>
     if server.is_plain() {
         let shown = server.display_url();
         crate::tell(&format!(
-            "sysop: warning: {shown} is reached without TLS: whoever is on the way reads the token and all that is said"
+            "warning: {shown} does not use TLS; the token and the session can be read on the network"
         ));
     }
     Ok(server)

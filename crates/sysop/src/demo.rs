@@ -13,11 +13,11 @@ use sysop_mock_llm::{Engine, Response, Scenarios, Turn};
 pub(crate) const DEMO: &str = "demo";
 
 /// What it says where it knows nothing by heart.
-const UNKNOWN: &str = "I am the built-in scripted demo, not a model: I know a few tasks by heart and cannot do this \
-one. Say `demo` to see me work with real tools, or `sysop doctor` outside to find a real model.";
+const UNKNOWN: &str = "I am the built-in scripted demo, not a model: I only know a few scripted tasks. Type `demo` \
+ to see me work with real tools, or run `sysop doctor` to set up a model.";
 
 /// What it says in a plain chat.
-const CHAT: &str = "I am the built-in scripted demo, not a model: without tools I can only name commands, such as \
+const CHAT: &str = "I am the built-in scripted demo, not a model: without tools I can only suggest commands, such as \
 <cmd>df -h</cmd> and <cmd>uptime</cmd>.";
 
 /// Answers from the scenarios that are built in.

@@ -34,11 +34,11 @@ pub(crate) async fn run(flags: GlobalFlags, arguments: DesktopArguments) -> Resu
     crate::origin::name_window();
     let display = ["DISPLAY", "WAYLAND_DISPLAY"].into_iter().filter_map(std::env::var_os);
     if display.into_iter().all(|display| display.is_empty()) {
-        let why = "there is no display here (neither DISPLAY nor WAYLAND_DISPLAY is set); `sysop` opens the full screen \
-                   in a terminal, and `sysop serve` prints an address for a browser";
+        let why = "no display (DISPLAY and WAYLAND_DISPLAY are not set); use `sysop` in a terminal, or `sysop \
+         serve` and a browser";
         return Err(CommandError::usage(why).into());
     }
-    let own = std::env::current_exe().context("cannot find out where this program is")?;
+    let own = std::env::current_exe().context("cannot determine the path of this program")?;
     let helper = find_helper(&own)?;
     let wanted = match (arguments.session, &flags.resume) {
         (Some(text), _) => Some(ResumeTarget::Session(SessionId::new(text))),
@@ -57,12 +57,12 @@ pub(crate) async fn run(flags: GlobalFlags, arguments: DesktopArguments) -> Resu
     let child = command.spawn();
     let mut child = child.map_err(|error| {
         CommandError::usage(format!(
-            "cannot start {} ({error}); install the package {HELPER} anew, or use `sysop serve`",
+            "cannot start {} ({error}); reinstall the package {HELPER}, or use `sysop serve`",
             helper.display()
         ))
     })?;
     let said = child.stderr.take().context("its standard error is ours")?;
-    let said = said.into_owned_fd().context("cannot read what the window's program says")?;
+    let said = said.into_owned_fd().context("cannot read the output of sysop-desktop")?;
     let (heard, hears) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || heard.send(relay_stderr(std::fs::File::from(said))));
     let status = wait(&mut child).await?;
@@ -77,18 +77,18 @@ fn end_of(status: ExitStatus, missing: Option<String>) -> Result<Exit> {
         (Some(LINKER_FAILED), missing) => {
             let missing = missing.unwrap_or_else(|| "a library".to_owned());
             Err(CommandError::usage(format!(
-                "the window's program cannot start without {missing}; install the web engine (in Debian and Ubuntu: \
-                 apt install libwebkit2gtk-4.1-0), or use `sysop serve` with a browser"
+                "sysop-desktop cannot start: {missing} is missing; install the web engine (Debian, Ubuntu: apt \
+                 install libwebkit2gtk-4.1-0), or use `sysop serve` with a browser"
             ))
             .into())
         }
         // It has said why.
         (Some(code), _) if code == i32::from(Exit::Usage.code()) => Ok(Exit::Usage),
         (Some(_), _) => Ok(Exit::Failed),
-        (None, _) => Err(CommandError::failed(format!(
-            "the window's program was killed ({status}); its server has ended with it"
-        ))
-        .into()),
+        (None, _) => {
+            Err(CommandError::failed(format!("sysop-desktop was killed ({status}), and its server stopped"))
+                .into())
+        }
     }
 }
 
@@ -100,7 +100,7 @@ async fn wait(child: &mut tokio::process::Child) -> Result<ExitStatus> {
     let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
     loop {
         tokio::select! {
-            status = child.wait() => return status.context("cannot wait for the window's program"),
+            status = child.wait() => return status.context("cannot wait for sysop-desktop"),
             Some(()) = terminate.recv() => {}
             Some(()) = interrupt.recv() => {}
             Some(()) = hang_up.recv() => {}
@@ -120,8 +120,8 @@ fn find_helper(own: &Path) -> Result<PathBuf, CommandError> {
     }
     which::which(HELPER).map_err(|_| {
         CommandError::usage(format!(
-            "the window is a program of its own, and `{HELPER}` is neither beside {} nor on PATH; install the package \
-             {HELPER} (in the source: cargo build --release --package {HELPER}), or use `sysop serve` with a browser",
+            "`{HELPER}` not found beside {} or on PATH; install the package {HELPER} (from source: cargo build \
+             --release --package {HELPER}), or use `sysop serve` with a browser",
             own.display()
         ))
     })
@@ -152,6 +152,7 @@ fn server_flags(flags: &GlobalFlags) -> Vec<std::ffi::OsString> {
         root,
         profile,
         config,
+        resume_latest: _,
         resume: _,
         verbose,
         quiet,
@@ -208,7 +209,8 @@ mod tests {
 
     #[test]
     fn the_server_gets_the_flags_that_were_given() {
-        let given = "--model ollama/phi3 --approve auto --root /a --host web1 --canary 1 --profile coder --config c.toml \
+        let given = "--model ollama/phi3 --approve auto --root /a --host web1 --canary 1 --profile coder --config \
+         c.toml \
                      -vv --no-color --resume=0198";
         let line = ["sysop"].into_iter().chain(given.split(' ')).chain(["desktop"]);
         let parsed = cli::parse(line.map(Into::into)).unwrap();

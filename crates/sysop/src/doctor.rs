@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use futures::future::join_all;
 use sysop_core::message::ModelRef;
 use sysop_core::text::neutralize;
+use sysop_core::ui_text::split_hint;
 use sysop_host::SandboxSupport;
 use sysop_provider::NO_REMOTE_MACHINE;
 
@@ -99,8 +100,8 @@ pub(crate) async fn examine(
         }
         Err(none) => {
             let text = none.to_string();
-            let (first, hint) = text.split_once('\n').unwrap_or((&text, ""));
-            report.line(CheckStatus::Bad, "model", first, Some(&hint.replace('\n', "; ")));
+            let (first, hint) = split_hint(&text);
+            report.line(CheckStatus::Bad, "model", first, hint);
             None
         }
     };
@@ -115,16 +116,16 @@ pub(crate) async fn examine(
 /// The report where the settings cannot even be loaded.
 pub(crate) fn unusable(failure: &CommandError) -> (String, Exit) {
     let mut report = DoctorReport::default();
-    let (text, hint) = failure.message.rsplit_once("; ").unwrap_or((&failure.message, ""));
-    report.line(CheckStatus::Bad, "config", text, Some(hint).filter(|hint| !hint.is_empty()));
+    let (text, hint) = split_hint(&failure.message);
+    report.line(CheckStatus::Bad, "config", text, hint);
     finish(report)
 }
 
 fn finish(mut report: DoctorReport) -> (String, Exit) {
     let (summary, exit) = match report.bad {
-        0 => ("A task can run.".to_owned(), Exit::Done),
-        1 => ("A task cannot run: put the line with FAIL right.".to_owned(), Exit::Failed),
-        many => (format!("A task cannot run: put the {many} lines with FAIL right."), Exit::Failed),
+        0 => ("No problems found.".to_owned(), Exit::Done),
+        1 => ("1 problem found. Fix it and run `sysop doctor` again.".to_owned(), Exit::Failed),
+        many => (format!("{many} problems found. Fix them and run `sysop doctor` again."), Exit::Failed),
     };
     report.text.push_str(&summary);
     report.text.push('\n');
@@ -133,7 +134,7 @@ fn finish(mut report: DoctorReport) -> (String, Exit) {
 
 fn config(settings: &Settings, report: &mut DoctorReport) {
     if settings.config.files.is_empty() {
-        let text = format!("none; yours would be {}", display_path(&settings.config.own_file));
+        let text = format!("not found (expected at {})", display_path(&settings.config.own_file));
         report.line(CheckStatus::Note, "config", &text, None);
     }
     for file in &settings.config.files {
@@ -144,35 +145,35 @@ fn config(settings: &Settings, report: &mut DoctorReport) {
     }
     if let Some(untrusted) = settings.untrusted() {
         let text =
-            format!("{} is not trusted: it may only make things stricter", display_path(&untrusted.path));
+            format!("{} is not trusted; it can only make settings stricter", display_path(&untrusted.path));
         let hint = if untrusted.refused {
             let answers = display_path(&trust_file(&settings.folders.data));
-            format!("you said no to it; take it out of {answers} to be asked again")
+            format!("you declined to trust it; remove it from {answers} to be asked again")
         } else {
-            "`sysop chat` in this folder asks whether you trust it".to_owned()
+            "run `sysop chat` in this directory to trust it".to_owned()
         };
         report.line(CheckStatus::Note, "config", &text, Some(&hint));
     }
     for problem in &settings.problems {
-        let (text, hint) = problem.message.rsplit_once("; ").unwrap_or((&problem.message, ""));
-        report.line(CheckStatus::Bad, "config", text, Some(hint).filter(|hint| !hint.is_empty()));
+        let (text, hint) = split_hint(&problem.message);
+        report.line(CheckStatus::Bad, "config", text, hint);
     }
 }
 
 async fn data(settings: &Settings, probe: &dyn DoctorProbe, report: &mut DoctorReport) {
     let folder = &settings.folders.data;
     match crate::config::check_private_folder(folder) {
-        Ok(()) => report.good("data", &format!("{} can be written", display_path(folder))),
+        Ok(()) => report.good("data", &format!("{} is writable", display_path(folder))),
         Err(error) => {
-            let text = format!("{} cannot be written: {error}", display_path(folder));
-            let hint = "make it writable for you, or set XDG_DATA_HOME to a folder that is";
+            let text = format!("cannot write to {}: {error}", display_path(folder));
+            let hint = "make it writable, or set XDG_DATA_HOME to a writable directory";
             return report.line(CheckStatus::Bad, "data", &text, Some(hint));
         }
     }
     match probe.database(folder).await {
         Ok(what) => report.good("database", &what),
         Err(why) => {
-            let hint = format!("move what is broken out of {} and try again", display_path(folder));
+            let hint = format!("move the damaged files out of {} and try again", display_path(folder));
             report.line(CheckStatus::Bad, "database", &why, Some(&hint));
         }
     }
@@ -213,7 +214,7 @@ async fn providers(
                 Ok(Ok(models)) => Ok(models),
                 Ok(Err(why)) => Err((why, ProviderAnswer::Bad)),
                 Err(_) => {
-                    Err((format!("no answer in {} s", PROVIDER_TIME_MAX.as_secs()), ProviderAnswer::Bad))
+                    Err((format!("timed out after {} s", PROVIDER_TIME_MAX.as_secs()), ProviderAnswer::Bad))
                 }
             },
         };
@@ -249,8 +250,8 @@ enum ProviderAnswer {
 
 fn hint_for(provider: &str, base_url: Option<&str>) -> String {
     match (provider, base_url) {
-        ("ollama+ssh", None) => "check the host, and that Ollama runs there".to_owned(),
-        ("ollama", None) => "start it with `ollama serve`, or set OLLAMA_HOST to where it runs".to_owned(),
+        ("ollama+ssh", None) => "check the host, and that Ollama is running there".to_owned(),
+        ("ollama", None) => "start it with `ollama serve`, or set OLLAMA_HOST".to_owned(),
         (_, Some(_)) => {
             format!("check `base_url` and the key of [providers.{provider}]; see `sysop config show`")
         }
@@ -261,7 +262,7 @@ fn hint_for(provider: &str, base_url: Option<&str>) -> String {
 fn named(models: &[String], wanted: Option<&str>) -> String {
     let known = wanted.map(|name| {
         let has = models.iter().any(|model| model == name || model.split(':').next() == Some(name));
-        if has || models.is_empty() { String::new() } else { format!("{name} is not among its models: ") }
+        if has || models.is_empty() { String::new() } else { format!("no model {name}; available: ") }
     });
     let display_path: Vec<&str> = models.iter().take(MODELS_SHOWN_MAX).map(String::as_str).collect();
     let more = match models.len().saturating_sub(MODELS_SHOWN_MAX) {
@@ -269,7 +270,7 @@ fn named(models: &[String], wanted: Option<&str>) -> String {
         more => format!(" and {more} more"),
     };
     match display_path.as_slice() {
-        [] => "names no models".to_owned(),
+        [] => "is not a models".to_owned(),
         display_path => format!("{}{}{more}", known.unwrap_or_default(), display_path.join(", ")),
     }
 }
@@ -279,16 +280,19 @@ async fn programs(settings: &Settings, report: &mut DoctorReport) {
     match find("bash") {
         Some(found) => report.good("bash", &display_path(&found)),
         None => {
-            let hint = "install bash, or put it on PATH";
-            report.line(CheckStatus::Bad, "bash", "not found; commands run in it", Some(hint));
+            let hint = "install bash or add it to PATH";
+            report.line(CheckStatus::Bad, "bash", "not found (needed to run commands)", Some(hint));
         }
     }
     for (name, use_of_it) in [("git", "git tools"), ("ollama", "models on this machine")] {
         match find(name) {
             Some(found) => report.good(name, &display_path(&found)),
-            None => {
-                report.line(CheckStatus::Note, name, &format!("not found; needed for {use_of_it} only"), None)
-            }
+            None => report.line(
+                CheckStatus::Note,
+                name,
+                &format!("not found (needed only for {use_of_it})"),
+                None,
+            ),
         }
     }
     match find("ssh") {
@@ -296,7 +300,7 @@ async fn programs(settings: &Settings, report: &mut DoctorReport) {
             let version = ssh_version(&found).await.unwrap_or_else(|| "version unknown".to_owned());
             report.good("ssh", &format!("{} ({version})", display_path(&found)));
         }
-        None => report.line(CheckStatus::Note, "ssh", "not found; needed for other machines only", None),
+        None => report.line(CheckStatus::Note, "ssh", "not found (needed only for remote hosts)", None),
     }
 }
 
@@ -321,9 +325,9 @@ async fn ssh_version(program: &Path) -> Option<String> {
 fn surroundings(settings: &Settings, report: &mut DoctorReport) {
     use std::io::IsTerminal;
     let terminal = if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
-        settings.environment.value("TERM").unwrap_or("of unknown kind")
+        settings.environment.value("TERM").unwrap_or("unknown type")
     } else {
-        "none: questions cannot be asked here"
+        "not a terminal; approval prompts are disabled"
     };
     let color = match settings.color {
         ColorMode::On => "colors",

@@ -8,7 +8,7 @@ pub(crate) use sysop_repl::Exit;
 pub(crate) struct CommandError {
     /// How the program ends.
     pub(crate) exit: Exit,
-    /// What happened and what to do next, in one sentence.
+    /// What failed, and what to do after a `; ` (see `sysop_core::ui_text::split_hint`).
     pub(crate) message: String,
 }
 

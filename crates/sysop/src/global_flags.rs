@@ -14,30 +14,33 @@ use crate::config::{DEMO, PROVIDERS, unknown_provider};
 
 /// The flags that go with every command, before or after it.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Flags of every command")]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct GlobalFlags {
-    /// Where commands run: `local`, what `ssh` accepts, a host or @TAG of the config, or several: `web1,web2,db1`
-    #[arg(long, global = true, value_name = "DEST", value_parser = host)]
+    /// Host(s) to run on: `local`, an SSH destination, a configured host, @TAG, or a comma-separated list
+    #[arg(short = 'H', long, global = true, value_name = "DEST", value_parser = host)]
     pub(crate) host: Option<String>,
-    /// Of several hosts, let the first N go ahead; the others follow only if these end well and alike
+    /// Run changes on the first N hosts; continue only if all succeed with the same result
     #[arg(long, global = true, value_name = "N")]
     pub(crate) canary: Option<NonZeroUsize>,
-    /// The model to ask, for example `ollama/phi3`; `demo` needs none
-    #[arg(long, global = true, value_name = "PROVIDER/NAME", value_parser = model)]
+    /// Model to use, e.g. `ollama/phi3` (`demo`: built-in script)
+    #[arg(short, long, global = true, value_name = "PROVIDER/NAME", value_parser = model)]
     pub(crate) model: Option<ModelRef>,
-    /// What runs without a question [default: ask]
-    #[arg(long, global = true, value_name = "HOW")]
+    /// Approval mode [default: ask]
+    #[arg(long, global = true, value_name = "MODE")]
     pub(crate) approve: Option<Approve>,
-    /// The folder that file tools stay in [default: the current folder]
-    #[arg(long, global = true, value_name = "DIR")]
+    /// Confine file tools to DIR [default: current directory]
+    #[arg(short = 'C', long, global = true, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
-    /// Which tools the model is offered
+    /// Tools available to the model
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) profile: Option<Profile>,
-    /// Read this config file instead of your own
+    /// Path to the config file
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Go on with an earlier session [default: the latest]
+    /// Resume the most recent session
+    #[arg(short = 'c', long = "continue", global = true, conflicts_with = "resume")]
+    pub(crate) resume_latest: bool,
+    /// Resume a session, by id or id prefix [default: most recent]
     #[arg(
         long,
         global = true,
@@ -48,18 +51,25 @@ pub(crate) struct GlobalFlags {
         value_parser = resume
     )]
     pub(crate) resume: Option<ResumeTarget>,
-    /// Tell more, as what each call of `exec` printed; twice tells all
+    /// Increase verbosity: show the output of calls in `exec` (-vv for debug output)
     #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "quiet")]
     pub(crate) verbose: u8,
-    /// Tell only errors
+    /// Print errors only
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
-    /// Use no colors
+    /// Disable colored output
     #[arg(long, global = true)]
     pub(crate) no_color: bool,
 }
 
 impl GlobalFlags {
+    /// Turns `--continue` into the `--resume` that it stands for.
+    pub(crate) fn settle_continue(&mut self) {
+        if std::mem::take(&mut self.resume_latest) {
+            self.resume = Some(ResumeTarget::Latest);
+        }
+    }
+
     /// Returns the amount of messages beside the work.
     pub(crate) fn verbosity(&self) -> Verbosity {
         match (self.quiet, self.verbose) {
@@ -88,9 +98,9 @@ pub(crate) enum Approve {
     Each,
     /// Run read-only commands, ask before everything else
     Ask,
-    /// Run changes, ask before opaque and dangerous commands
+    /// Run changes, ask before dangerous commands and commands of unknown effect
     Auto,
-    /// Run read-only commands and nothing else; the model makes a plan
+    /// Run read-only commands only; the model proposes a plan
     Never,
 }
 
@@ -120,13 +130,13 @@ impl From<Approve> for ApprovalMode {
 /// `--profile`: which tools are on offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Profile {
-    /// The tools of coder and operator, and two that look
+    /// All coder and operator tools, plus `ls` and `find_files`
     Full,
-    /// Files and shell
+    /// File tools and a shell
     Coder,
-    /// A visible terminal
+    /// Commands and keys in a visible terminal
     Operator,
-    /// Files and git of a workspace
+    /// File and git tools confined to the root directory
     Workspace,
 }
 
@@ -173,8 +183,8 @@ pub(crate) enum ResumeTarget {
 /// Refuses only slips of the command line; `settings` looks the host up.
 fn host(text: &str) -> Result<String, String> {
     match text.trim() {
-        "" => Err("a host was expected".to_owned()),
-        text if text.starts_with('-') => Err("ssh would take it for an option".to_owned()),
+        "" => Err("expected a host".to_owned()),
+        text if text.starts_with('-') => Err("ssh would read it as an option".to_owned()),
         _ => Ok(text.to_owned()),
     }
 }

@@ -19,9 +19,9 @@ pub(crate) async fn check(settings: &Settings) -> Result<(), CommandError> {
     let Some(name) = host_name(settings, target).await else { return Ok(()) };
     let found = tokio::time::timeout(LOOKUP_MAX, tokio::net::lookup_host((name.as_str(), 22))).await;
     match found {
-        Ok(Err(_)) => Err(CommandError::usage(format!(
-            "the name {name} is unknown; check the spelling, or give it an address"
-        ))),
+        Ok(Err(_)) => {
+            Err(CommandError::usage(format!("unknown host {name}; check the spelling, or use an IP address")))
+        }
         Ok(Ok(_)) | Err(_) => Ok(()),
     }
 }

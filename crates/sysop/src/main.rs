@@ -38,6 +38,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use sysop_core::text::neutralize;
+use sysop_core::ui_text::split_hint;
 
 use crate::cli::{
     Arguments, AuditCommand, Command, ConfigCommand, PolicyCheckArguments, PolicyCommand, RunArguments,
@@ -78,12 +79,17 @@ fn main() -> ExitCode {
     }
 }
 
-/// Tells an error, if there is one, and gives the exit code.
+/// Prints an error and its hint, if there is one, and returns the exit code.
 fn end(result: Result<Exit>) -> ExitCode {
     match result {
         Ok(exit) => exit.into(),
         Err(error) => {
-            tell(&format!("sysop: {error:#}"));
+            let text = format!("{error:#}");
+            let (failure, hint) = split_hint(&text);
+            tell(&format!("error: {failure}"));
+            if let Some(hint) = hint {
+                tell(&format!("hint: {hint}"));
+            }
             exit::exit_of(&error).into()
         }
     }
@@ -92,10 +98,10 @@ fn end(result: Result<Exit>) -> ExitCode {
 fn dispatch(arguments: Arguments) -> Result<Exit> {
     origin::check(arguments.command.as_ref())?;
     let flags = arguments.global;
-    let Some(command) = arguments.command else { return tui::run(&flags, arguments.task) };
+    let Some(command) = arguments.command else { return tui::run(&flags, cli::task_text(&arguments.task)) };
     match command {
         Command::Completions { shell } => emit(&help::completions(shell)),
-        Command::Man => emit(&help::manual().context("cannot make the manual page")?),
+        Command::Man => emit(&help::manual().context("cannot generate the man page")?),
         Command::MockLlm(arguments) => wait_for(commands::mock_llm(arguments)),
         Command::Config(command) => config_command(command, &Settings::load(&flags)?),
         Command::Policy(PolicyCommand::Check(arguments)) => policy_check(&load(&flags)?, arguments),
@@ -140,10 +146,10 @@ fn load(flags: &GlobalFlags) -> Result<Settings> {
     if settings.verbosity != Verbosity::Quiet {
         let warnings = settings.warnings();
         for warning in warnings.iter().take(WARNINGS_PRINTED_MAX) {
-            tell(&format!("sysop: warning: {warning}"));
+            tell(&format!("warning: {warning}"));
         }
         if let more @ 1.. = warnings.len().saturating_sub(WARNINGS_PRINTED_MAX) {
-            tell(&format!("sysop: warning: and {more} more; `sysop config show` tells all"));
+            tell(&format!("warning: {more} more warnings; run `sysop config show` to see them"));
         }
     }
     Ok(settings)
@@ -188,7 +194,7 @@ fn config_command(command: ConfigCommand, settings: &Settings) -> Result<Exit> {
         ConfigCommand::Path => emit(format!("{}\n", settings.config.own_file.display()).as_bytes()),
         ConfigCommand::Show => {
             for warning in settings.warnings() {
-                tell(&format!("sysop: warning: {warning}"));
+                tell(&format!("warning: {warning}"));
             }
             emit(settings.config.show().as_bytes())
         }

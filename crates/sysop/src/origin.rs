@@ -64,7 +64,7 @@ pub(crate) fn check(command: Option<&Command>) -> Result<(), CommandError> {
         return Ok(());
     }
     Err(CommandError::usage(format!(
-        "`{name}` is for people, and a command of a sysop session started it; run it in a terminal of your own"
+        "`{name}` cannot be run by a command of a sysop session; run it in your own terminal"
     )))
 }
 

@@ -57,7 +57,7 @@ impl OtlpExporter {
         let url = Url::parse(&url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let url = url.ok_or_else(|| {
             CommandError::usage(format!(
-                "the address of the collector ({ENDPOINT} or otlp_endpoint) is no http:// URL"
+                "the collector endpoint ({ENDPOINT} or otlp_endpoint) is not an http:// URL"
             ))
         })?;
         let headers = environment.first(&HEADERS).map(|(_, value)| headers(value)).unwrap_or_default();
@@ -140,7 +140,7 @@ fn client(url: &Url) -> Result<reqwest::Client, CommandError> {
     if matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]")) {
         builder = builder.no_proxy();
     }
-    builder.build().map_err(|error| CommandError::failed(format!("no client for spans can be made: {error}")))
+    builder.build().map_err(|error| CommandError::failed(format!("cannot create the OTLP client: {error}")))
 }
 
 /// `name=value,name=value`, the values as they stand in addresses.

@@ -60,7 +60,7 @@ fn context(settings: &Settings, question: &PolicyQuestion) -> Result<CommandCont
         HostChoice::Local => {
             let folder = match &question.folder {
                 Some(folder) => std::path::Path::new(folder).canonicalize().map_err(|error| {
-                    CommandError::usage(format!("cannot use {folder:?} as the folder: {error}"))
+                    CommandError::usage(format!("cannot use {folder:?} as the directory: {error}"))
                 })?,
                 None => settings.root.clone(),
             };
@@ -146,12 +146,8 @@ impl PolicyAnswer {
                 .expect("writes to a string");
         }
         if self.host != "local" {
-            writeln!(
-                text,
-                "  paths on {} are not resolved: the host is asked when the command runs",
-                self.host
-            )
-            .expect("writes to a string");
+            writeln!(text, "  paths on {} are resolved when the command runs", self.host)
+                .expect("writes to a string");
         }
         let decided = match rule {
             Some(rule) => format!("the rule {}", neutralize(rule)),
@@ -176,8 +172,8 @@ fn class_words(class: RiskClass) -> &'static str {
         RiskClass::ReadsRemote => "reads from the network",
         RiskClass::Changes => "changes",
         RiskClass::Opaque => "opaque",
-        RiskClass::ReadsSecret => "reads a secret",
+        RiskClass::ReadsSecret => "reads secrets",
         RiskClass::Dangerous => "dangerous",
-        RiskClass::Lockout => "may lock people out",
+        RiskClass::Lockout => "may lock you out",
     }
 }

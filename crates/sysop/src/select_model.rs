@@ -2,7 +2,6 @@
 //!
 //! Nothing here asks a model anything. The one look at the network, at Ollama's list of models, is passed in.
 
-use std::fmt;
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::mpsc;
@@ -25,23 +24,14 @@ pub(crate) struct ModelChoice {
     pub(crate) reason: String,
 }
 
-/// No model was found. `Display` is three lines: what was looked for, how to get one, how to do without.
+/// No model was found. `Display` is one sentence with a hint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "no model configured, and no Ollama with a model at {ollama}; set OPENAI_API_KEY, ANTHROPIC_API_KEY or \
+     GEMINI_API_KEY, run `ollama pull phi3`, or try `sysop --model {DEMO}`"
+)]
 pub(crate) struct NoModelFound {
     ollama: String,
-}
-
-impl fmt::Display for NoModelFound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "there is no model: looked at --model, SYSOP_MODEL, the config, LLM_BASE_URL, OPENAI_API_KEY, \
-             GEMINI_API_KEY, GOOGLE_API_KEY, ANTHROPIC_API_KEY and for an Ollama with a model at {}",
-            self.ollama
-        )?;
-        writeln!(f, "to get one: set one of these, or run `ollama pull phi3` and try again")?;
-        write!(f, "to look around without one: `sysop --model {DEMO}`")
-    }
 }
 
 /// The models that are asked for where only a key is known.
@@ -74,7 +64,7 @@ pub(crate) fn select_model(
     let address = ollama_address(settings);
     match installed(&address).and_then(|models| models.into_iter().next()) {
         Some(name) => {
-            let reason = format!("Ollama runs at {} and has it", without_credentials(&address));
+            let reason = format!("found in Ollama at {}", without_credentials(&address));
             Ok(ModelChoice { model: ModelRef::new("ollama", name), reason })
         }
         None => Err(NoModelFound { ollama: without_credentials(&address) }),
@@ -101,7 +91,7 @@ fn from_environment(settings: &Settings) -> Option<ModelChoice> {
         let (name, reason) = match named {
             Some((variable, name)) => (name, format!("LLM_BASE_URL and {variable} are set")),
             // Servers with one model take any name; others say which names they know.
-            None => ("default", "LLM_BASE_URL is set; LLM_DEFAULT_MODEL names no model".to_owned()),
+            None => ("default", "LLM_BASE_URL is set; LLM_DEFAULT_MODEL is not a model".to_owned()),
         };
         return Some(ModelChoice { model: ModelRef::new("openai", name), reason });
     }

@@ -147,9 +147,9 @@ fn announce(
     match (watcher, &file) {
         (Some(watcher), _) => watcher.begin(&with_token(), stop.clone())?,
         (None, Some(file)) if !is_told => {
-            tell(&format!("sysop serves on {page} with token file {}", file.path().display()))?;
+            tell(&format!("sysop listening on {page}, token file {}", file.path().display()))?;
         }
-        (None, _) => tell(&format!("sysop serves on {}", with_token()))?,
+        (None, _) => tell(&format!("sysop listening on {}", with_token()))?,
     }
     Ok(file)
 }

@@ -23,38 +23,37 @@ use crate::settings::Settings;
 
 /// Who may reach the server, and how.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Who may reach it")]
+#[command(next_help_heading = "Access options")]
 pub(crate) struct ServeOptions {
-    /// Answer to this name too, as it stands in the address; may be given again
+    /// Accept requests for this host name (repeatable)
     #[arg(long, value_name = "NAME[:PORT]", value_parser = authority)]
     pub(crate) allow_host: Vec<Authority>,
-    /// Let pages from there call too, with a token of their own; may be given again
-    #[arg(long, value_name = "https://NAME", value_parser = origin)]
+    /// Accept cross-origin requests from this origin; they need a token (repeatable)
+    #[arg(long, value_name = "ORIGIN", value_parser = origin)]
     pub(crate) allow_origin: Vec<Origin>,
-    /// Speak TLS with this certificate (PEM); SIGHUP reads it again
+    /// Serve TLS with this certificate (PEM); reloaded on SIGHUP
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
-    /// The key of the certificate (PEM)
+    /// Private key of the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// A proxy with TLS stands in front; what it says of its callers is believed of these addresses or networks only
-    /// [default: of this machine]
+    /// Trust the forwarding headers of a TLS proxy at these addresses or networks [default: this machine]
     #[arg(long, value_name = "ADDR,…", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.0/8,::1", value_parser = proxies)]
     pub(crate) behind_proxy: Option<Proxies>,
-    /// Write the token of this start there, for as long as the server runs [default: where standard output is no
-    /// terminal, a file in the data folder that the first line names]
+    /// Write the token to this file while the server runs [default: a file in the data directory if standard output
+    /// is not a terminal]
     #[arg(long, value_name = "PATH")]
     pub(crate) token_file: Option<PathBuf>,
-    /// What happens where the audit cannot be written
-    #[arg(long, value_name = "HOW", value_enum, default_value_t)]
+    /// Behavior if the audit log cannot be written
+    #[arg(long, value_name = "MODE", value_enum, default_value_t)]
     pub(crate) audit: AuditMode,
-    /// Requests that one token may make in a minute, messages on its sockets among them
+    /// Maximum requests per token and minute, including WebSocket messages
     #[arg(long, value_name = "N", default_value_t = Limits::default().requests.per_minute, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_requests: u32,
-    /// Requests, sockets and streams that one token may have open at a time
+    /// Maximum concurrent requests, sockets and streams per token
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_connections: u32,
-    /// Sessions that one token may open in a minute
+    /// Maximum new sessions per token and minute
     #[arg(long, value_name = "N", default_value_t = Limits::default().sessions.per_minute, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_sessions: u32,
 }
@@ -62,10 +61,10 @@ pub(crate) struct ServeOptions {
 /// `--audit`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AuditMode {
-    /// What cannot be audited does not run
+    /// Do not run anything that cannot be audited
     #[default]
     Required,
-    /// It runs, with an error in the log
+    /// Run anyway and log an error
     BestEffort,
 }
 
@@ -106,7 +105,7 @@ impl ServeOptions {
         self.check(listen)?;
         let listener = TcpListener::bind(listen).await.map_err(|error| {
             CommandError::failed(format!(
-                "cannot listen on {listen} ({error}); choose another with --port or --listen"
+                "cannot listen on {listen} ({error}); choose another address with --port or --listen"
             ))
         })?;
         let listener = Listener::new(listener, tls.clone(), self.limits().peer_connections);

@@ -77,7 +77,7 @@ impl fmt::Display for SessionsError {
         match self {
             Self::Unknown(text) => write!(
                 f,
-                "no session's id begins with `{}`; `sysop sessions list` shows those that are kept",
+                "no session with id `{}`; run `sysop sessions list` to see the sessions",
                 table::one_line(text)
             ),
             Self::Ambiguous { text, candidates } => {
@@ -85,13 +85,13 @@ impl fmt::Display for SessionsError {
                 let more = if candidates.len() > CANDIDATES_MAX { ", …" } else { "" };
                 write!(
                     f,
-                    "the ids of {} sessions begin with `{}` ({}{more}); give more of the id",
+                    "{} sessions match `{}` ({}{more}); use a longer id prefix",
                     candidates.len(),
                     table::one_line(text),
                     shown.join(", ")
                 )
             }
-            Self::NoneYet => write!(f, "there is no session to go on with; start one with `sysop`"),
+            Self::NoneYet => write!(f, "no session to resume; start one with `sysop`"),
             Self::Store(error) => error.fmt(f),
             Self::Io(error) => write!(f, "cannot write the output: {error}"),
         }
@@ -138,7 +138,7 @@ pub(crate) async fn list(
 ) -> Result<(), SessionsError> {
     let summaries = store.list(limit).await?;
     if summaries.is_empty() {
-        writeln!(out, "No sessions yet; `sysop` starts one.")?;
+        writeln!(out, "No sessions yet. Start one with `sysop`.")?;
         return Ok(());
     }
     Ok(write_table(&summaries, view, out)?)

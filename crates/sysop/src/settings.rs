@@ -280,10 +280,10 @@ impl Settings {
             let known: Vec<&str> = self.routines.keys().map(String::as_str).collect();
             let next = match (nearest_word(name, known.iter().copied()), known.is_empty()) {
                 (Some(meant), _) => format!("did you mean `{meant}`?"),
-                (None, true) => format!("write one into {}", display_path(&self.config.own_file)),
-                (None, false) => format!("there are {}", known.join(", ")),
+                (None, true) => format!("add one to {}", display_path(&self.config.own_file)),
+                (None, false) => format!("available: {}", known.join(", ")),
             };
-            CommandError::usage(format!("there is no routine {name:?}; {next}"))
+            CommandError::usage(format!("unknown routine {name:?}; {next}"))
         })
     }
 
@@ -364,7 +364,7 @@ impl Settings {
             }
             (Some(_), _) | (None, Some(_)) => {
                 settings.api_key_origin =
-                    Some("none: LLM_BASE_URL sets the address, and its key is LLM_AUTH_TOKEN".to_owned());
+                    Some("none: LLM_BASE_URL is set, so its key is LLM_AUTH_TOKEN".to_owned());
             }
             (None, None) => {}
         }
@@ -413,9 +413,7 @@ fn is_own(entry: &ConfigEntry) -> bool {
 
 /// The person's folders.
 fn folders() -> Result<UserDirs, CommandError> {
-    let strategy = choose_base_strategy().map_err(|_| {
-        CommandError::usage("there is no home folder; set HOME to the folder where sysop may keep its data")
-    })?;
+    let strategy = choose_base_strategy().map_err(|_| CommandError::usage("no home directory; set HOME"))?;
     Ok(UserDirs {
         home: strategy.home_dir().to_owned(),
         config: strategy.config_dir(),
@@ -436,7 +434,7 @@ fn root(wanted: Option<&Path>) -> Result<PathBuf, CommandError> {
     let path = wanted.unwrap_or(Path::new("."));
     let root = path.canonicalize().map_err(|error| {
         CommandError::usage(format!(
-            "cannot use {} as the root: {error}; name a folder that exists with --root",
+            "cannot use {} as the root: {error}; set --root to an existing directory",
             display_path(path)
         ))
     })?;
@@ -444,7 +442,7 @@ fn root(wanted: Option<&Path>) -> Result<PathBuf, CommandError> {
         return Ok(root);
     }
     Err(CommandError::usage(format!(
-        "the root {} is not a folder; name one with --root",
+        "the root {} is not a directory; set --root to one",
         display_path(&root)
     )))
 }
@@ -625,7 +623,10 @@ fn is_local(config: &Config) -> bool {
 /// A root on another machine: not looked at, but a text.
 fn remote_root(path: &Path) -> Result<String, CommandError> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
-        CommandError::usage(format!("the root {} is not UTF-8; name another with --root", display_path(path)))
+        CommandError::usage(format!(
+            "the root {} is not valid UTF-8; set --root to another directory",
+            display_path(path)
+        ))
     })
 }
 
@@ -670,7 +671,7 @@ fn model(
     });
     if name.is_empty() {
         problems.push(CommandError::usage(format!(
-            "{origin}: {provider:?} names no model; write PROVIDER/NAME, for example `ollama/phi3`"
+            "{origin}: {provider:?} is not a model; use PROVIDER/NAME, such as `ollama/phi3`"
         )));
         return None;
     }
@@ -688,10 +689,9 @@ fn profile(config: &Config, problems: &mut Vec<CommandError>) -> Profile {
         let known = Profile::NAMES;
         let next = match nearest_word(&name, known.iter().copied()) {
             Some(meant) => format!("did you mean `{meant}`?"),
-            None => format!("there are {}", known.join(", ")),
+            None => format!("available: {}", known.join(", ")),
         };
-        problems
-            .push(CommandError::usage(format!("{}: there is no profile {name:?}; {next}", entry.origin())));
+        problems.push(CommandError::usage(format!("{}: unknown profile {name:?}; {next}", entry.origin())));
         Profile::Full
     })
 }
@@ -709,13 +709,13 @@ fn require_reachable_model(
         HostChoice::Fleet(_) => SINGLE_REMOTE_MACHINE,
     };
     problems.push(CommandError::usage(format!(
-        "{}: {why}; give --model ollama/{} for the Ollama of this machine",
+        "{}: {why}; use --model ollama/{} for Ollama on this machine",
         model.origin, model.value.name
     )));
 }
 
 /// Why there is no `ollama+ssh` for several hosts.
-pub(crate) const SINGLE_REMOTE_MACHINE: &str = "ollama+ssh is the Ollama of one host, and there are several";
+pub(crate) const SINGLE_REMOTE_MACHINE: &str = "ollama+ssh needs a single remote host";
 
 #[cfg(test)]
 mod tests;

@@ -58,7 +58,8 @@ pub(crate) async fn run(
             let (id, scope) = (&record.id, record.scopes.as_str());
             writeln!(
                 err,
-                "This is token {id} ({scope}, {until}); it is shown only now. `sysop token revoke {id}` ends it."
+                "Created token {id} ({scope}, {until}). It is shown only once. Revoke it with `sysop token revoke \
+                 {id}`."
             )?;
         }
         TokenCommand::List => list(
@@ -83,11 +84,11 @@ fn named<'a>(tokens: &'a [TokenRecord], text: &str) -> Result<&'a TokenRecord, C
     match (exact, fitting.as_slice()) {
         (Some(record), _) | (None, [record]) => Ok(record),
         (None, []) => Err(CommandError::usage(format!(
-            "there is no token {}; `sysop token list` shows them",
+            "no token with id {}; run `sysop token list` to see the tokens",
             neutralize_line(text)
         ))),
         (None, _) => Err(CommandError::usage(format!(
-            "the ids of {} tokens begin with {}; give more of it",
+            "{} tokens match {}; use a longer id prefix",
             fitting.len(),
             neutralize_line(text)
         ))),
@@ -124,11 +125,11 @@ fn list(tokens: &[TokenRecord], now: Timestamp, out: &mut impl Write) -> io::Res
     if rows.is_empty() {
         return writeln!(
             out,
-            "No tokens yet; `sysop token create --name NAME --scope operate,decide` makes one."
+            "No tokens yet. Create one with `sysop token create --name NAME --scope operate,decide`."
         );
     }
     let heading =
-        ["ID", "SCOPE", "CREATED", "EXPIRES", "LAST USED", "MADE BY", "OWNER", "NAME"].map(str::to_owned);
+        ["ID", "SCOPE", "CREATED", "EXPIRES", "LAST USED", "CREATED BY", "OWNER", "NAME"].map(str::to_owned);
     let widths: Vec<usize> = (0..7)
         .map(|column| rows.iter().chain([&heading]).map(|row| row[column].len()).max().unwrap_or(0))
         .collect();

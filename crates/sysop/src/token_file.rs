@@ -28,7 +28,7 @@ impl TokenFile {
         let line = format!("{}\n", token.expose_secret());
         written.and_then(|()| replace_private_file(&path, line.as_bytes())).map_err(|error| {
             CommandError::failed(format!(
-                "cannot write the token file {} ({error}); choose another with --token-file",
+                "cannot write the token file {} ({error}); choose another path with --token-file",
                 display_path(&path)
             ))
         })?;

@@ -20,8 +20,7 @@ use crate::settings::Settings;
 /// The folder of what is being edited, in the data folder.
 const DRAFTS: &str = "drafts";
 /// Where it does not work, this does.
-const NO_SCREEN: &str =
-    "the full screen needs a terminal that can move its cursor; `sysop chat` talks line by line";
+const NO_SCREEN: &str = "the TUI needs an interactive terminal; use `sysop chat` or `sysop exec`";
 
 /// Opens the full screen, with a task to begin with.
 pub(crate) fn run(flags: &GlobalFlags, task: Option<String>) -> Result<Exit> {
@@ -86,12 +85,12 @@ fn theme_saver(settings: &Settings) -> impl Fn(ThemeName) -> String + Send + Syn
         // There is room for one line.
         let brief = |path: &str| path.strip_prefix(&home).map_or(path.to_owned(), |rest| format!("~{rest}"));
         if let Some(origin) = &decided_by {
-            return format!("these colors are for now: at the next start {} decides", brief(origin));
+            return format!("Theme set for this run ({} overrides it)", brief(origin));
         }
         let path = brief(&display_path(&ui_state_file(&folders.data)));
         match keep_theme(&folders.data, theme.as_str()) {
-            Ok(()) => format!("these colors stay: kept in {path}"),
-            Err(error) => format!("these colors are for now: {path} cannot be written ({error})"),
+            Ok(()) => format!("Theme saved to {path}"),
+            Err(error) => format!("Theme set for this run: cannot write {path} ({error})"),
         }
     }
 }
@@ -100,7 +99,7 @@ fn theme_saver(settings: &Settings) -> impl Fn(ThemeName) -> String + Send + Syn
 pub(crate) fn leave(ended: Result<TuiExit, OpenError>, again: &str) -> Result<Exit> {
     let ended = ended.map_err(into_anyhow)?;
     if let Some(session) = ended.to_resume {
-        crate::tell(&format!("`{again}{session}` goes on from here"));
+        crate::tell(&format!("To resume this session: {again}{session}"));
     }
     match ended.left {
         ExitReason::Quit => Ok(Exit::Done),
@@ -114,7 +113,7 @@ pub(crate) fn leave(ended: Result<TuiExit, OpenError>, again: &str) -> Result<Ex
 async fn open(settings: Settings) -> Result<Services> {
     // Whoever looks for models may have to wait for a server.
     let picked = tokio::task::spawn_blocking(move || crate::with_model(settings));
-    let (settings, pick) = picked.await.context("the search for a model broke off")??;
+    let (settings, pick) = picked.await.context("model selection failed")??;
     Services::new(settings, pick.model)
 }
 

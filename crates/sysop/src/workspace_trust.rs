@@ -37,12 +37,12 @@ pub(crate) fn ask(
         _ => TrustDecision::Refused,
     };
     save_trust(data, file, answer)
-        .with_context(|| format!("cannot remember the answer in {}", display_path(data)))?;
+        .with_context(|| format!("cannot save the answer to {}", display_path(data)))?;
     Ok(Some(answer))
 }
 
 fn question(file: &UntrustedWorkspace) -> String {
-    let mut text = format!("{} wants to set what only you should set:\n", display_path(&file.path));
+    let mut text = format!("{} contains settings that need your trust:\n", display_path(&file.path));
     for line in file.left_out.iter().take(LINES_SHOWN_MAX) {
         text.push_str("  ");
         text.push_str(line);
@@ -51,7 +51,7 @@ fn question(file: &UntrustedWorkspace) -> String {
     if let more @ 1.. = file.left_out.len().saturating_sub(LINES_SHOWN_MAX) {
         text.push_str(&format!("  and {more} more\n"));
     }
-    text.push_str("It comes with this folder, from whoever made it. Trust it? [y/N] ");
+    text.push_str("The file is part of this workspace, whoever created it. Trust it? [y/N] ");
     text
 }
 

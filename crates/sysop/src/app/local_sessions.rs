@@ -82,7 +82,7 @@ impl LocalSessions {
         let settings = &self.services.settings;
         let profile: Profile = match &request.profile {
             Some(name) => {
-                name.parse().map_err(|_| BackendError::Invalid(format!("there is no profile {name:?}")))?
+                name.parse().map_err(|_| BackendError::Invalid(format!("unknown profile {name:?}")))?
             }
             None => settings.profile.into(),
         };
@@ -134,7 +134,8 @@ impl LocalSessions {
         if matches!(host, HostChoice::Local) {
             return Ok(ToolLocation::new(host, confine_root(&settings.root, root)?));
         }
-        let there = root.to_str().ok_or_else(|| BackendError::Invalid("the root is not UTF-8".to_owned()))?;
+        let there =
+            root.to_str().ok_or_else(|| BackendError::Invalid("the root is not valid UTF-8".to_owned()))?;
         let host = host
             .with_root(Some(there.to_owned()))
             .map_err(|failure| BackendError::Invalid(failure.message))?;
@@ -148,9 +149,7 @@ impl LocalSessions {
         }
         let far = self.services.settings.hosts.resolve(&spec.host);
         if provider == REMOTE_OLLAMA && !matches!(far, Ok(HostChoice::Ssh(_))) {
-            return Err(BackendError::Invalid(format!(
-                "{REMOTE_OLLAMA} is the Ollama of one remote host; give one with `host`"
-            )));
+            return Err(BackendError::Invalid(format!("{REMOTE_OLLAMA} needs one remote host; set `host`")));
         }
         if let Some(why) =
             far.ok().and_then(|far| self.services.settings.hosts.model_access(&far).refusal(model))
@@ -246,7 +245,7 @@ impl SessionBackend for LocalSessions {
         self.opening_of(id).await?;
         let path = self.services.artifact_path(name).map_err(BackendError::Invalid)?;
         let gone = |error: std::io::Error| {
-            BackendError::Invalid(format!("the whole output {name} cannot be read: {error}"))
+            BackendError::Invalid(format!("cannot read the full output {name}: {error}"))
         };
         let file = tokio::fs::File::open(&path).await.map_err(gone)?;
         let bytes = file.metadata().await.map_err(gone)?.len();
@@ -287,8 +286,7 @@ impl SessionBackend for LocalSessions {
     fn check_change(&self, change: &ConfigChange) -> Result<(), String> {
         match change {
             ConfigChange::Approve(mode) if self.is_read_only() && *mode != ApprovalMode::Never => {
-                Err("this server was started with `--approve never`: nothing on it changes anything"
-                    .to_owned())
+                Err("the server is read-only (`--approve never`)".to_owned())
             }
             ConfigChange::Model(model)
                 if model.provider != DEMO && !PROVIDERS.contains(&model.provider.as_str()) =>
@@ -310,7 +308,7 @@ impl SessionBackend for LocalSessions {
     async fn save_rule(&self, rule: Rule) -> Result<Rule, String> {
         let services = self.services.clone();
         let written = tokio::task::spawn_blocking(move || services.write_rule(&rule)).await;
-        let rule = written.unwrap_or_else(|error| Err(format!("no rule was written: {error}")))?;
+        let rule = written.unwrap_or_else(|error| Err(format!("cannot write the rule: {error}")))?;
         // Earlier sessions that are opened from now on have it, too.
         self.driver.set_initial_inputs(self.opening_inputs());
         Ok(rule)
@@ -375,7 +373,7 @@ impl SessionBackend for LocalSessions {
             }
         };
         let left = tokio::time::timeout(LEAVE_TIME_MAX, leaving).await;
-        if let Err(error) = left.unwrap_or_else(|_| Err("the database takes too long".to_owned())) {
+        if let Err(error) = left.unwrap_or_else(|_| Err("the database timed out".to_owned())) {
             tracing::warn!(error, "the other nodes find out by themselves that this one is gone");
         }
         self.left.store(true, Ordering::SeqCst);
@@ -449,8 +447,7 @@ fn hide_folder(text: &str, folder: &Path) -> String {
 
 /// A root that a client wishes for lies below the server's own.
 fn confine_root(own: &Path, wished: &Path) -> Result<PathBuf, BackendError> {
-    let outside =
-        || BackendError::Invalid("the root must be a folder below the server's own root".to_owned());
+    let outside = || BackendError::Invalid("the root must be a directory below the server's root".to_owned());
     let root = own.join(wished).canonicalize().map_err(|_| outside())?;
     if root.starts_with(own) && root.is_dir() { Ok(root) } else { Err(outside()) }
 }
@@ -485,7 +482,7 @@ impl Host for ToollessHost {
     }
 
     async fn run(&self, call: ToolCall, _: DeltaSink, _: CancellationToken) -> Outcome {
-        Outcome::failed(format!("this session has no machine of its own that could run {}", call.name))
+        Outcome::failed(format!("no host in this session can run {}", call.name))
     }
 }
 

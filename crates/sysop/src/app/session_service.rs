@@ -66,7 +66,7 @@ impl SessionService for Services {
     async fn artifact(&self, _: &SessionId, name: &str) -> Result<Vec<u8>, String> {
         let path = self.artifact_path(name)?;
         let read = tokio::fs::read(&path).await;
-        read.map_err(|error| format!("the whole output cannot be read at {}: {error}", path.display()))
+        read.map_err(|error| format!("cannot read the full output at {}: {error}", path.display()))
     }
 
     async fn paths(&self, session: &SessionId, prefix: &str, limit: usize) -> Vec<String> {
@@ -99,7 +99,7 @@ impl SessionService for Services {
         offered: &OfferedRule,
         by: &str,
     ) -> Result<(), String> {
-        let rule = offered.rule.as_ref().ok_or("there is no rule to write; nothing was decided")?;
+        let rule = offered.rule.as_ref().ok_or("no rule to write; the command is still pending")?;
         let rule = self.write_rule(rule)?;
         allow_by_rule(session, rule, offered.call.clone(), by)
     }
@@ -114,7 +114,7 @@ impl SessionService for Services {
         let mut hosts: Vec<NamedItem> = std::iter::once(this).chain(known).collect();
         for name in self.settings.ssh_names() {
             if !hosts.iter().any(|host| host.name == name) {
-                hosts.push(NamedItem { name, description: "from your ssh config".to_owned() });
+                hosts.push(NamedItem { name, description: "from ~/.ssh/config".to_owned() });
             }
         }
         hosts

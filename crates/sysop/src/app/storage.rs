@@ -36,7 +36,7 @@ impl Storage {
         let url = url.expose_secret();
         if !SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
             // What stands there instead is not repeated: it may hold a password.
-            let why = "`database` names a PostgreSQL: postgres://USER:PASSWORD@HOST:PORT/DATABASE";
+            let why = "invalid `database`; use a PostgreSQL URL: postgres://USER:PASSWORD@HOST:PORT/DATABASE";
             return Err(CommandError::usage(why).into());
         }
         let store = PostgresStore::connect(url).await;

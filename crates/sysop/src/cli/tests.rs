@@ -6,7 +6,7 @@ use clap::CommandFactory;
 use sysop_core::id::SessionId;
 use sysop_core::message::ModelRef;
 
-use super::{Arguments, Command, DAY_MS, TokenLifetime, parse, token_lifetime, token_name};
+use super::{Arguments, Command, DAY_MS, TokenLifetime, parse, task_text, token_lifetime, token_name};
 use crate::global_flags::{Approve, Profile, ResumeTarget, Verbosity};
 
 fn parsed(line: &[&str]) -> Arguments {
@@ -83,19 +83,47 @@ fn global_flags_work_before_and_after_the_command() {
 fn no_command_is_a_conversation() {
     assert!(parsed(&[]).command.is_none());
     let with_task = parsed(&["why is the disk full?", "--approve", "never"]);
-    assert_eq!(with_task.task.as_deref(), Some("why is the disk full?"));
+    assert_eq!(with_task.task, ["why is the disk full?"]);
     assert!(with_task.command.is_none());
-    assert_eq!(parsed(&["uptime"]).task.as_deref(), Some("uptime"));
+    assert_eq!(parsed(&["uptime"]).task, ["uptime"]);
+}
+
+#[test]
+fn several_words_are_one_task() {
+    let parsed_task = |line: &[&str]| task_text(&parsed(line).task);
+    assert_eq!(parsed_task(&["why", "is", "the", "disk", "full"]).as_deref(), Some("why is the disk full"));
+    assert_eq!(parsed_task(&["fix", "the", "disk", "-H", "web1"]).as_deref(), Some("fix the disk"));
+    assert_eq!(parsed_task(&["--", "run", "the", "tests"]).as_deref(), Some("run the tests"));
+    assert_eq!(parsed_task(&["--", "doctr"]).as_deref(), Some("doctr"));
+    assert_eq!(parsed_task(&["then", "run", "doctor"]).as_deref(), Some("then run doctor"));
+    assert_eq!(parsed_task(&[]), None);
+    assert!(
+        matches!(parsed(&["run", "the"]).command, Some(Command::Run(_))),
+        "a first word that is a command is one"
+    );
+    let Some(Command::Exec(exec)) = parsed(&["exec", "free", "some", "space"]).command else { panic!() };
+    assert_eq!(task_text(&exec.task).as_deref(), Some("free some space"));
+}
+
+#[test]
+fn short_flags_are_the_long_ones() {
+    let flags = parsed(&["-H", "web1", "-m", "ollama/phi3", "-C", "/srv", "-c"]).global;
+    assert_eq!((flags.host.as_deref(), flags.root), (Some("web1"), Some("/srv".into())));
+    assert_eq!(flags.model, Some(ModelRef::new("ollama", "phi3")));
+    assert_eq!(flags.resume, Some(ResumeTarget::Latest));
+    assert_eq!(parsed(&["chat", "--continue"]).global.resume, Some(ResumeTarget::Latest));
+    assert!(complaint(&["-c", "--resume"]).contains("cannot be used with"));
 }
 
 #[test]
 fn a_command_with_a_slip_is_no_task() {
-    assert!(complaint(&["doctr"]).contains("did you mean `doctor`?"));
-    assert!(complaint(&["sesions"]).contains("did you mean `sessions`?"));
-    assert!(complaint(&["acp"]).contains("this build has no command `acp`"));
-    assert!(complaint(&["desktp"]).contains("did you mean `desktop`?"));
-    assert!(complaint(&["fix it", "doctor"]).contains("stands before a command"));
-    assert_eq!(parsed(&["chat", "connect"]).task, None);
+    assert!(complaint(&["doctr"]).contains("tip: a similar command exists: `doctor`"));
+    assert!(complaint(&["sesions"]).contains("a similar command exists: `sessions`"));
+    assert!(complaint(&["acp"]).contains("the command `acp` is not part of this build"));
+    assert!(complaint(&["desktp"]).contains("a similar command exists: `desktop`"));
+    assert!(complaint(&["exce", "fix the disk"]).contains("a similar command exists: `exec`"));
+    assert!(complaint(&["fix it", "-q", "doctor"]).contains("the task must follow the command"));
+    assert!(parsed(&["chat", "connect"]).task.is_empty());
 }
 
 #[test]
@@ -142,17 +170,17 @@ fn resume_takes_an_id_or_nothing() {
     assert!(matches!(with_command.command, Some(Command::Chat(_))));
     let with_task = parsed(&["--resume", "go on then"]);
     assert_eq!(
-        (with_task.global.resume, with_task.task.as_deref()),
-        (Some(ResumeTarget::Latest), Some("go on then"))
+        (with_task.global.resume, with_task.task),
+        (Some(ResumeTarget::Latest), vec!["go on then".to_owned()])
     );
     let Some(Command::Exec(exec)) = parsed(&["exec", "--", "--resume"]).command else { panic!() };
-    assert_eq!(exec.task, "--resume");
+    assert_eq!(exec.task, ["--resume"]);
 }
 
 #[test]
 fn what_a_command_takes() {
     let Some(Command::Exec(exec)) = parsed(&["exec", "-", "--json"]).command else { panic!() };
-    assert_eq!((exec.task.as_str(), exec.json), ("-", true));
+    assert_eq!((exec.task, exec.json), (vec!["-".to_owned()], true));
     let Some(Command::Run(run)) = parsed(&["run", "service", "name=nginx", "x=a=b"]).command else {
         panic!()
     };
@@ -169,14 +197,14 @@ fn what_a_command_takes() {
 fn bad_usage_is_named() {
     assert!(complaint(&["exec"]).contains("<TASK>"));
     assert!(complaint(&["exec", "  "]).contains("the task is empty"));
-    assert!(complaint(&["run", "service", "nginx"]).contains("write it as NAME=VALUE"));
+    assert!(complaint(&["run", "service", "nginx"]).contains("expected NAME=VALUE"));
     assert!(complaint(&["--model", "phi3", "chat"]).contains("is not PROVIDER/NAME"));
     assert!(complaint(&["--model", "opnai/x"]).contains("did you mean `openai`?"));
     assert!(complaint(&["--profile", "coderr", "chat"]).contains("coder"));
     assert!(complaint(&["--approve", "yes", "chat"]).contains("[possible values: each, ask, auto, never]"));
     assert!(complaint(&["--host", "", "chat"]).contains("--host"));
-    assert!(complaint(&["--host=-oProxyCommand=x", "chat"]).contains("ssh would take it for an option"));
-    assert!(complaint(&["--host= -oProxyCommand=x", "chat"]).contains("ssh would take it for an option"));
+    assert!(complaint(&["--host=-oProxyCommand=x", "chat"]).contains("ssh would read it as an option"));
+    assert!(complaint(&["--host= -oProxyCommand=x", "chat"]).contains("ssh would read it as an option"));
     assert!(complaint(&["--canary", "0", "chat"]).contains("--canary"));
     assert!(complaint(&["chat", "-q", "-v"]).contains("cannot be used with"));
 }

@@ -125,7 +125,7 @@ fn own(layer: &mut ConfigLayer, name: &str, key: &str, value: &str) {
             let meant = keys::nearest(&path)
                 .map(|path| format!("; did you mean `{}`?", variable_of(&path)))
                 .unwrap_or_default();
-            layer.warn(origin(name), format!("`{path}` is no key of sysop{meant}"));
+            layer.warn(origin(name), format!("`{path}` is not a config key{meant}"));
         }
     }
 }

@@ -41,18 +41,18 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, ConfigError> {
         Err(error) => return Err(unreadable(error.to_string())),
     };
     if !kind.is_file() {
-        return Err(unreadable("it is not a file".to_owned()));
+        return Err(unreadable("not a regular file".to_owned()));
     }
     let file = std::fs::File::open(path).map_err(|error| unreadable(error.to_string()))?;
     let mut bytes = Vec::new();
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| unreadable(error.to_string()))?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(unreadable(format!("it is larger than {FILE_BYTES_MAX} bytes")));
+        return Err(unreadable(format!("larger than {FILE_BYTES_MAX} bytes")));
     }
     String::from_utf8(bytes).map(Some).map_err(|error| {
         let good = error.utf8_error().valid_up_to();
         let line = error.as_bytes()[..good].iter().filter(|byte| **byte == b'\n').count() + 1;
-        unreadable(format!("line {line} is not UTF-8"))
+        unreadable(format!("line {line} is not valid UTF-8"))
     })
 }
 
@@ -123,7 +123,7 @@ impl ConfigFileReader {
                 (Some(key), DeValue::String(text)) if key.kind == ValueKind::Model => self.model(text, raw),
                 (Some(key), _) => self.leaf(&path, key.kind, raw),
                 (None, other) if keys::is_table(&path) => {
-                    self.warn(at, format!("`{path}` wants a table, not a {}", other.type_str()));
+                    self.warn(at, format!("`{path}` must be a table, not a {}", other.type_str()));
                 }
                 (None, _) => self.unknown(&path, at),
             }
@@ -144,11 +144,11 @@ impl ConfigFileReader {
         let meant = match (keys::nearest(path), path.names()) {
             (Some(nearest), _) => format!("; did you mean `{nearest}`?"),
             (None, [outer, _]) if outer == "providers" => {
-                format!("; the providers are {}", PROVIDERS.join(", "))
+                format!("; available providers: {}", PROVIDERS.join(", "))
             }
             (None, _) => String::new(),
         };
-        self.warn(at, format!("`{path}` is no key of sysop{meant}"));
+        self.warn(at, format!("`{path}` is not a config key{meant}"));
     }
 
     fn leaf(&mut self, path: &KeyPath, kind: ValueKind, raw: &Spanned<DeValue<'_>>) {
@@ -162,7 +162,7 @@ impl ConfigFileReader {
         }
         let value = value.or_else(|| {
             super::fallback_value(path).inspect(|_| {
-                self.warn(raw.span().start, format!("`{path}` counts as \"each\" until it is put right"));
+                self.warn(raw.span().start, format!("using \"each\" for `{path}` until it is fixed"));
             })
         });
         if let Some(value) = value {
@@ -188,10 +188,7 @@ impl ConfigFileReader {
             }
             Some(_) | None => {
                 let text = value::quoted(text);
-                self.warn(
-                    at,
-                    format!("`model` is {text}, which is not PROVIDER/NAME, for example `ollama/phi3`"),
-                );
+                self.warn(at, format!("`model` is {text}; use PROVIDER/NAME, such as `ollama/phi3`"));
             }
         }
     }

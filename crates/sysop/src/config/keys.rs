@@ -270,9 +270,9 @@ pub(crate) fn nearest_word<'a>(word: &str, known: impl IntoIterator<Item = &'a s
 pub(crate) fn unknown_provider(provider: &str) -> String {
     let next = match nearest_word(provider, PROVIDERS.iter().copied()) {
         Some(meant) => format!("did you mean `{meant}`?"),
-        None => format!("there are {}, {DEMO}", PROVIDERS.join(", ")),
+        None => format!("available: {}, {DEMO}", PROVIDERS.join(", ")),
     };
-    format!("there is no provider {provider:?}; {next}")
+    format!("unknown provider {provider:?}; {next}")
 }
 
 /// The longest word that is compared with known ones, in characters.

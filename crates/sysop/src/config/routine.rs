@@ -34,7 +34,7 @@ pub(crate) struct Variable {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RoutineError {
     /// No variable of this name.
-    #[error("the routine has no variable {name:?}; {known}")]
+    #[error("unknown variable {name:?}; {known}")]
     Unknown {
         /// As it was given.
         name: String,
@@ -42,7 +42,7 @@ pub(crate) enum RoutineError {
         known: String,
     },
     /// A variable has no value.
-    #[error("the routine needs a value for `{name}`: give {name}=VALUE{wanted}")]
+    #[error("missing value for `{name}`; add {name}=VALUE{wanted}")]
     Missing {
         /// Which.
         name: String,
@@ -50,7 +50,7 @@ pub(crate) enum RoutineError {
         wanted: String,
     },
     /// A value that its pattern does not allow.
-    #[error("{value:?} is no value for `{name}`{wanted}")]
+    #[error("invalid value {value:?} for `{name}`{wanted}")]
     Invalid {
         /// Which.
         name: String,
@@ -61,8 +61,8 @@ pub(crate) enum RoutineError {
     },
     /// A value that needs quotes would stand inside the command's own.
     #[error(
-        "{{{{{name}}}}} stands inside quotes, a comment or the like in the routine's command, where {value:?} \
-         cannot be quoted; take the quotes away from around it, values are quoted anyway"
+        "{{{{{name}}}}} is inside quotes or a comment in the routine's command, so {value:?} cannot be quoted; \
+         remove the quotes around it (values are quoted automatically)"
     )]
     Quoted {
         /// Which variable.
@@ -71,7 +71,7 @@ pub(crate) enum RoutineError {
         value: String,
     },
     /// The command names something that is no variable.
-    #[error("the routine's command holds {{{{{name}}}}}, which is none of its variables; {known}")]
+    #[error("unknown variable {{{{{name}}}}} in the routine's command; {known}")]
     Undeclared {
         /// Which.
         name: String,
@@ -79,7 +79,7 @@ pub(crate) enum RoutineError {
         known: String,
     },
     /// The pattern itself is broken.
-    #[error("the pattern of `{name}`, {pattern:?}, is no regular expression; put it right in the config")]
+    #[error("the pattern {pattern:?} of `{name}` is not a valid regular expression; fix it in the config")]
     Pattern {
         /// Which variable.
         name: String,
@@ -145,10 +145,10 @@ impl Routine {
 
     fn known(&self) -> String {
         if self.vars.is_empty() {
-            return "it takes none".to_owned();
+            return "it has no variables".to_owned();
         }
         let names: Vec<&str> = self.vars.keys().map(String::as_str).collect();
-        format!("it takes {}", names.join(", "))
+        format!("its variables are {}", names.join(", "))
     }
 }
 
@@ -172,8 +172,8 @@ impl Variable {
         match (&self.pattern, self.description.as_str()) {
             (None, "") => String::new(),
             (None, description) => format!(" ({description})"),
-            (Some(pattern), "") => format!("; it must match {}", quoted(pattern)),
-            (Some(pattern), description) => format!(" ({description}); it must match {}", quoted(pattern)),
+            (Some(pattern), "") => format!(" (must match {})", quoted(pattern)),
+            (Some(pattern), description) => format!(" ({description}, must match {})", quoted(pattern)),
         }
     }
 }

@@ -20,21 +20,21 @@ pub(super) fn read(policy: &DeTable<'_>, mut origin: impl FnMut(usize) -> String
     for (name, raw) in policy.iter() {
         let at = name.span().start;
         if name.get_ref() != "rules" {
-            read.push((at, Err(format!("`policy.{}` is no key of sysop", name.get_ref()))));
+            read.push((at, Err(format!("`policy.{}` is not a config key", name.get_ref()))));
             continue;
         }
         let Some(entries) = raw.get_ref().as_array() else {
-            read.push((at, Err("`policy.rules` wants tables: [[policy.rules]]".to_owned())));
+            read.push((at, Err("`policy.rules` must be an array of tables: [[policy.rules]]".to_owned())));
             continue;
         };
         for (number, entry) in entries.iter().enumerate() {
             let at = entry.span().start;
             if number == RULES_MAX {
-                let why = format!("holds more than {RULES_MAX} rules; those from here on are left out");
+                let why = format!("too many rules (maximum {RULES_MAX}); ignoring the rest");
                 read.push((at, Err(format!("`policy.rules` {why}"))));
                 break;
             }
-            let rule = rule(entry, origin(at)).map_err(|why| format!("this rule is left out: {why}"));
+            let rule = rule(entry, origin(at)).map_err(|why| format!("ignoring this rule: {why}"));
             read.push((at, rule));
         }
     }
@@ -42,18 +42,18 @@ pub(super) fn read(policy: &DeTable<'_>, mut origin: impl FnMut(usize) -> String
 }
 
 fn rule(entry: &Spanned<DeValue<'_>>, origin: String) -> Result<Rule, String> {
-    let table = entry.get_ref().as_table().ok_or("it is no table")?;
+    let table = entry.get_ref().as_table().ok_or("not a table")?;
     check_keys(table, &["action", "match", "examples"])?;
     let action = match table.get("action").and_then(|value| value.get_ref().as_str()) {
         Some("allow") => RuleAction::Allow,
         Some("ask") => RuleAction::Ask,
         Some("deny") => RuleAction::Deny,
-        Some(_) | None => return Err("`action` must be one of allow, ask, deny".to_owned()),
+        Some(_) | None => return Err("`action` must be allow, ask or deny".to_owned()),
     };
     let pattern = table.get("match").and_then(|value| value.get_ref().as_table());
-    let pattern = pattern.ok_or("it has no `match = { program = … }`")?;
+    let pattern = pattern.ok_or("missing `match = { program = … }`")?;
     check_keys(pattern, &["program", "subcommand", "options", "operands", "host"])?;
-    let program = text(pattern, "program")?.ok_or("`match` has no `program`")?;
+    let program = text(pattern, "program")?.ok_or("missing `program` in `match`")?;
     if program.is_empty() {
         return Err("`program` is empty".to_owned());
     }
@@ -66,7 +66,7 @@ fn rule(entry: &Spanned<DeValue<'_>>, origin: String) -> Result<Rule, String> {
     };
     let rule = Rule { action, pattern, origin };
     if let Some(examples) = table.get("examples") {
-        let examples = examples.get_ref().as_table().ok_or("`examples` is no table")?;
+        let examples = examples.get_ref().as_table().ok_or("`examples` is not a table")?;
         check_keys(examples, &["match", "no_match"])?;
         try_examples(&rule, examples)?;
     }
@@ -90,23 +90,23 @@ fn try_examples(rule: &Rule, examples: &DeTable<'_>) -> Result<(), String> {
 
 fn check_keys(table: &DeTable<'_>, known: &[&str]) -> Result<(), String> {
     match table.iter().find(|(name, _)| !known.contains(&name.get_ref().as_ref())) {
-        Some((name, _)) => Err(format!("`{}` is none of {}", name.get_ref(), known.join(", "))),
+        Some((name, _)) => Err(format!("unknown key `{}`; expected {}", name.get_ref(), known.join(", "))),
         None => Ok(()),
     }
 }
 
 fn text(table: &DeTable<'_>, key: &str) -> Result<Option<String>, String> {
     let Some(value) = table.get(key) else { return Ok(None) };
-    let text = value.get_ref().as_str().ok_or_else(|| format!("`{key}` wants a text in quotes"))?;
+    let text = value.get_ref().as_str().ok_or_else(|| format!("`{key}` must be a string"))?;
     Ok(Some(text.to_owned()))
 }
 
 fn texts(table: &DeTable<'_>, key: &str) -> Result<Option<Vec<String>>, String> {
     let Some(value) = table.get(key) else { return Ok(None) };
-    let wanted = || format!("`{key}` wants a list of texts in quotes");
+    let wanted = || format!("`{key}` must be a list of strings");
     let elements = value.get_ref().as_array().ok_or_else(wanted)?;
     if elements.len() > LIST_MAX {
-        return Err(format!("`{key}` holds more than {LIST_MAX} texts"));
+        return Err(format!("`{key}` has more than {LIST_MAX} entries"));
     }
     let texts = elements.iter().map(|element| element.get_ref().as_str().map(str::to_owned));
     texts.collect::<Option<Vec<_>>>().map(Some).ok_or_else(wanted)

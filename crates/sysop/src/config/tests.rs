@@ -129,13 +129,10 @@ fn what_was_chosen_in_a_face_is_a_layer_below_the_persons_file() {
     let config = World::new().file(kept, "approve = 'auto'\ntheme = 'pink'\n").load();
     assert_eq!((config.origin("approve"), config.entry("theme").is_none()), ("default".into(), true));
     let complaints = config.complaints();
-    let left_out = "chosen.toml:1: `approve` is left out: this file keeps `theme` and nothing else";
+    let left_out = "chosen.toml:1: ignoring `approve`: this file stores only `theme`";
     assert!(complaints.len() == 2 && complaints[0] == left_out, "{complaints:?}");
     let config = World::new().file(kept, "theme = [\n").load();
-    assert_eq!(
-        config.complaints(),
-        ["chosen.toml:1: this cannot be read and is left out; `/theme` writes it anew"]
-    );
+    assert_eq!(config.complaints(), ["chosen.toml:1: ignoring this unreadable file; `/theme` rewrites it"]);
 }
 
 #[test]
@@ -188,18 +185,18 @@ fn what_does_not_fit_is_named_with_its_line_and_the_rest_counts() {
     assert_eq!(
         complaints,
         [
-            "config.toml:1: `max_iteration` is no key of sysop; did you mean `max_iterations`?",
-            "config.toml:2: `max_output_lines` wants a whole number, not a string",
+            "config.toml:1: `max_iteration` is not a config key; did you mean `max_iterations`?",
+            "config.toml:2: `max_output_lines` must be an integer, not a string",
             "config.toml:3: `approve` is \"nevr\", but must be one of auto, ask, each, never; did you mean `never`?",
-            "config.toml:3: `approve` counts as \"each\" until it is put right",
-            "config.toml:6: `dangerous_patterns` holds \"(\", which is no regular expression (unclosed group)",
-            "config.toml:7: `dangerous_patterns` wants a list of regular expressions in quotes, not an integer",
-            "config.toml:9: `max_output_bytes` wants a whole number from 1 to 67108864",
-            "config.toml:11: `connection` wants a table, not a string",
-            "config.toml:12: `providers.opnai` is no key of sysop; did you mean `providers.openai`?",
-            "config.toml:15: `providers.openai.base_url` is no http:// or https:// address",
-            "config.toml:16: `providers.openai.key` is no key of sysop",
-            "config.toml:17: `providers.openai.api_key_env` wants the name of an environment variable, such as \
+            "config.toml:3: using \"each\" for `approve` until it is fixed",
+            "config.toml:6: `dangerous_patterns` contains the invalid regular expression \"(\" (unclosed group)",
+            "config.toml:7: `dangerous_patterns` must be a list of regular expressions, not an integer",
+            "config.toml:9: `max_output_bytes` must be an integer from 1 to 67108864",
+            "config.toml:11: `connection` must be a table, not a string",
+            "config.toml:12: `providers.opnai` is not a config key; did you mean `providers.openai`?",
+            "config.toml:15: `providers.openai.base_url` is not an http:// or https:// URL",
+            "config.toml:16: `providers.openai.key` is not a config key",
+            "config.toml:17: `providers.openai.api_key_env` must be the name of an environment variable, such as \
              `OPENAI_API_KEY`",
         ]
     );
@@ -226,13 +223,13 @@ fn a_file_that_cannot_be_read_is_one_sentence() {
     world.explicit = Some(world.root().join("absent.toml"));
     assert!(matches!(world.try_load(), Err(ConfigError::Missing(_))));
     world.explicit = Some(world.root());
-    assert!(world.try_load().unwrap_err().to_string().contains("it is not a file"));
+    assert!(world.try_load().unwrap_err().to_string().contains("not a regular file"));
     let large = "#".repeat(usize::try_from(super::file::FILE_BYTES_MAX).unwrap() + 1);
     let error = World::new().own(&large).try_load().unwrap_err();
     assert!(error.to_string().contains("larger than 1048576 bytes"), "{error}");
     let world = World::new().own("");
     std::fs::write(world.folders().config.join("sysop/config.toml"), b"a = 1\n\xff").unwrap();
-    assert!(world.try_load().unwrap_err().to_string().contains("line 2 is not UTF-8"));
+    assert!(world.try_load().unwrap_err().to_string().contains("line 2 is not valid UTF-8"));
 }
 
 #[test]
@@ -264,21 +261,21 @@ fn an_untrusted_workspace_only_makes_things_stricter() {
     let left_out: Vec<String> = config
         .complaints()
         .iter()
-        .map(|line| line.split(" is left out: a workspace that is not trusted").next().unwrap().to_owned())
+        .map(|line| line.split(": an untrusted workspace can only").next().unwrap().to_owned())
         .collect();
     assert_eq!(
         left_out,
         [
-            ".sysop.toml:3: `max_output_lines`",
-            ".sysop.toml:7: `model.provider`",
-            ".sysop.toml:7: `model.name`",
-            ".sysop.toml:8: `profile`",
-            ".sysop.toml:9: `temperature`",
-            ".sysop.toml:11: `connection.host`",
-            ".sysop.toml:13: `providers.openai.base_url`",
-            ".sysop.toml:14: `providers.openai.api_key_env`",
-            ".sysop.toml:15: `providers.openai.headers.x`",
-            ".sysop.toml:17: `routines.update.cmd`",
+            ".sysop.toml:3: ignoring `max_output_lines`",
+            ".sysop.toml:7: ignoring `model.provider`",
+            ".sysop.toml:7: ignoring `model.name`",
+            ".sysop.toml:8: ignoring `profile`",
+            ".sysop.toml:9: ignoring `temperature`",
+            ".sysop.toml:11: ignoring `connection.host`",
+            ".sysop.toml:13: ignoring `providers.openai.base_url`",
+            ".sysop.toml:14: ignoring `providers.openai.api_key_env`",
+            ".sysop.toml:15: ignoring `providers.openai.headers.x`",
+            ".sysop.toml:17: ignoring `routines.update.cmd`",
         ]
     );
     for path in ["model.name", "connection.host", "providers.openai.base_url", "routines.update.cmd"] {
@@ -455,9 +452,11 @@ fn the_environment_names_every_key() {
     assert_eq!(
         config.complaints(),
         [
-            "environment SYSOP_APPROVE: `approve` is \"nevr\", but must be one of auto, ask, each, never; did you mean `never`?",
-            "environment SYSOP_MAX_ITERATION: `max_iteration` is no key of sysop; did you mean `SYSOP_MAX_ITERATIONS`?",
-            "environment SYSOP_MAX_OUTPUT_LINES: `max_output_lines` wants a whole number from 1 to 1000000",
+            "environment SYSOP_APPROVE: `approve` is \"nevr\", but must be one of auto, ask, each, never; did you \
+             mean `never`?",
+            "environment SYSOP_MAX_ITERATION: `max_iteration` is not a config key; did you mean \
+             `SYSOP_MAX_ITERATIONS`?",
+            "environment SYSOP_MAX_OUTPUT_LINES: `max_output_lines` must be an integer from 1 to 1000000",
         ]
     );
 }
@@ -546,7 +545,7 @@ fn a_config_is_shown_with_origins_and_without_secrets_or_control_sequences() {
 #[test]
 fn a_name_in_a_file_cannot_carry_a_control_sequence_into_a_warning() {
     let complaints = World::new().own("\"\\u001B[31m\" = 1\n").load().complaints();
-    assert_eq!(complaints, [r#"config.toml:1: `"\u{1b}[31m"` is no key of sysop"#]);
+    assert_eq!(complaints, [r#"config.toml:1: `"\u{1b}[31m"` is not a config key"#]);
 }
 
 #[test]

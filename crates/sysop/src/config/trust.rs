@@ -83,7 +83,7 @@ pub(crate) fn save_trust(data: &Path, file: &UntrustedWorkspace, answer: TrustDe
     let path = file.path.to_str().ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::InvalidInput,
-            "the workspace's path is not UTF-8 and cannot be remembered",
+            "the workspace's path is not valid UTF-8, so the answer cannot be saved",
         )
     })?;
     let mut remembered = load(data);

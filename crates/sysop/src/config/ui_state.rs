@@ -26,12 +26,12 @@ pub(super) fn layer(data: &Path) -> ConfigLayer {
     let mut layer = read.unwrap_or_else(|_| {
         let mut layer = ConfigLayer::default();
         let origin = ConfigOrigin::File { path: path.as_path().into(), line: 1 };
-        layer.warn(origin, "this cannot be read and is left out; `/theme` writes it anew".to_owned());
+        layer.warn(origin, "ignoring this unreadable file; `/theme` rewrites it".to_owned());
         layer
     });
     let theme = KeyPath::dotted(THEME);
     for (path, entry) in layer.entries.extract_if(.., |(path, _)| *path != theme).collect::<Vec<_>>() {
-        let message = format!("`{path}` is left out: this file keeps `{THEME}` and nothing else");
+        let message = format!("ignoring `{path}`: this file stores only `{THEME}`");
         layer.warn(entry.origin().clone(), message);
     }
     layer

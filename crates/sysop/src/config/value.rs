@@ -112,7 +112,7 @@ pub(crate) fn from_toml(
     for element in elements.iter() {
         let at = element.span().start;
         if texts.len() == LIST_MAX {
-            let why = format!("holds more than {LIST_MAX} {}; those from here on are left out", list.noun());
+            let why = format!("has more than {LIST_MAX} {}; ignoring the rest", list.noun());
             complaints.push(ValueError { at, why });
             break;
         }
@@ -128,7 +128,7 @@ pub(crate) fn from_toml(
                 let why = match denied {
                     Some(text) => {
                         texts.push(text.to_owned());
-                        format!("{why}; every command is denied until it is put right")
+                        format!("{why}; all commands are denied until it is fixed")
                     }
                     None => why,
                 };
@@ -173,7 +173,7 @@ impl ListKind {
         match self {
             Self::Patterns => "patterns",
             Self::Tags => "tags",
-            Self::Folders => "folders",
+            Self::Folders => "directories",
             Self::Models => "models",
         }
     }
@@ -252,7 +252,7 @@ fn list_value(list: ListKind, kind: ValueKind, text: &str) -> Result<ConfigValue
     };
     let texts: Vec<String> = one_or_list.ok_or(wanted(kind))?;
     if texts.len() > LIST_MAX {
-        return Err(format!("holds more than {LIST_MAX} {}", list.noun()));
+        return Err(format!("has more than {LIST_MAX} {}", list.noun()));
     }
     texts.iter().map(|text| list.checked(text)).collect::<Result<_, _>>().map(ConfigValue::Texts)
 }
@@ -271,11 +271,11 @@ fn text_value(kind: ValueKind, text: &str) -> Result<ConfigValue, String> {
         ValueKind::Url => {
             let is_address = |url: url::Url| matches!(url.scheme(), "http" | "https") && url.has_host();
             if !url::Url::parse(text).is_ok_and(is_address) {
-                return Err("is no http:// or https:// address".to_owned());
+                return Err("is not an http:// or https:// URL".to_owned());
             }
         }
         ValueKind::Variable if !is_variable(text) => {
-            return Err("wants the name of an environment variable, such as `OPENAI_API_KEY`".to_owned());
+            return Err("must be the name of an environment variable, such as `OPENAI_API_KEY`".to_owned());
         }
         ValueKind::Pattern => return checked_pattern(text).map(ConfigValue::Text),
         ValueKind::Word(_)
@@ -304,7 +304,7 @@ fn checked_tag(text: &str) -> Result<String, String> {
     let odd = |sign: char| sign.is_whitespace() || sign.is_control() || matches!(sign, ',' | '@');
     if text.is_empty() || text == "local" || text.starts_with('-') || text.contains(odd) {
         return Err(format!(
-            "holds {}, which is no tag: it wants one word without `,` and `@`",
+            "contains the invalid tag {}: tags are single words without `,` and `@`",
             quoted(text)
         ));
     }
@@ -313,7 +313,7 @@ fn checked_tag(text: &str) -> Result<String, String> {
 
 fn checked_folder(text: &str) -> Result<String, String> {
     if !text.starts_with('/') && text != "~" && !text.starts_with("~/") {
-        return Err(format!("holds {}, which does not begin with `/` or `~/`", quoted(text)));
+        return Err(format!("contains {}, which does not start with `/` or `~/`", quoted(text)));
     }
     Ok(text.to_owned())
 }
@@ -334,20 +334,20 @@ fn checked_pattern(text: &str) -> Result<String, String> {
             // The crate's message draws the pattern over several lines; the last one says what is wrong.
             let error = error.to_string();
             let why = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
-            Err(format!("holds {}, which is no regular expression ({why})", quoted(text)))
+            Err(format!("contains the invalid regular expression {} ({why})", quoted(text)))
         }
     }
 }
 
 fn integer(least: i64, most: i64, number: Option<i64>) -> Result<ConfigValue, String> {
     let fits = number.filter(|number| (least..=most).contains(number));
-    fits.map(ConfigValue::Integer).ok_or_else(|| format!("wants a whole number from {least} to {most}"))
+    fits.map(ConfigValue::Integer).ok_or_else(|| format!("must be an integer from {least} to {most}"))
 }
 
 fn decimal(least: f64, most: f64, text: &str) -> Result<ConfigValue, String> {
     let number: Option<f64> = text.replace('_', "").parse().ok();
     let fits = number.filter(|number| (least..=most).contains(number));
-    fits.map(ConfigValue::Number).ok_or_else(|| format!("wants a number from {least} to {most}"))
+    fits.map(ConfigValue::Number).ok_or_else(|| format!("must be a number from {least} to {most}"))
 }
 
 fn wants(kind: ValueKind, found: &DeValue<'_>) -> String {
@@ -359,17 +359,17 @@ fn wants(kind: ValueKind, found: &DeValue<'_>) -> String {
 fn wanted(kind: ValueKind) -> &'static str {
     match kind {
         ValueKind::Text | ValueKind::Secret | ValueKind::Url | ValueKind::Variable | ValueKind::Word(_) => {
-            "wants a text in quotes"
+            "must be a string"
         }
-        ValueKind::TextOrInteger => "wants a text in quotes or a whole number",
-        ValueKind::Integer { .. } => "wants a whole number",
-        ValueKind::Number { .. } => "wants a number",
-        ValueKind::Pattern => "wants a regular expression in quotes",
-        ValueKind::Switch => "wants true or false",
-        ValueKind::Patterns | ValueKind::Denials => "wants a list of regular expressions in quotes",
-        ValueKind::Tags => "wants a list of words in quotes",
-        ValueKind::Folders => "wants a list of folders in quotes",
-        ValueKind::Models => "wants a list of models in quotes, such as [\"ollama/*\"]",
-        ValueKind::Model => "wants \"PROVIDER/NAME\"",
+        ValueKind::TextOrInteger => "must be a string or an integer",
+        ValueKind::Integer { .. } => "must be an integer",
+        ValueKind::Number { .. } => "must be a number",
+        ValueKind::Pattern => "must be a regular expression string",
+        ValueKind::Switch => "must be true or false",
+        ValueKind::Patterns | ValueKind::Denials => "must be a list of regular expressions",
+        ValueKind::Tags => "must be a list of strings",
+        ValueKind::Folders => "must be a list of directories",
+        ValueKind::Models => "must be a list of models, e.g. [\"ollama/*\"]",
+        ValueKind::Model => "must be \"PROVIDER/NAME\"",
     }
 }

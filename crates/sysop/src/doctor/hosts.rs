@@ -26,7 +26,7 @@ pub(super) async fn hosts(settings: &Settings, probe: &dyn DoctorProbe, report: 
     }
     let answers = stream::iter(settings.host.targets()).map(|target| async move {
         let answer = tokio::time::timeout(HOST_TIME_MAX, probe.host(target)).await;
-        let late = |_| Err(format!("no answer in {} s", HOST_TIME_MAX.as_secs()));
+        let late = |_| Err(format!("timed out after {} s", HOST_TIME_MAX.as_secs()));
         (target, answer.unwrap_or_else(late))
     });
     let mut answers = answers.buffered(HOSTS_AT_ONCE);
@@ -34,28 +34,23 @@ pub(super) async fn hosts(settings: &Settings, probe: &dyn DoctorProbe, report: 
         match answer {
             Ok(what) => report.good("host", &format!("{}: {what}", described(target))),
             Err(why) => {
-                let hint = format!("see what `ssh {}` says", ssh_command(target));
+                let hint = format!("run `ssh {}` to see the error", ssh_command(target));
                 report.line(CheckStatus::Bad, "host", &format!("{}: {why}", described(target)), Some(&hint));
             }
         }
     }
     if let Some(canary) = settings.canary {
-        report.good("canary", &format!("{canary} of the hosts go ahead of the others"));
+        report.good("canary", &format!("changes run on {canary} of the hosts first"));
     }
     let chosen = |name: &str| settings.host.targets().iter().any(|target| target.name == name);
     let is_other = |known: &&ConfiguredHost| !chosen(&known.target.name);
     let others: Vec<&ConfiguredHost> = settings.hosts.known.iter().filter(is_other).collect();
     for known in others.iter().take(HOSTS_SHOWN_MAX) {
-        let text = format!("{}{}; not chosen", described(&known.target), tags(known));
+        let text = format!("{}{}; not selected", described(&known.target), tags(known));
         report.line(CheckStatus::Note, "host", &text, None);
     }
     if let more @ 1.. = others.len().saturating_sub(HOSTS_SHOWN_MAX) {
-        report.line(
-            CheckStatus::Note,
-            "host",
-            &format!("and {more} more; `sysop config show` names all"),
-            None,
-        );
+        report.line(CheckStatus::Note, "host", &format!("and {more} more; see `sysop config show`"), None);
     }
 }
 

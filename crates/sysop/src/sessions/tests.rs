@@ -134,7 +134,7 @@ async fn a_list_fits_the_terminal() {
 
 #[tokio::test]
 async fn an_empty_list_says_so() {
-    assert_eq!(listed(&MemoryStore::new(), Some(80)).await, "No sessions yet; `sysop` starts one.\n");
+    assert_eq!(listed(&MemoryStore::new(), Some(80)).await, "No sessions yet. Start one with `sysop`.\n");
 }
 
 #[tokio::test]
@@ -156,7 +156,7 @@ async fn an_id_that_means_none_or_several_is_refused_with_a_hint() {
     assert_eq!(error.exit_code(), 2);
     assert_eq!(
         error.to_string(),
-        "the ids of 2 sessions begin with `0198` (0198-aaaa-2222, 0198-aaaa-1111); give more of the id"
+        "2 sessions match `0198` (0198-aaaa-2222, 0198-aaaa-1111); use a longer id prefix"
     );
     for text in ["7", "", "aaaa"] {
         let error = resolve_id(&store, text).await.unwrap_err();
@@ -197,13 +197,13 @@ $ rm -rf /srv/app/cache
 $ mkfs /dev/sda
   never
   [rejected]
-[paused: the same call had the same result too often]
+[paused: the same call repeated with the same result]
 [resumed]
 
 $ uptime
   (typed)
   [timeout]
-[approval is now auto]
+[approval mode set to auto]
 [uptime took too long]
 "#;
 
@@ -261,7 +261,7 @@ never
 
 *rejected*
 
-*paused: the same call had the same result too often*
+*paused: the same call repeated with the same result*
 
 *resumed*
 
@@ -273,7 +273,7 @@ uptime
 
 *timeout*
 
-*approval is now auto*
+*approval mode set to auto*
 
 *uptime took too long*
 "#;
@@ -400,7 +400,7 @@ async fn a_call_without_an_end_is_told_to_be_interrupted() {
         export(&store, id, ExportFormat::Markdown, &view(None), &mut exported).await.unwrap();
         for text in [shown, exported] {
             let text = String::from_utf8(text).unwrap();
-            assert_eq!(text.contains("this call was interrupted when its sysop ended"), is_told, "{text}");
+            assert_eq!(text.contains("interrupted when sysop exited"), is_told, "{text}");
         }
     }
 }

@@ -88,8 +88,7 @@ impl TranscriptWriter {
     /// Writes after the last event that a call has no end, and which models were sent what tools showed. The log does not
     /// tell whether the process lives that began the call.
     pub(super) fn write_end(&self, out: &mut impl Write) -> io::Result<()> {
-        let interrupted = "this call was interrupted when its sysop ended, and nobody knows how far it came; or it still \
-                           runs in another sysop";
+        let interrupted = "interrupted when sysop exited (result unknown), or still running in another sysop";
         if self.running.is_some() {
             self.write_entry(&TranscriptEntry::Note(interrupted.to_owned()), out)?;
         }
@@ -97,7 +96,7 @@ impl TranscriptWriter {
         if models.is_empty() {
             return Ok(());
         }
-        let note = format!("what tools showed was sent to {}", models.join(", "));
+        let note = format!("tool output was sent to {}", models.join(", "));
         self.write_entry(&TranscriptEntry::Note(note), out)
     }
 
@@ -225,9 +224,9 @@ fn write_markdown(entry: &TranscriptEntry, out: &mut impl Write) -> io::Result<(
 /// One line about what changed, where a reader should know.
 fn note(event: &Event) -> Option<String> {
     match event {
-        Event::Configured { change: ConfigChange::Model(model) } => Some(format!("model is now {model}")),
+        Event::Configured { change: ConfigChange::Model(model) } => Some(format!("model set to {model}")),
         Event::Configured { change: ConfigChange::Approve(mode) } => {
-            Some(format!("approval is now {}", mode_words(*mode)))
+            Some(format!("approval mode set to {}", mode_words(*mode)))
         }
         Event::Configured { change: ConfigChange::Mode(mode) } => Some(mode_sentence(*mode).to_owned()),
         Event::Configured { change: ConfigChange::Rules { .. } } => Some("rules were added".to_owned()),
@@ -244,7 +243,7 @@ fn note(event: &Event) -> Option<String> {
         | Event::GuardEnded { .. }
         | Event::ApprovalGiven { .. }
         | Event::Undone { .. } => event_notice(event).map(|notice| notice.text),
-        Event::Compacted { keep } => Some(format!("only the newest {keep} messages are sent from here on")),
+        Event::Compacted { keep } => Some(format!("context trimmed: sending only the last {keep} messages")),
         Event::TurnEnded { error: Some(error), .. } => Some(error.clone()),
         Event::TurnEnded { reason, error: None, .. } => stop_words(*reason).map(str::to_owned),
         // The turn's end tells of a model failure; the rest is machinery, or told by its own entry.
@@ -329,19 +328,19 @@ fn mode_words(mode: ApprovalMode) -> &'static str {
 fn pause_words(reason: PauseReason) -> &'static str {
     match reason {
         PauseReason::Asked => "",
-        PauseReason::Loop => ": the same call had the same result too often",
-        PauseReason::Interrupted => ": sysop was stopped in the middle of the turn",
-        PauseReason::Budget => ": the budget is spent",
+        PauseReason::Loop => ": the same call repeated with the same result",
+        PauseReason::Interrupted => ": sysop exited during the turn",
+        PauseReason::Budget => ": budget spent",
     }
 }
 
 fn stop_words(reason: StopReason) -> Option<&'static str> {
     match reason {
         StopReason::EndTurn => None,
-        StopReason::MaxIterations => Some("stopped at the limit of model calls"),
+        StopReason::MaxIterations => Some("stopped at the iteration limit"),
         StopReason::Cancelled => Some("cancelled"),
         StopReason::Failed => Some("failed"),
-        StopReason::Paused => Some("given up while it was paused"),
+        StopReason::Paused => Some("canceled while paused"),
     }
 }
 

@@ -109,13 +109,10 @@ impl SshTarget {
         let unfit = |text: &String| invalid_name_reason(text);
         invalid_name_reason(&self.destination)
             .or_else(|| self.user.as_ref().and_then(unfit))
-            .map(|why| format!("{:?} is no host: {why}", self.destination))
+            .map(|why| format!("invalid host {:?}: {why}", self.destination))
             .or_else(|| {
                 let root = self.root.as_ref().filter(|root| neutralize_line(root) != root.as_str())?;
-                Some(format!(
-                    "{root:?} is no root for {}: it holds a character that cannot be read",
-                    self.name
-                ))
+                Some(format!("invalid root {root:?} for {}: it contains an unprintable character", self.name))
             })
     }
 
@@ -146,13 +143,13 @@ pub(super) fn invalid_name_reason(text: &str) -> Option<String> {
     if text.is_empty() {
         Some("it is empty".to_owned())
     } else if text.starts_with('-') {
-        Some("ssh would take it for an option".to_owned())
+        Some("ssh would read it as an option".to_owned())
     } else if text.chars().any(|sign| sign.is_whitespace() || sign.is_control())
         || neutralize_line(text) != text
     {
-        Some("it holds a blank or a character that cannot be read".to_owned())
+        Some("it contains whitespace or an unprintable character".to_owned())
     } else if text.contains(',') {
-        Some("it holds a comma".to_owned())
+        Some("it contains a comma".to_owned())
     } else {
         None
     }
@@ -197,14 +194,14 @@ impl HostInventory {
         let mut known: Vec<ConfiguredHost> = Vec::new();
         for (name, origin) in origins {
             let complaint = match name.as_str() {
-                LOCAL => Some("it is the word for this machine".to_owned()),
-                name if name.starts_with('@') => Some("`@` is for tags".to_owned()),
+                LOCAL => Some("it is reserved for this machine".to_owned()),
+                name if name.starts_with('@') => Some("`@` is reserved for tags".to_owned()),
                 name => invalid_name_reason(name),
             };
             match complaint {
                 None => known.push(read_known(config, &name, origin)),
                 Some(why) => {
-                    let message = format!("a host cannot be named {name:?}: {why}; it is left out");
+                    let message = format!("ignoring host {name:?}: {why}");
                     config.warnings.push(ConfigWarning { origin, message });
                 }
             }
@@ -236,8 +233,8 @@ impl HostInventory {
         let is_other = self.find(host).is_some() || self.has_tag(host);
         if host.contains(',') || host.starts_with('@') || is_other {
             let why = format!(
-                "`connection.user` and `connection.port` go with one host that is in no [hosts.NAME]; \
-                 put them into the tables of {host}"
+                "`connection.user` and `connection.port` need a single host without a [hosts.NAME] table; set them \
+                 in the tables of {host}"
             );
             return Err(at(more.origin(), CommandError::usage(why)));
         }
@@ -265,9 +262,7 @@ impl HostInventory {
         }
         if chosen.len() > HOSTS_MAX {
             let (many, most) = (chosen.len(), HOSTS_MAX);
-            return Err(CommandError::usage(format!(
-                "{many} hosts are more than the {most} that one task may have"
-            )));
+            return Err(CommandError::usage(format!("too many hosts: {many} (maximum {most})")));
         }
         let mut targets: Vec<SshTarget> = chosen.into_iter().map(|(target, _)| target).collect();
         match (targets.pop(), targets.is_empty()) {
@@ -276,7 +271,7 @@ impl HostInventory {
                 targets.push(last);
                 Ok(HostChoice::Fleet(targets))
             }
-            (None, _) => Err(CommandError::usage("no host is named; name one with --host")),
+            (None, _) => Err(CommandError::usage("no host given; set --host")),
         }
     }
 
@@ -296,11 +291,11 @@ impl HostInventory {
 
     fn of_word(&self, word: &str) -> Result<Vec<(SshTarget, HostMatch)>, CommandError> {
         if word.is_empty() {
-            let why = "a host is missing beside a comma; write the hosts as NAME,NAME";
+            let why = "empty host name in the list; write NAME,NAME";
             return Err(CommandError::usage(why));
         }
         if word == LOCAL {
-            let why = "`local` cannot be one of several hosts; name only those that ssh reaches";
+            let why = "`local` cannot be combined with other hosts; remove it from the list";
             return Err(CommandError::usage(why));
         }
         if let Some(tag) = word.strip_prefix('@') {
@@ -332,8 +327,8 @@ impl HostInventory {
         let tags: std::collections::BTreeSet<&str> = tags.collect();
         let next = match (nearest_word(tag, tags.iter().copied()), tags.is_empty()) {
             (Some(meant), _) => format!("did you mean `@{meant}`?"),
-            (None, true) => "give hosts one with `tags = [..]` in [hosts.NAME]".to_owned(),
-            (None, false) => format!("there are {}", tags.into_iter().collect::<Vec<_>>().join(", ")),
+            (None, true) => "set `tags = [..]` in [hosts.NAME]".to_owned(),
+            (None, false) => format!("available: {}", tags.into_iter().collect::<Vec<_>>().join(", ")),
         };
         CommandError::usage(format!("no host has the tag {tag:?}; {next}"))
     }
@@ -360,10 +355,10 @@ fn add(
         Some((other, by))
             if other.name == target.name && (named, *by) != (HostMatch::ByName, HostMatch::ByName) => {}
         Some((other, _)) if other.name == target.name => {
-            return Err(CommandError::usage(format!("the host {} is named twice; name it once", other.name)));
+            return Err(CommandError::usage(format!("duplicate host {}; remove one", other.name)));
         }
         Some((other, _)) => {
-            let why = format!("{} and {} are one and the same host; name it once", other.name, target.name);
+            let why = format!("{} and {} are the same host; remove one", other.name, target.name);
             return Err(CommandError::usage(why));
         }
     }
@@ -373,7 +368,7 @@ fn add(
 fn usable(target: SshTarget) -> Result<SshTarget, CommandError> {
     match target.complaint() {
         None => Ok(target),
-        Some(why) => Err(CommandError::usage(format!("{why}; name a host as `ssh` takes it"))),
+        Some(why) => Err(CommandError::usage(format!("{why}"))),
     }
 }
 
@@ -460,10 +455,10 @@ fn stricter(one: ApprovalMode, other: ApprovalMode) -> ApprovalMode {
 pub(crate) fn check_canary(canary: usize, host: &HostChoice) -> Result<(), CommandError> {
     match host.targets().len() {
         0 | 1 => Err(CommandError::usage(format!(
-            "--canary {canary} needs several hosts, and there is only {host}; name more with --host"
+            "--canary {canary} needs several hosts, but there is only {host}; add hosts with --host"
         ))),
         hosts if canary >= hosts => Err(CommandError::usage(format!(
-            "--canary {canary} leaves none of the {hosts} hosts to follow; give a smaller number"
+            "--canary {canary} must be less than the number of hosts ({hosts}); use a smaller number"
         ))),
         _ => Ok(()),
     }

@@ -80,7 +80,8 @@ fn a_whole_config_is_read() {
 #[test]
 fn colors_and_prices_of_the_full_screen_are_read() {
     let written = settings(
-        "theme = \"light\"\n[prices.\"anthropic/claude.x\"]\ninput = 3.0\noutput = 15\n[prices.\"ollama/q\"]\ncached = 0.3\n",
+        "theme = \"light\"\n[prices.\"anthropic/claude.x\"]\ninput = 3.0\noutput = \
+         15\n[prices.\"ollama/q\"]\ncached = 0.3\n",
         &[],
     );
     assert_eq!(written.theme, ThemeName::Light);
@@ -176,19 +177,16 @@ fn a_name_without_a_provider_is_of_the_ollama_where_the_tools_run() {
 #[test]
 fn an_unknown_provider_or_profile_keeps_a_task_from_running() {
     for (config, environment, word) in [
-        (
-            "model = 'opnai/x'\n",
-            vec![],
-            "config.toml:1: there is no provider \"opnai\"; did you mean `openai`?",
-        ),
-        ("", vec![("SYSOP_MODEL", "nobody/x")], "environment SYSOP_MODEL: there is no provider \"nobody\""),
-        ("", vec![("SYSOP_MODEL", "phi3")], "environment SYSOP_MODEL: \"phi3\" names no model"),
-        ("[model]\nprovider = 'openai'\n", vec![], "config.toml:2: \"openai\" names no model"),
-        ("profile = 'codr'\n", vec![], "config.toml:1: there is no profile \"codr\"; did you mean `coder`?"),
+        ("model = 'opnai/x'\n", vec![], "config.toml:1: unknown provider \"opnai\"; did you mean `openai`?"),
+        ("", vec![("SYSOP_MODEL", "nobody/x")], "environment SYSOP_MODEL: unknown provider \"nobody\""),
+        ("", vec![("SYSOP_MODEL", "phi3")], "environment SYSOP_MODEL: \"phi3\" is not a model"),
+        ("[model]\nprovider = 'openai'\n", vec![], "config.toml:2: \"openai\" is not a model"),
+        ("profile = 'codr'\n", vec![], "config.toml:1: unknown profile \"codr\"; did you mean `coder`?"),
         (
             "model = 'ollama+ssh/phi3'\n",
             vec![],
-            "config.toml:1: ollama+ssh needs a host: --host DEST or [connection] in the config; give --model ollama/phi3",
+            "config.toml:1: ollama+ssh needs a host: --host DEST or [connection] in the config; use --model \
+             ollama/phi3",
         ),
     ] {
         let refused = settings(config, &environment).require_runnable().unwrap_err();

@@ -32,7 +32,7 @@ fn in_exec_on_a_terminal_always_writes_the_rule_and_the_next_exec_does_not_ask()
         let mut viewer = Viewer::sits_down(&world, &["exec", "go"]);
         viewer.sees("A always").await;
         viewer.types("A").await;
-        let screen = viewer.sees("Write this rule to").await;
+        let screen = viewer.sees("Save this rule to").await;
         assert!(screen.contains("program = \"touch\""), "{screen}");
         assert!(!rules_file(&world).exists(), "not before it is confirmed");
         viewer.types("y").await;
@@ -57,7 +57,7 @@ fn a_rule_that_cannot_be_written_decides_nothing() {
         // A folder in its place: nobody writes that, not even root.
         std::fs::create_dir(rules_file(&world)).unwrap();
         viewer.types("Ay").await;
-        viewer.sees("no rule was written, and nothing was decided").await;
+        viewer.sees("cannot write the rule, so the command is still pending").await;
         assert!(!world.has("made"));
         viewer.sees_that("the next question", |screen| screen.matches("Run it?").count() >= 2).await;
         viewer.types("s").await;
@@ -75,7 +75,7 @@ fn in_the_full_screen_always_writes_the_rule_and_later_sessions_obey_it() {
         viewer.reads_the_proposal().await;
         assert!(viewer.screen().contains("A always"), "{}", viewer.screen());
         viewer.types("A").await;
-        let screen = viewer.sees("Enter write and run").await;
+        let screen = viewer.sees("Enter save and run").await;
         assert!(screen.contains("program = \"touch\"") && screen.contains("rules.toml"), "{screen}");
         assert!(!rules_file(&world).exists() && !world.has("made"), "not before it is confirmed");
         viewer.types("\r").await;
@@ -150,11 +150,11 @@ fn who_is_attached_has_the_server_write_the_rule() {
     let url = format!("http://{}/?token={}", served.address, served.token);
     at_a_terminal(async {
         let mut viewer = Viewer::sits_down(&here, &["attach", &url, &id]);
-        viewer.sees("say what you want").await;
+        viewer.sees("Describe a task").await;
         viewer.types("go\r").await;
         viewer.reads_the_proposal().await;
         viewer.types("A").await;
-        let screen = viewer.sees("Enter write and run").await;
+        let screen = viewer.sees("Enter save and run").await;
         assert!(screen.contains("program = \"touch\""), "{screen}");
         viewer.types("\r").await;
         viewer.sees("Done.").await;

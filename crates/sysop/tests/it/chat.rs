@@ -395,13 +395,13 @@ fn a_plan_of_a_read_only_session_is_run_step_by_step() {
     assert!(!world.has("one"));
     let listed = talk.says("/approve auto");
     assert!(
-        listed.contains("2 proposed steps: `touch one`, `touch two`; /plan runs the next one"),
+        listed.contains("2 proposed steps: `touch one`, `touch two`; use /plan to run the next one"),
         "{listed}"
     );
     talk.says("/plan");
     assert!(world.has("one") && !world.has("two"));
     talk.says("/plan");
     assert!(world.has("two"));
-    assert!(talk.says("/plan").contains("there are no proposed steps"));
+    assert!(talk.says("/plan").contains("no proposed steps"));
     talk.leaves();
 }

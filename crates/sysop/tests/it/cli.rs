@@ -81,10 +81,10 @@ fn an_error_is_one_sentence_that_says_what_to_do_next() {
     let few = World::new().run(&["exec", "x", "--canary", "2", "--model", "demo"]);
     assert_eq!(
         few.err,
-        "sysop: --canary 2 needs several hosts, and there is only local; name more with --host\n"
+        "error: --canary 2 needs several hosts, but there is only local\nhint: add hosts with --host\n"
     );
     let root = World::new().run(&["--root", "nowhere", "chat"]);
-    assert_eq!(root.err.lines().count(), 1, "{root:?}");
+    assert_eq!(root.err.lines().count(), 2, "{root:?}");
     assert!(root.err.contains("--root"), "{root:?}");
 }
 
@@ -93,7 +93,7 @@ fn without_a_model_three_lines_say_how_to_get_one() {
     for line in [&["exec", "hello"][..], &["chat"], &["chat", "hello there"]] {
         let run = World::new().run(line);
         assert_eq!(run.code, Some(2), "{run:?}");
-        assert_eq!(run.err.lines().count(), 3, "{run:?}");
+        assert_eq!(run.err.lines().count(), 2, "{run:?}");
         assert!(run.err.contains("sysop --model demo"), "{run:?}");
     }
 }
@@ -105,7 +105,8 @@ fn bash_understands_the_completions() {
     assert_eq!(script.code, Some(0));
     let path = world.home().join("completions.bash");
     std::fs::write(&path, &script.out).unwrap();
-    let check = "source \"$1\" && COMP_WORDS=(sysop mock) COMP_CWORD=1 && _sysop sysop mock sysop && echo \"${COMPREPLY[@]}\"";
+    let check = "source \"$1\" && COMP_WORDS=(sysop mock) COMP_CWORD=1 && _sysop sysop mock sysop && echo \
+     \"${COMPREPLY[@]}\"";
     let output = Command::new("bash").args(["--norc", "-c", check, "bash"]).arg(&path).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "mock-llm", "{output:?}");
 }
@@ -119,7 +120,7 @@ fn the_manual_page_tells_of_each_command() {
         assert!(page.out.contains(section), "{section}:\n{}", page.out);
     }
     assert!(
-        page.out.contains("SYSOP_MAX_ITERATIONS") && page.out.contains("an approval was needed"),
+        page.out.contains("SYSOP_MAX_ITERATIONS") && page.out.contains("Approval required"),
         "{}",
         page.out
     );
@@ -148,7 +149,7 @@ fn the_doctor_says_what_is_missing() {
     let world = World::new();
     let without = world.run(&["doctor"]);
     assert_eq!(without.code, Some(1), "{without:?}");
-    assert!(without.out.contains("FAIL  model     there is no model"), "{}", without.out);
+    assert!(without.out.contains("FAIL  model     no model configured"), "{}", without.out);
     assert!(without.out.contains("-> set GEMINI_API_KEY"), "{}", without.out);
     let demo = world.run(&["doctor", "--model", "demo"]);
     assert_eq!(demo.code, Some(0), "{demo:?}");

@@ -306,7 +306,7 @@ fn a_server_that_was_killed_in_the_middle_goes_on_with_the_same_session() {
     talk.type_text("go\n");
     began.read();
     server.kill();
-    talk.out.wait_for_text("trying again until it is back");
+    talk.out.wait_for_text("reconnecting…");
     server.again();
     talk.out.wait_for_text("connected to the server again");
     talk.out.wait_for_text("interrupted");
@@ -325,7 +325,7 @@ fn what_is_said_while_the_server_is_away_is_said_once_when_it_is_back() {
     let mut talk = connect(&here, &server, &[]);
     talk.out.wait_for_text("You: ");
     server.kill();
-    talk.out.wait_for_text("trying again until it is back");
+    talk.out.wait_for_text("reconnecting…");
     talk.type_text("hello\n");
     server.again();
     talk.out.wait_for_text("Hello to you.");
@@ -351,12 +351,12 @@ fn whatever_the_server_says_this_machine_runs_what_was_allowed_here() {
     attached.type_text("/approve auto\n");
     attached.out.wait_for_text("auto");
     talk.type_text("first\n");
-    talk.out.wait_for_text("nobody allowed it here");
+    talk.out.wait_for_text("The server requests a call");
     talk.type_text("no\n");
     talk.out.wait_for_text("So be it.");
     assert!(results(&mock)[0].contains("refused"), "{:?}", results(&mock));
     talk.type_text("second\n");
-    talk.out.wait_for("the second question", |said| said.matches("nobody allowed it here").count() == 2);
+    talk.out.wait_for("the second question", |said| said.matches("The server requests a call").count() == 2);
     talk.type_text("yes\n");
     attached.out.wait_for("the second answer", |said| said.matches("So be it.").count() == 2);
     leaves(attached);

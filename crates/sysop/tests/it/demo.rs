@@ -16,20 +16,14 @@ fn the_demo_does_what_it_says_in_an_empty_folder() {
 }
 
 #[test]
-fn without_a_model_three_lines_name_what_was_looked_for() {
+fn without_a_model_the_hint_says_how_to_get_one() {
     let world = World::new();
     let run = world.finish(&["exec", "hello"]);
-    assert_eq!((run.code, run.out.as_str(), run.err.lines().count()), (Some(2), "", 3), "{run:?}");
-    for name in [
-        "--model",
-        "SYSOP_MODEL",
-        "LLM_BASE_URL",
-        "OPENAI_API_KEY",
-        "GEMINI_API_KEY",
-        "ANTHROPIC_API_KEY",
-        "127.0.0.1:1",
-    ] {
-        assert!(run.err.lines().next().unwrap().contains(name), "{name}: {run:?}");
+    assert_eq!((run.code, run.out.as_str(), run.err.lines().count()), (Some(2), "", 2), "{run:?}");
+    let (error, hint) = run.err.split_once('\n').unwrap();
+    assert!(error.starts_with("error: no model configured") && error.contains("127.0.0.1:1"), "{run:?}");
+    for name in ["OPENAI_API_KEY", "GEMINI_API_KEY", "ANTHROPIC_API_KEY", "sysop --model demo"] {
+        assert!(hint.starts_with("hint: ") && hint.contains(name), "{name}: {run:?}");
     }
     assert!(!world.data().exists(), "nothing was begun");
 }

@@ -57,7 +57,7 @@ fn a_message_is_written_in_an_editor() {
         .variable("EDITOR", "sh -c 'cat \"$0\" >before; printf \"a poem\\nof two lines\\n\" >\"$0\"'");
     at_a_terminal(async {
         let mut viewer = Viewer::sits_down(&world, &[]);
-        viewer.sees("say what you want").await;
+        viewer.sees("Describe a task").await;
         viewer.types("half a thought").await;
         viewer.sees("› half a thought").await;
         viewer.types("\x07").await;
@@ -123,7 +123,7 @@ fn a_turn_is_paused_goes_on_and_is_tried_again() {
         viewer.types("\x10").await;
         viewer.sees("pausing").await;
         std::fs::write(world.work().join("go-on"), "").unwrap();
-        viewer.sees("paused; Ctrl+P goes on").await;
+        viewer.sees("Paused. Ctrl+P to resume").await;
         assert!(!viewer.screen().contains("The end."));
         viewer.types("\x10").await;
         viewer.sees("The end.").await;
@@ -157,20 +157,20 @@ fn a_session_that_runs_is_left_and_found_again() {
         viewer.types("\r").await;
         viewer.sees("bash runs").await;
         viewer.types("/new\r").await;
-        viewer.sees("the other session goes on").await;
+        viewer.sees("the other session is still running").await;
         viewer.types("short work\r").await;
         viewer.sees("The short one is done.").await;
-        viewer.sees("another runs").await;
+        viewer.sees("1 in background").await;
         std::fs::write(world.work().join("go-on"), "").unwrap();
-        viewer.sees("another waits for you").await;
+        viewer.sees("1 needs approval").await;
         viewer.types("/sessions\r").await;
-        viewer.sees("· waits for you").await;
+        viewer.sees("· needs approval").await;
         viewer.types("long\r").await;
         viewer.reads_the_proposal().await;
         viewer.types("\r").await;
         viewer.sees("The long one is done.").await;
         assert!(world.has("asked-for"));
-        assert!(!viewer.screen().contains("another waits"));
+        assert!(!viewer.screen().contains("1 needs approval"));
         viewer.types(LEAVE).await;
         assert_eq!(viewer.ends().await, 0);
     });
@@ -190,11 +190,11 @@ fn another_session_begins_from_an_earlier_message() {
         assert_eq!(viewer.ends().await, 0);
         // In a list of sessions Tab leads to its messages.
         let mut viewer = Viewer::sits_down(&world, &[]);
-        viewer.sees("say what you want").await;
+        viewer.sees("Describe a task").await;
         viewer.types("/sessions\r").await;
         viewer.sees("tell of apples").await;
         viewer.types("\t").await;
-        viewer.sees("Begin another session").await;
+        viewer.sees("Fork from message").await;
         viewer.types("pears\r").await;
         let screen = viewer
             .sees_that("the message in the box", |screen| {
@@ -243,20 +243,20 @@ fn routines_are_picked_and_keys_are_told() {
 #[test]
 fn colors_that_were_picked_stay() {
     let world = World::new().variable("SYSOP_MODEL", "demo/demo");
-    let color = |viewer: &Viewer| viewer.color_of("› say what you want");
+    let color = |viewer: &Viewer| viewer.color_of("› Describe a task");
     let (dark, light) = (Some(Color::Indexed(117)), Some(Color::Indexed(24)));
     at_a_terminal(async {
         let mut viewer = Viewer::sits_down(&world, &[]);
-        viewer.sees("say what you want").await;
+        viewer.sees("Describe a task").await;
         assert_eq!(color(&viewer), dark);
         viewer.types("/theme\r").await;
         viewer.sees("Colors").await;
         viewer.types("light\r").await;
-        viewer.sees("these colors stay: kept in").await;
+        viewer.sees("Theme saved to").await;
         viewer.types(LEAVE).await;
         assert_eq!(viewer.ends().await, 0);
         let mut viewer = Viewer::sits_down(&world, &[]);
-        viewer.sees("say what you want").await;
+        viewer.sees("Describe a task").await;
         assert_eq!(color(&viewer), light);
         viewer.types(LEAVE).await;
         assert_eq!(viewer.ends().await, 0);
@@ -267,7 +267,7 @@ fn colors_that_were_picked_stay() {
         let own = "# mine\ntheme = \"dark\" # as ever\n";
         let world = world.file(".config/sysop/config.toml", own);
         let mut viewer = Viewer::sits_down(&world, &[]);
-        viewer.sees("say what you want").await;
+        viewer.sees("Describe a task").await;
         assert_eq!(color(&viewer), dark);
         viewer.types("/theme terminal\r").await;
         viewer.sees("config.toml:2 decides").await;
@@ -306,13 +306,15 @@ fn a_proposal_survives_any_size_and_an_output_is_read_in_a_pager() {
         assert!(!viewer.screen().contains("1777"));
         // To the answer, the output before it, and the whole of that.
         viewer.types("\t").await;
-        viewer.sees("o whole").await;
+        viewer.sees("o full output").await;
         viewer.types("ko").await;
-        viewer.sees_that("the screen again", |screen| world.has("found") && screen.contains("o whole")).await;
+        viewer
+            .sees_that("the screen again", |screen| world.has("found") && screen.contains("o full output"))
+            .await;
         let found = world.read("found");
         assert!(found.starts_with("1777\n") && found.contains("שלום end"), "{found}");
         viewer.types("q").await;
-        viewer.sees_that("the box", |screen| !screen.contains("o whole")).await;
+        viewer.sees_that("the box", |screen| !screen.contains("o full output")).await;
         viewer.types(LEAVE).await;
         assert_eq!(viewer.ends().await, 0);
     });
@@ -328,7 +330,7 @@ fn the_terminal_leaves_room_for_the_conversation() {
         for (columns, rows) in [(100, 40), (180, 30)] {
             viewer.resizes(columns, rows);
             viewer.types("\x14").await;
-            viewer.sees("Ctrl+] gives it back").await;
+            viewer.sees("Ctrl+] to return").await;
             let asks = |screen: &str| screen.lines().any(|line| line.trim_end().ends_with(['$', '#', '%']));
             viewer.sees_that("a prompt", asks).await;
             let (wide, high) = if columns > 168 { (columns - 80, rows - 1) } else { (columns, 24) };
@@ -359,7 +361,7 @@ fn a_hangup_stops_the_turn_and_keeps_the_session() {
         let id = world.only_session();
         let mut viewer = Viewer::sits_down(&world, &[&format!("--resume={id}")]);
         // Whether it was stopped or only ended is a matter of time.
-        let told = |screen: &str| screen.contains("stopped") || screen.contains("It was not run again");
+        let told = |screen: &str| screen.contains("stopped") || screen.contains("not retried");
         viewer.sees_that("what became of it", told).await;
         viewer.types(LEAVE).await;
         assert_eq!(viewer.ends().await, 0);

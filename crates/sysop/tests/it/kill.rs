@@ -283,7 +283,7 @@ fn what_ran_when_it_was_killed_is_killed_too_and_told_as_interrupted() {
     assert_eq!(Calls::of(&log).finished.get(&open), Some(&Status::Interrupted));
     assert_eq!(world.read(FILE), "before\n", "it was not run again");
     let told = mock.last_body()["messages"].to_string();
-    assert!(told.contains("nobody knows how far it came"), "the model is told: {told}");
+    assert!(told.contains("outcome unknown"), "the model is told: {told}");
     let shown = world.finish(&["sessions", "show", id.as_str()]).out;
     assert!(shown.contains("interrupted"), "{shown}");
 }

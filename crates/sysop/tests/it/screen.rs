@@ -16,7 +16,7 @@ fn a_task_is_proposed_edited_run_and_answered() {
     let world = World::with_openai(&mock.url());
     at_a_terminal(async {
         let mut viewer = Viewer::sits_down(&world, &[]);
-        viewer.sees("say what you want").await;
+        viewer.sees("Describe a task").await;
         viewer.types("please make me files\r").await;
         viewer.reads_the_proposal().await;
         assert!(viewer.screen().contains("$ touch proposed") && !world.has("proposed"));
@@ -151,7 +151,7 @@ fn it_is_resized_stopped_and_continued() {
         viewer.types("still here\x04").await;
         viewer.sees("› still here").await;
         viewer.types("\x15\x04").await;
-        viewer.sees_that("the shell again", |screen| screen.contains("goes on from here")).await;
+        viewer.sees_that("the shell again", |screen| screen.contains("To resume this session")).await;
         assert!(viewer.is_given_back() || viewer.screen().contains("shell>"));
         viewer.types("exit\r").await;
         viewer.ends().await;
@@ -163,9 +163,9 @@ fn the_terminal_of_the_session_is_shown_and_given_back() {
     let world = World::new().variable("SYSOP_MODEL", "demo/demo").variable("SHELL", "/bin/bash");
     at_a_terminal(async {
         let mut viewer = Viewer::sits_down(&world, &[]);
-        viewer.sees("say what you want").await;
+        viewer.sees("Describe a task").await;
         viewer.types("\x14").await;
-        viewer.sees("Ctrl+] gives it back").await;
+        viewer.sees("Ctrl+] to return").await;
         viewer
             .sees_that("a prompt", |screen| {
                 screen.lines().next().is_some_and(|line| line.ends_with(['$', '#', '%', '>']))
@@ -174,7 +174,7 @@ fn the_terminal_of_the_session_is_shown_and_given_back() {
         viewer.types("echo $((20 + 22)) > typed; cat typed\r").await;
         viewer.sees_that("the output", |screen| screen.lines().any(|line| line.trim() == "42")).await;
         viewer.types("\x1d").await;
-        viewer.sees("say what you want").await;
+        viewer.sees("Describe a task").await;
         assert_eq!(world.read("typed").trim(), "42");
         viewer.types("\x03\x03").await;
         assert_eq!(viewer.ends().await, 0);

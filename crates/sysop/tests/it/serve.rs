@@ -136,7 +136,7 @@ fn a_client_in_another_language_goes_through_the_whole_flow() {
     let of = |kind: &str| heard.iter().filter(|message| message["type"] == kind).collect::<Vec<_>>();
     assert_eq!(heard[0]["type"], "session.created");
     assert_eq!(of("tool.call").len(), 3, "{said}");
-    assert_eq!(of("approval.request").len(), 2, "what changes something is asked about: {said}");
+    assert_eq!(of("approval.request").len(), 2, "what makes changes is asked about: {said}");
     let statuses: Vec<&str> = of("tool.finished").iter().map(|end| end["status"].as_str().unwrap()).collect();
     assert_eq!(statuses, ["ok", "failed", "ok"], "{said}");
     let text: String = of("assistant.delta").iter().map(|delta| delta["content"].as_str().unwrap()).collect();

@@ -197,8 +197,8 @@ pub(crate) fn http(status: &str, kind: &str, body: &str) -> Vec<u8> {
 
 /// The page of a server and the token of its start, as its first line tells them where that is no terminal.
 pub(crate) fn served(line: &str) -> (String, String) {
-    let (before, file) = line.trim_end().split_once(" with token file ").expect("it says where the token is");
-    let page = before.strip_prefix("sysop serves on ").expect("it says where it is");
+    let (before, file) = line.trim_end().split_once(", token file ").expect("it says where the token is");
+    let page = before.strip_prefix("sysop listening on ").expect("it says where it is");
     let token = fs::read_to_string(file).unwrap();
     (page.to_owned(), token.trim_end().to_owned())
 }

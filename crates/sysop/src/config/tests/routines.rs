@@ -41,15 +41,15 @@ fn a_wrong_value_names_the_variable_and_its_pattern() {
     let invalid = restart.render(&values(&[("name", "x; reboot")])).unwrap_err();
     assert_eq!(
         invalid.to_string(),
-        r#""x; reboot" is no value for `name` (unit name); it must match "^[a-z]+$""#
+        r#"invalid value "x; reboot" for `name` (unit name, must match "^[a-z]+$")"#
     );
     let missing = restart.render(&[]).unwrap_err();
     assert_eq!(
         missing.to_string(),
-        r#"the routine needs a value for `name`: give name=VALUE (unit name); it must match "^[a-z]+$""#
+        r#"missing value for `name`; add name=VALUE (unit name, must match "^[a-z]+$")"#
     );
     let unknown = restart.render(&values(&[("nam", "x")])).unwrap_err();
-    assert_eq!(unknown.to_string(), r#"the routine has no variable "nam"; it takes name"#);
+    assert_eq!(unknown.to_string(), r#"unknown variable "nam"; its variables are name"#);
     let undeclared = routine("echo {{other}}", None, Some("x")).render(&[]).unwrap_err();
     assert!(matches!(undeclared, RoutineError::Undeclared { .. }), "{undeclared}");
 }

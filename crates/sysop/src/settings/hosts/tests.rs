@@ -129,7 +129,7 @@ fn what_is_named_is_a_host_or_a_tag_or_for_ssh_to_know() {
         assert_eq!(names(expected).as_deref(), Ok(expected), "what a session keeps names the same hosts");
     }
     let by_name = with("[hosts.prod]\n[hosts.prod.x]\n", &on("prod"), &[]);
-    assert!(by_name.warnings()[0].message.contains("`hosts.prod.x` is no key of sysop"), "{by_name:?}");
+    assert!(by_name.warnings()[0].message.contains("`hosts.prod.x` is not a config key"), "{by_name:?}");
     let both = "[hosts.prod]\nhost = 'h'\n[hosts.web1]\ntags = ['prod']\n";
     assert_eq!(only(with(both, &on("prod"), &[]).host).destination, "h", "a name goes before a tag");
     assert_eq!(with(both, &on("@prod"), &[]).host.to_string(), "web1");
@@ -138,24 +138,24 @@ fn what_is_named_is_a_host_or_a_tag_or_for_ssh_to_know() {
 #[test]
 fn what_is_no_host_is_refused_with_the_reason() {
     for (text, why) in [
-        ("-oProxyCommand=touch x", "ssh would take it for an option"),
-        ("web2,-oProxyCommand=x", "ssh would take it for an option"),
-        ("a b", "it holds a blank or a character that cannot be read"),
-        ("a\u{1b}[2J", "it holds a blank or a character that cannot be read"),
-        ("a\nb", "it holds a blank"),
-        ("a\u{202e}b", "it holds a blank or a character"),
-        ("web2,,db1", "a host is missing beside a comma"),
-        ("web2,", "a host is missing beside a comma"),
-        ("", "a host is missing"),
-        ("web2,local", "`local` cannot be one of several hosts"),
+        ("-oProxyCommand=touch x", "ssh would read it as an option"),
+        ("web2,-oProxyCommand=x", "ssh would read it as an option"),
+        ("a b", "it contains whitespace or an unprintable character"),
+        ("a\u{1b}[2J", "it contains whitespace or an unprintable character"),
+        ("a\nb", "it contains whitespace"),
+        ("a\u{202e}b", "it contains whitespace or an unprintable character"),
+        ("web2,,db1", "empty host name in the list"),
+        ("web2,", "empty host name in the list"),
+        ("", "empty host name"),
+        ("web2,local", "`local` cannot be combined with other hosts"),
         ("@prdo", "no host has the tag \"prdo\"; did you mean `@prod`?"),
-        ("@nothing", "no host has the tag \"nothing\"; there are db, prod, spare, web"),
-        ("web2,web2", "the host web2 is named twice"),
-        ("other,OTHER", "other and OTHER are one and the same host"),
-        ("other,other.", "other and other. are one and the same host"),
-        ("web10,ann@x,ann@X", "ann@x and ann@X are one and the same host"),
-        ("@db,ann@db.example", "db1 and ann@db.example are one and the same host"),
-        ("db1,ssh://ann@db.example/", "db1 and ssh://ann@db.example/ are one and the same host"),
+        ("@nothing", "no host has the tag \"nothing\"; available: db, prod, spare, web"),
+        ("web2,web2", "duplicate host web2"),
+        ("other,OTHER", "other and OTHER are the same host"),
+        ("other,other.", "other and other. are the same host"),
+        ("web10,ann@x,ann@X", "ann@x and ann@X are the same host"),
+        ("@db,ann@db.example", "db1 and ann@db.example are the same host"),
+        ("db1,ssh://ann@db.example/", "db1 and ssh://ann@db.example/ are the same host"),
     ] {
         let refused = names(text).unwrap_err();
         assert!(refused.contains(why), "{text:?}: {refused}");
@@ -163,7 +163,7 @@ fn what_is_no_host_is_refused_with_the_reason() {
     }
     assert_eq!(names("ann@x,bob@x").as_deref(), Ok("ann@x, bob@x"), "two accounts are two places");
     let many: Vec<String> = (0..=HOSTS_MAX).map(|number| format!("h{number}")).collect();
-    assert!(names(&many.join(",")).unwrap_err().starts_with("1001 hosts are more than the 1000"));
+    assert!(names(&many.join(",")).unwrap_err().starts_with("too many hosts: 1001 (maximum 1000)"));
     assert!(names(&many[1..].join(",")).is_ok());
 }
 
@@ -174,14 +174,13 @@ fn a_host_that_cannot_be_keeps_a_task_from_running_but_not_a_look() {
     assert_eq!(refused.exit, Exit::Usage);
     assert_eq!(
         refused.message,
-        "flag --host: \"-oProxyCommand=x\" is no host: ssh would take it for an option; \
-         name a host as `ssh` takes it"
+        "flag --host: invalid host \"-oProxyCommand=x\": ssh would read it as an option"
     );
     assert!(settings.config.show().contains("hosts.x.host = \"-oProxyCommand=x\""));
-    assert!(settings.hosts.resolve("y").unwrap_err().message.contains("\"-l@y\" is no host"));
+    assert!(settings.hosts.resolve("y").unwrap_err().message.contains("invalid host \"-l@y\""));
     let in_file =
         with("approve = 'ask'\n[connection]\nhost = 'a b'\nuser = 'c'\n", &GlobalFlags::default(), &[]);
-    assert!(in_file.problems[0].message.contains("config.toml:3: \"c@a b\" is no host"), "{in_file:?}");
+    assert!(in_file.problems[0].message.contains("config.toml:3: invalid host \"c@a b\""), "{in_file:?}");
 }
 
 #[test]
@@ -194,14 +193,14 @@ fn names_that_could_not_be_typed_are_left_out() {
     assert_eq!(settings.hosts.known[0].tags, ["good"]);
     let warnings: Vec<String> = settings.warnings().iter().map(ToString::to_string).collect();
     for (line, text) in [
-        (10, "`hosts.fine.tags` holds \"a b\", which is no tag"),
-        (10, "`hosts.fine.tags` holds \"c,d\""),
-        (10, "`hosts.fine.tags` holds \"@e\""),
-        (10, "`hosts.fine.tags` wants a list of words in quotes, not an integer"),
-        (2, "a host cannot be named \"a b\""),
-        (4, "a host cannot be named \"local\": it is the word for this machine"),
-        (6, "a host cannot be named \"@t\""),
-        (8, "a host cannot be named \"a,b\": it holds a comma"),
+        (10, "`hosts.fine.tags` contains the invalid tag \"a b\""),
+        (10, "`hosts.fine.tags` contains the invalid tag \"c,d\""),
+        (10, "`hosts.fine.tags` contains the invalid tag \"@e\""),
+        (10, "`hosts.fine.tags` must be a list of strings, not an integer"),
+        (2, "ignoring host \"a b\""),
+        (4, "ignoring host \"local\": it is reserved for this machine"),
+        (6, "ignoring host \"@t\""),
+        (8, "ignoring host \"a,b\": it contains a comma"),
     ] {
         let found = warnings
             .iter()
@@ -217,14 +216,14 @@ fn wrong_types_are_named_with_their_line() {
     let settings = with(config, &GlobalFlags::default(), &[]);
     let warnings: Vec<String> = settings.warnings().iter().map(ToString::to_string).collect();
     for text in [
-        "config.toml:2: `hosts.a` wants a table, not a string",
-        "config.toml:4: `hosts.b.port` wants a whole number, not a string",
-        "config.toml:6: `hosts.c.port` wants a whole number from 1 to 65535",
-        "config.toml:7: `hosts.c.tags` wants a list of words in quotes, not a string",
+        "config.toml:2: `hosts.a` must be a table, not a string",
+        "config.toml:4: `hosts.b.port` must be an integer, not a string",
+        "config.toml:6: `hosts.c.port` must be an integer from 1 to 65535",
+        "config.toml:7: `hosts.c.tags` must be a list of strings, not a string",
         "config.toml:8: `hosts.c.approve` is \"allways\", but must be one of auto, ask, each, never",
-        "config.toml:8: `hosts.c.approve` counts as \"each\" until it is put right",
-        "config.toml:9: `hosts.c.hots` is no key of sysop; did you mean `hosts.c.host`?",
-        "config.toml:11: `connection.port` wants a whole number, not a boolean",
+        "config.toml:8: using \"each\" for `hosts.c.approve` until it is fixed",
+        "config.toml:9: `hosts.c.hots` is not a config key; did you mean `hosts.c.host`?",
+        "config.toml:11: `connection.port` must be an integer, not a boolean",
     ] {
         assert!(warnings.iter().any(|warning| warning.ends_with(text)), "{text}: {warnings:#?}");
     }
@@ -297,7 +296,7 @@ fn hosts_can_be_described_in_the_environment() {
         settings.config.show().contains("hosts.web1.tags = [\"lab\"]  # environment SYSOP_HOSTS__WEB1__TAGS")
     );
     let wrong = with("", &GlobalFlags::default(), &[("SYSOP_HOSTS__WEB1__TAGS", "a b")]);
-    assert!(wrong.warnings()[0].message.contains("which is no tag"), "{wrong:?}");
+    assert!(wrong.warnings()[0].message.contains("contains the invalid tag"), "{wrong:?}");
 }
 
 #[test]
@@ -337,7 +336,7 @@ fn a_root_on_another_machine_is_not_looked_for_on_this_one() {
         settings.host.targets().iter().map(|target| target.root.as_deref()).collect();
     assert_eq!(roots, [Some("apps"), Some("apps")]);
     let odd = far("[connection]\nhost = 'a'\n", "a\u{1b}b", &[]);
-    assert!(problem(&odd).unwrap().message.contains("is no root for a"), "{:?}", odd.problems);
+    assert!(problem(&odd).unwrap().message.contains("invalid root"), "{:?}", odd.problems);
     let flags = GlobalFlags { root: Some("/no/such/folder".into()), ..on("local") };
     let world = World::new().own("[connection]\nhost = 'a'\n");
     assert!(load(&world, &flags, &[]).unwrap_err().message.contains("--root"), "here it is looked for");
@@ -394,10 +393,10 @@ fn a_canary_needs_others_to_follow() {
     assert_eq!(problem_of(Some("@prod"), None), None);
     assert_eq!(
         problem_of(None, None).as_deref(),
-        Some("--canary 2 needs several hosts, and there is only local; name more with --host")
+        Some("--canary 2 needs several hosts, but there is only local; add hosts with --host")
     );
     assert!(problem_of(Some("web2"), None).unwrap().contains("only web2"));
-    assert!(problem_of(Some("@web"), None).unwrap().contains("leaves none of the 2 hosts to follow"));
+    assert!(problem_of(Some("@web"), None).unwrap().contains("must be less than the number of hosts (2)"));
     assert_eq!(problem_of(None, Some(ResumeTarget::Latest)), None, "an earlier session has hosts of its own");
 }
 
@@ -408,8 +407,8 @@ fn the_ollama_of_a_host_is_that_of_one_host() {
     let refused = problem(&several).unwrap();
     assert!(
         refused.message.ends_with(
-            "config.toml:2: ollama+ssh is the Ollama of one host, and there are several; \
-             give --model ollama/phi3 for the Ollama of this machine"
+            "config.toml:2: ollama+ssh needs a single remote host; \
+             use --model ollama/phi3 for Ollama on this machine"
         ),
         "{refused}"
     );

@@ -43,7 +43,7 @@ fn the_terminal_of_a_session_on_a_server_is_typed_into_resized_and_there_again_a
         // Only the server knows of this model: the session is there.
         viewer.sees("openai/test-model").await;
         viewer.types("\x14").await;
-        viewer.sees("Ctrl+] gives it back").await;
+        viewer.sees("Ctrl+] to return").await;
         let prompt = |screen: &str| {
             screen.lines().next().is_some_and(|line| line.trim_end().ends_with(['$', '#', '%', '>']))
         };
@@ -68,7 +68,7 @@ fn the_terminal_of_a_session_on_a_server_is_typed_into_resized_and_there_again_a
         viewer.types("echo $((6 * 111)) after\r").await;
         viewer.sees("666 after").await;
         viewer.types("\x1d").await;
-        viewer.sees("say what you want").await;
+        viewer.sees("Describe a task").await;
         viewer.types("\x03\x03").await;
         assert_eq!(viewer.ends().await, 0);
     });

@@ -21,7 +21,7 @@ fn a_command_whose_connection_is_lost_is_unknown_and_not_run_again() {
     far.sshd.kill_connections();
     let run = running.finish();
     assert_eq!((run.code, run.out.as_str()), (Some(0), "It was cut off.\n"), "{run:?}");
-    assert!(run.err.contains("nobody knows how it ended: the connection or the capture broke"), "{run:?}");
+    assert!(run.err.contains("outcome unknown (connection or capture lost)"), "{run:?}");
     let told = results(&far.mock.last_body());
     assert!(told[0].contains("so far\n[not known how it ended: the connection to far was lost"), "{told:?}");
     assert_eq!(told[1], "1\n[exit code 0]", "the next call connects again, and it ran once");
@@ -41,7 +41,7 @@ fn a_routine_whose_connection_is_lost_has_failed() {
     far.sshd.kill_connections();
     let run = running.finish();
     assert_eq!((run.code, run.out.as_str()), (Some(1), "so far\n"), "{run:?}");
-    assert_eq!(run.err.lines().last(), Some("sysop: nobody knows how the command ended"), "{run:?}");
+    assert_eq!(run.err.lines().last(), Some("error: the outcome of the command is unknown"), "{run:?}");
     assert_eq!(far.read_there("runs"), "run\n");
 }
 

@@ -99,7 +99,7 @@ fn a_routine_prints_what_the_hosts_said() {
     let expected = "== beta (1 of 3): exit code 1 ==\nold\n[exit code 1]\n\
                     == alpha, gamma (2 of 3): exit code 0 ==\nnew\n[exit code 0]";
     assert_eq!((run.code, run.out.trim_end()), (Some(1), expected), "{run:?}");
-    assert_eq!(run.err.lines().last(), Some("sysop: the command did not end well on beta"), "{run:?}");
+    assert_eq!(run.err.lines().last(), Some("error: the command failed on beta"), "{run:?}");
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn a_passphrase_is_asked_for_each_host_that_wants_one() {
         let mut person = Person::sits_down(&fleet.world, &line);
         for _ in 0..2 {
             person.sees(" asks:").await;
-            person.sees("what you type is not shown").await;
+            person.sees("Input is hidden").await;
             person.answers(&secret).await;
         }
         person.sees("All are in.").await;
@@ -232,7 +232,7 @@ fn a_fleet_has_no_shell_and_one_of_it_has() {
         let mut person = Person::sits_down(&fleet.world, &["chat", "--host", "@all"]);
         person.sees("›").await;
         person.types("/shell\r").await;
-        person.sees("several hosts have no terminal in common").await;
+        person.sees("sessions on several hosts have no terminal").await;
         person.sees("›").await;
         person.types("/host beta\r").await;
         person.sees("host beta").await;

@@ -21,7 +21,7 @@ fn the_next_turn_runs_on_the_host_that_was_picked() {
         let mut viewer = Viewer::sits_down(&far.world, &["before"]);
         viewer.sees("Nothing to do.").await;
         viewer.types("/host\r").await;
-        viewer.sees("Another session on").await;
+        viewer.sees("New session on host").await;
         // Found by a part of its name; Enter takes what is left.
         viewer.types("fa").await;
         viewer

@@ -23,7 +23,7 @@ fn a_person_works_in_the_terminal_there_and_comes_back() {
         let mut person = Person::sits_down(&far.world, &["chat", "--host", "far"]);
         person.sees("›").await;
         person.types("/shell\r").await;
-        person.sees("the terminal of far: Ctrl+] comes back here").await;
+        person.sees("terminal of far: Ctrl+] to return").await;
         person.sees("there$").await;
         person.types("echo typed-$((40 + 2)) | tee here\r").await;
         person.sees("typed-42").await;
@@ -84,8 +84,8 @@ fn another_machine_is_chosen_in_the_middle_of_a_conversation() {
         person.sees("›").await;
         person.types("/host\r").await;
         person.sees("commands run on this machine").await;
-        person.sees("nothing runs there").await;
-        person.sees("/host DEST begins a session there").await;
+        person.sees("; idle").await;
+        person.sees("start a session on another host with /host DEST").await;
         person.sees("›").await;
         person.types("/host far\r").await;
         person.sees("host far").await;

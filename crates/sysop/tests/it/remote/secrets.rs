@@ -50,13 +50,13 @@ fn a_host_key_and_a_passphrase_are_asked_for_and_the_run_goes_on() {
         person.types("look around\r").await;
         person.sees("ssh far asks:").await;
         person.sees("yes/no").await;
-        person.sees("Enter sends the answer").await;
+        person.sees("Enter send").await;
         person.answers("yes").await;
         person.sees("Enter passphrase for key").await;
-        person.sees("what you type is not shown").await;
+        person.sees("Input is hidden").await;
         person.answers(&wrong).await;
         person.sees("Enter passphrase for key").await;
-        person.sees("what you type is not shown").await;
+        person.sees("Input is hidden").await;
         person.answers(&secret).await;
         person.sees("looked around").await;
         person.sees("I have looked.").await;
@@ -89,14 +89,14 @@ fn a_passphrase_that_is_refused_keeps_the_session() {
         person.types("look around\r").await;
         // ssh asks three times before it gives up.
         person.sees("Enter passphrase for key").await;
-        person.sees("what you type is not shown").await;
+        person.sees("Input is hidden").await;
         person.types("\u{1b}").await;
         person.sees("far accepted none of the keys or passwords").await;
         person.sees("I cannot get in.").await;
         person.sees("›").await;
         person.types("try again\r").await;
         person.sees("Enter passphrase for key").await;
-        person.sees("what you type is not shown").await;
+        person.sees("Input is hidden").await;
         person.answers(&secret).await;
         person.sees("inside now").await;
         person.sees("Now I can.").await;
@@ -118,7 +118,7 @@ fn a_task_on_a_terminal_asks_for_the_passphrase_there() {
         let line = ["exec", "--host", "far", "--approve", "auto", "look around"];
         let mut person = Person::sits_down(&far.world, &line);
         person.sees("Enter passphrase for key").await;
-        person.sees("what you type is not shown").await;
+        person.sees("Input is hidden").await;
         person.answers(&secret).await;
         person.sees("I have looked.").await;
         person.leaves().await
@@ -153,13 +153,13 @@ fn ctrl_c_refuses_and_then_stops_the_turn() {
         let line = ["chat", "--host", "far", "--approve", "auto", "look around"];
         let mut person = Person::sits_down(&far.world, &line);
         person.sees("yes/no").await;
-        person.sees("Enter sends the answer").await;
+        person.sees("Enter send").await;
         person.answers("yes").await;
         person.sees("Enter passphrase for key").await;
-        person.sees("what you type is not shown").await;
+        person.sees("Input is hidden").await;
         person.sees("› ").await;
         person.types("\u{3}").await;
-        person.sees("refused; Ctrl+C stops the turn").await;
+        person.sees("declined; Ctrl+C to stop the turn").await;
         person.types("\u{3}").await;
         person.sees("stopped").await;
         person.sees("›").await;
@@ -198,7 +198,7 @@ fn a_password_is_entered(far: &RemoteMachineRig, host: &str, secret: &str, wrong
         for answer in [wrong, secret] {
             person.sees("asks:").await;
             person.sees("[sudo] password for").await;
-            person.sees("what you type is not shown").await;
+            person.sees("Input is hidden").await;
             person.answers(answer).await;
         }
         person.sees(said).await;
@@ -242,7 +242,8 @@ fn without_a_terminal_a_password_ends_the_task() {
     // A shell script that is as new as the session would be read, and asked about.
     let path = far.sshd.path("asker.py");
     let script = format!(
-        "import getpass\nwhile getpass.getpass('[sudo] password for me: ') != '{secret}':\n    print('Sorry, try again.')\n"
+        "import getpass\nwhile getpass.getpass('[sudo] password for me: ') != '{secret}':\n    print('Sorry, try \
+         again.')\n"
     );
     fs::write(&path, script).unwrap();
     let asker = format!("python3 {}", text(&path));
@@ -250,10 +251,10 @@ fn without_a_terminal_a_password_ends_the_task() {
     let far = far.with_model();
     let run = far.world.finish(&["exec", "--host", "far", "--approve", "auto", "clean up"]);
     assert_eq!((run.code, run.out.as_str()), (Some(3), ""), "{run:?}");
-    let sentences: Vec<&str> = run.err.lines().filter(|line| line.starts_with("sysop: ")).collect();
+    let sentences: Vec<&str> = run.err.lines().filter(|line| line.starts_with("error: ")).collect();
     assert_eq!(sentences.len(), 1, "{run:?}");
     assert!(sentences[0].contains("asks `[sudo] password for me:`"), "{run:?}");
-    assert!(sentences[0].contains("nobody is here to answer"), "{run:?}");
+    assert!(sentences[0].contains("there is no terminal to ask on"), "{run:?}");
     let log = far.log();
     assert_eq!(outcomes(&log)[0]["status"], "failed");
     let output = outcomes(&log)[0]["output"].as_str().unwrap();
