@@ -58,7 +58,7 @@ struct OllamaLabels {
 
 const LOCAL: OllamaLabels = OllamaLabels { table: "ollama", place: "", there: "" };
 const REMOTE: OllamaLabels =
-    OllamaLabels { table: "ollama+ssh", place: " on the remote machine", there: " there" };
+    OllamaLabels { table: "ollama+ssh", place: " on the remote host", there: " there" };
 
 /// One server and what is known about its models. Clones share that knowledge.
 #[derive(Clone)]
@@ -324,7 +324,7 @@ impl ModelApi for OllamaModel {
         if status == 404 && lower.contains("not found") && lower.contains("model") {
             return fail(
                 FailureKind::UnknownModel,
-                format!("Ollama{place} has no model {name}; get it{there} with `ollama pull {name}`"),
+                format!("no model {name} in Ollama{place}; run `ollama pull {name}`{there}"),
             );
         }
         None

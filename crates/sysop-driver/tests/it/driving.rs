@@ -103,7 +103,7 @@ async fn a_call_of_a_lent_tool_never_runs_on_the_sessions_own_host() {
     });
     let outcome = finished.expect("the call has its end");
     assert_eq!(outcome.status, Status::Failed);
-    assert_eq!(outcome.output, "nobody is connected who lends `bash`; nothing ran");
+    assert_eq!(outcome.output, "no connected client offers `bash`; not run");
     assert!(world.ran.lock().unwrap().is_empty());
 
     handle.send(lend(Vec::new())).unwrap();
@@ -264,7 +264,7 @@ async fn a_panic_in_a_port_is_a_failure_of_that_call_only() {
     handle.send(prompt("panic")).expect("open");
     let model = until(&mut updates, ended).await;
     assert!(
-        matches!(last_event(&model), Event::TurnEnded { reason: StopReason::Failed, error: Some(error), .. } if error.contains("bug"))
+        matches!(last_event(&model), Event::TurnEnded { reason: StopReason::Failed, error: Some(error), .. } if error.contains("internal error"))
     );
     handle.send(direct("panic")).expect("open");
     let tool = until(&mut updates, ended).await;
@@ -644,7 +644,7 @@ async fn a_model_that_panics_when_it_is_asked_early_fails_its_turn_only() {
     handle.send(prompt("go")).expect("open");
     let told = until(&mut updates, ended).await;
     assert!(
-        matches!(last_event(&told), Event::TurnEnded { reason: StopReason::Failed, error: Some(error), .. } if error.contains("bug")),
+        matches!(last_event(&told), Event::TurnEnded { reason: StopReason::Failed, error: Some(error), .. } if error.contains("internal error")),
         "{told:?}"
     );
     assert_eq!(handle.last_error(), None, "the session is open");

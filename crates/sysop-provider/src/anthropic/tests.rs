@@ -708,7 +708,7 @@ mod refusals {
     fn words_that_are_no_error_of_the_api_are_left_to_the_rules_for_all() {
         let refuse = |body: &str| api().classify_error(400, body, &mut ModelQuirks::default());
         assert_eq!(refuse("<html>bad request</html>"), None);
-        let full = refuse("the prompt exceeds the model's context window");
+        let full = refuse("the prompt is too long: it fills the model's window");
         assert!(
             matches!(full, Some(ErrorAction::Fail(failure)) if failure.kind == FailureKind::ContextOverflow)
         );

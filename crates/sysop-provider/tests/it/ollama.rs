@@ -294,7 +294,12 @@ async fn each_refusal_says_what_to_do() {
             FailureKind::Auth,
             "`ollama signin`",
         ),
-        (400, r#"{"error":"\"m\" does not support chat"}"#, FailureKind::BadRequest, "no model for chats"),
+        (
+            400,
+            r#"{"error":"\"m\" does not support chat"}"#,
+            FailureKind::BadRequest,
+            "does not support chat;",
+        ),
         (
             400,
             r#"{"error":"the prompt is longer than the context length currently available to the model"}"#,
@@ -349,7 +354,7 @@ async fn a_smaller_window_than_asked_for_is_told_once() {
     let providers = ollama_at(&server.url);
     let notices = ask(&providers, hi()).await.notices;
     assert!(
-        notices.len() == 1 && notices[0].contains("a window of 4096 tokens and not the 32768"),
+        notices.len() == 1 && notices[0].contains("a context window of 4096 tokens instead of 32768"),
         "{notices:?}"
     );
     assert!(ask(&providers, hi()).await.notices.is_empty());

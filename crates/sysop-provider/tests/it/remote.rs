@@ -89,7 +89,7 @@ async fn a_turn_goes_through_the_tunnel_with_tools() {
     assert_eq!(failure.kind, FailureKind::UnknownModel);
     assert_eq!(
         failure.message,
-        "Ollama on the remote machine has no model missing; get it there with `ollama pull missing`"
+        "no model missing in Ollama on the remote host; run `ollama pull missing` there"
     );
     let probe = providers.probe("ollama+ssh").await;
     assert!(probe.reachable && probe.models.contains(&"phi3:latest".to_owned()), "{probe:?}");
@@ -238,7 +238,7 @@ async fn a_tunnel_that_lets_nothing_through_is_told_from_an_ollama_that_does_not
         assert!(heard.notices.is_empty(), "{heard:?}");
         let failure = heard.failure();
         assert_eq!(failure.kind, FailureKind::Unreachable);
-        assert!(failure.message.starts_with("nobody answers for Ollama at http://127.0.0.1:11434 on the remote machine; start it there with `ollama serve`"), "{}", failure.message);
+        assert!(failure.message.starts_with("cannot connect to Ollama at http://127.0.0.1:11434 on the remote host; start it there with `ollama serve`"), "{}", failure.message);
         assert_eq!(providers.probe("ollama+ssh").await.problem, Some(failure.message));
         assert_eq!(remote.forwards().len(), 2, "nothing is kept of a way that leads nowhere");
     }
@@ -374,7 +374,7 @@ async fn a_model_that_is_not_there_is_not_downloaded() {
     assert_eq!(failure.kind, FailureKind::UnknownModel);
     assert_eq!(
         failure.message,
-        "Ollama on the remote machine has no model llama9; get it there with `ollama pull llama9`"
+        "no model llama9 in Ollama on the remote host; run `ollama pull llama9` there"
     );
     assert_eq!(remote.read("calls"), "show\n");
     let failure = ask(&providers(&remote), request("ollama+ssh/a;id", vec![user("hi")])).await.failure();

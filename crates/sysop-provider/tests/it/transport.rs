@@ -85,7 +85,7 @@ async fn gives_up_at_once_where_the_wait_is_too_long() {
     assert!(heard.notices.is_empty());
     let failure = heard.failure();
     assert_eq!(failure.kind, FailureKind::RateLimited);
-    assert!(failure.message.contains("asks to wait 600 s"), "{}", failure.message);
+    assert!(failure.message.contains("try again in 600 s"), "{}", failure.message);
 }
 
 #[tokio::test]
@@ -240,11 +240,11 @@ async fn names_what_is_no_reply_of_a_model() {
         Server::start(vec![Answer::status(200, "content-type: text/plain\r\n", "It works!\x07")]).await;
     let failure = ask(&openai_at(&server.url), hello()).await.failure();
     assert_eq!(failure.kind, FailureKind::Protocol);
-    assert!(failure.message.contains("no reply of a model: It works!;"), "{}", failure.message);
+    assert!(failure.message.contains("an unexpected response: It works!;"), "{}", failure.message);
     let server = Server::start(vec![Answer::events("data: {\"choices\":\n\n")]).await;
     let failure = ask(&openai_at(&server.url), hello()).await.failure();
     assert_eq!(failure.kind, FailureKind::Protocol);
-    assert!(failure.message.contains("cannot be read"), "{}", failure.message);
+    assert!(failure.message.contains("invalid response"), "{}", failure.message);
 }
 
 #[tokio::test]

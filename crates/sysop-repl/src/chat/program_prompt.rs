@@ -116,7 +116,7 @@ pub(crate) fn ask(
     };
     let hint = match seen {
         AnswerEcho::Visible => "Enter send, Esc decline",
-        AnswerEcho::Hidden => "input hidden; Enter send, Esc decline",
+        AnswerEcho::Hidden => "Input is hidden; Enter send, Esc decline",
     };
     say(keyboard, hint)?;
     let reply = read_answer(keyboard, seen, withdrawn)?;
@@ -437,7 +437,7 @@ mod tests {
         expect![[r#"
             sudo on web1 asks:
               Code:
-            input hidden; Enter send, Esc decline
+            Input is hidden; Enter send, Esc decline
             › 
             › 
 

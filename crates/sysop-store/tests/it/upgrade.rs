@@ -167,8 +167,7 @@ async fn a_log_with_an_unknown_kind_is_refused_and_the_others_open() {
     let StoreError::NewerLog { seq, .. } = &error else { panic!("{error}") };
     assert_eq!(*seq, Seq(7));
     let text = error.to_string();
-    let begin =
-        format!("event 7 of session {newer} is of a kind that this sysop does not know (`guard_armed2");
+    let begin = format!("event 7 of session {newer} has the unknown kind `guard_armed2");
     assert!(text.starts_with(&begin), "{text}");
     assert!(text.ends_with("written by a newer version of sysop; update sysop to open it"), "{text}");
     assert!(!text.contains('\u{1b}') && !text.contains("s3cret"), "{text}");

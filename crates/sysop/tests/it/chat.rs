@@ -274,7 +274,7 @@ fn at_a_terminal_a_proposal_is_allowed_and_a_turn_is_stopped() {
         person.types("y").await;
         person.sees("begun").await;
         person.types("\u{3}").await;
-        person.sees("stopp").await;
+        person.sees("topp").await;
         person.sees("›").await;
         wait_until_gone(&name, Duration::from_secs(5));
         person.types("\u{4}").await;

@@ -48,7 +48,7 @@ fn show_prints_each_value_and_where_it_came_from() {
         "{}",
         run.err
     );
-    assert!(run.err.contains(&format!("{}:2: `model.name` is left out", workspace.display())), "{}", run.err);
+    assert!(run.err.contains(&format!("{}:2: ignoring `model.name`", workspace.display())), "{}", run.err);
 }
 
 #[test]
@@ -117,10 +117,10 @@ fn hosts_are_shown_with_their_lines() {
 #[test]
 fn what_is_no_host_is_2_and_nothing_runs() {
     for (flags, why) in [
-        (["--host", "a b"], "\"a b\" is no host"),
+        (["--host", "a b"], "invalid host \"a b\""),
         (["--host", "web1,-oProxyCommand=x"], "ssh would read it as an option"),
         (["--host", "@nothing"], "no host has the tag \"nothing\""),
-        (["--host", "web1,web1"], "the host web1 is named twice"),
+        (["--host", "web1,web1"], "duplicate host web1"),
         (["--canary", "1"], "--canary 1 needs several hosts"),
         (["--canary", "0"], "--canary"),
     ] {

@@ -121,7 +121,7 @@ fn a_turn_is_paused_goes_on_and_is_tried_again() {
         viewer.types("\r").await;
         viewer.sees("begun").await;
         viewer.types("\x10").await;
-        viewer.sees("pausing").await;
+        viewer.sees("Pausing").await;
         std::fs::write(world.work().join("go-on"), "").unwrap();
         viewer.sees("Paused. Ctrl+P to resume").await;
         assert!(!viewer.screen().contains("The end."));
@@ -155,7 +155,7 @@ fn a_session_that_runs_is_left_and_found_again() {
         let mut viewer = Viewer::sits_down(&world, &["long work"]);
         viewer.reads_the_proposal().await;
         viewer.types("\r").await;
-        viewer.sees("bash runs").await;
+        viewer.sees("running bash").await;
         viewer.types("/new\r").await;
         viewer.sees("the other session is still running").await;
         viewer.types("short work\r").await;
@@ -355,7 +355,7 @@ fn a_hangup_stops_the_turn_and_keeps_the_session() {
         let mut viewer = Viewer::sits_down(&world, &["go"]);
         viewer.reads_the_proposal().await;
         viewer.types("\r").await;
-        viewer.sees("bash runs").await;
+        viewer.sees("running bash").await;
         viewer.signals(Signal::HUP);
         assert_eq!(viewer.ends().await, 129);
         let id = world.only_session();

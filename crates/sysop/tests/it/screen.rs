@@ -69,7 +69,7 @@ fn a_task_of_the_command_line_is_refused_with_a_word_and_stopped() {
         viewer.types("\x1b").await;
         // What was being written is still there.
         viewer
-            .sees_that("the end", |screen| screen.contains("stopped") && !screen.contains("bash runs"))
+            .sees_that("the end", |screen| screen.contains("stopped") && !screen.contains("running bash"))
             .await;
         assert!(viewer.screen().contains("› and then") && !world.has("never"));
         viewer.types("\x15\x04").await;

@@ -70,7 +70,7 @@ fn a_log_of_a_newer_version_is_refused_in_one_sentence_and_the_others_open() {
         let run = world.run(command);
         assert_ne!(run.code, Some(0), "{command:?}: {run:?}");
         assert!(run.err.contains("event 5 of session 01a20460-1bb0"), "{command:?}: {run:?}");
-        assert!(run.err.contains("does not know (`guard_armed2`)"), "{command:?}: {run:?}");
+        assert!(run.err.contains("unknown kind `guard_armed2`"), "{command:?}: {run:?}");
         assert!(run.err.contains("update sysop to open it"), "{command:?}: {run:?}");
         assert!(!run.err.contains("panicked"), "{command:?}: {run:?}");
     }

@@ -141,7 +141,7 @@ async fn a_person_says_whether_a_doubtful_prompt_is_for_a_secret() {
     person.types("perhaps\r").await;
     person.sees("secret prompt?").await;
     person.types("y").await;
-    person.sees("input hidden").await;
+    person.sees("Input is hidden").await;
     person.types("geheim\r").await;
     person.sees("all right").await;
     person.sees(PROMPT).await;

@@ -51,7 +51,7 @@ fn an_approval_and_its_call_are_told_with_who_what_where_and_how_it_ended() {
         assert!(!audit.contains(secret) && !said.err.contains(secret), "{secret}");
     }
     let run = world.finish(&["audit", "verify"]);
-    assert!(run.code == Some(0) && run.out.starts_with("4 lines in 1 files, unbroken"), "{run:?}");
+    assert!(run.code == Some(0) && run.out.starts_with("Verified 4 lines in 1 files."), "{run:?}");
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn whoever_changes_a_line_is_found_out() {
     served.running.signal(Signal::TERM);
     assert_eq!(served.running.finish().code, Some(0));
     let run = world.finish(&["audit", "verify"]);
-    assert!(run.code == Some(0) && run.out.starts_with("4 lines"), "{run:?}");
+    assert!(run.code == Some(0) && run.out.starts_with("Verified 4 lines"), "{run:?}");
 
     let text = std::fs::read_to_string(file(&world)).unwrap();
     std::fs::write(file(&world), text.replace("echo one", "echo two")).unwrap();
