@@ -34,7 +34,6 @@ const REQUIRED_TOOLS: [(&str, &str); 6] = [
     ("sha256sum", "coreutils"),
     ("desktop-file-validate", "desktop-file-utils"),
 ];
-/// Version of all packages.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Shells, and their folders for completions.
 const COMPLETIONS: [(&str, &str); 3] = [
@@ -65,7 +64,7 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
         Some(folder) => (folder.join("sysop"), folder.join("sysop-desktop")),
         None => {
             setup::desktop()?;
-            // The page is embedded in the binary; without this build, a placeholder page would be.
+            // The page is embedded in the binary; without this build, a page with build instructions would be.
             web::build()?;
             (build_sysop()?, build_window()?)
         }

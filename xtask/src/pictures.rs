@@ -25,7 +25,6 @@ const SCREEN_MAX: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Time without changes before the screen is drawn.
 const STILL_FOR: Duration = Duration::from_millis(400);
-/// Maximum bytes of a picture.
 const PICTURE_BYTES_MAX: usize = 100 * 1024;
 /// Script of the model, and its task.
 const SCENARIO: &str = include_str!("pictures/scenario.json");
@@ -205,7 +204,6 @@ impl TmuxSession {
         }
     }
 
-    /// Waits until the screen stops changing.
     fn wait_until_still(&self) -> Result<String> {
         let (mut last, mut since) = (self.screen()?, Instant::now());
         let until = Instant::now() + SCREEN_MAX;

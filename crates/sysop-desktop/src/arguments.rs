@@ -17,7 +17,6 @@ Usage: sysop-desktop [--sysop FILE] [--session ID] [-- FLAGS OF THE SERVER]
 /// Maximum bytes of a session id.
 const SESSION_BYTES_MAX: usize = 128;
 
-/// Requested action.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum CliAction {
     OpenWindow(WindowArguments),
@@ -25,7 +24,6 @@ pub(crate) enum CliAction {
     PrintText(String),
 }
 
-/// Arguments of the window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WindowArguments {
     /// Path of the program that serves.

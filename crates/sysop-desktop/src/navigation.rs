@@ -5,14 +5,11 @@ use url::{Origin, Url};
 /// Link on the page shown after an exit, which restarts the server. Never loaded as a page.
 pub(crate) const AGAIN: &str = "sysop:again";
 
-/// Decision on a navigation request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NavigationDecision {
     /// Navigate in the window.
     Allow,
-    /// Open in the user's browser.
     OpenInBrowser(Url),
-    /// Restart the server.
     RestartServer,
     /// Ignore the request.
     Deny,
@@ -28,7 +25,7 @@ pub(crate) fn decide(address: &str, own: Option<&Origin>) -> NavigationDecision 
         // Address of this program's own pages.
         "about" if url.path() == "blank" => NavigationDecision::Allow,
         "http" | "https" if own.is_some_and(|own| url.origin() == *own) => NavigationDecision::Allow,
-        // The page must not reach other servers on this machine with credentials in the URL.
+        // Other origins, even on this machine, never load in the window. A URL with a login disguises its host.
         "http" | "https" if url.username().is_empty() && url.password().is_none() => {
             NavigationDecision::OpenInBrowser(url)
         }

@@ -41,10 +41,8 @@ impl NotificationKey {
     }
 }
 
-/// A notification to show or withdraw.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NotificationCommand {
-    /// Show a notification.
     Show {
         /// Subject.
         about: NotificationKey,
@@ -55,7 +53,6 @@ pub(crate) enum NotificationCommand {
         /// The user must act.
         urgent: bool,
     },
-    /// Withdraw an obsolete notification.
     Withdraw(NotificationKey),
 }
 

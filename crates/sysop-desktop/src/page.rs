@@ -32,7 +32,6 @@ a { color: var(--mark); }
     "</main></body></html>",
 );
 
-/// Page shown while the server starts.
 pub(crate) fn starting_page(missing: Option<&str>) -> String {
     let why = match missing {
         Some(missing) => {

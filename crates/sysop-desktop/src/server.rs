@@ -36,7 +36,6 @@ const READY_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum bytes read of a response.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
-/// Event of the server process.
 #[derive(Debug)]
 pub(crate) enum ServerEvent {
     /// The server is not ready; holds the reason, if the server gives one.
@@ -49,7 +48,6 @@ pub(crate) enum ServerEvent {
     Exited(ServerExit),
 }
 
-/// End of the server process.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerExit {
     /// Exit status; `None` if unknown.
@@ -60,7 +58,6 @@ pub(crate) struct ServerExit {
     pub(crate) lines: Vec<String>,
 }
 
-/// A running server process.
 pub(crate) struct ServerProcess {
     /// Standard input of the child, which runs as long as this pipe is open.
     input: Option<ChildStdin>,

@@ -21,12 +21,10 @@ const HANDOVER_TIMEOUT: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Timeout of reads and writes on the socket.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum bytes of a request.
 const REQUEST_BYTES_MAX: u64 = 4096;
 /// Response to a valid request.
 const ANSWER: &[u8] = b"raised\n";
 
-/// A request to raise the window.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RaiseRequest {
     /// Session to show.
@@ -37,7 +35,6 @@ pub(crate) struct RaiseRequest {
     pub(crate) activation: Option<String>,
 }
 
-/// Result of taking the lock.
 #[derive(Debug)]
 pub(crate) enum LockOutcome {
     /// This process is the first.

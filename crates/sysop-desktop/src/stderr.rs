@@ -2,12 +2,10 @@
 
 use std::io::Write;
 
-/// Prints an error.
 pub(crate) fn error(text: &str) {
     print(&format!("sysop-desktop: {text}"));
 }
 
-/// Prints a note.
 pub(crate) fn note(text: &str) {
     print(&format!("sysop-desktop: note: {text}"));
 }

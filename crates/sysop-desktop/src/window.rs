@@ -45,7 +45,6 @@ enum AppEvent {
     RaiseWindow(RaiseRequest),
     /// A notification of this session was clicked.
     OpenSession(String),
-    /// The page changed its title.
     TitleChanged(String),
     /// Requested by the page or a signal.
     Close,
@@ -206,7 +205,6 @@ fn open_outside(url: &Url) {
     }
 }
 
-/// The window and everything that belongs to it.
 struct DesktopWindow {
     arguments: WindowArguments,
     window: Window,

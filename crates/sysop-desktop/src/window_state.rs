@@ -19,7 +19,6 @@ const SIZE_MAX: f64 = 16_384.0;
 /// Lower ports are privileged.
 const PORT_MIN: u16 = 1024;
 
-/// The stored state.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct WindowState {

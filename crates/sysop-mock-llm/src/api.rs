@@ -50,7 +50,6 @@ pub(crate) trait ApiRequest: Sized + Send {
     fn error_body(refusal: &ApiError, request_id: &str) -> Value;
 }
 
-/// A request as received.
 pub(crate) struct IncomingRequest<'a, B> {
     pub(crate) path: &'a str,
     pub(crate) query: &'a str,
@@ -87,7 +86,6 @@ pub(crate) struct ScriptedReply<'a> {
     pub(crate) response: &'a Response,
     pub(crate) ids: &'a IdGenerator,
     pub(crate) at: jiff::Timestamp,
-    /// Bytes of the request body.
     pub(crate) request_bytes: usize,
 }
 

@@ -16,7 +16,6 @@ use crate::shutdown::ShutdownSignal;
 /// Target bytes of a block of repeated events.
 const BLOCK_BYTES: usize = 64 * 1024;
 
-/// Framing of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// `data: {…}` and a blank line.
@@ -37,7 +36,6 @@ impl Framing {
     }
 }
 
-/// Events of a response.
 #[derive(Debug)]
 pub(crate) struct EventStream {
     framing: Framing,

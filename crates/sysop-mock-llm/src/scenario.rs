@@ -21,7 +21,6 @@ const DELAY_MS_MAX: u64 = 10 * 60 * 1000;
 const CHUNK_BYTES_DEFAULT: usize = 24;
 /// Text repeated by `repeat_text` without `content`.
 const REPEATED_TEXT_DEFAULT: &str = "word ";
-/// Maximum bytes of a tool name.
 const TOOL_NAME_BYTES_MAX: usize = 64;
 
 const BUILTIN: &str = include_str!("scenarios.json");
@@ -408,7 +407,6 @@ fn some_steps<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Scenario
     deserializer.deserialize_seq(StepsVisitor)
 }
 
-/// Reads a string and converts it.
 struct StringVisitor<T> {
     expected: &'static str,
     read: fn(&str) -> Result<T, String>,

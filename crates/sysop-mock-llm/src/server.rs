@@ -84,7 +84,6 @@ impl MockServer {
     }
 }
 
-/// Recording of requests for tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RecordMode {
     Off,
@@ -168,7 +167,6 @@ fn routes(shared: Arc<ServerState>) -> Router {
         .with_state(shared)
 }
 
-/// Answers one chat request.
 async fn chat<W: ApiRequest>(State(shared): State<Arc<ServerState>>, request: Request) -> Response<Body> {
     let open = shared.open_replies.begin();
     let id = W::REQUEST_ID.map(|(header, prefix)| (header, shared.ids.make(prefix, 20)));

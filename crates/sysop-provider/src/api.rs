@@ -49,7 +49,6 @@ pub(crate) trait ModelApi: Send + Sync {
     /// Writes a request. `quirks` holds lessons from earlier attempts and earlier requests to the model.
     fn build(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Result<HttpRequest, ModelFailure>;
 
-    /// Returns a decoder for one response.
     fn decoder(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Box<dyn ReplyDecoder>;
 
     /// Interprets the body of a refusal (status other than 2xx). `None` applies the rules shared by all APIs. May
@@ -101,9 +100,7 @@ pub(crate) enum FrameError {
     Malformed(String),
 }
 
-/// Decoder of the frames of one response.
 pub(crate) trait ReplyDecoder: Send {
-    /// Tool protocol of the request.
     fn protocol(&self) -> ToolProtocol;
 
     /// Decodes one frame and pushes displayable events to `out`. `event` is the SSE event name, empty for JSON lines.

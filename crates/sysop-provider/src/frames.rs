@@ -1,7 +1,7 @@
 //! Splits a response body into frames: server-sent events, lines of JSON, or one whole JSON value.
 //!
 //! Works on bytes, so chunk boundaries do not matter, and does no I/O. At most [`FRAME_BYTES_MAX`] of an unfinished
-//! frame is held. Cost is linear in the bytes, whatever the chunks. The published SSE crates rescan an unfinished line
+//! frame is held. Cost is linear in the bytes, whatever the chunks. Published SSE crates rescan an unfinished line
 //! with every chunk, which is quadratic in long lines.
 
 use std::borrow::Cow;
@@ -58,7 +58,6 @@ pub(crate) struct FrameReader {
     emitted: bool,
 }
 
-/// Data of the event being read.
 #[derive(Debug)]
 enum EventData {
     /// No data line so far, not even an empty one.

@@ -19,18 +19,22 @@
 //! 4. `reply_reader` finds tool calls that the model wrote as text (`text_protocol`), for models without native tools.
 //!
 //! A parameter that one model rejects becomes a `ModelQuirks` entry: the request is sent again in another form at once,
-//! and later requests to that model start with that form. Nothing about models is configured or shipped as a table,
-//! which would be outdated on the day of a release.
+//! and later requests to that model start with that form. The few rules by model name in the encoders only choose a
+//! good first form; a table of models would be outdated on the day of a release.
 //!
 //! A reply keeps the API's own JSON (`Reply::raw`), and the next request to the same model sends that JSON back
-//! unchanged, so signatures and reasoning items survive. Other models get the neutral form.
+//! unchanged, so thought signatures and reasoning survive. Other models get the neutral form.
+//!
+//! `ollama run` over ssh is the exception: no HTTP, so `remote::ollama_run` has its own loop with the same guarantees.
 //!
 //! # Rejected
 //!
-//! - Vendor SDKs: they own the HTTP client, retry on their own terms, and hide the raw reply.
-//! - SSE crates: each rescans an unfinished line with every chunk, which is quadratic in long lines.
-//! - A generic "OpenAI dialect" for all vendors: the compatibility endpoints drop signatures, thinking and cache
-//!   control.
+//! - A library for all vendors. The best one (genai 0.7.2) failed against a mock server in eight ways, among them silent
+//!   truncation by Ollama, lost tool results, and mid-stream errors read as normal ends (`docs/adr/0002`).
+//! - A library per vendor: each tracks one API, and some print to the terminal or break weekly.
+//! - An SSE crate. eventsource-stream 0.2.3 parses an unfinished line again with every chunk, which is quadratic in long
+//!   lines, and has no bound.
+//! - Ollama's OpenAI-compatible API, which cannot set the context window.
 //!
 //! # Invariants
 //!

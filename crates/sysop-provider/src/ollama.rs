@@ -73,7 +73,6 @@ pub(crate) struct Ollama {
     models: Arc<Mutex<HashMap<String, OllamaModelInfo>>>,
 }
 
-/// Cached information about a model.
 #[derive(Debug, Clone, Copy, Default)]
 struct OllamaModelInfo {
     /// The server was asked for the model's capabilities.
@@ -179,7 +178,6 @@ impl Ollama {
     }
 }
 
-/// API of one model.
 #[derive(Clone)]
 pub(crate) struct OllamaModel {
     server: Arc<Ollama>,

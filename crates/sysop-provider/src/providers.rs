@@ -26,7 +26,6 @@ use crate::vertex::Vertex;
 
 /// Longest time a probe may take.
 pub const PROBE_MAX: Duration = Duration::from_secs(3);
-/// Maximum number of models a probe returns.
 const MODELS_MAX: usize = 1_000;
 
 /// All configured providers. Clones are cheap and share connections and learned quirks.
@@ -67,7 +66,6 @@ impl ProbeResult {
     }
 }
 
-/// Request for a server's list of models.
 struct ModelListRequest {
     url: String,
     headers: Vec<(String, SecretString)>,
@@ -315,7 +313,6 @@ fn failed_stream(failure: ModelFailure) -> BoxStream<'static, ModelEvent> {
     futures::stream::once(async move { ModelEvent::Failed(failure) }).boxed()
 }
 
-/// Maximum bytes of a model list.
 const MODELS_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 const OPENAI: ProviderErrorHints = ProviderErrorHints {

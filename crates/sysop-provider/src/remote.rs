@@ -4,8 +4,8 @@
 //! Two transports are tried, and the first that works is used for the life of the connection:
 //!
 //! 1. A forwarded port ([`ollama`]): the same API as a local Ollama, with all its features.
-//! 2. If the remote machine forbids forwarding, `ollama run` on that machine ([`ollama_run`]): the conversation as one prompt on
-//!    standard input ([`prompt`]), tools by the text protocol, and the output cleaned of terminal noise
+//! 2. If the remote machine forbids forwarding, `ollama run` on that machine ([`ollama_run`]): the conversation as one
+//!    prompt on standard input ([`prompt`]), tools by the text protocol, and the output cleaned of terminal noise
 //!    ([`ollama_run_output`]).
 
 use std::net::SocketAddr;

@@ -33,13 +33,11 @@ use retry::{RetryAdvice, is_transient};
 pub const REPLY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Maximum bytes read of a refusal's body.
 pub const ERROR_BODY_BYTES_MAX: usize = 64 * 1024;
-/// Longest wait for the body of a refusal.
 const ERROR_BODY_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Maximum number of times one request changes form because the server refused the previous form.
 const QUIRK_RETRIES_MAX: u32 = 8;
 /// Longest wait for the end of the body after the end of the reply; a fully read body lets the connection be reused.
 const END_WAIT_MAX: Duration = Duration::from_millis(50);
-/// Maximum number of models with remembered quirks.
 const QUIRK_MODELS_MAX: usize = 256;
 /// Bytes of the body kept to describe an unreadable response.
 const SAMPLE_BYTES_MAX: usize = 2_048;
@@ -54,7 +52,6 @@ pub(crate) struct ProviderErrorHints {
     pub(crate) key: &'static str,
 }
 
-/// Quirks by model, shared by all calls.
 #[derive(Debug, Default)]
 pub(crate) struct QuirkCache(Mutex<HashMap<String, ModelQuirks>>);
 
@@ -119,7 +116,6 @@ pub(crate) fn stream(context: CallContext, request: ModelRequest) -> BoxStream<'
         .boxed()
 }
 
-/// Next step of a call.
 enum CallPhase {
     Prepare,
     Send(reqwest::Client, Box<(Url, HttpRequest)>),
@@ -128,7 +124,6 @@ enum CallPhase {
     Ended,
 }
 
-/// A response being read.
 struct ResponseReader {
     http: reqwest::Client,
     response: reqwest::Response,
@@ -469,7 +464,6 @@ impl ModelCall {
     }
 }
 
-/// Failure to read a frame.
 enum FrameReadError {
     FrameTooLong,
     Decode(FrameError),

@@ -151,7 +151,8 @@ fn is_portable_redirect(script: &Script<'_>, node: Node<'_>) -> bool {
     !(text.starts_with('<') && target.starts_with(|c: char| c.is_ascii_digit() || c == '-'))
 }
 
-/// Accepts `{}`; rejects braces inside a word, which are several words to some shells and one to others.
+/// Accepts `{}`, and one pair of braces with commas in a plain word, although some shells read several words and others
+/// one.
 fn is_portable_brace(script: &Script<'_>, node: Node<'_>) -> bool {
     let mut cursor = node.walk();
     if !node.children(&mut cursor).any(|child| matches!(script.text(child), "{" | "}")) {
@@ -168,7 +169,7 @@ fn is_portable_brace(script: &Script<'_>, node: Node<'_>) -> bool {
                 && text.starts_with(|c: char| c.is_ascii_alphanumeric() || "./_".contains(c)))
 }
 
-/// Returns true for the text of a here-document that is not expanded.
+/// Returns true for the text of a here-document with a quoted delimiter, which is not expanded.
 fn is_quoted_document(script: &Script<'_>, node: Node<'_>) -> bool {
     let within = |node: Node<'_>| {
         let mut cursor = node.walk();
@@ -297,7 +298,8 @@ fn is_constant(text: &str) -> bool {
     inner.is_some_and(|inner| inner.bytes().all(|b| b.is_ascii_digit() || b" +-*/%".contains(&b)))
 }
 
-/// Accepts comments that interactive zsh, which has none, would not run or pass as arguments.
+/// Accepts any comment for `sh`. Interactive zsh has no comments and reads a command named `#`, or more arguments; there
+/// only plain text on a line of its own is accepted.
 fn is_portable_comment(script: &Script<'_>, node: Node<'_>, dialect: Dialect) -> bool {
     let before = script.source.get(..node.start_byte()).unwrap_or("");
     let alone = before.rsplit('\n').next().unwrap_or("").trim().is_empty();

@@ -1,5 +1,5 @@
-//! Expansions: commands they run, variables they assign, text they evaluate. A plain value changes nothing; the
-//! decision if a command may take a non-literal word is in [`super::simple_command`].
+//! Expansions: commands they run, variables they assign, text they evaluate. A plain value changes nothing;
+//! [`super::simple_command`] decides which commands may take a word that is not literal.
 
 use tree_sitter::Node;
 
@@ -124,7 +124,7 @@ fn process(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     }
 }
 
-/// Judges arithmetic, which evaluates the values of variables as commands might; returns true for constants.
+/// Judges arithmetic. The values of variables are evaluated and may hold commands; constants are safe, and return true.
 pub(super) fn arithmetic(state: &mut State, script: &Script<'_>, node: Node<'_>) -> bool {
     state.raise(RiskClass::Changes);
     let text = text(script, node);
@@ -194,7 +194,7 @@ fn surprising(inner: &str) -> Option<&'static str> {
     operator(rest)
 }
 
-/// Returns a description of the operator after the name, if the operator is surprising.
+/// Describes the operator after the name, if it does more than test or cut the value.
 fn operator(rest: &str) -> Option<&'static str> {
     if rest.is_empty() {
         return None;

@@ -61,7 +61,6 @@ impl Word {
     }
 }
 
-/// One token of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Token {
     Word(Word),

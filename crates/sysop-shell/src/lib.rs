@@ -20,19 +20,20 @@
 //! 3. `simple_command` judges assignments, redirections and the program. `wrapper` unwraps programs that only start
 //!    another one (`sudo`, `env`, `xargs`); `interpreter` and `builtin` handle programs that evaluate text. Text that a
 //!    shell would run (`sh -c '…'`) is analyzed as a script of its own.
-//! 4. `programs` is a table of programs, subcommands, options and operands, written as text files with a class for each.
-//!    A command is [`RiskClass::ReadOnly`] only if the table lists every part of the call as reading.
-//! 5. `dialect` names the subset that every POSIX shell and zsh read as bash does. A script for such a shell that leaves
-//!    the subset is opaque; one for fish or csh always is. A shell that the command starts is judged in its own dialect.
-//! 6. `targets` records each path with the folder it starts from, and judges the path by its text and by the files that
-//!    the host resolved it to; `protected` lists the places that matter. A write to an unknown place is opaque. A secret
-//!    named in any program's arguments counts as read, unless that program handles only names (`operands`).
+//! 4. `programs` is a table of programs, subcommands, options and operands, written as text files with a class each. A
+//!    command is [`RiskClass::ReadOnly`] only if the table lists every part of the call as reading.
+//! 5. `dialect` names the subset that every POSIX shell and zsh read as bash does. A script for such a shell that
+//!    leaves the subset is opaque; one for fish or csh always is. A shell started by the command is judged in its own
+//!    dialect.
+//! 6. `targets` records each path with the folder it starts from, and judges the path by its text and by the files
+//!    that the host resolved it to; `protected` lists the places that matter. A write to an unknown place is opaque. A
+//!    secret named in any program's arguments counts as read, unless that program handles only names (`operands`).
 //! 7. `script_file` analyzes a script written in this session like the command that runs the script.
 //!
 //! A host makes two passes: it analyzes a command to learn the targets, resolves them, and adds the results to the
 //! survey. The policy analyzes the command again with that survey, right before the run.
 //!
-//! [`grant_for`] and [`covers`] define the scope of a user's "allow for this session". [`mod@highlight`] splits a
+//! [`grant_for`] and [`covers`] define the scope of a user's "allow for this session". [`highlight()`] splits a
 //! command into parts for display in colors.
 //!
 //! ```
@@ -56,16 +57,16 @@
 //!   where a substitution ends. Text on which both agree is read by bash in the same way.
 //! - A deny-list, which is never complete. A program missing from the table is at least a change; an unknown part of a
 //!   call is at least a change too, and opaque for programs that take verbs (`git`, `docker`).
-//! - A grammar per shell. Three grammars make three times the mistakes, and users and models type almost nothing outside
-//!   the common subset.
+//! - A grammar per shell. Three grammars make three times the mistakes, and users and models type almost nothing
+//!   outside the common subset.
 //! - A dry run or a sandbox as the judge. The result would depend on the machine, and few programs have a dry mode.
 //!
 //! # Invariants
 //!
 //! - Never read-only by mistake: anything not understood is opaque or dangerous. The tables in `tests/corpora` hold
 //!   disguised commands that must stay recognized.
-//! - Bounded: the length of a command, the nesting, the number of commands and words, and the parser's work have limits;
-//!   a command beyond a limit is dangerous. No input causes a panic.
+//! - Bounded: the length of a command, the nesting, the number of commands and words, and the parser's work have
+//!   limits; a command beyond a limit is dangerous. No input causes a panic.
 //! - Pure: nothing is run, opened or resolved, and the same text and survey always give the same result.
 //!
 //! The result is advice for a policy, not a sandbox: aliases, functions, options and the `PATH` of the shell that runs

@@ -28,7 +28,6 @@ pub(super) enum Effect<'t> {
     Lowers(RiskClass),
 }
 
-/// A known option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OptionRule<'t> {
     /// Name without dashes; `#` for a number.

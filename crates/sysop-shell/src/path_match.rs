@@ -19,7 +19,6 @@ pub(super) struct PathParts<'p> {
     open: bool,
 }
 
-/// Relation of a place to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Relation {
     /// The path may be the place or lie below it.
@@ -180,7 +179,6 @@ fn close(row: &mut [bool], pattern: &[char]) {
 }
 
 enum Step {
-    /// Any characters.
     Any,
     /// This character, or any one.
     One(Option<char>),

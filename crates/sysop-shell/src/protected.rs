@@ -10,7 +10,6 @@ use super::lexer::UNKNOWN;
 use super::path_match::{PathParts, Relation, covers};
 use crate::risk::RiskClass;
 
-/// Places of one kind.
 struct Kind {
     class: RiskClass,
     what: &'static str,

@@ -595,7 +595,7 @@ fn visit_simple_command(state: &mut State, script: &Script<'_>, node: Node<'_>, 
     expansion::within(state, script, node);
 }
 
-/// Returns the nearest ancestor that reaches to `end`.
+/// Returns the node itself, or its nearest ancestor that reaches to `end`.
 fn enclosing(node: Node<'_>, end: usize) -> Node<'_> {
     let mut around = node;
     while around.end_byte() < end {

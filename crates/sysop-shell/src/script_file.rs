@@ -8,7 +8,6 @@ use super::targets;
 use crate::context::{Dialect, ResolvedFile};
 use crate::risk::RiskClass;
 
-/// Way to start a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Start {
     /// By a named shell, which determines the dialect (`sh x`, `. x`).
@@ -17,7 +16,6 @@ pub(super) enum Start {
     FirstLine,
 }
 
-/// Judges the run of a script file.
 pub(super) fn run(state: &mut State, call: &ProgramCall<'_>, file: &Word, start: Start) {
     let span = call.span_of(file);
     for found in targets::script_files(state, file).unwrap_or_default() {

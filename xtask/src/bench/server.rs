@@ -21,7 +21,6 @@ use crate::workspace::{cargo, step, target};
 const OPEN_FILES: u64 = 12_000;
 /// Sessions connected at the same time.
 const CONNECTED: usize = 10_000;
-/// Sessions of the connection storm.
 const STORM_SESSIONS: usize = 2_000;
 /// Stored sessions that a server finds at startup.
 const STORED: usize = 100_000;
@@ -112,13 +111,11 @@ fn raise_open_files() -> Result<()> {
     })
 }
 
-/// The load generator program.
 struct LoadGenerator {
     program: PathBuf,
 }
 
 impl LoadGenerator {
-    /// Starts the model.
     fn model(&self) -> Result<MockModel> {
         let mut child = Command::new(&self.program).arg("model").stdout(Stdio::piped()).spawn()?;
         let line = first_line(&mut child)?;
@@ -141,7 +138,6 @@ impl LoadGenerator {
     }
 }
 
-/// The model that the server calls.
 struct MockModel {
     port: String,
     child: Child,
@@ -153,7 +149,6 @@ impl Drop for MockModel {
     }
 }
 
-/// A running server with its own home.
 struct BenchServer {
     child: Child,
     address: String,

@@ -17,7 +17,6 @@ const PALETTE: [&str; 16] = [
     "#ff7a85", "#b5e090", "#ffd68a", "#7cc4ff", "#dd8ff2", "#6fd3e0", "#ffffff",
 ];
 
-/// Style of a cell.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct CellStyle {
     ink: Option<String>,

@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::tidy::{root, sources};
 
-/// Maximum number of files in a cycle.
 const CIRCLE_FILES_MAX: usize = 3;
 
 /// A module with its own file, as the path of names below the crate root; empty for the root.

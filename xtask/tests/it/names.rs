@@ -17,7 +17,6 @@ const BANNED: [&str; 26] = [
 const MEANINGS_MAX: usize = 3;
 /// Names exempt from that maximum.
 const COMMON: [&str; 4] = ["Error", "State", "Kind", "Config"];
-/// Maximum characters of a commit subject.
 const SUBJECT_CHARS_MAX: usize = 72;
 /// Tag after which the rule for subjects applies.
 const SUBJECTS_SINCE: &str = "style-2";

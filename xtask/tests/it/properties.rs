@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 /// Beginning of the annotation above a property's test.
 const MARK: &str = "// **Feature: agent-rs, Property ";
-/// Number of properties in the design.
 const PROPERTIES: u32 = 22;
 /// Minimum number of cases that the design requires of each.
 const CASES_MIN: u32 = 100;

@@ -88,7 +88,6 @@ impl Display {
             .collect()
     }
 
-    /// Waits for the window with this title.
     pub(crate) fn window(&self, title: &str) -> Window {
         wait(&format!("a window with the title {title:?}"), || {
             self.windows().into_iter().find(|(_, of)| of == title).map(|(window, _)| window)
@@ -133,7 +132,6 @@ impl Display {
         window
     }
 
-    /// Gives a window the keyboard focus.
     pub(crate) fn focus(&self, window: Window) {
         self.connection.set_input_focus(InputFocus::POINTER_ROOT, window, 0u32).unwrap().check().unwrap();
     }

@@ -22,7 +22,6 @@ const INTERFACE: &str = r#"<node><interface name="org.freedesktop.Notifications"
 const NAME: &str = "org.freedesktop.Notifications";
 const OBJECT: &str = "/org/freedesktop/Notifications";
 
-/// A bus with a notification service.
 struct Bus {
     daemon: Child,
     address: String,

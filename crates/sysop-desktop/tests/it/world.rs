@@ -159,7 +159,6 @@ impl Drop for DesktopProcess {
     }
 }
 
-/// Kills a process with SIGKILL.
 pub(crate) fn kill(pid: i32) {
     kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
 }

@@ -12,11 +12,9 @@ use crate::event_stream::{EventStream, Framing};
 use crate::json::Json;
 use crate::scenario::{TokenUsage, is_tool_name};
 
-/// Supported API versions.
 const VERSIONS: [&str; 2] = ["2023-06-01", "2026-10-21"];
 /// First version without sampling parameters.
 const VERSION_WITHOUT_SAMPLING: &str = "2026-10-21";
-/// Maximum bytes of a tool name.
 const TOOL_NAME_BYTES_MAX: usize = 128;
 
 #[derive(Debug)]

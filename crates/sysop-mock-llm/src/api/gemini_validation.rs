@@ -20,7 +20,6 @@ const NONCE_CHARS: usize = 16;
 const PROOF_CHARS: usize = 26;
 /// Model generations without signatures.
 const UNSIGNED_MODELS: [&str; 2] = ["gemini-1", "gemini-2"];
-/// Maximum bytes of a function name.
 const FUNCTION_NAME_BYTES_MAX: usize = 128;
 /// JSON Schema keywords that `parameters` does not support.
 const UNKNOWN_SCHEMA_WORDS: [&str; 4] = ["$schema", "oneOf", "const", "patternProperties"];

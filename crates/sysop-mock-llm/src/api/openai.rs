@@ -17,7 +17,6 @@ use crate::scenario::{ScriptedCall, TokenUsage, is_tool_name};
 
 /// Model name used if a request has none.
 const MODEL_DEFAULT: &str = "mock-model";
-/// Maximum bytes of a tool name.
 const TOOL_NAME_BYTES_MAX: usize = 64;
 
 #[derive(Debug)]

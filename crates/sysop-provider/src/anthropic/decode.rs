@@ -15,9 +15,7 @@ use super::errors::AnthropicError;
 use crate::api::{FrameError, ReplyDecoder};
 use crate::server_text::quote_server_text;
 
-/// Maximum bytes of a response.
 const RESPONSE_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Maximum content blocks of a response.
 const BLOCKS_MAX: usize = 4_096;
 
 /// A content block as received so far.

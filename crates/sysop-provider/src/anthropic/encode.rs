@@ -14,7 +14,6 @@ use crate::api::ModelQuirks;
 pub(super) mod quirk {
     /// The whole `thinking` parameter.
     pub(crate) const THINKING: &str = "thinking";
-    /// `thinking.display`.
     pub(crate) const DISPLAY: &str = "thinking.display";
     /// Thinking bound to the exact text before it: later requests ask the server to drop such thinking.
     pub(crate) const STRICT_BINDING: &str = "strict thinking binding";
@@ -76,7 +75,6 @@ struct AnthropicMessage<'a> {
     blocks: Vec<Cow<'a, str>>,
 }
 
-/// Returns the request body.
 pub(super) fn body(request: &ModelRequest, quirks: &ModelQuirks) -> String {
     let mut head = Map::new();
     head.insert("model".to_owned(), json!(request.model.name));

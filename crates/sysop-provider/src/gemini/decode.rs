@@ -14,7 +14,6 @@ use super::errors::GeminiError;
 use crate::api::{FrameError, ModelQuirks, ReplyDecoder};
 use crate::server_text::quote_server_text;
 
-/// Maximum bytes of a response.
 const RESPONSE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Maximum parts of a reply, after joining plain text.
 const PARTS_MAX: usize = 4_096;

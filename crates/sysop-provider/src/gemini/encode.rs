@@ -17,7 +17,6 @@ use crate::json::short_float;
 pub(crate) mod quirk {
     /// Thought signatures; a placeholder is sent instead.
     pub(crate) const SIGNATURES: &str = "thought signatures";
-    /// `thinkingConfig`.
     pub(crate) const THINKING: &str = "thinkingConfig";
     /// `systemInstruction`; the system prompt begins the conversation instead.
     pub(crate) const SYSTEM: &str = "systemInstruction";
@@ -73,7 +72,6 @@ struct GeminiContent<'a> {
     parts: Vec<Cow<'a, str>>,
 }
 
-/// Returns the request body.
 pub(crate) fn body(request: &ModelRequest, quirks: &ModelQuirks) -> String {
     let quirks = &*quirks.for_request(request);
     let mut turns = turns(request, quirks);

@@ -66,7 +66,7 @@ struct ChatFunction<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// Size of the prompt sent, used to judge if the model read all of it.
+/// Size of the prompt sent, to judge whether the model read the whole prompt.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PromptSize {
     /// Estimated bytes of the prompt.

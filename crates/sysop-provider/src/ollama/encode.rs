@@ -29,7 +29,6 @@ pub(super) struct ChatParams<'a> {
     pub(super) unsupported_params: &'a [&'static str],
 }
 
-/// Returns the request body.
 pub(super) fn body(request: &ModelRequest, params: &ChatParams<'_>) -> String {
     let mut body = String::from("{\"model\":");
     push(&mut body, &request.model.name);
@@ -112,7 +111,6 @@ fn push_message(body: &mut String, message: &HistoryMessage, model: &ModelRef, p
 /// Everything besides the message that its encoded form depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OllamaEncoding {
-    /// With native tools.
     Native,
     /// With native tools and the thoughts of this same model.
     NativeWithThinking,

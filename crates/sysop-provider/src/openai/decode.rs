@@ -122,7 +122,6 @@ struct TokenDetails {
     cached_tokens: LaxCount,
 }
 
-/// A tool call assembled from deltas.
 #[derive(Default)]
 struct PartialToolCall {
     /// Used for comparison only: servers send arbitrary numbers.

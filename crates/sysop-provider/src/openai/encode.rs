@@ -61,7 +61,6 @@ impl EncodedToolsCache {
     }
 }
 
-/// Returns the request body.
 pub(super) fn body(
     request: &ModelRequest,
     quirks: &ModelQuirks,

@@ -9,7 +9,6 @@ use crate::ollama::errors;
 
 /// Exit code of a shell that does not find a command.
 const NOT_FOUND: i32 = 127;
-/// Maximum bytes of a model name.
 const NAME_BYTES_MAX: usize = 256;
 /// Maximum characters quoted from the program in a message.
 const QUOTE_CHARS_MAX: usize = 300;
@@ -17,7 +16,6 @@ const QUOTE_CHARS_MAX: usize = 300;
 const FIND: &str = "PATH=\"$PATH:/usr/local/bin:/opt/homebrew/bin:$HOME/.local/bin\"; export PATH; \
     command -v ollama >/dev/null 2>&1 || exit 127; ";
 
-/// Arguments of `ollama run`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OllamaRunCommand<'a> {
     pub(super) model: &'a str,
@@ -94,7 +92,6 @@ pub(super) fn check_model_name(name: &str) -> Result<(), ModelFailure> {
     Err(ModelFailure { kind: FailureKind::UnknownModel, message })
 }
 
-/// Quotes a word for `sh`.
 fn shell_quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

@@ -1,5 +1,5 @@
 //! Chooses the transport to the Ollama of the remote machine: a tunnel if possible, else `ollama run`. The choice is
-//! kept and made anew when the tunnel breaks.
+//! kept until the tunnel breaks.
 //!
 //! An open tunnel proves nothing: an sshd that forbids forwarding closes each connection through it silently, and so
 //! does a port without a listener. So a new tunnel is asked for Ollama's version, and if nothing comes back, `ollama
@@ -29,7 +29,6 @@ const LIST_BYTES_MAX: usize = 1024 * 1024;
 /// URL that selects the HTTP client for tunnels, which uses neither proxy nor certificates.
 const LOOPBACK_URL: &str = "http://127.0.0.1";
 
-/// State of the remote machine's Ollama.
 pub(crate) struct RemoteOllama {
     remote: Option<Arc<dyn RemoteMachine>>,
     settings: OllamaSettings,
@@ -40,12 +39,10 @@ pub(crate) struct RemoteOllama {
     pending_notice: Mutex<Option<String>>,
 }
 
-/// Transport to the remote Ollama.
 #[derive(Clone)]
 pub(crate) enum RemoteTransport {
     /// Its API through a tunnel.
     Tunnel(Arc<Tunnel>),
-    /// `ollama run` on the remote machine.
     OllamaRun,
 }
 
@@ -68,7 +65,6 @@ impl Tunnel {
 pub(crate) enum ModelList {
     /// Ollama runs and has these models.
     Models(Vec<String>),
-    /// The command failed.
     Failed(ModelFailure),
 }
 
@@ -78,7 +74,6 @@ enum TunnelProbe {
     Http,
     /// The connection closed without a response.
     Closed,
-    /// No response in time.
     TimedOut,
 }
 
@@ -110,7 +105,6 @@ impl RemoteOllama {
         })
     }
 
-    /// Settings of `[providers.ollama+ssh]`.
     pub(crate) fn settings(&self) -> &OllamaSettings {
         &self.settings
     }
@@ -330,7 +324,6 @@ pub(crate) struct RemoteOllamaModel {
     active: Mutex<ActiveTunnel>,
 }
 
-/// The tunnel in use.
 struct ActiveTunnel {
     tunnel: Arc<Tunnel>,
     model: OllamaModel,

@@ -148,10 +148,8 @@ struct OllamaRunCall {
     request: ModelRequest,
 }
 
-/// End of a run.
 #[derive(Debug)]
 enum RunEnd {
-    /// Exited on its own.
     Exited(Option<i32>),
     /// Stopped because the reply was complete.
     Stopped,
@@ -161,7 +159,6 @@ enum RunEnd {
     Disconnected(String),
 }
 
-/// Reaction to the end of a run.
 enum RunAction {
     /// Return the reply, after text not shown yet.
     Finish {
@@ -169,7 +166,6 @@ enum RunAction {
         reply: Box<Reply>,
     },
     Fail(ModelFailure),
-    /// Run again without a schema.
     RetryWithoutSchema,
     /// Run again after a wait.
     Retry {
@@ -293,7 +289,6 @@ fn fail(kind: FailureKind, message: &str) -> RunAction {
     RunAction::Fail(ModelFailure { kind, message: Redactor::default().message(message) })
 }
 
-/// Reader of one run's output.
 struct RunReader {
     output_filter: RunOutputFilter,
     decoder: ReplyReader,
@@ -397,7 +392,6 @@ impl RunReader {
     }
 }
 
-/// Decodes cleaned text as a reply.
 #[derive(Default)]
 struct PlainTextDecoder {
     thinking: ThinkTagParser,

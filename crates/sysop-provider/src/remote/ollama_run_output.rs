@@ -41,7 +41,6 @@ pub(super) struct RunOutputFilter {
 enum State {
     #[default]
     Ground,
-    /// After a carriage return.
     CarriageReturn,
     /// After ESC.
     Escape,
@@ -205,7 +204,6 @@ mod tests {
 
     use super::*;
 
-    /// Filters `printed` in chunks of `piece` bytes.
     fn cleaned(printed: &[u8], piece: usize) -> String {
         let mut noise = RunOutputFilter::default();
         let mut text = String::new();

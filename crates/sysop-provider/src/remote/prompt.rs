@@ -25,7 +25,6 @@ const LEFT_OUT: &str = "(What was said before this was left out.)\n\n";
 const AFTER_RESULTS: &str = "\nIf this is enough, answer now with {\"type\":\"answer\",\"text\":\"TEXT\"}. \
     Use only what the observation says; do not repeat a call.\n";
 
-/// A prompt and its completeness.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Prompt {
     pub(super) text: String,

@@ -18,7 +18,6 @@ pub(super) struct JsonError {
     pub(super) first_key: Option<String>,
 }
 
-/// Kind of syntax error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SyntaxError {
     /// The text ended inside the value.

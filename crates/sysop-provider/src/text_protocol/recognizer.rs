@@ -18,13 +18,10 @@ const SHELL_NAMES: [&str; 8] =
 /// Keys of a call's name, in order of precedence.
 const NAME_KEYS: [&str; 4] = ["tool", "name", "function", "tool_name"];
 
-/// Keys of a call's arguments.
 const ARGUMENT_KEYS: [&str; 4] = ["arguments", "args", "parameters", "input"];
 
-/// Keys of an answer's text.
 const ANSWER_KEYS: [&str; 4] = ["text", "answer", "content", "message"];
 
-/// Keys of the reason for a command.
 const REASON_KEYS: [&str; 2] = ["reason", "reasoning"];
 
 /// Form in which the model was offered its tools.
@@ -36,7 +33,6 @@ pub(super) enum ToolCallMode {
     Native,
 }
 
-/// Position of a value in the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ValueContext {
     /// The value is the whole reply.
@@ -184,7 +180,6 @@ pub(super) fn command_tool(tools: &[ToolSpec]) -> Option<&ToolSpec> {
         .or_else(|| shells().next())
 }
 
-/// Returns true if a name means a shell.
 pub(super) fn is_shell_name(name: &str) -> bool {
     SHELL_NAMES.iter().any(|shell| shell.eq_ignore_ascii_case(name))
 }
@@ -194,7 +189,7 @@ pub(super) fn reason_of(map: &Map<String, Value>) -> Option<&str> {
     REASON_KEYS.iter().find_map(|key| map.get(*key)?.as_str())
 }
 
-/// Returns true if a truncated object was about to become a call or an answer.
+/// Returns true if the first key of a broken object belongs to a call or an answer.
 pub(super) fn begins_form(first_key: &str) -> bool {
     first_key == "type"
         || first_key == "tool_calls"

@@ -32,7 +32,6 @@ const MARKS: [(&str, &str); 8] = [
 /// Marks of a result; a model that writes one has begun to invent.
 const RESULT_MARKS: [&str; 4] = ["<tool_response>", "<|tool_response|>", "[TOOL_RESULTS]", "<|im_start|>"];
 
-/// Result of a scan.
 pub(super) struct ScanResult {
     /// Calls and answers, in order, without overlap.
     pub(super) segments: Vec<Segment>,
@@ -60,7 +59,6 @@ pub(super) struct ShellBlock {
     pub(super) command: String,
 }
 
-/// Scans a reply.
 pub(super) fn scan(text: &str, recognizer: &CallRecognizer<'_>) -> ScanResult {
     let mut scanner = Scanner {
         text,
@@ -100,7 +98,6 @@ pub(super) fn is_invented_result(text: &str) -> bool {
 /// Text before the scanner on the current line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LinePrefix {
-    /// Only blanks.
     Blank,
     /// Only blanks, list marks and other segments.
     Markup,
@@ -109,10 +106,15 @@ enum LinePrefix {
 }
 
 enum Candidate {
-    /// A segment of the protocol.
-    Segment { end: usize, items: Vec<ReplyItem>, marked: bool },
+    Segment {
+        end: usize,
+        items: Vec<ReplyItem>,
+        marked: bool,
+    },
     /// Something else; continue at `end`.
-    Other { end: usize },
+    Other {
+        end: usize,
+    },
     /// A truncated or broken protocol form; nothing after it can be trusted.
     SyntaxError,
 }

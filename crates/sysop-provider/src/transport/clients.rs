@@ -27,7 +27,6 @@ pub(crate) struct HttpClients {
     parsed: Mutex<HashMap<String, Url>>,
 }
 
-/// Client to use for an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClientRoute {
     Network,
@@ -46,7 +45,6 @@ impl ClientRoute {
 }
 
 impl HttpClients {
-    /// Returns the client for an address.
     pub(crate) fn for_address(&self, address: &str) -> Result<reqwest::Client, ModelFailure> {
         let client = match self.route(address) {
             ClientRoute::LocalPlain => self.local_plain.get_or_init(|| make(plain(builder()))),

@@ -14,7 +14,7 @@ const CERTIFICATE_WORDS: [&str; 3] = ["certificate", "CertNotValid", "UnknownIss
 #[derive(Debug)]
 pub(super) struct RequestError {
     pub(super) kind: FailureKind,
-    /// What happened and where, without a full stop.
+    /// Event and place, without a full stop.
     pub(super) what: String,
     /// Hint: what to do next.
     pub(super) next: String,

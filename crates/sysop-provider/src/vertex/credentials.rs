@@ -13,7 +13,6 @@ use url::Url;
 use crate::server_text::{failure, quote_server_text};
 use crate::settings::{GoogleCredentialSources, MetadataServer};
 
-/// Maximum bytes of a credentials file.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// Default token endpoint, as in google-auth 2.62.
 const TOKEN_URI: &str = "https://oauth2.googleapis.com/token";
@@ -22,7 +21,6 @@ const METADATA_HOST: &str = "metadata.google.internal";
 
 /// Account to authenticate as.
 pub(super) enum GoogleAccount {
-    /// A service account with its private key.
     ServiceAccount(ServiceAccountKey),
     /// A user who logged in with gcloud.
     AuthorizedUser(AuthorizedUser),
@@ -82,7 +80,6 @@ pub(super) async fn find(places: &GoogleCredentialSources) -> Result<GoogleAccou
     }
 }
 
-/// Returns the failure for missing credentials.
 pub(super) fn no_credentials() -> ModelFailure {
     failure(
         FailureKind::Auth,

@@ -27,7 +27,6 @@ const REFRESH_TOKEN: &str = "1//refresh-canary";
 const TOKEN: &str = "ya29.canary";
 const TAIL: &str = "publishers/google/models/gemini-3.8-flash:streamGenerateContent?alt=sse";
 
-/// A request received by the fake.
 #[derive(Debug, Clone)]
 struct Received {
     path: String,

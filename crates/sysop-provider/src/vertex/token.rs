@@ -32,7 +32,6 @@ const MARGIN: Duration = Duration::from_secs(240);
 /// Bounds on a token lifetime reported by the server.
 const LIFE_MIN: Duration = Duration::from_secs(60);
 const LIFE_MAX: Duration = Duration::from_secs(24 * 3_600);
-/// Longest wait for a token.
 const TOKEN_WAIT_MAX: Duration = Duration::from_secs(30);
 /// Longest wait for the metadata server: outside Google Cloud, nothing answers.
 const METADATA_WAIT_MAX: Duration = Duration::from_secs(3);
@@ -51,7 +50,6 @@ pub(super) struct AccessToken {
     token: SecretString,
     /// Time from which the token is replaced.
     pub(super) renew_at: Instant,
-    /// Project of the account.
     pub(super) project: Option<String>,
     /// Project that a user's requests are billed to.
     pub(super) quota_project: Option<String>,

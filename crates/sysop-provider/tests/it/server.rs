@@ -28,7 +28,6 @@ pub(crate) enum End {
     Whole,
     /// Closes the connection in the middle of the body.
     Cut,
-    /// Resets the connection.
     Reset,
     /// Sends nothing more.
     Silence,
@@ -68,7 +67,6 @@ impl Answer {
     }
 }
 
-/// A request as received.
 #[derive(Debug, Clone)]
 pub(crate) struct ReceivedRequest {
     pub(crate) line: String,

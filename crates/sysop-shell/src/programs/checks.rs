@@ -17,7 +17,6 @@ mod remote;
 mod repository;
 mod text;
 
-/// A check named in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Check {
     Find,
@@ -57,7 +56,6 @@ pub(super) enum Check {
     Objects,
 }
 
-/// Checks by name.
 const NAMES: &[(&str, Check)] = &[
     ("find", Check::Find),
     ("sed", Check::Sed),

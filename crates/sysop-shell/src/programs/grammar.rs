@@ -23,7 +23,7 @@
 //! CLASS OPTIONS : WHY                 options that raise the call to at least this class
 //! lowers CLASS OPTIONS                options that give the call this class, if the rest of the call is understood
 //! bare CLASS                          class of the call without operands
-//! verbs                               an unlisted subcommand, option or operand makes the call opaque, not just a change
+//! verbs                               an unlisted subcommand, option or operand makes the call opaque, not a change
 //! everywhere                          the program's options may also follow its subcommands
 //! single                              `-name` is one option, as in `find` and `ip`
 //! stops                               words after the first operand are never options
@@ -100,7 +100,6 @@ pub(super) enum Count {
     Some,
 }
 
-/// One place for operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OperandRule {
     pub(super) kind: Kind,

@@ -192,7 +192,6 @@ fn is_vital(vital: &str, text: &str) -> bool {
     special.is_some_and(|at| names.any(|name| name.starts_with(bare.get(..at).unwrap_or(""))))
 }
 
-/// Judges the packages that a call removes.
 pub(super) fn note_removed(state: &mut State, call: &ProgramCall<'_>, packages: &[&Word]) {
     for word in packages {
         note_vital(state, call, word, VITAL_PACKAGES, "removes an essential package");

@@ -22,7 +22,6 @@ of a call, and those that change it (\"then\") if the rest of the call is unders
 session\" covers: any call of the kind that is understood, or this command only.
 ";
 
-/// Returns the whole page.
 pub(super) fn page(table: &Table) -> String {
     let mut page = INTRODUCTION.to_owned();
     let mut area = "";

@@ -78,7 +78,7 @@ fn wrapped() -> impl Strategy<Value = String> {
     })
 }
 
-/// The first word of a dangerous command, quoted without changing its meaning.
+/// A dangerous command whose first word is quoted without changing its meaning.
 fn disguised() -> impl Strategy<Value = String> {
     (select(DANGEROUS), vec(0_u8..5, 1..12)).prop_map(|(command, ways)| {
         let (program, rest) = command.split_once(' ').unwrap_or((command, ""));

@@ -22,7 +22,6 @@ use namespace::{Batch, Case, Outcome};
 
 /// Default number of commands to run.
 const COMMANDS: usize = 2_000;
-/// Commands per batch.
 const BATCH_COMMANDS: usize = 200;
 /// Batches that run in parallel: part of their time they wait for programs that end only when killed.
 const WORKERS: usize = 4;

@@ -194,7 +194,6 @@ const JOINS: &[&str] = &[
     "; ", " && ", " || ", " | ", " |& ", " & ", "\n", ";", "&&", "|", " &| ", " &! ", " ;; ", " \\\n",
     "\\\n", " # ", "#", " # x\n", " <<E\n",
 ];
-/// Redirections and here-documents.
 const REDIRECTIONS: &[&str] = &[
     " > P",
     " >> P",

@@ -36,7 +36,6 @@ pub(super) struct Outcome {
     pub(super) succeeded: usize,
 }
 
-/// Returns the shells that read a dialect.
 fn shells(dialect: Dialect) -> &'static [&'static str] {
     match dialect {
         Dialect::Bash => &["bash -c"],

@@ -1,6 +1,6 @@
-# Builds a throw-away system in namespaces of its own, runs a batch of commands there, and prints each lasting change as a
-# line `change: …`. The test puts the batch, a shell script of `run` lines, in the place of the last line of this file.
-# Runs as the root of a user namespace whose root is nobody outside.
+# Builds a throwaway system in its own namespaces, runs a batch of commands there, and prints each lasting change as a
+# line `change: …`. The test replaces the last line of this file by the batch, a shell script of `run` lines.
+# Runs as the root of a user namespace, which is nobody outside.
 set -eu
 export LC_ALL=C
 
@@ -27,7 +27,7 @@ ln -s /proc/self/fd/1 dev/stdout
 ln -s /proc/self/fd/2 dev/stderr
 step='set up the network'
 ip link set lo up
-# Whatever is connected to is here, and refuses at once; each packet is counted.
+# Every address is local and refuses connections at once; each packet is counted.
 ip route add local default dev lo
 ip -6 route add local default dev lo 2> /dev/null || :
 hostname box
@@ -46,7 +46,7 @@ echo 'kernel.panic=1' > etc/sysctl.conf
 echo 'Nov 22 12:00:00 box sshd[1]: hello' | tee var/log/syslog var/log/auth.log > var/log/messages
 echo '0 5 * * * true' > var/spool/cron/root
 cd home/ada
-# top makes the folder of its settings; that is no change that anybody would ask about.
+# top creates the folder of its settings, a change too harmless to report.
 mkdir -p .ssh .config/procps
 echo 'export EDITOR=vi' | tee .bashrc .profile > .zshrc
 echo key > .ssh/id_ed25519
@@ -60,7 +60,7 @@ printf 'w P\n' > f.sed
 chmod +x be script.sh x
 ln -s f link
 tar cf x.tar f a
-# Names that a glob makes options of.
+# File names that a glob turns into options.
 mkdir odd
 : > odd/-delete
 : > odd/-o
@@ -79,7 +79,7 @@ echo four >> f
 git add f
 git commit -qm second
 echo five >> f
-# A repository within the tree, whose settings run a program.
+# A repository in the tree whose settings run a program.
 git init -q --bare sub
 git -C sub config core.bare false
 git -C sub config core.worktree ..
@@ -121,7 +121,7 @@ compare() { diff $2 $3 | sed -n "s/^[<>]/change: $1 &/p"; }
 
 step='run the batch'
 cat > /mnt/batch <<'BATCH_END'
-# Each command has 1 s. Its output goes to a file, because some programs do nothing when it is /dev/null.
+# Each command has 1 s. Output goes to a file, because some programs do nothing if it is /dev/null.
 ok=0
 all=0
 run() {
@@ -129,7 +129,7 @@ run() {
     if timeout -s KILL 1 "$@" < /dev/null > /run/out 2>&1 3<&-; then ok=$((ok + 1)); fi
     all=$((all + 1))
 }
-# Output without end stops at this size, by an error and not by a signal, which would end the batch as well.
+# Endless output stops at this size with an error; a signal would end the batch as well.
 ulimit -f 20000
 trap '' XFSZ
 BATCH
