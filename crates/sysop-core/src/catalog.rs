@@ -1,6 +1,6 @@
-//! The tools of sysop's own: names, purposes and argument schemas, by profile.
+//! sysop's own tools: names, descriptions and argument schemas, by profile.
 //!
-//! Pure data. Says nothing of how a tool runs; a machine may offer fewer, never more.
+//! Pure data, without the implementations. A machine may offer fewer tools, never more.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,26 +11,26 @@ use serde_json::{Map, Value, json};
 
 use crate::tool::{ToolEffect, ToolSpec};
 
-/// The names under which every tool takes the model's reason for a call; it offers at most one of them.
+/// Argument names for the model's reason; each tool declares at most one of them.
 pub const REASONS: [&str; 2] = ["reason", "reasoning"];
-/// The argument of `bash` by which a model asks to run a command outside the sandbox.
+/// Argument of `bash` with which a model asks to run outside the sandbox.
 pub const OUTSIDE_SANDBOX: &str = "outside_sandbox";
-/// The seconds that a `bash` call may take where it does not say.
+/// Default timeout of `bash`, in seconds.
 pub const BASH_TIMEOUT_S_DEFAULT: u64 = 30;
-/// The most seconds that a `bash` call may ask for.
+/// Maximum timeout of `bash`, in seconds.
 pub const BASH_TIMEOUT_S_MAX: u64 = 3600;
-/// The seconds that a `run_command` call waits where it does not say.
+/// Default timeout of `run_command`, in seconds.
 pub const RUN_COMMAND_TIMEOUT_S_DEFAULT: u64 = 60;
-/// The most seconds that a `run_command` call may ask for.
+/// Maximum timeout of `run_command`, in seconds.
 pub const RUN_COMMAND_TIMEOUT_S_MAX: u64 = 3600;
-/// The most pieces that `write_file_chunk` takes for one file.
+/// Maximum chunks of one file in `write_file_chunk`.
 pub const CHUNKS_MAX: u64 = 1000;
-/// The most commits that `git_log` lists.
+/// Maximum commits listed by `git_log`.
 pub const GIT_LOG_COMMITS_MAX: u64 = 200;
-/// The commits that `git_log` lists where it is not told.
+/// Default number of commits listed by `git_log`.
 pub const GIT_LOG_COMMITS_DEFAULT: u64 = 20;
 
-/// A set of tools, by name.
+/// A named set of tools.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
@@ -40,16 +40,16 @@ pub enum Profile {
     Operator,
     /// Files and git, no commands: the local tools of the JolliAgent design.
     Workspace,
-    /// `Coder` and a look around.
+    /// `Coder` plus tools for looking around.
     #[default]
     Full,
 }
 
 impl Profile {
-    /// All of them, in the order in which they are explained.
+    /// All profiles, in the order in which they are explained.
     pub const ALL: [Self; 4] = [Self::Coder, Self::Operator, Self::Workspace, Self::Full];
 
-    /// The word for flags, config and the log.
+    /// Returns the name used in flags, config and the log.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Coder => "coder",
@@ -66,7 +66,7 @@ impl fmt::Display for Profile {
     }
 }
 
-/// A profile was named that there is not.
+/// Error for an unknown profile name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown profile `{0}`; available: coder, operator, workspace, full")]
 pub struct UnknownProfile(pub String);
@@ -82,17 +82,17 @@ impl FromStr for Profile {
     }
 }
 
-/// The tools of all profiles, made once.
+/// Tools of all profiles, built once.
 static MADE: LazyLock<Vec<(Profile, Vec<ToolSpec>)>> =
     LazyLock::new(|| Profile::ALL.into_iter().map(|profile| (profile, build_tools(profile))).collect());
 
-/// The tools of a profile.
+/// Returns the tools of a profile.
 pub fn tools(profile: Profile) -> Vec<ToolSpec> {
     let of = |(made, tools): &(Profile, Vec<ToolSpec>)| (*made == profile).then(|| tools.clone());
     MADE.iter().find_map(of).unwrap_or_default()
 }
 
-/// A schema that is kept once where it is one of this catalog.
+/// Returns the shared copy of a schema that is in this catalog.
 pub(crate) fn intern_schema(schema: Value) -> Arc<Value> {
     let mut known = MADE.iter().flat_map(|(_, tools)| tools).chain([&*OUTSIDE_BASH]);
     let known = known.find(|tool| *tool.parameters == schema);
@@ -135,7 +135,7 @@ fn workspace() -> Vec<ToolSpec> {
     ]
 }
 
-/// `delete_file`, which is in no profile: a host adds it where the config allows tools to delete.
+/// Returns `delete_file`, which is in no profile: a host adds it if the config allows deletion.
 pub fn delete_file() -> ToolSpec {
     spec(
         "delete_file",
@@ -146,7 +146,7 @@ pub fn delete_file() -> ToolSpec {
     )
 }
 
-/// `bash` with the argument by which a model asks to run a command without a fence.
+/// `bash` with the argument for running outside the sandbox.
 static OUTSIDE_BASH: LazyLock<ToolSpec> = LazyLock::new(|| {
     let mut spec = bash();
     let mut parameters = (*spec.parameters).clone();
@@ -158,7 +158,7 @@ static OUTSIDE_BASH: LazyLock<ToolSpec> = LazyLock::new(|| {
     spec
 });
 
-/// Offers to run commands of `bash` outside the sandbox: for hosts that have one.
+/// Adds the argument for running outside the sandbox to `bash`; for hosts that have a sandbox.
 pub fn offer_outside_sandbox(specs: &mut [ToolSpec]) {
     for spec in specs.iter_mut().filter(|spec| spec.name == OUTSIDE_BASH.name) {
         spec.clone_from(&OUTSIDE_BASH);

@@ -1,29 +1,29 @@
-//! A compaction of the context: older messages are replaced by a ledger and, where a model wrote one, a summary.
+//! Context compaction: older messages are replaced by a ledger and, if a model wrote one, a summary.
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::CallId;
 
-/// One compaction, as the log keeps it. The log itself stays whole.
+/// One compaction, as logged. The log itself stays complete.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compaction {
-    /// Tokens of the prompt before, estimated.
+    /// Estimated tokens of the prompt before.
     pub tokens_before: u64,
-    /// Tokens of the prompt after, estimated.
+    /// Estimated tokens of the prompt after.
     pub tokens_after: u64,
-    /// Calls whose outputs are left out of the prompt; they can be read again from their artifacts.
+    /// Calls whose outputs are omitted from the prompt; their artifacts hold the full text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub elided: Vec<CallId>,
-    /// Facts that the code took from the log: goal, rules, commands, changes.
+    /// Facts extracted from the log by code: goal, rules, commands, changes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub ledger: String,
-    /// The model's summary; `None` for a ledger alone.
+    /// The model's summary; `None` if there is only a ledger.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// Focus that a user asked for.
+    /// Focus requested by the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub focus: Option<String>,
-    /// Number of newest messages that stay unchanged.
+    /// Number of newest messages kept verbatim.
     #[serde(default)]
     pub keep: usize,
 }

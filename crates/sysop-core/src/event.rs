@@ -1,6 +1,6 @@
-//! The four words between a session and the world: `Input`, `Event`, `Effect`, `Output`; and what front ends receive.
+//! Messages between a session and the world: `Input`, `Event`, `Effect`, `Output`, and the `Update`s of front ends.
 //!
-//! Events are the log: what is stored is these, as JSON, and must stay readable by later versions.
+//! Events are stored as JSON: every later version must be able to read them.
 
 use std::time::Duration;
 
@@ -21,119 +21,119 @@ use crate::tagged::{self, InternallyTagged};
 use crate::todo::TodoItem;
 use crate::tool::ClientTools;
 
-/// What the world tells a session. Nodes that share a store hand it on as JSON.
+/// Input to a session. Nodes that share a store forward inputs as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Input {
-    /// A person says what they want. While a turn runs it waits for the end of that turn.
+    /// A user's prompt. While a turn runs, the prompt is queued behind it.
     Prompt {
         /// The prompt.
         text: String,
     },
-    /// A person wants one tool call made without a model: a typed command, a routine, an undo.
+    /// One tool call without a model: a typed command, a routine, an undo.
     Direct {
         /// The tool's name.
         tool: String,
-        /// Arguments of the tool.
+        /// Arguments of the call, as in the tool's schema.
         arguments: serde_json::Map<String, serde_json::Value>,
-        /// Whose wish it is; decides whether it is asked about first.
+        /// Source of the call; decides if approval is needed.
         origin: Origin,
     },
-    /// A person answers an approval.
+    /// A user's decision on an approval.
     Decision {
-        /// The call that was asked about.
+        /// The call that awaits approval.
         call: CallId,
-        /// The answer.
+        /// The decision.
         decision: Decision,
-        /// Who answered, for the other front ends and the log.
+        /// The user, for other front ends and the log.
         by: String,
     },
     /// Stop at once: model request, running tool and pause.
     Cancel,
-    /// Pauses the turn after the current step.
+    /// Pause after the current step.
     Pause,
-    /// Go on after a pause.
+    /// Continue after a pause.
     Resume,
     /// Runs the last prompt again with an empty history.
     Retry,
-    /// Clears the history.
+    /// Drop the history.
     Clear,
-    /// Change how the session works from now on.
+    /// Change the configuration from now on.
     Configure {
-        /// What to change.
+        /// The change.
         change: ConfigChange,
     },
-    /// The answer to `Effect::CallModel`.
+    /// Answer to `Effect::CallModel`.
     Reply {
-        /// The step that asked.
+        /// The step that called the model.
         step: StepId,
-        /// What came.
+        /// The reply, or the reason for its absence.
         result: Result<Reply, ModelFailure>,
     },
-    /// The answer to `Effect::Survey`.
+    /// Answer to `Effect::Survey`.
     Surveyed {
         /// The call.
         call: CallId,
-        /// The number that the effect had.
+        /// `attempt` of the effect; answers to older attempts are ignored.
         attempt: u32,
-        /// What the host told.
+        /// Facts reported by the host.
         survey: Box<Survey>,
     },
-    /// The answer to `Effect::RunTool`.
+    /// Answer to `Effect::RunTool`.
     Outcome {
         /// The call that ran.
         call: CallId,
-        /// What came of it.
+        /// The result.
         outcome: Outcome,
     },
-    /// The answer to `Effect::SetTimer`.
+    /// Answer to `Effect::SetTimer`.
     Timer {
-        /// The call whose stop was given this long.
+        /// The call that is being stopped.
         call: CallId,
     },
-    /// A person typed into the session's terminal.
+    /// A user typed into the session's terminal.
     TerminalInput {
         /// The user.
         by: String,
-        /// What.
+        /// A summary of the typed keys.
         typed: TypedInput,
     },
-    /// The process that held the session is gone; this one has just replayed the log.
+    /// The log was replayed after the process that ran the session ended.
     Recovered,
 }
 
-/// What a person typed into a terminal, as far as the log may know it.
+/// Record of keys typed into a terminal, limited to what the log may contain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TypedInput {
-    /// That somebody typed for themselves. What they typed is nobody's business.
+    /// Private typing: only its amount is recorded.
     Activity {
-        /// How many keys, without those of secrets.
+        /// Number of keys, excluding those of secrets.
         keys: u64,
-        /// From the first key to the last, in seconds.
+        /// Seconds from the first key to the last.
         seconds: u64,
     },
-    /// Text and keys, as they are named: `ls -la Enter`, `Ctrl+C`. Only in logs of 0.1.0.
+    /// Text and named keys: `ls -la Enter`, `Ctrl+C`. Only in logs of 0.1.0.
     Keys {
-        /// All of one pause-free stretch.
+        /// One stretch without a pause.
         text: String,
     },
-    /// A secret that a program asked for. The log never has its bytes, nor how many there were.
+    /// A secret that a program asked for. Neither its bytes nor its length are logged.
     Secret {
-        /// What the program asked, as it was written.
+        /// Prompt of the program, verbatim.
         prompt: String,
     },
-    /// What a program asked for and everybody may see: that a host key is right.
+    /// A non-secret answer to a program, such as the confirmation of a host key.
     Answer {
-        /// What the program asked, as it was written.
+        /// Prompt of the program, verbatim.
         prompt: String,
         /// The answer.
         text: String,
     },
 }
 
-/// What a front end may change in a session.
+/// Configuration that a front end may change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConfigChange {
@@ -141,142 +141,142 @@ pub enum ConfigChange {
     Model(ModelRef),
     /// The approval mode.
     Approve(#[serde(with = "policy::logged_mode")] ApprovalMode),
-    /// With tools or without, from the next turn on: the turn that runs ends as it began.
+    /// Mode of the next turn; the current turn keeps its own.
     Mode(Mode),
-    /// More rules; those that were there stay.
+    /// Adds rules to the existing ones.
     Rules {
         /// Regular expressions of dangerous commands.
         dangerous: Vec<String>,
-        /// Regular expressions of commands that never run.
+        /// Regular expressions of commands that are always denied.
         deny: Vec<String>,
-        /// The rest of the policy, in place of what it was; `None` leaves it as it is.
+        /// Replaces the rest of the policy; `None` keeps it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         options: Option<PolicyOptions>,
-        /// More rules of the user.
+        /// Further rules of the user.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         rules: Vec<Rule>,
     },
-    /// The tools that run on a client, in place of those that were lent before; none takes them back.
+    /// Replaces the tools that run on a client; an empty set withdraws them.
     #[serde(rename = "lent")]
     ClientTools(ClientTools),
 }
 
 impl ConfigChange {
-    /// One more rule of the user; all else stays.
+    /// Adds one rule of the user and changes nothing else.
     pub fn added_rule(rule: Rule) -> Self {
         Self::Rules { dangerous: Vec::new(), deny: Vec::new(), options: None, rules: vec![rule] }
     }
 }
 
-/// Origin of a tool call.
+/// Source of a tool call; decides if approval is needed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// The model proposed it.
+    /// Proposed by the model.
     #[default]
     Model,
-    /// A user typed exactly this; typing it is the approval.
+    /// Typed by a user exactly as it runs; typing counts as approval.
     #[serde(rename = "typed")]
     User,
-    /// A routine from the config. It is judged like a model's command.
+    /// A routine from the config; approved like a model's command.
     Routine,
 }
 
-/// A person's answer to an approval.
+/// Decision of a user on an approval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// Run it once.
+    /// Run the call once.
     Allow {
-        /// The command to run instead, where the person edited it.
+        /// Command to run instead, if the user edited it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         command: Option<String>,
     },
-    /// Run it, and whatever the approval's `covers` covers, for the rest of the session.
+    /// Run the call, and allow what `ApprovalAsked::covers` describes for the rest of the session.
     AllowSession {
-        /// The command to run instead, where the person edited it; then exactly that is covered.
+        /// Command to run instead, if the user edited it; then the grant covers exactly this command.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         command: Option<String>,
     },
-    /// Do not run it.
+    /// Do not run the call.
     Reject {
-        /// A word to the model; `stop` also ends the turn.
+        /// Message to the model; `stop` also ends the turn.
         #[serde(default)]
         reason: String,
     },
 }
 
-/// What happened. Logged, published, replayed.
+/// A fact about the session: logged, published, replayed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(remote = "Self", rename_all = "snake_case")] // with its `type` first, see `tagged`
+#[serde(remote = "Self", rename_all = "snake_case")] // `type` is written first, see `tagged`
 pub enum Event {
-    /// The session began.
+    /// First event of every log.
     SessionOpened {
-        /// How it works.
+        /// Model, limits and policy.
         spec: SessionSpec,
-        /// The person who opened it; `None` in logs of 0.1.0.
+        /// The user who opened the session; `None` in logs of 0.1.0.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         opened_by: Option<String>,
     },
-    /// How the session works was changed.
+    /// The configuration changed.
     Configured {
-        /// What was changed.
+        /// The change.
         change: ConfigChange,
     },
-    /// A prompt came while a turn ran and waits for its end.
+    /// A prompt was queued behind the current turn.
     PromptQueued {
         /// The prompt.
         text: String,
     },
     /// A turn began.
     TurnStarted {
-        /// Its number.
+        /// Number of the turn, counted from 1.
         turn: TurnId,
-        /// The words; empty for a turn that makes one call without a model.
+        /// The prompt; empty for a turn that runs one call without a model.
         prompt: String,
-        /// Origin of the turn.
+        /// Source of the turn.
         #[serde(default)]
         origin: Origin,
     },
-    /// A model was asked.
+    /// A model was called.
     StepStarted {
-        /// Which step.
+        /// The step.
         step: StepId,
     },
-    /// A model answered.
+    /// The model replied.
     Replied {
-        /// Which step.
+        /// The step.
         step: StepId,
-        /// The answer; its calls have ids that are unique in the session.
+        /// The reply, with call ids that are unique within the session.
         reply: Reply,
     },
-    /// A model call failed and the step is given up.
+    /// A model call failed; the step is abandoned.
     ModelFailed {
-        /// Which step.
+        /// The step.
         step: StepId,
-        /// Why.
+        /// The cause.
         failure: ModelFailure,
     },
     /// A tool call waits for approval.
     ApprovalAsked {
-        /// The call, with exactly what would run.
+        /// The call, exactly as it would run.
         call: ToolCall,
-        /// What to show: the command, or a short form of the call.
+        /// Text to show: the command, or a short form of the call.
         command: String,
-        /// Reason that the model gave.
+        /// The model's reason; may be empty.
         reason: String,
-        /// What is known of its risk.
+        /// Assessment of the call.
         risk: Risk,
-        /// What "for this session" would cover.
+        /// Scope of commands that "for this session" would allow.
         covers: Grant,
-        /// Effects that a dry run found, one a line.
+        /// Effects found by a dry run, one per line.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         preview: Vec<String>,
         /// Set if the call would run under a guard.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         guarded: Option<GuardTimeout>,
-        /// Where "for this session" would hold; `None`: nowhere, as in logs of 0.1.0.
+        /// Scope in which "for this session" would hold; `None` in logs of 0.1.0, or if nothing can be granted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scope: Option<GrantScope>,
     },
@@ -286,66 +286,66 @@ pub enum Event {
         call: CallId,
         /// The user.
         by: String,
-        /// Number of different users who must allow it.
+        /// Total number of distinct users who must allow the call.
         needed: u32,
     },
-    /// A person answered an approval; or nobody can any more (the turn ended).
+    /// An approval was answered by a user, or closed because the turn ended.
     Decided {
         /// The call.
         call: CallId,
-        /// The answer.
+        /// The decision.
         decision: Decision,
-        /// The user.
+        /// The user, or `sysop` if the turn ended first.
         by: String,
     },
     /// A tool call began.
     ToolStarted {
         /// The call, exactly as it runs.
         call: ToolCall,
-        /// Origin of the call.
+        /// Source of the call.
         #[serde(default)]
         origin: Origin,
     },
-    /// A tool call ended; each call of a reply gets exactly one of these.
+    /// A tool call ended. Each call of a reply gets exactly one of these events.
     ToolFinished {
         /// The call.
         call: CallId,
-        /// What came of it.
+        /// The result.
         outcome: Outcome,
     },
-    /// A person wants the turn to stop; it ends when the running tool has.
+    /// A user canceled the turn; it ends when the running tool has.
     CancelAsked {
-        /// What comes after the end.
+        /// Action after the end.
         #[serde(default)]
         then: CancelFollowUp,
     },
     /// The turn waits for `Resume` before its next step.
     Paused {
-        /// Why.
+        /// The cause.
         reason: PauseReason,
     },
     /// The turn continues.
     Resumed,
-    /// A person typed into the session's terminal.
+    /// A user typed into the session's terminal.
     TerminalInput {
         /// The user.
         by: String,
-        /// What.
+        /// A summary of the typed keys.
         typed: TypedInput,
     },
-    /// Older messages are no longer sent to the model. Written by 0.1.0, and where a window turned out to be small.
+    /// Older messages are no longer sent to the model. Written by 0.1.0, and after a context overflow.
     Compacted {
-        /// How many newest messages are sent from now on.
+        /// Number of newest messages to send from now on.
         keep: usize,
     },
-    /// Older messages were replaced by a shorter text.
+    /// Older messages were replaced by a summary.
     ContextCompacted {
         /// The compaction.
         compaction: Compaction,
     },
-    /// The agent changed its todo list.
+    /// The agent replaced its todo list.
     TodoChanged {
-        /// The complete list.
+        /// The complete new list.
         items: Vec<TodoItem>,
     },
     /// A command continues in the background.
@@ -356,16 +356,16 @@ pub enum Event {
         call: CallId,
         /// The command.
         command: String,
-        /// The host that it runs on.
+        /// Host that the command runs on.
         host: String,
     },
-    /// A background job ended, or was lost with its process (status `unknown`).
+    /// A background job ended, or its process was lost; the status is then `unknown`.
     JobFinished {
         /// The job.
         job: JobId,
-        /// How it ended.
+        /// Final status.
         status: Status,
-        /// The exit code of a command that ended by itself.
+        /// Exit code of a command that was not killed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
     },
@@ -378,45 +378,45 @@ pub enum Event {
         /// Seconds until the change is rolled back.
         seconds: u32,
     },
-    /// A guard was confirmed, fired, or could no longer be observed.
+    /// A guard was confirmed, fired or lost.
     GuardEnded {
         /// The guarded call.
         call: CallId,
         /// The host.
         host: String,
-        /// How it ended.
+        /// Final state of the guard.
         how: GuardEnd,
     },
     /// The changes of a call were undone.
     Undone {
         /// The call.
         call: CallId,
-        /// The user who asked for it.
+        /// The user who requested the undo.
         by: String,
-        /// How much was undone.
+        /// Extent of the undo.
         how: Reversibility,
     },
-    /// The history was cleared.
+    /// The history was dropped.
     HistoryCleared,
     /// A turn ended.
     TurnEnded {
-        /// Which.
+        /// The turn.
         turn: TurnId,
-        /// Why.
+        /// The cause.
         reason: StopReason,
-        /// One sentence for the person, where something went wrong.
+        /// One sentence for the user if something failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
 }
 
 impl Event {
-    /// The `type` of every event that this version knows.
+    /// Returns the `type` of every event known to this version.
     pub fn kinds() -> &'static [&'static str] {
         tagged::variant_names::<Self>()
     }
 
-    /// The names of the files that are kept beside the log for it.
+    /// Returns the names of the artifacts that belong to this event.
     pub fn artifact_names(&self) -> impl Iterator<Item = &str> {
         let outcome = if let Self::ToolFinished { outcome, .. } = self { Some(outcome) } else { None };
         outcome.into_iter().flat_map(Outcome::artifact_names)
@@ -451,28 +451,35 @@ impl<'de> InternallyTagged<'de> for Event {
     }
 }
 
-/// Reads events that stand one behind another as JSON. That is faster than one by one: the memory in which their texts are
-/// unescaped is asked for once.
+/// Parses events from concatenated JSON. One parser for all of them allocates its scratch buffer only once, which is
+/// faster than parsing each event separately.
+///
+/// ```
+/// # use sysop_core::event::{Event, EventReader};
+/// let log = r#"{"type":"resumed"}{"type":"history_cleared"}"#;
+/// let mut reader = EventReader::new(log);
+/// assert_eq!(reader.next_up_to(18), Some(Event::Resumed));
+/// assert_eq!(reader.next_up_to(log.len()), Some(Event::HistoryCleared));
+/// ```
 pub struct EventReader<'a> {
     texts: &'a str,
     stream: StreamDeserializer<'a, StrRead<'a>, Event>,
-    /// Where the next one begins; nowhere behind a text that is none.
+    /// Byte offset of the next event; `usize::MAX` after an error.
     from: usize,
 }
 
 impl<'a> EventReader<'a> {
-    /// Begins with the first one of `texts`.
+    /// Starts at the first event of `texts`.
     pub fn new(texts: &'a str) -> Self {
         Self { texts, stream: serde_json::Deserializer::from_str(texts).into_iter(), from: 0 }
     }
 
-    /// The next one, which has all of the text up to `end`, in bytes from the beginning of the texts; none where that
-    /// text is no event, and from there on.
+    /// Parses the event that ends exactly at byte `end`. Returns `None` on error, and ever after.
     pub fn next_up_to(&mut self, end: usize) -> Option<Event> {
         let begin = std::mem::replace(&mut self.from, usize::MAX);
         let event = self.stream.next()?.ok()?;
         let read = self.stream.byte_offset();
-        // A text that holds less or more than one event is none.
+        // A slice with less or more than one event is an error.
         if begin >= read || !self.texts.get(read..end)?.trim_ascii().is_empty() {
             return None;
         }
@@ -481,27 +488,27 @@ impl<'a> EventReader<'a> {
     }
 }
 
-/// What follows a turn that is being stopped.
+/// Action after a turn is canceled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CancelFollowUp {
-    /// Nothing.
+    /// No action.
     #[default]
     Nothing,
-    /// The same prompt again, with a fresh history.
+    /// Run the same prompt again with a fresh history.
     Retry,
-    /// A fresh history.
+    /// Drop the history.
     Clear,
 }
 
-/// Why a turn waits.
+/// Cause of a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PauseReason {
-    /// A user asked for it.
+    /// Requested by a user.
     Asked,
-    /// The same call had the same result too often in a row.
+    /// The same call had the same result too many times in a row.
     Loop,
     /// The process died during the turn.
     Interrupted,
@@ -509,7 +516,7 @@ pub enum PauseReason {
     Budget,
 }
 
-/// Why a turn ended. `assistant.done` uses these values.
+/// Cause of the end of a turn, in the terms of `assistant.done`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -518,16 +525,16 @@ pub enum StopReason {
     EndTurn,
     /// The limit of model calls per turn was reached.
     MaxIterations,
-    /// A user stopped it.
+    /// Canceled by a user.
     Cancelled,
     /// A model error, or a direct call that failed.
     Failed,
-    /// It was given up while it was paused.
+    /// Abandoned while paused.
     Paused,
 }
 
 impl StopReason {
-    /// The word for the log, messages and people.
+    /// Returns the name used in the log, in messages and for users.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::EndTurn => "end_turn",
@@ -539,145 +546,146 @@ impl StopReason {
     }
 }
 
-/// What the driver must do. Never stored.
+/// Work for the driver. Never stored.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Ask the model; answer with `Input::Reply`.
+    /// Call the model; answer with `Input::Reply`.
     CallModel {
-        /// Which step asks.
+        /// The step.
         step: StepId,
-        /// What to send.
+        /// The request.
         request: ModelRequest,
     },
-    /// Drop the model call; nothing more is to come of it.
+    /// Drop the model call and ignore its reply.
     CancelModel {
-        /// Which step.
+        /// The step.
         step: StepId,
     },
-    /// Ask the host about the circumstances of a call; answer with `Input::Surveyed`.
+    /// Survey the host for the circumstances of a call; answer with `Input::Surveyed`.
     Survey {
         /// The call.
         call: ToolCall,
-        /// Where it would run.
+        /// Location that the call would run at.
         place: ToolLocation,
-        /// The fence of the shell that `run_command` would use there.
+        /// Fence of the shell that `run_command` would use there.
         shell: Fence,
-        /// Tells the answers to two such effects apart.
+        /// Distinguishes the answers to successive surveys of one call.
         attempt: u32,
     },
     /// Run a tool; answer with `Input::Outcome`.
     RunTool {
-        /// Exactly what to run.
+        /// The call, exactly as it must run.
         call: ToolCall,
-        /// Where, as it was decided on.
+        /// Location, as decided with the call.
         place: ToolLocation,
-        /// What the kernel is to hold it to. A host that cannot fence the call does not run it.
+        /// Restrictions that the kernel enforces. A host that cannot fence the call must not run it.
         fence: Fence,
     },
-    /// Stop a tool; its `Input::Outcome` still comes, with what was captured.
+    /// Stop a tool. Its `Input::Outcome` still follows, with the output captured so far.
     CancelTool {
-        /// Id of the call.
+        /// The call.
         call: CallId,
     },
-    /// Answer with `Input::Timer` after a while.
+    /// Answer with `Input::Timer` after `after`.
     SetTimer {
-        /// The call that it is about.
+        /// The call that is being stopped.
         call: CallId,
-        /// How long.
+        /// Delay.
         after: Duration,
     },
 }
 
-/// Where a call runs. It is decided with the call, so that what was allowed for one place never runs in another.
+/// Location of a call. Decided together with the call, so that consent for one location never applies to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolLocation {
-    /// On the session's own host.
+    /// The session's own host.
     Host,
-    /// On the client that lends the tool.
+    /// The client that provides the tool.
     Client,
 }
 
-/// What `Session::handle` returns: append the events, publish them, then perform the effects.
+/// Result of `Session::handle`: append the events, publish them, then perform the effects.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[must_use = "events must be appended and effects performed, in this order"]
 pub struct Output {
-    /// What happened.
+    /// Events, oldest first.
     pub events: Vec<Event>,
-    /// What to do.
+    /// Effects, in order.
     pub effects: Vec<Effect>,
 }
 
-/// An event with its place in the log.
+/// An event with its position in the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Logged {
-    /// Its position; also the SSE id and the socket's resume point.
+    /// Position, counted from 1; also the SSE id and the resume point of a socket.
     pub seq: Seq,
-    /// When it was appended.
+    /// Time of the append.
     pub at: Timestamp,
     /// The event.
     pub event: Event,
 }
 
-/// Text or output for live display. Never logged, never seen by the core. Nodes that share a store hand it on as JSON.
+/// Text or output for live display. Never logged, never seen by the core. Nodes that share a store forward deltas as
+/// JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Delta {
-    /// More of the model's text.
+    /// More text from the model.
     Text {
-        /// Which step.
+        /// The step.
         step: StepId,
-        /// The new text.
+        /// The chunk.
         text: String,
     },
-    /// More of the model's reasoning.
+    /// More reasoning from the model.
     Reasoning {
-        /// Which step.
+        /// The step.
         step: StepId,
-        /// The new text.
+        /// The chunk.
         text: String,
     },
-    /// More of a tool's output.
+    /// More output from a tool.
     Output {
-        /// Id of the call.
+        /// The call.
         call: CallId,
-        /// The piece, decoded lossily; control sequences are still in it.
+        /// The chunk, decoded lossily; control sequences are not neutralized.
         text: String,
     },
-    /// The text and reasoning of this step so far are void: the request is made again.
+    /// Text and reasoning of this step so far are void: the request is being retried.
     Restarted {
-        /// Which step.
+        /// The step.
         step: StepId,
     },
-    /// Something worth knowing now: a retry, a model that is loading.
+    /// Transient information, such as a retry or a model that is loading.
     Notice {
         /// One line.
         text: String,
     },
-    /// A program waits for something that only a person may give; the first answer counts.
+    /// A program waits for something that only a user may provide; the first answer counts.
     Question {
         /// The question.
         question: Question,
     },
-    /// A question has its answer, or nobody waits for one any more.
+    /// A question was answered, or its program no longer waits.
     QuestionClosed {
-        /// Which.
+        /// The question.
         id: QuestionId,
-        /// The user who answered. Absent if the question was withdrawn.
+        /// The user who answered; `None` if the question went away by itself.
         by: Option<String>,
     },
-    /// The control of the terminal changed hands.
+    /// Control of the terminal changed.
     Control {
-        /// The person who types now, while the agent waits; none where the agent may type.
+        /// The user who types while the agent waits; `None` if the agent may type.
         holder: Option<String>,
     },
 }
 
-/// What a front end receives.
+/// Update for a front end.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Update {
-    /// From the log.
+    /// An event from the log.
     Logged(std::sync::Arc<Logged>),
-    /// For the moment.
+    /// A transient delta.
     Delta(Delta),
 }
 
@@ -685,7 +693,7 @@ pub enum Update {
 mod tests {
     use super::*;
 
-    /// How many of these texts are read, one behind another.
+    /// Returns the number of events read from these texts, concatenated.
     fn read(texts: &[&str]) -> usize {
         let glued = texts.concat();
         let mut reader = EventReader::new(&glued);

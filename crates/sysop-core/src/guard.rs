@@ -1,13 +1,13 @@
-//! The lock-out guard: a risky change on a host is rolled back unless it is confirmed in time.
+//! Lockout guard: a risky change on a host is rolled back unless it is confirmed in time.
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::CallId;
 
-/// The most armed guards of one session that are remembered; the oldest are forgotten first.
+/// Maximum armed guards remembered per session; the oldest are dropped first.
 pub const GUARDS_MAX: usize = 64;
 
-/// The time that a guarded command leaves for its confirmation.
+/// Time to confirm a guarded command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GuardTimeout {
@@ -15,7 +15,7 @@ pub struct GuardTimeout {
     pub seconds: u32,
 }
 
-/// A guard that is armed on a host.
+/// A guard armed on a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArmedGuard {
     /// The guarded call.
@@ -26,7 +26,7 @@ pub struct ArmedGuard {
     pub seconds: u32,
 }
 
-/// The end of a guard.
+/// Final state of a guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -35,6 +35,6 @@ pub enum GuardEnd {
     Confirmed,
     /// The change was rolled back.
     Fired,
-    /// The host could not be asked.
+    /// The host was unreachable.
     Unknown,
 }

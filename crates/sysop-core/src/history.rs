@@ -1,31 +1,31 @@
-//! The messages of a session and the window of them that is sent: bounded, never splitting a call from its result.
+//! Messages of a session, and the window of them that is sent: bounded, never splitting a call from its result.
 
 use crate::message::{HistoryMessage, Message};
 
-/// The fewest messages that make sense to send: a prompt, the calls it led to, and their results.
+/// Minimum useful window: a prompt, the calls it led to, and their results.
 pub const WINDOW_MESSAGES_MIN: usize = 3;
 
 /// The messages of a session, oldest first.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct History {
     messages: Vec<HistoryMessage>,
-    /// Where the current turn's prompt is.
+    /// Index of the current turn's prompt.
     prompt: Option<usize>,
-    /// Whether messages were dropped for good.
+    /// True if messages were dropped for good.
     dropped: bool,
 }
 
-/// What is sent of a history.
+/// The part of a history that is sent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Window {
     /// The messages, oldest first; the first is a user's.
     pub messages: Vec<HistoryMessage>,
-    /// Whether older ones exist.
+    /// True if older messages exist.
     pub trimmed: bool,
 }
 
 impl History {
-    /// Adds the prompt of a new turn; what no window of `keep` messages can show any more is dropped.
+    /// Appends the prompt of a new turn, and drops messages that no window of `keep` messages can reach.
     pub fn push_prompt(&mut self, text: &str, keep: usize) {
         let surplus = self.messages.len().saturating_sub(keep.max(WINDOW_MESSAGES_MIN));
         if surplus > 0 {
@@ -36,22 +36,22 @@ impl History {
         self.push(Message::User { text: text.to_owned() });
     }
 
-    /// Adds a message of the current turn.
+    /// Appends a message of the current turn.
     pub fn push(&mut self, message: Message) {
         self.messages.push(HistoryMessage::new(message));
     }
 
-    /// Forgets everything.
+    /// Removes all messages.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// How many messages there are.
+    /// Number of messages.
     pub fn len(&self) -> usize {
         self.messages.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no messages.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
@@ -79,12 +79,12 @@ impl History {
         Window { messages, trimmed }
     }
 
-    /// The first message from `from` on that does not answer a call before it.
+    /// Returns the first index at or after `from` whose message is not a tool result.
     fn first_whole(&self, from: usize) -> usize {
         self.first(from, |message| !matches!(message, Message::ToolResults { .. }))
     }
 
-    /// The first user message from `from` on.
+    /// Returns the first index at or after `from` with a user message.
     fn first_user(&self, from: usize) -> usize {
         self.first(from, |message| matches!(message, Message::User { .. }))
     }

@@ -1,6 +1,6 @@
-//! Identifiers and points in time, one newtype each, so that no two can be mixed up.
+//! Identifiers and points in time, each a newtype, so that they cannot be mixed up.
 //!
-//! Nothing here reads a clock or draws randomness: values come in from outside.
+//! Values come from outside: nothing here reads a clock or draws randomness.
 
 use std::fmt;
 
@@ -15,12 +15,12 @@ macro_rules! text_id {
         pub struct $name(String);
 
         impl $name {
-            /// Wraps a text that is already known to identify one.
+            /// Wraps a text that is known to be a valid id.
             pub fn new(text: impl Into<String>) -> Self {
                 Self(text.into())
             }
 
-            /// The text as it is logged and sent.
+            /// Returns the id as logged and sent.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -43,7 +43,7 @@ macro_rules! number_id {
         pub struct $name(pub $inner);
 
         impl $name {
-            /// The one after this one.
+            /// Returns the successor.
             #[must_use]
             pub fn next(self) -> Self {
                 Self(self.0 + 1)
@@ -59,32 +59,32 @@ macro_rules! number_id {
 }
 
 text_id! {
-    /// Names one session for as long as its log exists.
+    /// Identifies a session for as long as its log exists.
     SessionId
 }
 text_id! {
-    /// Names one tool call; unique within a session, whatever the model sent.
+    /// Identifies a tool call; unique within a session, whatever id the model sent.
     CallId
 }
 number_id! {
-    /// Position of an event in its session's log; the first event has 1, so 0 means "before everything".
+    /// Position of an event in its session's log, counted from 1; 0 means before the first event.
     Seq(u64)
 }
 number_id! {
-    /// Names one background job; unique within a session.
+    /// Identifies a background job; unique within a session.
     JobId(u32)
 }
 number_id! {
-    /// Counts the turns of a session from 1.
+    /// Number of a turn, counted from 1 per session.
     TurnId(u32)
 }
 
-/// One model call: which turn, and its how-manyth step, from 1.
+/// Identifies one model call by its turn and step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StepId {
-    /// The turn that the step belongs to.
+    /// Turn of the step.
     pub turn: TurnId,
-    /// The step within the turn, from 1.
+    /// Number of the step within the turn, counted from 1.
     pub step: u32,
 }
 

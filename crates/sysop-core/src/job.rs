@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use crate::id::{CallId, JobId};
 
-/// The most running jobs of one session that are remembered; the oldest are forgotten first.
+/// Maximum running jobs remembered per session; the oldest are dropped first.
 pub const JOBS_MAX: usize = 64;
 
-/// A command that runs in the background.
+/// A command running in the background.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
     /// The call that started it.
     pub call: CallId,
     /// The command.
     pub command: String,
-    /// The host that it runs on.
+    /// Host that it runs on.
     pub host: String,
 }
 
@@ -23,7 +23,7 @@ pub struct Job {
 pub struct RunningJobs(BTreeMap<JobId, Job>);
 
 impl RunningJobs {
-    /// Adds a job.
+    /// Adds a job; drops the oldest above [`JOBS_MAX`].
     pub fn start(&mut self, id: JobId, job: Job) {
         self.0.insert(id, job);
         if self.0.len() > JOBS_MAX {
@@ -31,17 +31,17 @@ impl RunningJobs {
         }
     }
 
-    /// Removes a job that has ended; `None` if it is unknown.
+    /// Removes a finished job; `None` if the id is unknown.
     pub fn finish(&mut self, id: JobId) -> Option<Job> {
         self.0.remove(&id)
     }
 
-    /// A running job; `None` if it is unknown.
+    /// Returns a running job; `None` if the id is unknown.
     pub fn job(&self, id: JobId) -> Option<&Job> {
         self.0.get(&id)
     }
 
-    /// All running jobs, the oldest first.
+    /// All running jobs, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (JobId, &Job)> {
         self.0.iter().map(|(id, job)| (*id, job))
     }

@@ -1,18 +1,18 @@
-//! Names of keys: how a model writes what is to be typed in a terminal.
+//! Key names: the notation in which a model writes keys for a terminal.
 //!
-//! The policy judges what the host types, so that both read the same grammar. The names follow xterm's function keys
-//! and the usual names of `tmux send-keys`.
+//! The policy assesses what the host types, so both use this parser. Names follow xterm's function keys and the usual
+//! names of `tmux send-keys`.
 
-/// What stands for one key, or for one piece of text.
+/// One keystroke, or a run of text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyStroke {
-    /// Text, typed as it is.
+    /// Text, typed verbatim.
     Text(String),
-    /// A key without a letter, with what is held beside it.
+    /// A special key with its modifiers.
     Key(SpecialKey, Modifiers),
     /// A control character.
     Control(u8),
-    /// Escape, and then the text in the same write.
+    /// Escape followed by the text, in one write.
     Alt(String),
 }
 
@@ -53,7 +53,7 @@ pub enum SpecialKey {
     Function(u8),
 }
 
-/// Keys that are held while another is pressed.
+/// Modifier keys.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Modifiers {
     /// Shift.
@@ -65,14 +65,23 @@ pub struct Modifiers {
 }
 
 impl Modifiers {
-    /// The parameter by which xterm tells of them: 1 and a bit for each.
+    /// Returns xterm's modifier parameter: 1 plus one bit per modifier.
     pub fn parameter(self) -> u8 {
         1 + u8::from(self.shift) + 2 * u8::from(self.alt) + 4 * u8::from(self.control)
     }
 }
 
-/// Reads keys as a model writes them. Tokens are split on spaces; a space is typed as `Space` or inside a token
-/// in double quotes; what is no key's name is typed as it is. Nothing fails.
+/// Parses keys as a model writes them. Tokens are separated by spaces; a literal space is `Space` or inside a token in
+/// double quotes; a token that is no key name is typed verbatim. Never fails.
+///
+/// ```
+/// use sysop_core::key_stroke::{KeyStroke, Modifiers, SpecialKey, parse};
+///
+/// let keys = parse("ls Enter Ctrl+C");
+/// assert_eq!(keys[0], KeyStroke::Text("ls".to_owned()));
+/// assert_eq!(keys[1], KeyStroke::Key(SpecialKey::Enter, Modifiers::default()));
+/// assert_eq!(keys[2], KeyStroke::Control(3));
+/// ```
 pub fn parse(keys: &str) -> Vec<KeyStroke> {
     let mut strokes = Vec::new();
     let mut rest = keys.trim_start_matches(' ');
@@ -104,7 +113,7 @@ fn named(token: &str) -> Option<KeyStroke> {
     combined(modifiers, key)
 }
 
-/// The modifiers at the front of a token: `Ctrl+`, `Alt-`, `C-`, `^`.
+/// Parses the modifiers at the front of a token: `Ctrl+`, `Alt-`, `C-`, `^`.
 fn parse_modifiers(token: &str) -> Option<(Modifiers, &str)> {
     let mut modifiers = Modifiers::default();
     let mut rest = token;
@@ -114,7 +123,7 @@ fn parse_modifiers(token: &str) -> Option<(Modifiers, &str)> {
     }
     while let Some(at) = rest.find(['+', '-']).filter(|&at| at > 0 && at + 1 < rest.len()) {
         let name = rest[..at].to_ascii_lowercase();
-        // `C-x` is an old name of a key; `C+x` and `c-x` are more likely to be text.
+        // `C-x` is an established key name; `C+x` and `c-x` are more likely to be text.
         let short = name == "c" && !rest.starts_with("C-");
         match name.as_str() {
             "ctrl" | "control" => modifiers.control = true,
@@ -148,7 +157,7 @@ fn combined(modifiers: Modifiers, key: &str) -> Option<KeyStroke> {
     Some(if modifiers.alt { KeyStroke::Alt(char::from(byte).to_string()) } else { KeyStroke::Control(byte) })
 }
 
-/// The control character of a key; none where the key has none.
+/// Returns the control character of a key; `None` if it has none.
 fn control(letter: char) -> Option<u8> {
     Some(match letter.to_ascii_lowercase() {
         letter @ 'a'..='z' => u8::try_from(letter).ok()? & 0x1f,

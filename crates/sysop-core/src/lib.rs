@@ -1,7 +1,7 @@
-//! The agent as a pure state machine, and the vocabulary everyone shares.
+//! The agent as a pure state machine, and the vocabulary that all other crates share.
 //!
-//! This crate does no IO: it opens no file, reads no clock, draws no randomness, starts no task. What it needs
-//! of the world comes in as an [`event::Input`]; what it wants done goes out as an [`event::Effect`].
+//! This crate does no I/O: it opens no file, reads no clock, draws no randomness and starts no task. Facts about the
+//! world arrive as an [`event::Input`]; requests to the world leave as an [`event::Effect`].
 #![warn(missing_docs)]
 
 pub mod catalog;

@@ -1,6 +1,6 @@
-//! What is said between a person, a model and its tools; the vocabulary that a provider encodes.
+//! Messages between a user, a model and its tools; the vocabulary that providers encode.
 //!
-//! A `Message` is immutable once made, so that a provider may keep its encoded form beside it.
+//! A `Message` is immutable once made, so that a provider may cache its encoded form beside it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,20 +11,27 @@ use crate::catalog::REASONS;
 use crate::id::CallId;
 use crate::mode::{Mode, SamplingDefaults};
 
-/// Names a model the way a person does: `PROVIDER/NAME`.
+/// Name of a model as users write it: `PROVIDER/NAME`.
+///
+/// ```
+/// use sysop_core::message::ModelRef;
+///
+/// let model: ModelRef = "ollama/hf.co/org/phi3:mini".parse().unwrap();
+/// assert_eq!((model.provider.as_str(), model.name.as_str()), ("ollama", "hf.co/org/phi3:mini"));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(with = "String"))]
 #[serde(into = "String", try_from = "String")]
 pub struct ModelRef {
-    /// `openai`, `gemini`, `vertex`, `ollama`, `ollama+ssh`, `anthropic` or `demo`.
+    /// The provider's own name for the model; may contain `/` and `:`.
     pub provider: String,
     /// The provider's own name for the model; may hold `/` and `:`.
     pub name: String,
 }
 
 impl ModelRef {
-    /// Puts the two halves together.
+    /// Combines a provider and a model name; neither is checked.
     pub fn new(provider: impl Into<String>, name: impl Into<String>) -> Self {
         Self { provider: provider.into(), name: name.into() }
     }
@@ -42,7 +49,7 @@ impl From<ModelRef> for String {
     }
 }
 
-/// A model was not written as `PROVIDER/NAME`.
+/// The text is not of the form `PROVIDER/NAME`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not PROVIDER/NAME, for example `ollama/phi3`")]
 pub struct InvalidModelRef(pub String);
@@ -68,31 +75,31 @@ impl TryFrom<String> for ModelRef {
     }
 }
 
-/// One chat message of the history, without the system prompt.
+/// One message of the history, without the system prompt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Message {
-    /// What the person said, or what sysop says in their place.
+    /// Input of a user, or text that sysop sends in a user's place.
     User {
-        /// The text, as it was typed.
+        /// The text, verbatim.
         text: String,
     },
-    /// What the model replied.
+    /// A reply of the model.
     Assistant {
-        /// Its reply, whole.
+        /// The complete reply.
         reply: Reply,
     },
-    /// The results of all tool calls of the reply before, in the order of the calls.
+    /// Results of all tool calls of the preceding reply, in the order of the calls.
     ToolResults {
-        /// One for each call.
+        /// One result per call.
         results: Vec<ToolResult>,
     },
 }
 
-/// A message of the history together with room for its encoded form.
+/// A message of the history with a slot for its encoded form.
 ///
-/// The history of a long turn is sent again with each step; a provider encodes each message once and
-/// keeps the bytes here. Cloning shares both.
+/// The history of a long turn is sent again with each step, so a provider encodes each message once and caches the
+/// bytes here. Clones share both.
 #[derive(Debug, Clone)]
 pub struct HistoryMessage {
     inner: Arc<HistoryMessageInner>,
@@ -105,20 +112,20 @@ struct HistoryMessageInner {
 }
 
 impl HistoryMessage {
-    /// Takes a message into a history.
+    /// Wraps a message for use in a history.
     pub fn new(message: Message) -> Self {
         Self { inner: Arc::new(HistoryMessageInner { message, encoded: OnceLock::new() }) }
     }
 
-    /// The message itself.
+    /// The message.
     pub fn message(&self) -> &Message {
         &self.inner.message
     }
 
-    /// The message as encoded for `wire`; calls `encode` the first time only.
+    /// Returns the message encoded for `wire`. Calls `encode` only the first time.
     ///
-    /// `wire` names the encoding and all that it depends on. A second wire for the same message (after a
-    /// change of model) gets `None` and must encode by itself.
+    /// `wire` identifies the encoding and everything it depends on. A second wire for the same message (after a change
+    /// of model) gets `None` and must encode without the cache.
     pub fn encoded(&self, wire: &'static str, encode: impl FnOnce(&Message) -> String) -> Option<&str> {
         let (kept_wire, text) =
             self.inner.encoded.get_or_init(|| (wire, encode(&self.inner.message).into_boxed_str()));
@@ -132,73 +139,73 @@ impl PartialEq for HistoryMessage {
     }
 }
 
-/// A model's reply to one request, whole.
+/// A model's complete reply to one request.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
-    /// The text for the person; empty where the model only called tools.
+    /// Text for the user; empty if the model only called tools.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// The model's visible reasoning, for display only.
+    /// The model's visible reasoning; for display only.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reasoning: String,
-    /// The tool calls, in the model's order.
+    /// Tool calls in the model's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ToolCall>,
-    /// How the tools were offered when this was said.
+    /// Protocol in which tools were offered for this reply.
     #[serde(default)]
     pub protocol: ToolProtocol,
-    /// Why the model stopped.
+    /// Reason that the model stopped.
     #[serde(default)]
     pub finish: FinishReason,
-    /// Tokens, where the server counted them.
+    /// Token counts, if the server reports them.
     #[serde(default)]
     pub usage: Usage,
-    /// The provider's own form, to be echoed byte for byte (signatures of thoughts live here).
+    /// The provider's own form, to be echoed byte for byte; it carries the signatures of reasoning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<RawReply>,
 }
 
-/// A reply in its provider's own form; only that provider and model may be sent it again.
+/// A reply in its provider's own form; only the same provider and model may receive it again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RawReply {
-    /// Whose form it is; compared with the model of the request before it is echoed.
+    /// Source of the form; compared with the model of the request before it is echoed.
     pub model: ModelRef,
-    /// The form itself; its shape is the provider's business.
+    /// The form, whose shape only the provider knows.
     pub value: Value,
 }
 
-/// How tools were offered to the model.
+/// Protocol in which tools are offered to a model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolProtocol {
-    /// By the API's own means.
+    /// Native tool calling of the API.
     #[default]
     Native,
-    /// As JSON in plain text (`text_protocol`), for models without tool calling.
+    /// JSON in plain text (`text_protocol`), for models without tool calling.
     Text,
 }
 
-/// Why a model stopped.
+/// Reason that a model stopped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
-    /// It had said all; also where it calls tools, because servers do not agree on a word for that.
+    /// The reply is complete, with or without tool calls: servers have no common reason for stopping at tool calls.
     #[default]
     Stop,
-    /// The token limit cut it; a last tool call may be cut too and is not among `calls` then.
+    /// Cut by the token limit. A last tool call that was cut is not among `calls`.
     Length,
-    /// The model or its server refused; `text` says what there is to say.
+    /// Refused by the model or its server; `text` holds the explanation, if any.
     Refused,
 }
 
-/// Tokens of one request, as its server counted them; zero where it did not say.
+/// Tokens of one request as counted by the server; 0 if not reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// All input tokens, cached ones included.
+    /// All input tokens, including cached ones.
     pub input_tokens: u64,
-    /// All output tokens, reasoning included.
+    /// All output tokens, including reasoning.
     pub output_tokens: u64,
-    /// Input tokens that came from a cache.
+    /// Input tokens read from a cache.
     #[serde(default)]
     pub cached_tokens: u64,
 }
@@ -211,12 +218,12 @@ impl std::ops::AddAssign for Usage {
     }
 }
 
-/// One call of a tool, as a model (or a person) wants it.
+/// One tool call, as requested by a model or a user.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// Unique within the session.
     pub id: CallId,
-    /// The id that the model's server knows it by, where that is another.
+    /// Id known to the model's server, if it differs from `id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire_id: Option<String>,
     /// The tool's name.
@@ -226,12 +233,12 @@ pub struct ToolCall {
 }
 
 impl ToolCall {
-    /// The id to use towards the model's server.
+    /// Returns the id to use with the model's server.
     pub fn wire_id(&self) -> &str {
         self.wire_id.as_deref().unwrap_or(self.id.as_str())
     }
 
-    /// A text argument by name.
+    /// Returns a text argument; `None` if it is missing or not a string.
     pub fn text_argument(&self, name: &str) -> Option<&str> {
         match &self.arguments {
             Arguments::Object(map) => map.get(name).and_then(Value::as_str),
@@ -239,24 +246,24 @@ impl ToolCall {
         }
     }
 
-    /// The model's reason, under either of its names; may be empty.
+    /// Returns the model's reason, under either of its names; may be empty.
     pub fn reason(&self) -> &str {
         REASONS.iter().find_map(|name| self.text_argument(name)).unwrap_or_default()
     }
 }
 
-/// A tool call's arguments.
+/// Arguments of a tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arguments {
-    /// A JSON object, as tools take.
+    /// A JSON object, as tools require.
     Object(serde_json::Map<String, Value>),
-    /// What the model wrote instead; told back to it as an error.
+    /// Verbatim text of the model that is not a JSON object; reported back to the model as an error.
     Invalid(String),
 }
 
 impl Arguments {
-    /// Reads the text that a model wrote; an empty one means no arguments.
+    /// Parses the model's text. Empty text and `null` mean no arguments.
     pub fn parse(text: &str) -> Self {
         if text.trim().is_empty() {
             return Self::Object(serde_json::Map::new());
@@ -270,7 +277,7 @@ impl Arguments {
         }
     }
 
-    /// The arguments as a JSON value; invalid ones as a string.
+    /// Returns the arguments as JSON; invalid ones as a string.
     pub fn to_value(&self) -> Value {
         match self {
             Self::Object(map) => Value::Object(map.clone()),
@@ -279,61 +286,61 @@ impl Arguments {
     }
 }
 
-/// What a tool call came to, as the model is told it.
+/// Result of a tool call, as sent to the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
-    /// The call that it answers.
+    /// The call that is answered.
     pub call: CallId,
-    /// The same call's id towards the model's server, where that is another.
+    /// Id known to the model's server, if it differs from `call`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire_id: Option<String>,
     /// The tool's name.
     pub name: String,
     /// The text.
     pub output: String,
-    /// Whether the text tells of a failure of the call itself (not of a command's exit code).
+    /// True if the call itself failed; a command's exit code does not count.
     pub is_error: bool,
 }
 
 impl ToolResult {
-    /// The id to use towards the model's server.
+    /// Returns the id to use with the model's server.
     pub fn wire_id(&self) -> &str {
         self.wire_id.as_deref().unwrap_or(self.call.as_str())
     }
 }
 
-/// What is asked of a model: one step.
+/// One request to a model: one step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
-    /// Which model.
+    /// The model.
     pub model: ModelRef,
     /// The system prompt.
     pub system: Arc<str>,
     /// The history window: begins with a user message, never splits a call from its result.
     pub messages: Vec<HistoryMessage>,
-    /// Whether older messages of the session were left out of `messages`.
+    /// True if older messages of the session are missing from `messages`.
     pub trimmed: bool,
-    /// The tools on offer; empty where none may be called.
+    /// Tools on offer; empty if none may be called.
     pub tools: Arc<[crate::tool::ToolSpec]>,
-    /// The tools whose names are recognized in a call that the model writes as text; `tools` may offer fewer, to make a
-    /// model answer. Empty in a chat.
+    /// Tools whose names are recognized in a call that the model writes as text. `tools` may offer fewer, to make a
+    /// model answer. Empty in a plain chat.
     pub known_tools: Arc<[crate::tool::ToolSpec]>,
-    /// The most tokens to answer with, where a limit is wanted.
+    /// Maximum tokens of the reply; `None` for the server's default.
     pub max_output_tokens: Option<u32>,
-    /// The sampling temperature, where one is wanted and the model honors it.
+    /// Sampling temperature, if set and honored by the model.
     pub temperature: Option<f32>,
-    /// In a chat the reply is text: no protocol is spoken in it, with whatever model.
+    /// In a plain chat the reply is text only: calls are not parsed from it.
     pub mode: Mode,
-    /// What the mode wants where neither of the two above is set.
+    /// Defaults of the mode, if the two fields above are not set.
     pub sampling_defaults: SamplingDefaults,
 }
 
-/// Why a model call came to nothing. Data, not an error type: the turn reacts to its kind.
+/// Failure of a model call. Data rather than an error type: the turn reacts to its kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelFailure {
     /// Kind of the failure.
     pub kind: FailureKind,
-    /// One sentence for the person: what happened, where, what to do next. Holds no secret.
+    /// One sentence for the user: the failure, its place, the next thing to try. Contains no secret.
     pub message: String,
 }
 
@@ -342,19 +349,19 @@ pub struct ModelFailure {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
-    /// The prompt does not fit the model's context window. A shorter history may.
+    /// The prompt exceeds the model's context; a shorter history may fit.
     ContextOverflow,
-    /// Wrong key, region or access rights.
+    /// Key, region or permission.
     Auth,
     /// No such model.
     UnknownModel,
-    /// No answer, or a broken or silent stream, after all retries.
+    /// No answer, or the stream broke or stalled, after all retries.
     Unreachable,
-    /// Rate limit or quota exceeded, after all retries.
+    /// Rate limit or quota, after all retries.
     RateLimited,
-    /// The server sent an unusable answer.
+    /// The server's answer could not be used.
     Protocol,
-    /// The server rejected the request.
+    /// The server rejected the request itself.
     BadRequest,
     /// A host of the session does not allow this model to see its output. Nothing was sent.
     Withheld,

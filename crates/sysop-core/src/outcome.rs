@@ -1,58 +1,58 @@
-//! What came of a tool call.
+//! Outcomes of tool calls.
 
 use serde::{Deserialize, Serialize};
 
 use crate::style::StyleRuns;
 
-/// What came of a tool call, as a host reports it and the log keeps it.
+/// Outcome of a tool call, as reported by a host and logged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// How it ended.
+    /// Final status.
     pub status: Status,
-    /// What the model is told; within the output limits, control sequences removed.
+    /// Text for the model: within the output limits, without control sequences.
     pub output: String,
-    /// How `output` looked to a person; the model is not told.
+    /// Styles of `output` for display; not sent to the model.
     #[serde(default, rename = "looks", skip_serializing_if = "StyleRuns::is_empty")]
     pub styles: StyleRuns,
-    /// Exit code of a command that ended by itself.
+    /// Exit code of a command that was not killed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// Whether `output` leaves out a part of the whole.
+    /// True if `output` omits part of the whole.
     #[serde(default)]
     pub truncated: bool,
-    /// Name of the artifact that holds the whole output, where it was kept.
+    /// Name of the artifact with the full output, if it was kept.
     #[serde(default, rename = "artefact", skip_serializing_if = "Option::is_none")]
     pub artifact: Option<String>,
     /// Duration in milliseconds.
     #[serde(default)]
     pub duration_ms: u64,
-    /// The files that it changed through file tools, for undo.
+    /// Files changed through file tools, for undo.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<FileChange>,
-    /// Outcome per host, for several hosts.
+    /// Outcome on each host, if the call ran on several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostOutcome>,
-    /// Recognized changes to the system.
+    /// Detected changes to the system.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<SystemChange>,
-    /// How much of it can be undone; `None` if nobody looked.
+    /// Extent to which the call can be undone; `None` if not determined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<Reversibility>,
 }
 
-/// A change to a system, as it can be told to a person.
+/// A change to a system, in a form for users.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SystemChange {
-    /// The kind of thing that changed.
+    /// Kind of the changed object.
     pub kind: ChangeKind,
-    /// Name of the thing: a path, a unit, a package.
+    /// Name of the object: a path, a unit, a package.
     pub name: String,
-    /// The change in a word or two: `edited`, `restarted`, `removed`.
+    /// The change in one or two words: `edited`, `restarted`, `removed`.
     pub how: String,
 }
 
-/// Kinds of things that a command can change.
+/// Kinds of objects that a command can change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -67,62 +67,62 @@ pub enum ChangeKind {
     User,
     /// A crontab.
     Cron,
-    /// Rules of the firewall.
+    /// Firewall rules.
     Firewall,
     /// A kernel parameter.
     Sysctl,
 }
 
-/// The degree to which a change can be undone.
+/// Extent to which a change can be undone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Reversibility {
-    /// Everything.
+    /// Completely.
     Exact,
-    /// A part.
+    /// Partly.
     Partly,
-    /// Nothing.
+    /// Not at all.
     None,
 }
 
-/// What came of a call on one of several hosts.
+/// Outcome of a call on one of several hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HostOutcome {
-    /// The host, as the person named it.
+    /// The host as the user named it.
     pub host: String,
-    /// How it ended there.
+    /// Final status on this host.
     pub status: Status,
-    /// Exit code of a command that ended by itself.
+    /// Exit code of a command that was not killed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// How long it took there, in milliseconds.
+    /// Duration on this host in milliseconds.
     #[serde(default)]
     pub duration_ms: u64,
-    /// Hosts with the same number said and did exactly the same.
+    /// Hosts with the same number had identical output and outcome.
     #[serde(default)]
     pub group: u32,
 }
 
 impl Outcome {
-    /// A good end with a text.
+    /// Returns a successful outcome with this output.
     pub fn ok(output: impl Into<String>) -> Self {
         Self::new(Status::Ok, output)
     }
 
-    /// A failure of the call itself, told to the model.
+    /// Returns a failure of the call itself, reported to the model.
     pub fn failed(output: impl Into<String>) -> Self {
         Self::new(Status::Failed, output)
     }
 
-    /// The names of the files that are kept of it beside the log.
+    /// Returns the names of the artifacts that belong to this outcome.
     pub fn artifact_names(&self) -> impl Iterator<Item = &str> {
         let before = self.changes.iter().filter_map(|change| change.before.as_deref());
         self.artifact.as_deref().into_iter().chain(before)
     }
 
-    /// An end with a text and nothing else.
+    /// Returns an outcome with a status and output, and all else empty.
     pub fn new(status: Status, output: impl Into<String>) -> Self {
         Self {
             status,
@@ -140,29 +140,29 @@ impl Outcome {
     }
 }
 
-/// How a tool call ended. The log and the messages use these values.
+/// Final status of a tool call, in the terms of the log and of the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Success; a command exited with 0.
+    /// Succeeded; a command exited with 0.
     Ok,
-    /// Failure; a command exited with another code.
+    /// Failed; a command exited with another code.
     Failed,
-    /// It took too long and was stopped, or, in a terminal, left running.
+    /// Timed out: killed, or in a terminal left running for the next keys.
     Timeout,
-    /// It was stopped.
+    /// Canceled.
     Cancelled,
-    /// The process that ran it died; its progress is unknown.
+    /// The process that ran the call died; its progress is unknown.
     Interrupted,
-    /// The connection or the capture broke; its outcome is unknown.
+    /// The connection or the capture broke; the end is unknown.
     Unknown,
-    /// A user or the policy refused it; nothing ran.
+    /// Rejected by a user or the policy; nothing ran.
     Rejected,
 }
 
 impl Status {
-    /// The word for the log, messages and people.
+    /// Returns the name used in the log, in messages and for users.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -176,14 +176,14 @@ impl Status {
     }
 }
 
-/// One file that a file tool changed: enough to put it back, and to see that it changed since.
+/// A file changed by a file tool: enough to restore it, and to detect later changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileChange {
     /// Path relative to the root.
     pub path: String,
-    /// The artifact with the bytes before; none where the file did not exist.
+    /// Artifact with the previous content; `None` if the file did not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// BLAKE3 of the bytes after, in hex.
+    /// BLAKE3 of the new content, in hex.
     pub after_hash: String,
 }

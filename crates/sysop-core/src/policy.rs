@@ -1,4 +1,5 @@
-//! Who may run what: modes, verdicts, risks, grants. Deny beats allow; what is not understood asks.
+//! The approval policy: modes, verdicts, risks, grants. Deny beats allow; a call that cannot be analyzed needs
+//! approval.
 
 mod fence;
 mod keys;
@@ -20,7 +21,7 @@ pub use self::targets::{TARGETS_MAX, command_targets, reads_with_git, targets_of
 use crate::message::ToolCall;
 use crate::tool::{ToolEffect, ToolSpec};
 
-/// How much runs without a user's consent (`--approve`).
+/// Extent to which calls run without a user's consent (`--approve`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -37,10 +38,10 @@ pub enum ApprovalMode {
 }
 
 impl ApprovalMode {
-    /// All of them, in the order in which they are listed for users.
+    /// All modes, in the order in which they are listed for users.
     pub const ALL: [Self; 4] = [Self::Each, Self::Ask, Self::Auto, Self::Never];
 
-    /// The word for it in flags, messages and commands.
+    /// Returns the name used in flags, messages and commands.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Each => "each",
@@ -50,12 +51,12 @@ impl ApprovalMode {
         }
     }
 
-    /// The mode of this name.
+    /// Parses a mode name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.as_str() == name)
     }
 
-    /// One line on it.
+    /// Returns a one-line description.
     pub fn description(self) -> &'static str {
         match self {
             Self::Each => "ask before every command",
@@ -66,8 +67,8 @@ impl ApprovalMode {
     }
 }
 
-/// The form of an approval mode in logs. In logs of 0.1.0 `ask` meant that every command asks, so that it is read as
-/// [`ApprovalMode::Each`], and today's `ask` has another word.
+/// Form of an approval mode in logs. In logs of 0.1.0 `ask` meant that every command asks; it is read as
+/// [`ApprovalMode::Each`], and the current `ask` is logged as `ask_unless_read_only`.
 pub mod logged_mode {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -77,14 +78,14 @@ pub mod logged_mode {
     #[serde(rename_all = "snake_case")]
     enum LoggedMode {
         Each,
-        /// Of 0.1.0.
+        /// Written by 0.1.0 only; read as `Each`.
         Ask,
         AskUnlessReadOnly,
         Auto,
         Never,
     }
 
-    /// Writes the word.
+    /// Serializes the name used in logs.
     ///
     /// # Errors
     /// Those of the serializer.
@@ -98,10 +99,10 @@ pub mod logged_mode {
         logged.serialize(serializer)
     }
 
-    /// Reads the word.
+    /// Deserializes the name used in logs.
     ///
     /// # Errors
-    /// It is no such word.
+    /// An unknown name.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ApprovalMode, D::Error> {
         Ok(match LoggedMode::deserialize(deserializer)? {
             LoggedMode::Each | LoggedMode::Ask => ApprovalMode::Each,
@@ -112,56 +113,57 @@ pub mod logged_mode {
     }
 }
 
-/// What a policy follows beside its mode and patterns.
+/// Policy settings beside mode and patterns.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PolicyOptions {
-    /// Whether commands that only read may connect in [`ApprovalMode::Never`].
+    /// True if read-only commands may use the network in [`ApprovalMode::Never`].
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub never_network: bool,
-    /// Whether commands that only read ask in [`ApprovalMode::Never`]: it holds together with [`ApprovalMode::Each`].
+    /// True if read-only commands need approval in [`ApprovalMode::Never`], as when it is combined with
+    /// [`ApprovalMode::Each`].
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub never_asks: bool,
-    /// Which calls run behind a fence.
+    /// Sandbox settings.
     #[serde(skip_serializing_if = "SandboxOptions::is_default")]
     pub sandbox: SandboxOptions,
-    /// The rules of the user, in their order.
+    /// The user's rules, in config order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,
 }
 
 impl PolicyOptions {
-    /// Whether nothing is set.
+    /// Returns true if every setting has its default.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Where a grant holds: the same tool in the same folder of the same host, as the same user.
+/// Scope of a grant: one tool, folder, host and user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantScope {
     /// The name of the tool.
     pub tool: String,
-    /// The working folder of a command, or the root of a file tool.
+    /// Working folder of a command, or root of a file tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
-    /// The host as the user names it; `None` is this machine.
+    /// Host as the user named it; `None` for this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// The login name.
+    /// Login name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
 }
 
 impl GrantScope {
-    /// The scope of a call, or `None` if its folder is not known: a grant holds nowhere then.
+    /// Returns the scope of a call, or `None` if its folder is unknown: nothing can be granted then.
     pub fn of(spec: &ToolSpec, survey: &Survey) -> Option<Self> {
         let context = &survey.context;
         let folder = match spec.effect {
             ToolEffect::Command | ToolEffect::Keys => &context.folder,
             ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes => &context.root,
         };
-        // The machine that judges the call again has grants of its own.
+        // The machine that assesses the call again has grants of its own.
         if folder.is_none() && survey.resolution != Resolution::Elsewhere {
             return None;
         }
@@ -174,49 +176,49 @@ impl GrantScope {
     }
 }
 
-/// A grant and where it holds.
+/// A grant with its scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScopedGrant {
-    /// The calls that it covers.
+    /// Calls covered.
     pub grant: Grant,
-    /// Where it holds.
+    /// Scope.
     pub scope: GrantScope,
 }
 
-/// The grants that hold for a call.
+/// Returns the grants that apply to a call.
 pub fn grants_for(grants: &[ScopedGrant], spec: &ToolSpec, survey: &Survey) -> Vec<Grant> {
     let Some(scope) = GrantScope::of(spec, survey) else { return Vec::new() };
     grants.iter().filter(|granted| granted.scope == scope).map(|granted| granted.grant.clone()).collect()
 }
 
-/// What the policy says of one call.
+/// Decision of the policy on one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It runs.
+    /// Run.
     Allow,
-    /// A person is asked.
+    /// Ask a user.
     Ask,
-    /// It does not run.
+    /// Do not run.
     Deny,
 }
 
-/// What the policy says of one call, and what a person should know of it.
+/// Decision of the policy on one call, with the facts to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assessment {
-    /// The verdict.
+    /// Decision.
     pub verdict: Verdict,
-    /// The risk, to be shown.
+    /// Risk to show.
     pub risk: Risk,
-    /// What "for this session" would cover.
+    /// Scope of "for this session".
     pub covers: Grant,
-    /// Why it is denied, for the model; empty otherwise.
+    /// Refusal for the model; empty unless denied.
     pub refusal: String,
-    /// The rule that decided, if one did: where it stands, or the pattern.
+    /// The rule that decided, if any: its file and line, or the pattern.
     pub rule: Option<String>,
 }
 
-/// Decides which calls run, which are asked about and which do not run.
+/// Decides for each call if it runs, needs approval, or is denied.
 #[derive(Debug)]
 pub struct Policy {
     dangerous: Vec<Pattern>,
@@ -227,7 +229,7 @@ pub struct Policy {
 #[derive(Debug)]
 struct Pattern {
     text: String,
-    /// `None` if the text is no regular expression: the pattern then matches everything.
+    /// `None` if the text is not a valid regular expression: the pattern then matches everything.
     regex: Option<Regex>,
 }
 
@@ -243,7 +245,7 @@ impl Pattern {
         }
     }
 
-    /// Finds the pattern in the command as written or in what its words come to without their quotes.
+    /// Finds the pattern in the command as written, or in its words after quote removal.
     fn find_in(&self, command: &str, analysis: &Analysis) -> Option<(usize, usize)> {
         self.find(command).or_else(|| {
             let unquoted = analysis.invocations.iter().any(|invocation| {
@@ -257,8 +259,8 @@ impl Pattern {
 }
 
 impl Policy {
-    /// Compiles the patterns. A dangerous pattern that does not compile is left out; a `deny` pattern that does not
-    /// compile denies every command, so that a slip in it cannot let anything run.
+    /// Compiles the patterns. An invalid `dangerous` pattern is ignored; an invalid `deny` pattern denies every
+    /// command, so that a typo cannot allow anything.
     pub fn new(dangerous: &[String], deny: &[String]) -> Self {
         let dangerous = dangerous.iter().map(|text| Pattern::new(text));
         Self {
@@ -268,13 +270,13 @@ impl Policy {
         }
     }
 
-    /// The same with these options.
+    /// Returns the policy with these options.
     #[must_use]
     pub fn with_options(self, options: PolicyOptions) -> Self {
         Self { options, ..self }
     }
 
-    /// What a command can do: its grammar and the dangerous patterns, whichever is worse.
+    /// Assesses the risk of a command: the worse of the shell analysis and the dangerous patterns.
     pub fn risk(&self, command: &str, survey: &Survey) -> Risk {
         self.judge(command, &shell::analyze(command, survey))
     }
@@ -291,7 +293,7 @@ impl Policy {
         risk
     }
 
-    /// Assesses a shell command. `grants` are those that hold where it would run.
+    /// Assesses a shell command. `grants` are those that apply at its location.
     pub fn command(
         &self,
         mode: ApprovalMode,
@@ -331,7 +333,7 @@ impl Policy {
         Assessment { verdict, risk, covers, refusal: read_only_refusal(verdict), rule }
     }
 
-    /// What a mode says of a call of this class.
+    /// Returns the verdict of a mode on a call of this class.
     fn verdict(&self, mode: ApprovalMode, class: RiskClass, granted: bool) -> Verdict {
         let reads =
             class == RiskClass::ReadOnly || (class == RiskClass::ReadsRemote && self.options.never_network);
@@ -352,7 +354,7 @@ impl Policy {
         rules.find(|rule| rule.restricts(survey, analysis))
     }
 
-    /// The rule that forbids this command whatever anybody allows, if one does.
+    /// Returns the rule that forbids this command even with a user's consent.
     pub fn denies(&self, command: &str, survey: &Survey) -> Option<&str> {
         self.denying(command, survey, &shell::analyze(command, survey))
     }
@@ -363,7 +365,7 @@ impl Policy {
         pattern.map(|pattern| pattern.text.as_str()).or_else(rule)
     }
 
-    /// Assesses a call of a tool that neither runs a command nor types keys, by its effect and its paths.
+    /// Assesses a tool that neither runs a command nor types keys, by its effect and its paths.
     pub fn tool(
         &self,
         mode: ApprovalMode,
@@ -391,7 +393,7 @@ impl Assessment {
     }
 }
 
-/// What a model is told of a call that [`ApprovalMode::Never`] denies.
+/// Result for a model whose call [`ApprovalMode::Never`] denied.
 pub const READ_ONLY_REFUSAL: &str = "refused: this session is read-only (approve = never); nothing ran. The call is \
     noted as a step of your plan: go on looking, and end with the steps that you propose";
 

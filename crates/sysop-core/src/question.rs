@@ -1,34 +1,35 @@
-//! What a running program asks of a person: a password, a passphrase, whether a host key is right.
+//! Questions that a running program asks a user: a password, a passphrase, the confirmation of a host key.
 //!
-//! Questions live as long as the program that asks. They are not logged, and an answer never passes the core.
+//! A question lives as long as the program that asks. Questions are not logged, and answers never pass through the
+//! core.
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::CallId;
 
-/// Names a question for as long as the process lives.
+/// Identifies a question for the lifetime of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct QuestionId(pub u64);
 
-/// What is asked. Its texts come from programs and remote machines: a front end neutralizes them.
+/// A question. Its texts come from programs and remote machines; front ends neutralize them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Question {
-    /// Id of the question.
+    /// Id.
     pub id: QuestionId,
-    /// What kind of answer is wanted.
+    /// Kind of answer expected.
     pub kind: QuestionKind,
-    /// Who asks, for people: `sudo on web1`, `ssh web1`.
+    /// Program that asks, for users: `sudo on web1`, `ssh web1`.
     pub from: String,
-    /// What the host observed of who asks, a sentence each: its program, who started it, a warning.
+    /// Observations of the host about the program, one sentence each: its path, its parent, a warning.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<String>,
-    /// The prompt as the program wrote it.
+    /// Prompt of the program, verbatim.
     pub prompt: String,
-    /// The call that waits for the answer, where one does.
+    /// The call that waits for the answer, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallId>,
 }
@@ -38,10 +39,10 @@ pub struct Question {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum QuestionKind {
-    /// A secret text: typed without echo, never logged.
+    /// A secret: typed without echo, never logged.
     Secret,
-    /// A visible text: the name of a one-time code, `yes` or a fingerprint.
+    /// Visible text: the name of a one-time code, `yes`, a fingerprint.
     Text,
-    /// Possibly a prompt for a secret: the terminal cannot tell, and the user decides.
+    /// Probably a secret, but the terminal cannot tell; the user decides.
     PerhapsSecret,
 }

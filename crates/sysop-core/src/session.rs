@@ -1,7 +1,55 @@
-//! One session as a state machine: what the world tells it comes in as `Input`, what is to be done goes out.
+//! One session as a pure state machine: `handle` turns an [`Input`] into events and effects, `apply` changes the state.
 //!
-//! It must never do IO, read a clock or draw randomness. State changes in `apply` only, so that a replay of the
-//! log and the live session are the same machine; `handle` decides, `apply` remembers.
+//! # Problem
+//!
+//! A session outlives its process. It must survive a crash between any two steps, show every front end the same
+//! history, and never run a command twice or without consent. Models stall, users cancel, hosts disappear, and answers
+//! arrive late or not at all. All of that must be testable without a model, a host or a clock.
+//!
+//! # Design
+//!
+//! The log is the session. [`Session::handle`] decides: from the state and one input it derives events, which say what
+//! happened, and effects, which ask the driver for work. `apply` is the only function that changes the state, one event
+//! at a time, so that replaying a log and living through it give the same state. The driver appends the events,
+//! publishes them, then performs the effects; each effect that asks something is answered by exactly one later input
+//! (`Reply`, `Surveyed`, `Outcome`, `Timer`).
+//!
+//! A turn alternates between steps and calls: `Thinking` while a model answers, `Acting` while the calls of its reply
+//! are worked through one after the other, `BetweenSteps` in between. Before a call is decided, its host is surveyed
+//! for facts that the policy needs (symlinks, mounts, the shell). A pending survey is deliberately not part of the
+//! state: it has no effect on the world, so after a replay the host is asked again.
+//!
+//! ```
+//! use sysop_core::event::{Effect, Input};
+//! use sysop_core::session::Session;
+//! use sysop_core::spec::SessionSpec;
+//!
+//! # let spec = serde_json::json!({
+//! #     "model": "ollama/phi3", "system": "", "tools": [], "approve": "auto", "dangerous_patterns": [],
+//! #     "max_iterations": 20, "max_history_messages": 40, "host": "local", "root": "/", "profile": "full"
+//! # });
+//! # let spec: SessionSpec = serde_json::from_value(spec).unwrap();
+//! let (mut session, _opened) = Session::open(spec);
+//! let output = session.handle(Input::Prompt { text: "is the disk full?".to_owned() });
+//! assert!(matches!(output.effects[..], [Effect::CallModel { .. }]));
+//! ```
+//!
+//! # Rejected
+//!
+//! - An async function per turn, with the state in its locals: it reads well, but cannot be stored, replayed or moved
+//!   to another node, and each await point is a state without a name.
+//! - A transcript or snapshot beside the log: two records of one session diverge. Everything else is derived.
+//! - Calls in parallel: the order of outputs, approvals and the shared terminal would depend on timing.
+//!
+//! # Invariants
+//!
+//! - `apply` depends on the state and the event only; `handle` reads no clock, does no I/O and draws no randomness.
+//! - No call starts without `Verdict::Allow`, a logged allow for exactly that command and place, or a user who typed
+//!   it.
+//! - Each call of a reply gets exactly one `ToolFinished`, also on cancel, failure and crash. A call that was running
+//!   at a crash becomes `interrupted` and is never run again.
+//! - An answer whose step, call or attempt is no longer current changes nothing.
+//! - From every reachable state some input leads to `Idle`.
 
 mod apply;
 mod chat;
@@ -32,52 +80,52 @@ use crate::spec::SessionSpec;
 use crate::todo::TodoItem;
 use crate::tool::{ClientTools, ToolEffect};
 
-/// How long a tool may take to stop before its call is given up as `unknown`.
+/// Grace for a tool to stop, after which its call ends as `unknown`.
 const STOP_GRACE: Duration = Duration::from_secs(10);
-/// How many prompts may wait for the end of a turn; one more is not taken.
+/// Maximum number of prompts queued behind a turn; further prompts are dropped.
 pub const QUEUED_PROMPTS_MAX: usize = 32;
-/// The tool that puts back what file tools changed; a host knows it, models are not offered it.
+/// Tool that reverts the changes of file tools. Hosts implement it; it is never offered to a model.
 pub const UNDO_TOOL: &str = "undo";
-/// Who is named where nobody could answer an approval any more.
+/// Value of `Decided::by` when sysop itself closes an approval that nobody can answer any more.
 const BY_SYSOP: &str = "sysop";
 
-/// A log does not begin with `SessionOpened`.
+/// The log does not begin with `SessionOpened`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the log does not begin with the opening of a session")]
 pub struct MissingSessionOpened;
 
-/// One session.
+/// A session: its state, and what is derived from it. Compared by state only.
 #[derive(Debug, Clone)]
 pub struct Session {
     state: State,
-    /// Derived from the spec, compiled when first needed; not part of the state that is compared.
+    /// Derived from the spec and compiled on first use; excluded from comparison.
     policy: Arc<OnceLock<Policy>>,
-    /// As the policy: many a session rests for long, and its tools are not needed for that.
+    /// Derived like `policy`, on first use: idle sessions need no tools.
     tools: OnceLock<Arc<step::OfferedTools>>,
-    /// The call whose circumstances the host is asked about. Not part of the state: after a replay it is asked again.
+    /// The call whose host is being surveyed. Not part of the state: after a replay the survey is requested again.
     survey: Option<PendingSurvey>,
-    /// How many surveys there were.
+    /// Number of surveys started; the source of `PendingSurvey::attempt`.
     surveys: u32,
 }
 
-/// A call that waits for what its host tells of it.
+/// A call that waits for its host's survey.
 #[derive(Debug, Clone)]
 struct PendingSurvey {
     call: ToolCall,
     origin: Origin,
     attempt: u32,
     place: ToolLocation,
-    /// The fence of the shell that `run_command` would use.
+    /// Fence of the shell that `run_command` would use.
     shell: Fence,
-    /// What a user saw and allowed; `None` if nobody was asked yet.
+    /// The risk that a user saw and allowed; `None` if no approval was requested yet.
     allowed: Option<Consent>,
 }
 
-/// What a user saw of a call that they allowed.
+/// The risk of an allowed call as the user saw it.
 #[derive(Debug, Clone)]
 struct Consent {
     risk: Risk,
-    /// Where it would run.
+    /// Scope that the call would run in; `None` if unknown.
     scope: Option<GrantScope>,
 }
 
@@ -87,23 +135,23 @@ impl PartialEq for Session {
     }
 }
 
-/// What a session is doing, for front ends and drivers.
+/// Current activity of a session, for front ends and drivers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activity {
-    /// Nothing; a prompt starts a turn.
+    /// No turn; a prompt starts one.
     Idle,
-    /// A model call runs.
+    /// A model request is in flight.
     Thinking,
-    /// A person is asked.
+    /// A call waits for a user's decision.
     AwaitingApproval,
-    /// A tool runs.
+    /// A tool runs, or its host is being surveyed.
     Running,
-    /// It waits for `Resume`.
+    /// The turn waits for `Resume`.
     Paused,
 }
 
 impl Session {
-    /// Opens a new session; the output holds its first event.
+    /// Opens a new session. The output holds `SessionOpened`.
     pub fn open(spec: SessionSpec) -> (Self, Output) {
         let mut session = Self::blank(spec.clone());
         let mut out = Output::default();
@@ -111,7 +159,7 @@ impl Session {
         (session, out)
     }
 
-    /// Opens a new session for a person; the output holds its first event.
+    /// Opens a new session on behalf of a user. The output holds `SessionOpened`.
     pub fn open_for(spec: SessionSpec, opened_by: String) -> (Self, Output) {
         let mut session = Self::blank(spec.clone());
         let mut out = Output::default();
@@ -119,10 +167,10 @@ impl Session {
         (session, out)
     }
 
-    /// Rebuilds a session from its log; performs nothing.
+    /// Rebuilds a session from its log; performs no effects.
     ///
     /// # Errors
-    /// When the log does not begin with `SessionOpened`.
+    /// `MissingSessionOpened` if the log does not begin with `SessionOpened`.
     pub fn replay<E: Into<Event>>(log: impl IntoIterator<Item = E>) -> Result<Self, MissingSessionOpened> {
         let mut log = log.into_iter();
         let Some(Event::SessionOpened { spec, opened_by }) = log.next().map(Into::into) else {
@@ -134,7 +182,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Replays the next part of a log that is too long to hold at once; performs nothing.
+    /// Replays the next batch of a log that is too long to hold at once; performs no effects.
     pub fn replay_on<E: Into<Event>>(&mut self, log: impl IntoIterator<Item = E>) {
         for event in log {
             self.apply(event.into());
@@ -151,22 +199,22 @@ impl Session {
         }
     }
 
-    /// How the session works now.
+    /// Current model, limits and policy of the session.
     pub fn spec(&self) -> &SessionSpec {
         &self.state.spec
     }
 
-    /// The tools that run on a client.
+    /// Tools that run on a client.
     pub fn client_tools(&self) -> &ClientTools {
         &self.state.client_tools
     }
 
-    /// With tools (`agent`) or without (`chat`), from the next turn on.
+    /// Mode of the next turn; the current turn keeps the mode that it began with.
     pub fn mode(&self) -> Mode {
         self.state.mode
     }
 
-    /// What it is doing.
+    /// Returns the current activity. A pending survey counts as `Running`.
     pub fn activity(&self) -> Activity {
         if self.survey.is_some() {
             return Activity::Running;
@@ -181,47 +229,49 @@ impl Session {
         }
     }
 
-    /// The person who opened it; `None` in logs of 0.1.0.
+    /// The user who opened the session; `None` in logs of 0.1.0.
     pub fn opened_by(&self) -> Option<&str> {
         self.state.opened_by.as_deref()
     }
 
-    /// The last compaction of this history.
+    /// The latest compaction of the current history.
     pub fn compaction(&self) -> Option<&Compaction> {
         self.state.compaction.as_ref()
     }
 
-    /// The todo list.
+    /// The todo list, at most `LIST_ITEMS_MAX` items.
     pub fn todo(&self) -> &[TodoItem] {
         &self.state.todo
     }
 
-    /// The background jobs that run.
+    /// Background jobs that are still running.
     pub fn jobs(&self) -> &RunningJobs {
         &self.state.jobs
     }
 
-    /// The guards that have not ended, the oldest first.
+    /// Guards that have not ended, oldest first.
     pub fn guards(&self) -> &[ArmedGuard] {
         &self.state.guards
     }
 
-    /// The different people who allowed the call that waits.
+    /// Distinct users who have allowed the pending call so far.
     pub fn approvers(&self) -> &[String] {
         &self.state.approvers
     }
 
-    /// How many prompts wait for the end of the turn.
+    /// Number of prompts queued behind the current turn.
     pub fn queued(&self) -> usize {
         self.state.queue.len()
     }
 
-    /// The messages of the history, oldest first.
+    /// Messages of the history, oldest first.
     pub fn messages(&self) -> impl Iterator<Item = &crate::message::Message> {
         self.state.history.messages()
     }
 
-    /// Takes one input to the events and effects that it leads to.
+    /// Decides one input. Returns the events to append and the effects to perform afterwards, in this order.
+    ///
+    /// An input that does not fit the state, such as a stale answer, returns an empty output.
     pub fn handle(&mut self, input: Input) -> Output {
         let mut out = Output::default();
         match input {
@@ -245,13 +295,13 @@ impl Session {
         out
     }
 
-    /// Applies an event and puts it into the output: the one way in which a live session changes.
+    /// Applies an event and adds it to the output. A live session changes in no other way.
     fn emit(&mut self, out: &mut Output, event: Event) {
         self.apply(event.clone());
         out.events.push(event);
     }
 
-    /// Whether the turn is one without tools.
+    /// Returns true during a turn without tools.
     fn is_chat(&self) -> bool {
         self.state.turn_mode == Mode::Chat
     }
@@ -297,7 +347,7 @@ impl Session {
         self.emit(out, Event::TurnStarted { turn, prompt, origin });
     }
 
-    /// One call without a model. A paused turn is given up for it; while a turn runs it is not taken.
+    /// Runs one call without a model. Abandons a paused turn; ignored while a turn runs.
     fn on_direct(&mut self, out: &mut Output, tool: String, arguments: Map<String, Value>, origin: Origin) {
         let waiting = match self.activity() {
             Activity::Idle => VecDeque::new(),
@@ -339,7 +389,7 @@ impl Session {
 
     fn on_decision(&mut self, out: &mut Output, id: CallId, decision: Decision, by: String) {
         if self.survey.is_some() {
-            return; // it was answered already
+            return; // already answered; its host is being surveyed
         }
         let Some((call, asked, origin)) = self.state.waiting_call(&id) else { return };
         let (call, risk, scope) = (call.clone(), asked.risk.clone(), asked.scope.clone());
@@ -350,15 +400,15 @@ impl Session {
         let is_command =
             self.offered_tools().named(&call.name).is_some_and(|spec| spec.effect == ToolEffect::Command);
         if edited.is_some() && !is_command {
-            return; // only commands can be edited; running the call as it was is not what the person saw
+            return; // only commands can be edited; running the original is not what the user approved
         }
-        // An edited command was not judged yet; what the person wrote, they saw.
+        // An edited command was not assessed yet; whatever the user wrote, the user has seen.
         let risk = match &edited {
             Some(command) => self.risk_as_written(command),
             None => risk,
         };
         if matches!(&decision, Decision::AllowSession { .. }) && risk.class.always_asks() {
-            return; // nothing covers such a call for longer than once: it still waits
+            return; // such a call is allowed once at most; it keeps waiting
         }
         let stops =
             matches!(&decision, Decision::Reject { reason } if reason.trim().eq_ignore_ascii_case("stop"));
@@ -449,7 +499,7 @@ impl Session {
         }
     }
 
-    /// The call that a person is asked about, if it would run elsewhere or otherwise with these tools.
+    /// Returns the call that awaits approval if these client tools would change where or how it runs.
     fn relocated_approval(&self, client_tools: &ClientTools) -> Option<CallId> {
         let Phase::Acting { work: CurrentCall::AwaitingApproval { call, .. }, .. } = &self.state.phase else {
             return None;
@@ -459,7 +509,7 @@ impl Session {
         (!same).then(|| call.id.clone())
     }
 
-    /// Takes back what a person is asked about: what they saw is not what would happen.
+    /// Rejects the pending approval: the call that the user saw is not the one that would run.
     fn withdraw_approval(&mut self, out: &mut Output, call: CallId) {
         self.survey = None;
         let why = "this tool runs elsewhere now";
@@ -472,7 +522,7 @@ impl Session {
 
     fn on_reply(&mut self, out: &mut Output, step: StepId, result: Result<Reply, ModelFailure>) {
         if self.state.phase != (Phase::Thinking { step }) {
-            return; // a stale answer: that step was cancelled or given up
+            return; // stale answer: the step was canceled or abandoned
         }
         match result {
             Ok(reply) => {
@@ -483,7 +533,7 @@ impl Session {
         }
     }
 
-    /// A reply that can be used: logs it; a turn that it ends, ends.
+    /// Logs a usable reply and ends the turn if the reply does so.
     fn accept_reply(&mut self, out: &mut Output, step: StepId, reply: Reply) {
         let ending = self.ending(&reply);
         self.emit(out, Event::Replied { step, reply });
@@ -492,7 +542,7 @@ impl Session {
         }
     }
 
-    /// A model call that failed: too long a prompt is shortened, anything else ends the turn.
+    /// Handles a failed model call: on context overflow, halves the window and continues; otherwise ends the turn.
     fn fail_step(&mut self, out: &mut Output, step: StepId, failure: ModelFailure) {
         let overflow = failure.kind == FailureKind::ContextOverflow;
         let message = failure.message.clone();
@@ -508,12 +558,12 @@ impl Session {
 
     fn on_outcome(&mut self, out: &mut Output, call: CallId, outcome: Outcome) {
         if self.state.running_call().is_none_or(|running| running.id != call) {
-            return; // a stale answer: the call was given up after its grace
+            return; // stale answer: the call was abandoned after its grace
         }
         self.finish_and_requeue(out, call, outcome);
     }
 
-    /// The running call ended while this process watched: prompts that came after the wish to stop are kept.
+    /// Ends the running call and requeues the prompts that arrived after the cancel request.
     fn finish_and_requeue(&mut self, out: &mut Output, call: CallId, outcome: Outcome) {
         let later = match self.state.cancel_requested {
             Some(_) => self.state.queue.clone(),
@@ -525,7 +575,7 @@ impl Session {
         }
     }
 
-    /// The running call ended: a direct turn and a turn that is being stopped end with it.
+    /// Ends the running call. A direct turn, or a turn that is being canceled, ends with it.
     fn finish(&mut self, out: &mut Output, call: CallId, outcome: Outcome) {
         let error = (outcome.status != Status::Ok).then(|| decide::failure_sentence(&outcome));
         self.emit(out, Event::ToolFinished { call, outcome });
@@ -546,7 +596,7 @@ impl Session {
         }
     }
 
-    /// After a replay: what was running is interrupted, and the turn waits for a person.
+    /// Handles a replay after a crash: running calls become `interrupted`, and the turn waits for a user.
     fn on_recovered(&mut self, out: &mut Output) {
         match self.activity() {
             Activity::Idle | Activity::AwaitingApproval => return,
@@ -571,7 +621,7 @@ impl Session {
         }
     }
 
-    /// Stops whatever goes on. A running tool is given time to stop; the turn ends when it has.
+    /// Stops all work. A running tool gets `STOP_GRACE`; the turn ends when the tool has.
     fn stop(&mut self, out: &mut Output, then: CancelFollowUp) {
         let reason = match self.state.paused {
             Some(PauseReason::Loop | PauseReason::Interrupted | PauseReason::Budget)
@@ -586,7 +636,7 @@ impl Session {
             Phase::Acting { work: CurrentCall::Running { call, .. }, .. } => {
                 let (call, before) = (call.id.clone(), self.state.cancel_requested);
                 if before != Some(then) || !self.state.queue.is_empty() {
-                    self.emit(out, Event::CancelAsked { then }); // the newest wish counts
+                    self.emit(out, Event::CancelAsked { then }); // the latest follow-up wins
                 }
                 if before.is_none() {
                     out.effects.push(Effect::CancelTool { call: call.clone() });
@@ -601,7 +651,7 @@ impl Session {
         }
     }
 
-    /// Ends a turn in which nothing runs: each open call gets its end first.
+    /// Ends a turn in which nothing runs. Every open call gets its `ToolFinished` first.
     fn stop_with_reason(&mut self, out: &mut Output, reason: StopReason, then: CancelFollowUp) {
         self.survey = None;
         for (call, asked) in self.state.open_calls() {
@@ -633,7 +683,7 @@ impl Session {
         self.emit(out, Event::TurnEnded { turn, reason, error });
     }
 
-    /// Starts a call that may run. A client fences what runs on it by its own config.
+    /// Starts a call that may run. Client tools get no fence from here; the client applies its own config.
     fn run(&mut self, out: &mut Output, call: ToolCall, origin: Origin, fence: Fence) {
         self.emit(out, Event::ToolStarted { call: call.clone(), origin });
         let place = self.location(&call);
@@ -648,7 +698,7 @@ impl Session {
         }
     }
 
-    /// Begins the review of a call: it gets its end at once, or its host is asked about its circumstances.
+    /// Begins the review of a call: finishes it at once if it cannot run, otherwise requests a survey.
     fn review_call(&mut self, out: &mut Output, call: ToolCall, origin: Origin) {
         if self.is_chat() && !self.state.direct {
             return self.finish(out, call.id, Outcome::failed(chat::NO_TOOLS));
@@ -677,7 +727,7 @@ impl Session {
         self.survey = Some(PendingSurvey { call, origin, attempt, place, shell, allowed });
     }
 
-    /// The fence of the shell that `run_command` would use.
+    /// Fence of the shell that `run_command` would use; typed commands have none.
     fn shell_fence(&self, origin: Origin) -> Fence {
         match origin {
             Origin::User => Fence::Off,
@@ -689,11 +739,11 @@ impl Session {
         let Some(pending) =
             self.survey.take_if(|pending| pending.attempt == attempt && pending.call.id == id)
         else {
-            return; // a stale answer: that call was given up, or is surveyed again
+            return; // stale answer: the call was abandoned, or a newer survey is pending
         };
         let PendingSurvey { call, origin, place, shell, allowed, .. } = pending;
         if place != self.location(&call) || shell != self.shell_fence(origin) {
-            return self.start_survey(out, call, origin, allowed); // its tool or its shell is another one meanwhile
+            return self.start_survey(out, call, origin, allowed); // the tool or its shell changed in the meantime
         }
         if let Some(why) = self
             .denial_reason(&call, survey)
@@ -703,7 +753,7 @@ impl Session {
         }
         if let Some(why) = &survey.unreachable {
             if origin != Origin::Model {
-                // No reply of a model holds it: the log tells by its start what failed.
+                // No model reply contains this call; `ToolStarted` records in the log what failed.
                 self.emit(out, Event::ToolStarted { call, origin });
             }
             return self.finish(out, id, Outcome::failed(why.clone()));
@@ -738,7 +788,7 @@ impl Session {
         }
     }
 
-    /// What can be said of a command without its host.
+    /// Assesses a command from its text alone, without a survey of its host.
     fn risk_as_written(&self, command: &str) -> Risk {
         self.policy().risk(command, &Survey::elsewhere(CommandContext::bash()))
     }

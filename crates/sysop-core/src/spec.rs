@@ -1,4 +1,4 @@
-//! The settings of one session: model, prompt, tools, approval and limits. Logged with its first event.
+//! Settings of one session: model, prompt, tools, approval and limits. Logged in its first event.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,40 +6,40 @@ use crate::message::ModelRef;
 use crate::policy::{self, ApprovalMode, PolicyOptions};
 use crate::tool::ToolSpec;
 
-/// How a session works; logged as its first event, so that a replay needs nothing else.
+/// Settings of a session. Logged in its first event, so that a replay needs nothing else.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionSpec {
-    /// The model to ask.
+    /// The model.
     pub model: ModelRef,
-    /// The system prompt.
+    /// The system prompt, without additions of the session.
     pub system: String,
-    /// The tools on offer.
+    /// Tools on offer.
     pub tools: Vec<ToolSpec>,
     /// Approval mode.
     #[serde(with = "policy::logged_mode")]
     pub approve: ApprovalMode,
     /// Regular expressions of dangerous commands.
     pub dangerous_patterns: Vec<String>,
-    /// Regular expressions of commands that never run.
+    /// Regular expressions of commands that are always denied.
     #[serde(default)]
     pub deny: Vec<String>,
     /// The rest of the policy.
     #[serde(default, skip_serializing_if = "PolicyOptions::is_default")]
     pub policy: PolicyOptions,
-    /// Maximum number of model calls per turn.
+    /// Maximum model calls per turn.
     pub max_iterations: u32,
-    /// How many of the newest messages are sent.
+    /// Maximum number of newest messages to send.
     pub max_history_messages: usize,
-    /// The most tokens of one reply, where the config says so.
+    /// Maximum tokens of one reply, if configured.
     #[serde(default)]
     pub max_output_tokens: Option<u32>,
-    /// The sampling temperature, where the config says one; in every mode.
+    /// Sampling temperature, if configured; applies in every mode.
     #[serde(default)]
     pub temperature: Option<f32>,
-    /// Where its tools run: `local` or an ssh destination. For people.
+    /// Host of the tools: `local` or an ssh destination. For display.
     pub host: String,
-    /// The root of its file tools on that host. For people.
+    /// Root of the file tools on that host. For display.
     pub root: String,
-    /// The name of its tool profile. For people.
+    /// Name of the tool profile. For display.
     pub profile: String,
 }

@@ -1,7 +1,7 @@
-//! How the output of programs looks: colors and weights of its characters, and nothing else that a terminal does.
+//! Styles of program output: colors and attributes of its characters, and no other terminal function.
 //!
-//! Looks are kept beside a text, never in it: what reads the text (a model, an export, a message) meets no sequence,
-//! and what draws it can draw nothing but what a [`TextStyle`] can say.
+//! Styles are stored beside a text, never in it: readers of the text (a model, an export, a message) see no sequences,
+//! and whatever draws it can draw only what a [`TextStyle`] expresses.
 
 use std::fmt::Write as _;
 
@@ -11,15 +11,15 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[cfg(test)]
 mod tests;
 
-/// The most changes of looks in one text; what comes after them looks like nothing special.
+/// Maximum number of style changes in one text; the rest is plain.
 pub const STYLE_CHANGES_MAX: usize = 4_096;
 
-/// How characters look. What would hide them (concealed, blinking) cannot be said.
+/// Style of characters. Attributes that would hide text (concealed, blinking) cannot be expressed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TextStyle {
-    /// The color of the letters; the terminal's own where there is none.
+    /// Foreground color; `None` for the terminal's default.
     pub foreground: Option<Color>,
-    /// The color behind them; the terminal's own where there is none.
+    /// Background color; `None` for the terminal's default.
     pub background: Option<Color>,
     attributes: u8,
 }
@@ -27,13 +27,13 @@ pub struct TextStyle {
 /// A color.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Color {
-    /// One of the terminal's 256; the first 16 are those that it has names for.
+    /// Index into the 256-color palette; the first 16 are the named ANSI colors.
     Indexed(u8),
     /// Red, green, blue.
     Rgb(u8, u8, u8),
 }
 
-/// What letters can have beside colors.
+/// Attributes of characters beside colors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextAttribute {
     /// Bold.
@@ -44,14 +44,14 @@ pub enum TextAttribute {
     Italic = 4,
     /// Underlined.
     Underlined = 8,
-    /// Letters and ground the other way round.
+    /// Foreground and background swapped.
     Reversed = 16,
     /// Crossed out.
     Struck = 32,
 }
 
 impl TextAttribute {
-    /// All of them, each with its SGR parameter.
+    /// All attributes, each with its SGR parameter.
     pub const ALL: [(Self, u8); 6] = [
         (Self::Bold, 1),
         (Self::Dim, 2),
@@ -63,23 +63,31 @@ impl TextAttribute {
 }
 
 impl TextStyle {
-    /// Nothing special.
+    /// The default style.
     pub const PLAIN: Self = Self { foreground: None, background: None, attributes: 0 };
 
-    /// What these parameters of an SGR sequence make of the look of nothing special.
+    /// Returns the default style modified by these SGR parameters.
     pub fn of(parameters: &str) -> Self {
         let mut look = Self::default();
         look.select(parameters);
         look
     }
 
-    /// Whether it has this mark.
+    /// Returns true if the attribute is set.
     pub fn has(self, mark: TextAttribute) -> bool {
         self.attributes & mark as u8 != 0
     }
 
-    /// Does what an SGR sequence with these parameters asks for (ECMA-48, and ITU T.416 for colors); what is not
-    /// known changes nothing.
+    /// Applies the parameters of an SGR sequence (ECMA-48, and ITU T.416 for colors). Unknown parameters are ignored.
+    ///
+    /// ```
+    /// use sysop_core::style::{Color, TextAttribute, TextStyle};
+    ///
+    /// let mut style = TextStyle::PLAIN;
+    /// style.select("1;31");
+    /// assert!(style.has(TextAttribute::Bold));
+    /// assert_eq!(style.foreground, Some(Color::Indexed(1)));
+    /// ```
     pub fn select(&mut self, parameters: &str) {
         let mut groups = parameters.split(';');
         while let Some(group) = groups.next() {
@@ -96,19 +104,19 @@ impl TextStyle {
                         _ => {}
                     }
                 }
-                // A line below that is none.
+                // Underline style 0 means no underline.
                 4 if parts.first() == Some(&"0") => self.clear_attribute(TextAttribute::Underlined),
                 _ => self.apply_parameter(number),
             }
         }
     }
 
-    /// The same without a ground in which the letters would not be seen.
+    /// Returns the style without a background equal to the foreground, which would hide the text.
     pub fn legible(self) -> Self {
         Self { background: self.background.filter(|background| self.foreground != Some(*background)), ..self }
     }
 
-    /// The parameters of an SGR sequence that selects just this, after a reset; none where nothing is special.
+    /// Returns the SGR parameters that select exactly this style after a reset; empty for the default style.
     pub fn to_sgr(self) -> String {
         let mut out = String::new();
         let mut add = |text: std::fmt::Arguments<'_>| {
@@ -168,7 +176,7 @@ impl TextStyle {
     }
 }
 
-/// A parameter; one that is none changes nothing (255 is not used), an empty one is 0.
+/// Parses a parameter. Empty means 0; invalid ones become 255, which is unused and ignored.
 fn number(text: &str) -> u8 {
     if text.is_empty() { 0 } else { text.parse().unwrap_or(u8::MAX) }
 }
@@ -177,7 +185,7 @@ fn byte(text: Option<&str>) -> Option<u8> {
     text.and_then(|text| if text.is_empty() { Some(0) } else { text.parse().ok() })
 }
 
-/// The color in the parameters that follow a 38 or 48.
+/// Parses the color parameters after 38 or 48.
 fn semicolon_color<'a>(groups: &mut impl Iterator<Item = &'a str>) -> Option<Color> {
     match byte(groups.next())? {
         5 => byte(groups.next()).map(Color::Indexed),
@@ -186,7 +194,7 @@ fn semicolon_color<'a>(groups: &mut impl Iterator<Item = &'a str>) -> Option<Col
     }
 }
 
-/// The same within one parameter, with or without the number of a color space.
+/// Parses a color in colon-separated form, with or without a color space id.
 fn colon_color(parts: &[&str]) -> Option<Color> {
     match parts {
         ["5", index, ..] => byte(Some(index)).map(Color::Indexed),
@@ -197,26 +205,26 @@ fn colon_color(parts: &[&str]) -> Option<Color> {
     }
 }
 
-/// How the parts of a text look: where a look begins, in bytes of the text, each until the next begins.
+/// Styles of a text, as runs: the byte offset where each style begins.
 ///
-/// In the log and in messages it is a list of places and SGR parameters, which are read as strictly as those of a program.
+/// Logged and sent as a list of offsets and SGR parameters, which are validated as strictly as those of a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(with = "Vec<(usize, String)>"))]
 pub struct StyleRuns(Vec<(u32, TextStyle)>);
 
 impl StyleRuns {
-    /// Whether nothing is special.
+    /// Returns true if the whole text is plain.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Where each look begins.
+    /// Start of each run: byte offset and style.
     pub fn changes(&self) -> impl Iterator<Item = (usize, TextStyle)> {
         self.0.iter().map(|(at, look)| (usize::try_from(*at).unwrap_or(usize::MAX), *look))
     }
 
-    /// From this byte on the text looks so; bytes come in order.
+    /// Starts a run at this byte. Offsets must not decrease; earlier ones are ignored.
     pub fn begin(&mut self, at: usize, look: TextStyle) {
         let Ok(at) = u32::try_from(at) else { return };
         if self.0.last().is_some_and(|(last, _)| *last >= at) {
@@ -228,7 +236,7 @@ impl StyleRuns {
         let before = self.0.last().map_or_else(TextStyle::default, |(_, look)| *look);
         let look = match self.0.len() {
             full if full >= STYLE_CHANGES_MAX => return,
-            // The last one that has room: nothing is special any more.
+            // The last free slot ends the styling.
             last if last + 1 == STYLE_CHANGES_MAX => TextStyle::default(),
             _ => look,
         };
@@ -237,7 +245,7 @@ impl StyleRuns {
         }
     }
 
-    /// Takes in how a text looks that stands at this byte, and whose end is an end of its looks.
+    /// Appends the runs of a text that starts at byte `at`; its styles end with it.
     pub fn append(&mut self, at: usize, text: &str, styles: &Self) {
         for (place, look) in styles.changes().filter(|(place, _)| *place <= text.len()) {
             self.begin(at + place, look);
@@ -245,7 +253,7 @@ impl StyleRuns {
         self.begin(at + text.len(), TextStyle::default());
     }
 
-    /// The pieces of the text, each with its look. Places that the text does not have are passed over.
+    /// Splits the text into runs. Offsets outside of the text or inside a character are ignored.
     pub fn runs<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (&'a str, TextStyle)> {
         let mut changes = self.changes().filter(|(at, _)| text.is_char_boundary(*at)).peekable();
         let (mut at, mut look, mut ended) = (0, TextStyle::default(), false);

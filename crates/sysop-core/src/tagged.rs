@@ -1,8 +1,8 @@
-//! Enums as JSON objects that begin with the name of their variant: `{"type":"resumed"}`.
+//! Internally tagged enums as JSON objects whose first key is the variant's name: `{"type":"resumed"}`.
 //!
-//! The form is that of serde's `tag = "type"`. Serde reads it by keeping all of an object in memory and then reading
-//! it again from there, for the tag may come last; here what begins with its tag, as all does that is written here,
-//! is read straight away, in half the time. What begins otherwise is read all the same.
+//! The format is that of serde's `tag = "type"`. Serde buffers the whole object before reading it, because the tag may
+//! come last. Everything written here has its tag first and is read directly, in half the time; objects with the tag
+//! elsewhere still parse.
 
 use std::cell::Cell;
 use std::fmt;
@@ -18,25 +18,25 @@ use serde::forward_to_deserialize_any;
 use serde::ser::{Impossible, Serialize, SerializeStruct, SerializeStructVariant, Serializer};
 use serde_json::Value;
 
-/// The key of the variant's name.
+/// Key of the variant's name.
 const TAG: &str = "type";
 
-/// An enum with serde's own form; derived by `#[serde(remote = "Self")]`. Its variants have named fields or none.
+/// An enum in serde's external form, derived by `#[serde(remote = "Self")]`. Its variants have named fields or none.
 pub(crate) trait InternallyTagged<'de>: Sized {
-    /// Writes serde's own form.
+    /// Serializes in serde's external form.
     fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error>;
 
-    /// Reads serde's own form.
+    /// Deserializes from serde's external form.
     fn read<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
 }
 
-/// The names of all variants of an enum, as tags.
+/// Returns the tags of all variants of an enum.
 pub(crate) fn variant_names<T: for<'de> InternallyTagged<'de>>() -> &'static [&'static str] {
     let names = Cell::new(&[][..]);
     T::read(VariantNames(&names)).map_or_else(|_| names.get(), |_| names.get())
 }
 
-/// Holds no value: it learns the variants that a reader asks for and then fails.
+/// Deserializer without a value: records the variant names that it is asked for, then fails.
 struct VariantNames<'a>(&'a Cell<&'static [&'static str]>);
 
 impl<'de> Deserializer<'de> for VariantNames<'_> {
@@ -62,7 +62,7 @@ impl<'de> Deserializer<'de> for VariantNames<'_> {
     }
 }
 
-/// Writes an enum with its tag first.
+/// Serializes an enum with its tag first.
 pub(crate) fn serialize<'de, S: Serializer>(
     value: &impl InternallyTagged<'de>,
     serializer: S,
@@ -70,7 +70,7 @@ pub(crate) fn serialize<'de, S: Serializer>(
     value.write(TagFirstSerializer(serializer))
 }
 
-/// Reads an enum with its tag, fastest where the tag is first.
+/// Deserializes an enum with its tag, fastest if the tag is first.
 pub(crate) fn deserialize<'de, T: InternallyTagged<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
@@ -106,7 +106,7 @@ impl<'de, T: InternallyTagged<'de>> Visitor<'de> for TaggedVisitor<T> {
     }
 }
 
-/// Reads the first key: none for the tag, which is not copied.
+/// Reads the first key; `None` for the tag, which need not be copied.
 struct TagKeySeed;
 
 impl<'de> DeserializeSeed<'de> for TagKeySeed {
@@ -129,7 +129,7 @@ impl Visitor<'_> for TagKeySeed {
     }
 }
 
-/// An object whose next value is the tag, as an enum in serde's own form.
+/// Presents an object whose next value is the tag as an externally tagged enum.
 struct TagFirstAccess<A>(A);
 
 impl<'de, A: MapAccess<'de>> Deserializer<'de> for TagFirstAccess<A> {
@@ -158,7 +158,7 @@ impl<'de, A: MapAccess<'de>> EnumAccess<'de> for TagFirstAccess<A> {
     }
 }
 
-/// The fields after the tag.
+/// Fields after the tag.
 struct VariantFields<A>(A);
 
 impl<'de, A: MapAccess<'de>> VariantAccess<'de> for VariantFields<A> {
@@ -186,10 +186,10 @@ impl<'de, A: MapAccess<'de>> VariantAccess<'de> for VariantFields<A> {
     }
 }
 
-/// Writes a variant as an object.
+/// Serializes a variant as an object.
 struct TagFirstSerializer<S>(S);
 
-/// What is no variant with named fields or none cannot be written.
+/// Rejects values that are not a variant with named fields or none.
 macro_rules! refused {
     ($($name:ident($($argument:ty),*);)*) => {
         $(fn $name(self, $(_: $argument),*) -> Result<S::Ok, S::Error> {

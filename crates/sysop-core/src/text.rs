@@ -1,12 +1,12 @@
-//! Making untrusted text safe to show to a person and plain to read for a model.
+//! Making untrusted text safe to display and plain to read for a model.
 //!
-//! Two views of one text. For a person, [`neutralize`] shows what a terminal would obey or hide. For a model,
-//! [`strip_controls`] takes out what a terminal obeys and keeps every character that it would print: it never
-//! erases or overwrites, so that text which a program prints and then wipes is read by the person and by the
-//! model alike (show a person what went through [`strip_controls`], and both have seen the same).
+//! One text has two views. For users, [`neutralize`] shows characters that a terminal would obey or hide. For models,
+//! [`strip_controls`] removes what a terminal obeys and keeps every character that it would print: it never erases or
+//! overwrites, so that text which a program prints and then wipes is read by user and model alike (show users the
+//! result of [`strip_controls`], and both have seen the same).
 //!
-//! This module must never obey a sequence: nothing moves, nothing is answered. What only colors can be kept beside
-//! the text, as [`StyleRuns`].
+//! This module never obeys a sequence: no cursor moves, no replies. Colors can be kept beside the text, as
+//! [`StyleRuns`].
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -19,13 +19,19 @@ mod tests;
 
 pub use strip::{SEQUENCE_BYTES_MAX, STRING_BYTES_MAX, Stripper};
 
-/// Makes a text safe for a person's terminal: control sequences, C0/C1 bytes, bidirectional and invisible
-/// characters are shown, not obeyed. Newline and tab stay.
+/// Makes a text safe for a terminal: control sequences, C0 and C1 bytes, bidirectional and invisible characters are
+/// shown, not obeyed. Newline and tab stay.
 ///
-/// A shown character reads `\x1b` (below U+0100), `\r` (a carriage return) or `\u{202e}`. The carriage return of a
-/// `\r\n` is dropped. The emoji selectors U+FE0E and U+FE0F stay; a joiner (U+200D) is shown even inside an emoji,
-/// since what it joins cannot be told from what it hides. A backslash of the text itself is not doubled: this is
-/// for eyes, and cannot be undone.
+/// A shown character reads `\x1b` (below U+0100), `\r` (a carriage return) or `\u{202e}`. The carriage return of `\r\n`
+/// is dropped. The emoji selectors U+FE0E and U+FE0F stay; a joiner (U+200D) is shown even inside an emoji, since
+/// joining cannot be told from hiding. Backslashes in the text are not doubled: the result is for display and cannot be
+/// reversed.
+///
+/// ```
+/// use sysop_core::text::neutralize;
+///
+/// assert_eq!(neutralize("a\u{1b}[2Kb\r\n"), "a\\x1b[2Kb\n");
+/// ```
 pub fn neutralize(text: &str) -> Cow<'_, str> {
     let Some(first) = first_match(text, is_shown) else { return Cow::Borrowed(text) };
     let mut out = String::with_capacity(text.len() + 16);
@@ -36,8 +42,8 @@ pub fn neutralize(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Like [`neutralize`], for a place of one line where each byte counts, such as a command to be approved: newline and
-/// tab are shown as `\n` and `\t`, and so are every carriage return, emoji selectors, and blanks that are not the space.
+/// Like [`neutralize`], for a single line where each byte counts, such as a command to approve: also shows newline and
+/// tab as `\n` and `\t`, every carriage return, emoji selectors, and blanks other than the space.
 pub fn neutralize_line(text: &str) -> Cow<'_, str> {
     let Some(first) = first_match(text, is_odd) else { return Cow::Borrowed(text) };
     let mut out = String::with_capacity(text.len() + 16);
@@ -48,20 +54,21 @@ pub fn neutralize_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Leaves out all that `neutralize_line` would have to show, but line feeds and tabs: what is left is all there is.
+/// Removes every character that `neutralize_line` would have to show, except newlines and tabs: the rest is all
+/// visible.
 pub fn visible_text(text: &str) -> String {
     text.chars().filter(|sign| matches!(sign, '\n' | '\t') || !is_odd(*sign)).collect()
 }
 
-/// What has to be shown where a text has one line and each byte counts.
+/// Returns true for characters that must be shown in a single line where each byte counts.
 fn is_odd(sign: char) -> bool {
     is_shown(sign) || matches!(sign, '\n' | '\t' | '\u{fe0e}' | '\u{fe0f}') || is_odd_blank(sign)
 }
 
-/// [`neutralize`] for text that comes in pieces, split anywhere.
+/// [`neutralize`] for text in chunks, split anywhere.
 #[derive(Debug, Clone, Default)]
 pub struct Neutralizer {
-    /// The last piece ended in a carriage return that may belong to a newline.
+    /// The last chunk ended in a carriage return that may belong to a newline.
     carriage_return: bool,
 }
 
@@ -71,14 +78,14 @@ impl Neutralizer {
         Self::default()
     }
 
-    /// Takes the next piece; gives what can be shown of the text so far and was not given before.
+    /// Takes the next chunk. Returns the output that has become certain.
     pub fn push(&mut self, piece: &str) -> String {
         let mut out = String::with_capacity(piece.len());
         self.push_onto(piece, &mut out);
         out
     }
 
-    /// Ends the text; gives what was held back.
+    /// Ends the text. Returns the pending output.
     pub fn finish(&mut self) -> String {
         let mut out = String::new();
         self.finish_onto(&mut out);
@@ -105,10 +112,10 @@ impl Neutralizer {
     }
 }
 
-/// Removes escape sequences and control characters (a model has no use for them); newline and tab stay.
+/// Removes escape sequences and control characters, which are useless to a model; newline and tab stay.
 ///
-/// Whole sequences go (see [`Stripper`] for which, and for what becomes of unfinished ones), then every other control
-/// and invisible character. Any run of carriage returns, with the newline behind it, becomes one newline, and so
+/// Removes whole sequences first (see [`Stripper`] for their definition and for unfinished ones), then every other
+/// control and invisible character. Any run of carriage returns, with a newline after it, becomes one newline, and so
 /// do the other line breaks (VT, FF, NEL, U+2028, U+2029).
 pub fn strip_controls(text: &str) -> Cow<'_, str> {
     let Some(first) = first_match(text, is_shown) else { return Cow::Borrowed(text) };
@@ -120,7 +127,7 @@ pub fn strip_controls(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// What [`strip_controls`] gives, and how it looks: of all that is taken out, colors and weights are kept beside it.
+/// Returns the text of [`strip_controls`] with its styles: colors and attributes are kept beside it.
 pub fn split_styles(text: &str) -> (Cow<'_, str>, StyleRuns) {
     if first_match(text, is_shown).is_none() {
         return (Cow::Borrowed(text), StyleRuns::default());
@@ -132,7 +139,7 @@ pub fn split_styles(text: &str) -> (Cow<'_, str>, StyleRuns) {
     (Cow::Owned(plain), styles)
 }
 
-/// Whether a character is a control or invisible one, and so never reaches a terminal or a model as it is.
+/// Returns true for control and invisible characters, which never reach a terminal or a model unchanged.
 fn is_shown(sign: char) -> bool {
     match sign {
         '\n' | '\t' | ' '..='~' => false,
@@ -140,7 +147,7 @@ fn is_shown(sign: char) -> bool {
     }
 }
 
-/// Characters outside C0, DEL and C1 that print nothing, or that change the order of those that do.
+/// Returns true for characters outside C0, DEL and C1 that print nothing or reorder others.
 fn is_invisible(sign: char) -> bool {
     matches!(sign,
         '\u{ad}' // soft hyphen
@@ -160,7 +167,7 @@ fn is_invisible(sign: char) -> bool {
     )
 }
 
-/// Blanks that look like the space and are not.
+/// Returns true for blanks that look like the space.
 fn is_odd_blank(sign: char) -> bool {
     matches!(
         sign,
@@ -179,7 +186,7 @@ fn show(sign: char, out: &mut String) {
     written.expect("writing to a string cannot fail");
 }
 
-/// Byte position of the first matching character; ASCII text is looked through without decoding.
+/// Returns the byte offset of the first matching character; skips ASCII without decoding.
 fn first_match(text: &str, matches: impl Fn(char) -> bool) -> Option<usize> {
     let bytes = text.as_bytes();
     let plain = bytes.iter().position(|&byte| !byte.is_ascii() || matches(char::from(byte)))?;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The most items that a session keeps of a todo list; the first ones stay.
+/// Maximum items kept of a todo list; the first ones stay.
 pub const LIST_ITEMS_MAX: usize = 100;
 
 /// One item of the todo list.

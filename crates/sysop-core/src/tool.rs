@@ -1,6 +1,6 @@
-//! Tools as a model sees them: name, purpose, JSON Schema, and what class of effect a call has.
+//! Tools as a model sees them: name, description, JSON Schema, and the class of effect of a call.
 //!
-//! Which tools exist and how they run is the host's business; the catalog of our own is in `catalog`.
+//! Hosts decide which tools exist and how they run; the catalog of sysop's own tools is `catalog`.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use crate::catalog;
 /// One tool on offer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
-    /// `[A-Za-z0-9_-]{1,64}`: what every provider accepts.
+    /// `[A-Za-z0-9_-]{1,64}`: valid for every provider.
     pub name: String,
-    /// What it does, for the model.
+    /// Description for the model.
     pub description: String,
-    /// JSON Schema of its arguments; always of type `object`.
+    /// JSON Schema of the arguments, always of type `object`.
     ///
-    /// Shared by all who have the tool: thousands of sessions may have the same ones.
+    /// Shared between sessions: thousands may have the same tools.
     #[serde(deserialize_with = "intern_schema")]
     pub parameters: Arc<Value>,
-    /// What a call may do.
+    /// Effect of a call.
     #[serde(default)]
     pub effect: ToolEffect,
 }
@@ -30,28 +30,28 @@ fn intern_schema<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Value
     Value::deserialize(deserializer).map(catalog::intern_schema)
 }
 
-/// Tools that a client lends to a session: they run on its machine.
+/// Tools provided by a client: they run on its machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClientTools {
-    /// The tools; those of the session's own host with the same names are not used while these are there.
+    /// The tools. They replace tools of the session's host with the same names.
     pub tools: Vec<ToolSpec>,
-    /// The root of its file tools, on the client. For people and the model.
+    /// Root of the file tools on the client. For users and the model.
     pub root: String,
 }
 
 impl ClientTools {
-    /// The tool of this name, if it is lent.
+    /// Returns the client tool with this name.
     pub fn named(&self, name: &str) -> Option<&ToolSpec> {
         self.tools.iter().find(|tool| tool.name == name)
     }
 }
 
-/// Effects that a call of a tool may have; the policy uses them.
+/// Class of effect of a tool's calls; the basis of the policy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolEffect {
-    /// Reads inside the root.
+    /// Read-only, inside the root.
     Reads,
     /// Changes files or a repository inside the root.
     #[default]

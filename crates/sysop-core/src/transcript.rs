@@ -1,8 +1,30 @@
-//! What a person reads of a session: folds `Update`s into items in reading order, a phase, and totals.
+//! The readable form of a session: folds [`Update`]s into items in reading order, a phase, and totals.
 //!
-//! The same fold serves a live session and a replayed log: once a turn has ended both give the same items, but
-//! for those marked `live_only`. Nothing here decides anything; a front end draws it and sends `Input`s. Texts are
-//! kept as they came and are untrusted: a front end neutralizes what it shows.
+//! # Problem
+//!
+//! A terminal, a full screen, a web page and an export show the same session. Each may connect late, miss deltas, or
+//! read a log of a hundred thousand events. If each interpreted events itself, they would disagree.
+//!
+//! # Design
+//!
+//! One fold for all of them. An [`Item`] has a stable [`ItemId`], a position and a revision, so that a front end
+//! redraws only what changed. Logged events decide the content; deltas only fill the time until their event arrives,
+//! and the event replaces what streamed. Memory is bounded: live-only items and streamed text have limits, and old
+//! texts are shortened to their beginnings; a [`Backfill`] reads them again from the log.
+//!
+//! # Rejected
+//!
+//! - Rendering in the core: widths, colors and wrapping differ by front end.
+//! - Keeping all texts: a long session would fill the memory of a front end in which no one scrolls back.
+//! - Trusting streamed text: after a retry or a lost delta it differs from the reply in the log.
+//!
+//! # Invariants
+//!
+//! - Once a turn has ended, a live transcript and a replay hold the same items, except those marked `live_only`.
+//! - An event applied twice changes nothing the second time.
+//! - Ids are unique, and items never disappear except live-only ones, oldest first.
+//! - Nothing is decided here: a front end draws the items and sends `Input`s.
+//! - Texts are untrusted and stored verbatim; front ends neutralize them before display.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -37,16 +59,16 @@ pub use notice::event_notice;
 pub use output_readers::OutputReaders;
 pub use session_info::SessionInfo;
 
-/// The most items that only the live view has; the oldest go first.
+/// Maximum number of live-only items; the oldest are dropped first.
 pub const LIVE_ITEMS_MAX: usize = 200;
-/// The most bytes of a text that is still streaming; what comes later is shown with the whole reply.
+/// Maximum bytes of a streaming text; the rest appears with the logged reply.
 pub const LIVE_TEXT_BYTES_MAX: usize = 1024 * 1024;
-/// The most bytes of a running tool's output; the newest are kept.
+/// Maximum bytes of a running tool's output; the newest are kept.
 pub const LIVE_OUTPUT_BYTES_MAX: usize = 64 * 1024;
-/// The most characters of one argument in a short form.
+/// Maximum characters of an argument in a call summary.
 pub const SHORT_ARGUMENT_CHARS_MAX: usize = 60;
 
-/// A session as a person reads it.
+/// A session in readable form.
 #[derive(Debug, Clone, Default)]
 pub struct Transcript {
     items: VecDeque<Item>,
@@ -57,69 +79,69 @@ pub struct Transcript {
     usage: Usage,
     seq: Seq,
     live_notices: u64,
-    /// Hashes of all names that items have or had.
+    /// Hashes of all item ids, current and past.
     known: HashSet<u64>,
-    /// Items that only the live view has, as many as there may be.
+    /// Upper bound of the number of live-only items.
     live_items: usize,
-    /// Where the items of the turn that runs, or ran last, begin.
+    /// Index of the first item of the current or last turn.
     turn_from: usize,
-    /// Bytes of texts that can be let go, at least as many as there are.
+    /// Upper bound of the bytes of texts that can be truncated.
     text_bytes: usize,
-    /// How many items were counted into them.
+    /// Number of items counted in `text_bytes`.
     counted: usize,
     questions: Vec<Question>,
     holder: Option<String>,
     readers: OutputReaders,
 }
 
-/// What is known of the turn that runs, or ran last.
+/// State of the current or last turn.
 #[derive(Debug, Clone, Default)]
 struct CurrentTurn {
     id: TurnId,
     step: StepId,
     usage: Usage,
     failure: Option<String>,
-    /// Why the next step waits for a person, if it does.
+    /// The cause, if the next step waits for a user.
     paused: Option<PauseReason>,
 }
 
-/// What the session does now.
+/// Current phase of the session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum SessionPhase {
-    /// Nothing; it waits for a prompt.
+    /// No turn; waits for a prompt.
     #[default]
     Idle,
-    /// A model is asked, or is about to be; step 0 before the first.
+    /// A model request is in flight or imminent; the step is 0 before the first request.
     Thinking {
-        /// Which step.
+        /// The step.
         step: StepId,
     },
-    /// A person is asked about a call.
+    /// A call waits for approval.
     AwaitingApproval {
-        /// Id of the call.
+        /// The call.
         call: CallId,
     },
     /// A tool runs.
     Running {
-        /// Id of the call.
+        /// The call.
         call: CallId,
     },
     /// The turn waits for `Resume`.
     Paused {
-        /// Why.
+        /// The cause.
         reason: PauseReason,
     },
-    /// A stop was asked for and is under way.
+    /// A cancel was requested and is in progress.
     Stopping,
 }
 
 impl Transcript {
-    /// A transcript of nothing yet.
+    /// Returns an empty transcript.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes in one update. An event that was seen before changes nothing.
+    /// Applies one update. Events applied before are ignored.
     pub fn apply(&mut self, update: &Update) {
         match update {
             Update::Logged(logged) => self.apply_logged(logged),
@@ -128,7 +150,7 @@ impl Transcript {
         self.bound();
     }
 
-    /// Takes in one event of the log.
+    /// Applies one event of the log; ignored unless newer than all before.
     pub fn apply_logged(&mut self, logged: &Logged) {
         if logged.seq <= self.seq {
             return;
@@ -137,29 +159,29 @@ impl Transcript {
         self.event(&logged.event);
     }
 
-    /// Says that this front end has sent `Cancel`, so that it can show it before the log does.
+    /// Shows `Stopping` at once, after this front end sent `Cancel`.
     pub fn stopping(&mut self) {
         if self.phase != SessionPhase::Idle {
             self.phase = SessionPhase::Stopping;
         }
     }
 
-    /// The items in reading order.
+    /// All items in reading order.
     pub fn items(&self) -> impl DoubleEndedIterator<Item = &Item> + ExactSizeIterator {
         self.items.iter()
     }
 
-    /// The item at a place in reading order.
+    /// Returns the item at index `place` in reading order.
     pub fn at(&self, place: usize) -> Option<&Item> {
         self.items.get(place)
     }
 
-    /// One item.
+    /// Returns the item with this id.
     pub fn item(&self, id: &ItemId) -> Option<&Item> {
         self.items.iter().rev().find(|item| item.id == *id)
     }
 
-    /// The call's plan.
+    /// Returns the proposal of a call.
     pub fn plan(&self, call: &CallId) -> Option<&Proposal> {
         match &self.item(&ItemId::Proposal(call.clone()))?.body {
             ItemBody::Proposal(plan) => Some(&**plan),
@@ -172,7 +194,7 @@ impl Transcript {
         }
     }
 
-    /// The plan that a person is asked about now.
+    /// Returns the proposal that awaits approval now.
     pub fn waiting(&self) -> Option<&Proposal> {
         match &self.phase {
             SessionPhase::AwaitingApproval { call } => self.plan(call),
@@ -184,32 +206,32 @@ impl Transcript {
         }
     }
 
-    /// The transcript of a session that works like this and of which nothing is logged yet.
+    /// Returns the transcript of a session with this spec whose log is still empty.
     pub fn of(spec: &SessionSpec) -> Self {
         Self { facts: Some(SessionInfo::of(spec)), ..Self::new() }
     }
 
-    /// How the session works; none before its first event.
+    /// Configuration of the session; `None` before its first event.
     pub fn session_info(&self) -> Option<&SessionInfo> {
         self.facts.as_ref()
     }
 
-    /// What the session does now.
+    /// Current phase of the session.
     pub fn phase(&self) -> &SessionPhase {
         &self.phase
     }
 
-    /// What programs wait for a person to answer, the oldest first.
+    /// Open questions of programs, oldest first.
     pub fn questions(&self) -> &[Question] {
         &self.questions
     }
 
-    /// The person who has the terminal while the agent waits.
+    /// The user who controls the terminal while the agent waits.
     pub fn holder(&self) -> Option<&str> {
         self.holder.as_deref()
     }
 
-    /// All tokens so far.
+    /// Tokens of the whole session.
     pub fn usage(&self) -> Usage {
         self.usage
     }
@@ -219,12 +241,12 @@ impl Transcript {
         self.turn.id
     }
 
-    /// How many times a model was asked in this turn.
+    /// Number of model calls in this turn.
     pub fn iteration(&self) -> u32 {
         self.turn.step.step
     }
 
-    /// The last event that was taken in.
+    /// Position of the last applied event.
     pub fn seq(&self) -> Seq {
         self.seq
     }
@@ -260,7 +282,7 @@ impl Transcript {
             Event::Paused { reason } => {
                 self.notice(Severity::Warning, paused_sentence(*reason).to_owned());
                 self.turn.paused = Some(*reason);
-                // A proposal waits for its answer all the same; the pause comes after that.
+                // A proposal still waits for its answer; the pause takes effect afterwards.
                 if !matches!(self.phase, SessionPhase::AwaitingApproval { .. }) {
                     self.phase = SessionPhase::Paused { reason: *reason };
                 }
@@ -317,7 +339,7 @@ impl Transcript {
         self.phase = SessionPhase::AwaitingApproval { call: call.id.clone() };
     }
 
-    /// The call that runs, also where a pause is shown already.
+    /// Returns the running call, even if the phase already shows a pause.
     pub fn still_running(&self) -> Option<CallId> {
         let newest = self.items.iter().rev().find_map(|item| match &item.body {
             ItemBody::ToolOutput(output) => Some(output),
@@ -368,7 +390,7 @@ impl Transcript {
         self.turn.step = step;
         self.turn.usage += reply.usage;
         self.usage += reply.usage;
-        // What streamed takes its place in the order now, as it will have in a replay.
+        // Streamed text moves to its final position, the same as in a replay.
         self.put_text(ItemId::Reasoning(step), &reply.reasoning, ItemBody::Reasoning);
         self.put_text(ItemId::Answer(step), &reply.text, ItemBody::Answer);
         self.open_calls.clone_from(&reply.calls);
@@ -536,7 +558,7 @@ impl Transcript {
     }
 
     fn stream(&mut self, step: StepId, id: ItemId, piece: &str, body: fn(StreamedText) -> ItemBody) {
-        // A piece of a step that is over, or was never begun here, is late: the log has or will have the whole.
+        // Late chunk of a step that ended or was never seen here: the log has the full text, or will have.
         if self.phase != (SessionPhase::Thinking { step }) {
             return;
         }
@@ -574,7 +596,7 @@ impl Transcript {
         }
     }
 
-    /// Back to thinking, or behind the gate of a pause, unless a stop is under way or nothing runs.
+    /// Returns to thinking or to the pause, unless a cancel is in progress or no turn runs.
     fn resume_phase(&mut self) {
         if !matches!(self.phase, SessionPhase::Stopping | SessionPhase::Idle) {
             self.phase = match self.turn.paused {
@@ -609,7 +631,7 @@ impl Transcript {
         self.put(ItemId::Notice(self.seq), ItemBody::Notice(Notice { text, weight }));
     }
 
-    /// A call that nobody was asked about.
+    /// Builds the proposal of a call that needed no approval.
     fn plan_of(&self, call: &ToolCall, origin: Origin, state: ProposalState) -> Proposal {
         let is_command = self.facts.as_ref().is_some_and(|facts| facts.commands(&call.name));
         let command = call.text_argument("command").filter(|_| is_command);
@@ -627,7 +649,7 @@ impl Transcript {
         }
     }
 
-    /// Replaces the item of this id where it stands, or adds it at the end.
+    /// Replaces the item with this id in place, or appends it.
     fn put(&mut self, id: ItemId, body: ItemBody) {
         let seq = self.seq;
         if let Some(item) = self.find(&id) {
@@ -640,7 +662,7 @@ impl Transcript {
         }
     }
 
-    /// The item of this id. Most that are asked for are new, or among the newest.
+    /// Finds an item. The hash lookup first: most ids are new, and most others are recent.
     fn find(&mut self, id: &ItemId) -> Option<&mut Item> {
         let known = self.known.contains(&hash(id));
         known.then(|| self.items.iter_mut().rev().find(|item| item.id == *id)).flatten()
@@ -662,7 +684,7 @@ impl Transcript {
         }
     }
 
-    /// What only the live view has goes from its beginning; of what the log has, only long texts are let go.
+    /// Drops the oldest live-only items and truncates old texts. Logged items stay.
     fn bound(&mut self) {
         if self.live_items > LIVE_ITEMS_MAX {
             let live = self.items.iter().filter(|item| item.live_only).count();
@@ -686,7 +708,7 @@ impl Transcript {
     }
 }
 
-/// Which tools run elsewhere from now on.
+/// Sentence on the tools that run on a client from now on.
 pub fn client_tools_sentence(client_tools: &ClientTools) -> String {
     if client_tools.tools.is_empty() {
         return "client tools disconnected".to_owned();
@@ -695,7 +717,7 @@ pub fn client_tools_sentence(client_tools: &ClientTools) -> String {
     format!("tools on a client in {}: {}", client_tools.root, names.join(", "))
 }
 
-/// The word of an approval mode, as in `--approve`.
+/// Name of an approval mode, as in `--approve`.
 pub fn approval_label(mode: ApprovalMode) -> &'static str {
     match mode {
         ApprovalMode::Each => "each",
@@ -705,7 +727,7 @@ pub fn approval_label(mode: ApprovalMode) -> &'static str {
     }
 }
 
-/// A call in one line, as in `edit_file("src/main.py", ...)`: the first argument, and dots where there are more.
+/// Formats a call on one line, as in `edit_file("src/main.py", ...)`: first argument, then dots if there are more.
 pub fn call_summary(call: &ToolCall) -> String {
     match &call.arguments {
         Arguments::Object(map) => {
@@ -718,7 +740,7 @@ pub fn call_summary(call: &ToolCall) -> String {
 }
 
 fn short_argument(value: &serde_json::Value) -> String {
-    // As JSON, so that a quote or a line break in it cannot be taken for the end of it.
+    // JSON-quoted, so that quotes and line breaks in the argument cannot end it.
     let written = value.to_string();
     match written.char_indices().nth(SHORT_ARGUMENT_CHARS_MAX) {
         Some((at, _)) => format!("{}…", &written[..at]),
@@ -726,7 +748,7 @@ fn short_argument(value: &serde_json::Value) -> String {
     }
 }
 
-/// Who typed what into the terminal.
+/// Sentence on terminal input by a user.
 pub fn terminal_input_sentence(by: &str, typed: &TypedInput) -> String {
     match typed {
         TypedInput::Activity { keys, seconds } => {
@@ -762,10 +784,10 @@ fn push_head(text: &mut String, piece: &str, bytes_max: usize) {
     text.push_str(&piece[..piece.floor_char_boundary(room.min(piece.len()))]);
 }
 
-/// Appends and keeps the newest; returns how many bytes went.
+/// Appends and keeps the newest bytes. Returns the number of bytes removed.
 fn push_tail(text: &mut String, piece: &str, bytes_max: usize) -> u64 {
     text.push_str(piece);
-    // Half of it at once, so that a long output is not moved once for each piece.
+    // Removes half at once, so that long output is not moved for every chunk.
     if text.len() <= bytes_max {
         return 0;
     }

@@ -1,4 +1,4 @@
-//! The words for what happened: one place, so that every front end says the same. All of it is safe to show.
+//! Texts for users about events: one place, so that all front ends agree. Everything returned is safe to display.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,15 @@ use crate::transcript::{
     terminal_input_sentence,
 };
 
-/// The longest prompt of a program in a line about its answer, in characters.
+/// Maximum characters of a program's prompt within a line about its answer.
 const PROMPT_CHARS_MAX: usize = 60;
 
-/// A call in the plain form: `[Tool: read_file("src/main.py")]`.
+/// Formats a call: `[Tool: read_file("src/main.py")]`.
 pub fn tool_line(call: &ToolCall) -> String {
     safe(&format!("[Tool: {}]", call_summary(call)))
 }
 
-/// What a change of mode means.
+/// Sentence on a change of mode.
 pub fn mode_sentence(mode: Mode) -> &'static str {
     match mode {
         Mode::Agent => "mode set to agent: tools are available from the next turn",
@@ -29,7 +29,7 @@ pub fn mode_sentence(mode: Mode) -> &'static str {
     }
 }
 
-/// The mode as it is now, and how to change it.
+/// Sentence on the current mode and the way to change it.
 pub fn mode_help(mode: Mode) -> &'static str {
     match mode {
         Mode::Agent => "mode: agent (tools available); use /mode chat for a chat without tools",
@@ -37,7 +37,7 @@ pub fn mode_help(mode: Mode) -> &'static str {
     }
 }
 
-/// A duration as a person says it.
+/// Formats a duration for users.
 pub fn duration(milliseconds: u64) -> String {
     match milliseconds {
         0..1_000 => format!("{milliseconds} ms"),
@@ -46,7 +46,7 @@ pub fn duration(milliseconds: u64) -> String {
     }
 }
 
-/// A number of tokens in few characters.
+/// Formats a token count in few characters.
 pub fn tokens(count: u64) -> String {
     match count {
         0..10_000 => count.to_string(),
@@ -55,19 +55,19 @@ pub fn tokens(count: u64) -> String {
     }
 }
 
-/// A turn's tokens; nothing where the server counted none.
+/// Formats the tokens of a turn; `None` if the server counted none.
 pub fn usage(usage: Usage) -> Option<String> {
     (usage.input_tokens + usage.output_tokens > 0)
         .then(|| format!("{} in, {} out", tokens(usage.input_tokens), tokens(usage.output_tokens)))
 }
 
-/// The providers beside the current one that were sent what tools showed; nothing where there are none.
+/// Line on the other providers that received tool output; `None` without any.
 pub fn other_readers(readers: &OutputReaders) -> Option<String> {
     let providers = readers.other_providers();
     (!providers.is_empty()).then(|| format!("output also seen by {}", providers.join(", ")))
 }
 
-/// Who typed what into the session's terminal, in one line; of a long prompt its last line.
+/// Line on terminal input by a user; of a long prompt only its last line.
 pub fn typed(by: &str, typed: &TypedInput) -> String {
     let short = |prompt: &str| -> String {
         let line = prompt.trim().lines().next_back().unwrap_or_default().trim();
@@ -84,7 +84,7 @@ pub fn typed(by: &str, typed: &TypedInput) -> String {
     safe(&terminal_input_sentence(by, &shown)).replace('\n', " ")
 }
 
-/// Who has the session's terminal now.
+/// Line on the user who controls the terminal.
 pub fn control(holder: Option<&str>) -> String {
     match holder {
         Some(holder) => format!("{holder} is using the terminal; agent paused"),
@@ -92,13 +92,14 @@ pub fn control(holder: Option<&str>) -> String {
     }
 }
 
-/// Whether it is news to `own` who has the terminal now: they know it of themselves. `mine` keeps what it was.
+/// Returns true if a change of the terminal's holder is news to `own`, who needs no notice about themselves. `mine`
+/// keeps the previous value.
 pub fn is_new_holder(holder: Option<&str>, mine: &mut bool, own: &str) -> bool {
     let was_mine = std::mem::replace(mine, holder == Some(own));
     !(*mine || was_mine && holder.is_none())
 }
 
-/// How a call ended, in words.
+/// Summary of a call's outcome.
 pub fn outcome_summary(outcome: &Outcome) -> String {
     let mut words = status_summary(outcome.status);
     if let Some(code) = outcome.exit_code {
@@ -127,8 +128,8 @@ fn status_summary(status: Status) -> String {
     }
 }
 
-/// How a call ended on several hosts: a line for each group of hosts where it was the same, in the order in which
-/// the host reports them: the odd ones first.
+/// Summaries of a call's outcomes on several hosts: one line per group of equal outcomes, in the host's order, which
+/// puts outliers first.
 pub fn host_groups(hosts: &[HostOutcome]) -> Vec<(String, Status)> {
     let mut groups: BTreeMap<u32, Vec<&HostOutcome>> = BTreeMap::new();
     for host in hosts {
@@ -137,7 +138,7 @@ pub fn host_groups(hosts: &[HostOutcome]) -> Vec<(String, Status)> {
     groups.into_values().map(|group| (group_summary(&group), group[0].status)).collect()
 }
 
-/// The same as lines.
+/// Like `host_groups`, as lines.
 pub fn host_lines(outcome: &Outcome) -> String {
     host_groups(&outcome.hosts).into_iter().map(|(text, _)| format!("{text}\n")).collect()
 }
@@ -154,17 +155,17 @@ fn group_summary(group: &[&HostOutcome]) -> String {
     safe(&format!("{count} ({}): {ended}, {}", names.join(", "), duration(longest)))
 }
 
-/// Whether commands run on several hosts at once.
+/// Returns true if commands run on several hosts at once.
 pub fn is_fleet(host: &str) -> bool {
     host.contains(',')
 }
 
-/// The hosts that a session's commands run on.
+/// Splits a host list into names.
 fn host_names(host: &str) -> Vec<&str> {
     host.split(',').map(str::trim).collect()
 }
 
-/// Where commands run, in full: each host of several, and how many there are.
+/// Location of commands in full: every host, and their number.
 pub fn place(host: &str) -> String {
     let names = host_names(host);
     let one = |name: &str| match name.rsplit_once('@') {
@@ -180,7 +181,7 @@ pub fn place(host: &str) -> String {
     }
 }
 
-/// Where commands run, for a line that has room for little.
+/// Short location of commands: the host, or the number of hosts.
 pub fn host_summary(host: &str) -> String {
     match host_names(host).as_slice() {
         [name] => (*name).to_owned(),
@@ -188,7 +189,7 @@ pub fn host_summary(host: &str) -> String {
     }
 }
 
-/// Where commands run, as parts of a status line.
+/// Location of commands, as parts of a status line.
 pub fn host_status_parts(host: &str) -> Vec<String> {
     match host_names(host).as_slice() {
         [name] => match name.rsplit_once('@') {
@@ -199,12 +200,12 @@ pub fn host_status_parts(host: &str) -> Vec<String> {
     }
 }
 
-/// Whether commands run on this machine.
+/// Returns true if commands run on this machine.
 pub fn is_local_host(host: &str) -> bool {
     host == "local"
 }
 
-/// Why a turn ended, where there is something to say about it.
+/// Reason that a turn ended, if it needs explaining.
 pub fn turn_end_summary(end: &TurnEnd) -> Option<String> {
     let error = end.error.as_deref().map(safe);
     match end.reason {
@@ -218,11 +219,11 @@ pub fn turn_end_summary(end: &TurnEnd) -> Option<String> {
     }
 }
 
-/// What the session waits for, for a status line; none when it waits for a prompt.
+/// Object that the session waits for, for a status line; `None` if it waits for a prompt.
 pub fn waiting_for(phase: &SessionPhase, model: &str, what: &str) -> Option<String> {
     match phase {
         SessionPhase::Idle => None,
-        // Before a turn's first step no model is asked, and a command that a person typed has no step.
+        // No model is called before a turn's first step, and a typed command has no step.
         SessionPhase::Thinking { step } if step.step == 0 => None,
         SessionPhase::Thinking { .. } => Some(format!("waiting for {model}")),
         SessionPhase::Running { .. } => Some(format!("running {what}")),
@@ -240,7 +241,7 @@ pub fn waiting_for(phase: &SessionPhase, model: &str, what: &str) -> Option<Stri
     }
 }
 
-/// What a grant covers, in words. It holds for the same host and user only.
+/// Scope of a grant. It applies to the same host and user only.
 pub fn covers(grant: &Grant) -> String {
     match grant {
         Grant::Exact { .. } => "this exact command in this directory".to_owned(),
@@ -254,10 +255,10 @@ pub fn covers(grant: &Grant) -> String {
     }
 }
 
-/// Most proposed steps that are named in one sentence.
+/// Maximum number of proposed steps named in one sentence.
 const STEPS_NAMED_MAX: usize = 8;
 
-/// The steps that a model proposed in a read-only session; `None` if there are none.
+/// Sentence on the steps that a model proposed in a read-only session; `None` if there are none.
 pub fn proposed_steps(steps: &[&Proposal]) -> Option<String> {
     let noun = if steps.len() == 1 { "step" } else { "steps" };
     let named: Vec<_> =
@@ -268,7 +269,7 @@ pub fn proposed_steps(steps: &[&Proposal]) -> Option<String> {
         .then(|| format!("{} proposed {noun}: {list}{more}; use /plan to run the next one", steps.len()))
 }
 
-/// What a person decided; by whom, unless that was this front end, which answers as `own`.
+/// Summary of a user's decision, with the user's name unless it is `own`, the name of this front end.
 pub fn decision_summary(plan: &Proposal, own: &str) -> Option<String> {
     let name = |by: &str| if by == own { String::new() } else { format!(" by {by}") };
     let edited = if plan.edited_from.is_some() { ", edited" } else { "" };
@@ -302,7 +303,7 @@ pub fn split_hint(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The word for a class of risk.
+/// Name of a risk class.
 pub fn class(class: RiskClass) -> &'static str {
     match class {
         RiskClass::ReadOnly => "read-only",
@@ -315,7 +316,7 @@ pub fn class(class: RiskClass) -> &'static str {
     }
 }
 
-/// The sign before the words for an end, so that it can be told without colors.
+/// Sign before an outcome summary, readable without colors.
 pub fn status_sign(status: Status) -> &'static str {
     match status {
         Status::Ok => "✓",
@@ -324,7 +325,7 @@ pub fn status_sign(status: Status) -> &'static str {
     }
 }
 
-/// Letters of other scripts that are easily taken for Latin ones, within words that also have Latin ones.
+/// Returns characters of other scripts that resemble Latin ones, in words that also contain Latin ones.
 pub fn confusables(command: &str) -> Vec<String> {
     const SHOWN_MAX: usize = 8;
     let mut found: Vec<char> = command

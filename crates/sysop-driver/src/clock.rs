@@ -1,4 +1,4 @@
-//! The clock of this machine.
+//! The system clock.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -22,7 +22,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// The clock of this machine.
+/// Returns the system clock.
 pub fn system_clock() -> Arc<dyn Clock> {
     Arc::new(SystemClock)
 }

@@ -1,16 +1,38 @@
 //! Several nodes that share a store. Each session has one owner; the other nodes follow it.
 //!
-//! Problem: any node behind a balancer may get a request for any session, a node may die or stall at any moment, and no
-//! effect may happen twice. Design: a node owns a session by a lease with a fencing token that the store compares in the same
-//! statement as the append, so an owner that stalled can no longer write. Nothing depends on the clocks of nodes. Inputs that
-//! users give elsewhere are enqueued in the store and drained by the owner (`queue.rs`); other nodes read the log when an
-//! event tells them to (`follow.rs`); a front end holds a `ClusterHandle` that moves with the session and takes it over when
-//! its node is gone (`session.rs`). Rejected: sticky routing, because a dead node would lose its sessions, and consensus among
-//! nodes, because the database already is the one place that decides. See `docs/adr/0011`.
+//! # Problem
 //!
-//! Invariants: events of the cluster are hints, so losing one loses nothing. A node that may have lost a lease stops all
-//! work under it.
-//! A session at work knows of all this only through `SessionLease`, in `lease.rs` of the crate.
+//! Behind a load balancer any node may receive a request for any session. A node may die or stall at any moment, and a
+//! stalled node does not know that the others have given up on it. No effect may run twice, and no accepted input may
+//! be lost.
+//!
+//! # Design
+//!
+//! A node owns a session by a lease with a fencing token. The store compares the token in the same statement as the
+//! append, so an owner that stalled can no longer write. The clocks of nodes need not agree: a node lives by the
+//! database's clock, and its own monotonic clock ends its leases half a second earlier than the database would.
+//!
+//! Inputs that users give on other nodes are enqueued in the store and drained by the owner (`queue.rs`); an input is
+//! marked as consumed in the same step that appends its events. Other nodes read the log when an event tells them to
+//! (`follow.rs`). A front end holds a `ClusterHandle` that moves with the session and takes it over when its owner is
+//! gone (`session.rs`). A live session knows nothing of this except the trait `SessionLease` (`lease.rs` of the crate).
+//!
+//! # Rejected
+//!
+//! - Sticky routing: sessions of a dead node would be unreachable.
+//! - Consensus among nodes, or a broker: the database already is the one place that decides.
+//! - A lock with a time limit alone: a node that stalls past the limit wakes up and continues to write.
+//! - A heartbeat per session: renewals would grow with the number of sessions.
+//!
+//! See `docs/adr/0011`.
+//!
+//! # Invariants
+//!
+//! - Only the holder of the newest lease appends. A node that may have lost a lease stops all work under it.
+//! - Cluster events are hints. Losing one delays an update but loses nothing, because the log and the queue are the
+//!   truth.
+//! - An input is handled once, whichever node owns the session by then.
+//! - Questions stay on the owning node: a secret never passes through the store.
 //!
 //! This file has the port that a store's adapter implements; the files beside it use it.
 
@@ -31,63 +53,62 @@ use tokio_util::task::TaskTracker;
 pub use self::session::RuntimeFactory;
 use crate::port::StoreError;
 
-/// Pause after a failure of the store.
+/// Pause after a store failure.
 pub(crate) const FAILURE_PAUSE: Duration = Duration::from_millis(500);
-/// Queued inputs read at a time.
+/// Maximum queued inputs per read.
 pub const QUEUE_BATCH_MAX: usize = 64;
 
-/// The nodes that share a store, as one of them sees them.
+/// The nodes that share a store, as seen by one of them.
 #[async_trait]
 pub trait Cluster: Send + Sync {
-    /// A session that no log has yet. It becomes this node's with its first append.
+    /// Returns the lease of a session without a log. This node acquires the session with its first append.
     fn new_lease(&self, id: &SessionId) -> Arc<dyn Lease>;
 
-    /// Takes a session for this node, unless another that lives has it. A lease that this node had before ends.
+    /// Acquires a session for this node, unless another live node owns it. An earlier lease of this node ends.
     async fn acquire(&self, id: &SessionId) -> Result<AcquireOutcome, StoreError>;
 
-    /// Puts an input where the session's owner finds it; durable on return. Enqueuing the same `id` twice has no further effect.
+    /// Enqueues an input for the session's owner; durable on return. Enqueuing the same `id` again has no effect.
     async fn enqueue(&self, id: &SessionId, input: &ForwardedInput) -> Result<(), StoreError>;
 
-    /// Words about the session reach this node from now on, until `unwatch` was called as often as this.
+    /// Subscribes this node to events of the session, until `unwatch` was called as often as `watch`.
     async fn watch(&self, id: &SessionId) -> Result<WatchSnapshot, StoreError>;
 
-    /// Takes one `watch` back.
+    /// Reverts one `watch`.
     async fn unwatch(&self, id: &SessionId);
 
-    /// The next word; one task waits for it.
+    /// Waits for the next event. Only one task may wait.
     async fn next_event(&self) -> ClusterEvent;
 
-    /// Gives all sessions back at once, and takes no other.
+    /// Releases all leases at once, and acquires no more.
     async fn leave(&self) -> Result<(), StoreError>;
 }
 
-/// What came of the wish for a session.
+/// Result of acquiring a session.
 pub enum AcquireOutcome {
-    /// It is this node's.
+    /// This node owns the session.
     Owned(Arc<dyn Lease>),
-    /// That node, which lives, has it.
+    /// The named node owns the session and is alive.
     OwnedBy(String),
 }
 
-/// What is known of a session when one begins to watch it: all that comes later is told.
+/// State of a session at the start of a watch; all later changes arrive as events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchSnapshot {
-    /// The last event of its log.
+    /// Last event of the log.
     pub last: Seq,
-    /// The node that has it; none where nobody has, or one that is dead.
+    /// Owner of the session; `None` if there is none, or it is dead.
     pub owner: Option<String>,
 }
 
 /// The right of this node to work on one session.
 #[async_trait]
 pub trait Lease: Send + Sync {
-    /// Whether it is certain that no other node has the session; asked before anything is done, and never wrong,
-    /// however slow the answers of the store are.
+    /// Returns true only if this node certainly owns the session, however slow the store is. Check before every effect.
     fn is_valid(&self) -> bool;
 
-    /// As `Store::append`, if the lease is the session's newest; in the same step the queued inputs count as taken, for
-    /// ever. Without events only the queued inputs do. May wait for as long as the store is away, so that what came of it is
-    /// known when it returns.
+    /// Appends like `Store::append`, if the lease is the session's newest, and marks the queued inputs as consumed in
+    /// the same step. Without events it only marks the inputs. May wait for as long as the store is unavailable, so
+    /// that the outcome is known on return.
     async fn append(
         &self,
         after: Seq,
@@ -95,64 +116,64 @@ pub trait Lease: Send + Sync {
         queued_inputs: &[QueuePosition],
     ) -> Result<Seq, StoreError>;
 
-    /// The queued inputs that wait, in the order in which they were posted, at most `QUEUE_BATCH_MAX`.
+    /// Returns pending queued inputs in the order in which they were enqueued, at most `QUEUE_BATCH_MAX`.
     async fn queued_inputs(&self) -> Result<Vec<QueuedInput>, StoreError>;
 
-    /// Tells those who follow something for the moment, as well as may be; what came before it in the log is `after`.
-    /// Says whether anybody follows.
+    /// Publishes deltas to following nodes, best effort; `after` is the last event before them. Returns true if any
+    /// node follows.
     async fn publish_deltas(&self, after: Seq, deltas: &[Delta]) -> Result<bool, StoreError>;
 
-    /// Gives the session back, if the lease is its newest: whoever wants it may have it at once.
+    /// Releases the session, if the lease is its newest: any node may acquire it at once.
     async fn release(&self) -> Result<(), StoreError>;
 
-    /// Why an append has to wait, in one sentence, where it has to.
+    /// Returns one sentence on why an append waits, if one does.
     fn stall_reason(&self) -> Option<String> {
         None
     }
 }
 
-/// A place in a session's queued inputs.
+/// Position in a session's queue of inputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueuePosition(pub u64);
 
 /// An input on its way to the owner of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ForwardedInput {
-    /// Chosen by who posts it.
+    /// Unique id, chosen by the sender; the key for deduplication.
     pub id: String,
-    /// What it says.
+    /// The input.
     pub input: Input,
 }
 
-/// A queued input that waits.
+/// An input in the queue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueuedInput {
-    /// Its place.
+    /// Position in the queue.
     pub number: QueuePosition,
-    /// What it says.
+    /// The input.
     pub input: Input,
 }
 
-/// What a node has to know, as it happens. Only what is worth a look is told: the log and the queued inputs count.
+/// Event for a node. All events are hints: the log and the queue decide.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClusterEvent {
-    /// The log of a session that is watched here goes on, at least to there.
+    /// The log of a watched session has grown to at least this event.
     Appended {
         /// The session.
         id: SessionId,
-        /// An event that is durable.
+        /// Position of a durable event.
         seq: Seq,
     },
-    /// Something for the moment, of a session that is watched here.
+    /// Deltas of a watched session.
     Deltas {
         /// The session.
         id: SessionId,
-        /// The last event before it.
+        /// Last event before the deltas.
         after: Seq,
-        /// What is told.
+        /// The deltas.
         deltas: Vec<Delta>,
     },
-    /// A session that is watched here has no owner, or a dead one. Told again and again while that is so.
+    /// A watched session has no owner, or a dead one. Repeated while this is so.
     Orphaned {
         /// The session.
         id: SessionId,
@@ -162,14 +183,14 @@ pub enum ClusterEvent {
         /// The session.
         id: SessionId,
     },
-    /// Somebody began to follow a session of this node.
+    /// A node began to follow a session of this node.
     FollowerJoined {
         /// The session.
         id: SessionId,
     },
-    /// Any word may have been missed.
+    /// Events may have been missed.
     Lagged,
-    /// This node counts as dead for the others: none of its leases holds any more.
+    /// The other nodes consider this node dead: none of its leases is valid.
     LeasesLost,
 }
 
@@ -177,6 +198,6 @@ pub enum ClusterEvent {
 #[derive(Clone)]
 pub(crate) struct ClusterContext {
     pub(crate) cluster: Arc<dyn Cluster>,
-    /// Sessions at work, and inputs on their way to other nodes.
+    /// Live sessions, and deliveries of inputs to other nodes.
     pub(crate) background_tasks: TaskTracker,
 }

@@ -1,10 +1,36 @@
 //! Creates, opens, finds and forks sessions.
 //!
-//! The driver holds a map of the sessions that are live in this process; `eviction.rs` keeps it small.
+//! # Problem
 //!
-//! With a cluster, a session may be on another node. All that follows from it lives in `cluster/`; the driver asks its
-//! `Membership` where a session is and gives front ends a handle that follows it. Two drivers in one process, or one per host,
-//! were tried and rejected: what belongs to a host is in the session's [`Runtime`].
+//! Front ends name sessions by id. A session may be live in this process, only in the store, or owned by another node.
+//! Two front ends that open the same id at the same moment must get the same session, and a session must never be live
+//! twice, or its effects would run twice.
+//!
+//! # Design
+//!
+//! The driver holds a map from id to [`Handle`] for the sessions that are live in this process. Adding to the map is
+//! the only decision under its lock (`insert`): the first to add a session wins, everyone else gets the existing
+//! handle. Replaying a log happens outside of the lock, so opening a long session delays no other one; if two callers
+//! replay the same log, the loser's copy is dropped. A live session is an `Arc` and an inbox (`live.rs`), without a
+//! task of its own while idle; `eviction.rs` removes idle sessions from the map, because the log contains all of their
+//! state.
+//!
+//! With a cluster, a session may be on another node. Everything specific to that is in `cluster/`: the driver asks its
+//! `Membership` for the location of a session and returns a handle that follows the session when it moves.
+//!
+//! # Rejected
+//!
+//! - An actor task per session: thousands of idle sessions would each keep a task and a channel.
+//! - Two drivers in one process, or one driver per host: everything that belongs to a host is in the session's
+//!   [`Runtime`].
+//!
+//! # Invariants
+//!
+//! - At most one live session per id and process; across processes, the store's compare-and-append or the lease
+//!   decides.
+//! - Work that must not stay half done (creating, opening in a cluster) runs on a task of its own and completes even if
+//!   the caller is dropped.
+//! - A session created lazily leaves no trace in the store until its first input.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -45,11 +71,11 @@ pub(crate) struct DriverInner {
     pub(crate) ports: Ports,
     pub(crate) membership: Option<Membership>,
     pub(crate) sessions: Mutex<HashMap<SessionId, Handle>>,
-    /// Those that came out of their logs, the first to evict first.
+    /// Sessions opened from logs, in eviction order.
     pub(crate) from_logs: Mutex<VecDeque<Weak<LiveSession>>>,
-    /// Inputs that each session gets when it comes to this process.
+    /// Inputs sent first to each session that is opened from a log.
     initial_inputs: Mutex<Vec<Input>>,
-    /// Tasks of sessions at work.
+    /// Tasks that process inputs.
     workers: TaskTracker,
 }
 
@@ -64,13 +90,13 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Driver {
-    /// Starts with no session, on a store that is its own.
+    /// Creates a driver without sessions, on a store of its own.
     pub fn new(ports: Ports) -> Self {
         let inner = DriverInner::new(ports, TaskTracker::new(), None);
         Self { inner: Arc::new(inner) }
     }
 
-    /// Starts with no session, on a store that other nodes share. Must be called within a tokio runtime.
+    /// Creates a driver without sessions, on a store shared with other nodes. Must be called within a tokio runtime.
     pub fn clustered(ports: Ports, cluster: Arc<dyn Cluster>) -> Self {
         let workers = TaskTracker::new();
         let membership = Membership::new(cluster, workers.clone());
@@ -81,16 +107,16 @@ impl Driver {
         Self { inner }
     }
 
-    /// Sets the inputs that each session gets first when it comes to this process from a log: what the process allows
-    /// holds wherever the session was before. They take the place of those of an earlier call.
+    /// Sets the inputs that each session receives first when it is opened from a log in this process, so that the
+    /// settings of this process apply wherever the session was before. Replaces those of an earlier call.
     pub fn set_initial_inputs(&self, inputs: Vec<Input>) {
         *lock(&self.inner.initial_inputs) = inputs;
     }
 
-    /// Creates a session; it is durable on return. It stays open if this node loses it.
+    /// Creates a session; it is durable on return. It stays usable if this node loses its lease.
     ///
     /// # Errors
-    /// When the store cannot keep it, or already has one of that id.
+    /// If the store fails, or already has a session with this id.
     pub async fn create(
         &self,
         id: SessionId,
@@ -100,10 +126,10 @@ impl Driver {
         self.create_for(id, spec, None, runtime_factory).await
     }
 
-    /// As `create`, for the person who opens it.
+    /// Like `create`, on behalf of a user.
     ///
     /// # Errors
-    /// As `create`.
+    /// Like `create`.
     pub async fn create_for(
         &self,
         id: SessionId,
@@ -119,7 +145,8 @@ impl Driver {
             }
         };
         let live = Arc::clone(&handle.live);
-        // On a task of its own, so that it is finished even if the caller goes: a half-written session could do nothing.
+        // A task of its own finishes even if the caller is dropped: a session stored without its opening would be
+        // unusable.
         let flushed = tokio::spawn(async move { live.flush().await });
         flushed.await.unwrap_or_else(|_| Err(DriverError::Closed(CREATE_BUG.to_owned())))?;
         match &self.inner.membership {
@@ -132,7 +159,7 @@ impl Driver {
         }
     }
 
-    /// Creates a session that becomes durable with its first input: one that is never used leaves no trace.
+    /// Creates a session that becomes durable with its first input, so that an unused session leaves no trace.
     pub fn create_lazy(&self, id: SessionId, spec: SessionSpec, runtime: Runtime) -> Handle {
         match self.inner.insert(self.new_session(id, spec, None, runtime), None) {
             Insertion::New(handle) | Insertion::Existing(handle) => handle,
@@ -155,11 +182,11 @@ impl Driver {
         self.inner.new_live(&id, lease, runtime, start)
     }
 
-    /// Opens a session from its log wherever it is: here if no other node owns it, else it is followed, and taken
-    /// over when its node is gone. Front ends that open the same session get the same one.
+    /// Opens a session from its log: here if no other node owns it, otherwise by following its owner, with takeover if
+    /// the owner is gone. Front ends that open the same session share it.
     ///
     /// # Errors
-    /// When there is no such session, or its log cannot be read.
+    /// If the session does not exist or its log cannot be read.
     pub async fn open(
         &self,
         id: &SessionId,
@@ -172,15 +199,15 @@ impl Driver {
     }
 
     /// Opens a session from its log in this process. Calls that ran when its last process ended are marked as
-    /// interrupted. A session that is live already is returned as it is.
+    /// interrupted. A session that is already live is returned unchanged.
     ///
     /// # Errors
-    /// When there is no such session, its log cannot be read, or another node owns it.
+    /// If the session does not exist, its log cannot be read, or another node owns it.
     pub async fn resume(&self, id: &SessionId, runtime: Runtime) -> Result<Handle, DriverError> {
         self.inner.open_local(id, || runtime).await
     }
 
-    /// A session that is open already, wherever it runs.
+    /// Returns a session that is already open, wherever it runs.
     pub fn get(&self, id: &SessionId) -> Option<Arc<dyn SessionHandle>> {
         match &self.inner.membership {
             None => self.inner.running(id).map(|handle| Arc::new(handle) as Arc<dyn SessionHandle>),
@@ -191,7 +218,7 @@ impl Driver {
         }
     }
 
-    /// The last event known here of a session that is open.
+    /// Returns the last event of an open session known here.
     pub fn last_seq(&self, id: &SessionId) -> Option<Seq> {
         match self.inner.cluster_session(id).map(|session| session.location()) {
             Some(Location::Local(handle)) => Some(handle.last_seq()),
@@ -201,10 +228,10 @@ impl Driver {
         }
     }
 
-    /// Gives a new session the log of another one up to the prompt of a turn, which is left out.
+    /// Copies the log of a session into a new one, up to but excluding the prompt of a turn.
     ///
     /// # Errors
-    /// When there is no such session or turn, or the store cannot keep the new one.
+    /// If the session or turn does not exist, or the store fails.
     pub async fn fork(
         &self,
         from: &SessionId,
@@ -226,7 +253,7 @@ impl Driver {
                 }
                 if matches!(&logged.event, Event::TurnStarted { turn, .. } if *turn == before) {
                     store.append(id, Seq(0), &copied).await?;
-                    // The artifacts of a session that was deleted meanwhile may be gone.
+                    // The artifacts of a session deleted in the meantime may be gone.
                     if let Err(error) = store.load(from, Seq(0), 1).await {
                         store.delete(id).await?;
                         return Err(error.into());
@@ -238,7 +265,7 @@ impl Driver {
         }
     }
 
-    /// Ends a session for good, whatever it does: nothing more is published or logged.
+    /// Ends a session for good, even during a turn: nothing more is published or logged.
     pub fn end(&self, id: &SessionId, why: &str) {
         let handle = lock(&self.inner.sessions).remove(id);
         if let Some(handle) = handle {
@@ -246,15 +273,15 @@ impl Driver {
         }
     }
 
-    /// Sessions in memory.
+    /// Number of sessions in memory.
     pub fn live_sessions(&self) -> usize {
         lock(&self.inner.sessions).len()
     }
 
-    /// Releases all sessions to the other nodes at once, and stops what runs here.
+    /// Releases all sessions to the other nodes at once, and stops all work here.
     ///
     /// # Errors
-    /// When the other nodes could not be told; they find out when this node has been silent for a while.
+    /// If the other nodes could not be notified; they take over when this node's lease expires.
     pub async fn leave(&self) -> Result<(), DriverError> {
         match &self.inner.membership {
             None => Ok(()),
@@ -307,7 +334,7 @@ impl DriverInner {
                 }
                 Ok(handle)
             }
-            // Somebody else resumed it meanwhile: what it does now is not interrupted.
+            // Another caller opened the session in the meantime; its running calls are not interrupted.
             Insertion::Existing(handle) => Ok(handle),
         }
     }
@@ -336,7 +363,7 @@ impl DriverInner {
         sessions.get(id).cloned()
     }
 
-    /// Adds a session to the map, unless one of its id runs already. Nobody can send it anything before `first`.
+    /// Adds a session to the map, unless a session with its id is live. `first` precedes every other input.
     fn insert(&self, handle: Handle, first: Option<Input>) -> Insertion {
         let mut sessions = lock(&self.sessions);
         match sessions.get(handle.id()) {
@@ -375,50 +402,51 @@ impl DriverInner {
     }
 }
 
-/// A session that is live in this process. Cheap to clone.
+/// Handle of a session that is live in this process. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
     pub(crate) live: Arc<LiveSession>,
-    /// In a cluster, the lease under which the session is live.
+    /// The session's lease, in a cluster.
     pub(crate) lease: Option<Arc<ClusterLease>>,
 }
 
 impl Handle {
-    /// The session's id.
+    /// Id of the session.
     pub fn id(&self) -> &SessionId {
         self.live.id()
     }
 
-    /// Adds an input. Never blocks; what comes of it arrives as updates.
+    /// Adds an input. Never blocks; results arrive as updates.
     ///
     /// # Errors
-    /// When the session ended for good, or too many inputs wait already.
+    /// If the session ended for good, or too many inputs are queued.
     pub fn send(&self, input: Input) -> Result<(), DriverError> {
         self.live.send(input)
     }
 
-    /// Everything logged after `after`, once and in order, then whatever comes; deltas only as they happen.
+    /// Subscribes to every event after `after`, each once and in order, followed by live updates. Deltas are not
+    /// replayed.
     pub fn subscribe(&self, after: Seq) -> Updates {
         self.live.subscribe(after)
     }
 
-    /// Answers a question; returns true if it was still open. A secret goes to the program that asked and nowhere
-    /// else: the log has only that it was given.
+    /// Answers a question; returns true if it was still open. A secret goes to the program that asked and nowhere else:
+    /// the log records only that it was given.
     pub fn answer(&self, id: QuestionId, answer: PromptReply) -> bool {
         self.live.answer_question(id, answer)
     }
 
-    /// The session's terminal, if its host has one.
+    /// Returns the session's terminal, if its host has one.
     pub fn terminal(&self) -> Option<Arc<dyn Terminal>> {
         self.live.terminal()
     }
 
-    /// The last event that is durable.
+    /// Position of the last durable event.
     pub fn last_seq(&self) -> Seq {
         self.live.last_seq()
     }
 
-    /// Why the session ended for good, if it did.
+    /// Returns the reason that the session ended for good, if it did.
     pub fn last_error(&self) -> Option<String> {
         self.live.last_error()
     }

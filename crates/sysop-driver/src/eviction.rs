@@ -1,7 +1,8 @@
 //! Evicts idle sessions from memory.
 //!
-//! A session that nobody uses stays in memory for a while, because the next request for it is likely, and then goes: its log is
-//! all of it. At most [`IDLE_SESSIONS_MAX`] idle sessions that came out of their logs are in memory, whatever clients ask for.
+//! An unused session stays in memory for a while, because the next request for it is likely, and is then evicted: its
+//! log contains all of its state. At most [`IDLE_SESSIONS_MAX`] idle sessions opened from logs are in memory, whatever
+//! clients request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +12,14 @@ use sysop_core::id::{SessionId, Timestamp};
 use crate::driver::{Driver, DriverInner, Handle, lock};
 use crate::live::LiveSession;
 
-/// Idle sessions that came out of their logs and stay in memory.
+/// Maximum idle sessions opened from logs that stay in memory.
 pub const IDLE_SESSIONS_MAX: usize = 64;
 /// Eviction candidates checked per insertion; those still in use are skipped.
 const EVICTION_CHECKS_MAX: usize = 8;
 
 impl Driver {
-    /// Evicts sessions that nobody uses and that were idle for at least `idle`; they are opened from their logs when they are next
-    /// needed. In a cluster they are released at once, because they belong where somebody uses them.
+    /// Evicts sessions that are unused and idle for at least `idle`; they are opened from their logs when next needed.
+    /// In a cluster they are released at once, so that they can move to the node that uses them.
     pub fn evict_idle(&self, idle: Duration) {
         let now = self.inner.ports.clock.now();
         let idle = if self.inner.membership.is_some() { Duration::ZERO } else { idle };
@@ -30,13 +31,13 @@ impl Driver {
             sessions.extract_if(is_idle).collect()
         };
         for (_, handle) in evicted {
-            self.inner.release(&handle); // its host may have something to end, and needs no lock for it
+            self.inner.release(&handle); // its host may have cleanup to do, which needs no lock
         }
     }
 }
 
 impl DriverInner {
-    /// Evicts the oldest idle sessions that came out of their logs, if there are too many with the newest.
+    /// Evicts the oldest idle sessions opened from logs, if there are too many including the newest.
     pub(crate) fn enforce_idle_limit(&self, newest: &Arc<LiveSession>) {
         let now = self.ports.clock.now();
         let mut evicted = Vec::new();
@@ -64,7 +65,7 @@ impl DriverInner {
         }
     }
 
-    /// Evicts a session that nobody here uses, if it is idle. Returns true if it is gone.
+    /// Evicts a session that is unused here, if it is idle. Returns true if it is gone.
     pub(crate) fn evict_if_idle(&self, id: &SessionId) -> bool {
         let now = self.ports.clock.now();
         let evicted = {
@@ -85,11 +86,11 @@ impl DriverInner {
         true
     }
 
-    /// Releases an evicted session to the other nodes: nobody here would hear what is said to it elsewhere.
+    /// Releases an evicted session to the other nodes: this node no longer handles inputs given elsewhere.
     fn release(&self, handle: &Handle) {
         let Some(lease) = &handle.lease else { return };
         if handle.live.closed().is_none() {
-            handle.live.hub.close(); // and with it the relay
+            handle.live.hub.close(); // ends the relay, too
             lease.release();
         }
     }

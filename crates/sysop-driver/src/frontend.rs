@@ -1,4 +1,4 @@
-//! What a front end holds: a session, here or on a server, and the desk at which sessions are opened and found.
+//! Interface of front ends: a session, local or on a server, and the service that opens and finds sessions.
 
 use std::sync::Arc;
 
@@ -17,19 +17,20 @@ use crate::Handle;
 use crate::port::SessionSummary;
 use crate::prompter::{PromptReply, Terminal};
 
-/// A live session, here or on a server.
+/// A live session, local or on a server.
 pub trait SessionHandle: Send + Sync {
-    /// Its id.
+    /// Id of the session.
     fn id(&self) -> &SessionId;
-    /// Tells it something; never blocks. The error is one sentence.
+    /// Sends an input; never blocks. The error is one sentence.
     fn send(&self, input: Input) -> Result<(), String>;
-    /// What is logged after `after`, once and in order, then live. Ends when the session is gone.
+    /// Subscribes to every event after `after`, each once and in order, then to live updates. Ends when the session is
+    /// gone.
     fn subscribe(&self, after: Seq) -> BoxStream<'static, Update>;
-    /// Answers a question of a program; says whether it was still open, as far as is known here.
+    /// Answers a question of a program. Returns true if it was still open, as far as known here.
     fn answer(&self, id: QuestionId, answer: PromptReply) -> bool;
-    /// Its terminal, where its host has one.
+    /// Returns the session's terminal, if its host has one.
     fn terminal(&self) -> Option<Arc<dyn Terminal>>;
-    /// Why it is gone, where that is known.
+    /// Returns the reason that the session is gone, if known.
     fn last_error(&self) -> Option<String>;
 }
 
@@ -69,84 +70,84 @@ impl SessionHandle for Handle {
 pub struct AttachedSession {
     /// The session.
     pub session: Arc<dyn SessionHandle>,
-    /// The last event that was in its log before; 0 for a new one.
+    /// Last event of its log at that time; 0 for a new session.
     pub last: Seq,
-    /// How it works. A new one is logged with its first input only, so that this is not in its log yet.
+    /// Settings of the session. A new session is logged only with its first input, so they are not in its log yet.
     pub spec: Arc<SessionSpec>,
 }
 
-/// The rule that the answer "always" to a proposal writes.
+/// The rule that answering "always" to a proposal would write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OfferedRule {
-    /// The call that waits for the answer.
+    /// The call that awaits approval.
     pub call: CallId,
     /// The rule as TOML, as it would be written.
     pub toml: String,
-    /// The file that it would be written to, for people.
+    /// The target file, for display.
     pub file: String,
-    /// The rule itself; `None` if a server keeps it.
+    /// The rule; `None` if a server writes it.
     pub rule: Option<Rule>,
 }
 
 impl OfferedRule {
-    /// The rule for a proposal of a session whose rules are written to this file.
+    /// Returns the rule for a proposal of a session whose rules are written to `file`; `None` if none can be offered.
     pub fn for_proposal(transcript: &Transcript, proposal: &Proposal, file: String) -> Option<Self> {
         let rule = proposal.always_rule(transcript.session_info()?)?;
         Some(Self { call: proposal.call.id.clone(), toml: rule.to_toml(), file, rule: Some(rule) })
     }
 }
 
-/// Gives a session a rule that was written, and allows the call that it was written for.
+/// Adds a rule to a session and allows the call that the rule was written for.
 ///
 /// # Errors
-/// One sentence if the session takes nothing more.
+/// One sentence if the session accepts no inputs.
 pub fn allow_by_rule(session: &dyn SessionHandle, rule: Rule, call: CallId, by: &str) -> Result<(), String> {
     session.send(Input::Configure { change: ConfigChange::added_rule(rule) })?;
     let decision = Decision::Allow { command: None };
     session.send(Input::Decision { call, decision, by: by.to_owned() })
 }
 
-/// Which session to open.
+/// Selects the session to open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionSelector {
-    /// Another one.
+    /// A new session.
     New,
-    /// An earlier one, by its id or the beginning of it.
+    /// An existing session, by its id or a prefix of it.
     Existing(String),
-    /// Another one, on this host.
+    /// A new session on this host.
     NewOnHost(String),
-    /// Another one that has the log of an earlier one up to the prompt of a turn, which is left out.
+    /// A new session with a copy of a log, up to but excluding the prompt of a turn.
     Fork {
-        /// The earlier one.
+        /// The session to copy.
         from: SessionId,
         /// The turn.
         before: TurnId,
     },
 }
 
-/// Where a front end opens and finds sessions. Errors are one sentence.
+/// Opens and finds sessions for a front end. Errors are one sentence.
 #[async_trait]
 pub trait SessionService: Send + Sync {
     /// Opens a session.
     async fn open(&self, which: SessionSelector) -> Result<AttachedSession, String>;
 
-    /// The sessions, the most recently changed first.
+    /// Lists sessions, the most recently changed first.
     async fn list(&self) -> Result<Vec<SessionSummary>, String>;
 
-    /// The models that are known and can be asked, the one of the settings first. May ask their servers.
+    /// Lists known and usable models, that of the settings first. May query their servers.
     async fn models(&self) -> Vec<ModelRef>;
 
-    /// The whole output of a call, as its artifact has it.
+    /// Returns the full output of a call from its artifact.
     async fn artifact(&self, session: &SessionId, name: &str) -> Result<Vec<u8>, String>;
 
-    /// Paths below the root of a session's file tools that hold `next_event`, at most `limit`, folders with a `/` at their
-    /// end, those that begin with it first; nothing where they cannot be told quickly.
+    /// Completes paths below the root of a session's file tools: those that contain `word`, at most `limit`, folders
+    /// with a trailing `/`, prefix matches first. Empty if they cannot be listed quickly.
     async fn paths(&self, session: &SessionId, word: &str, limit: usize) -> Vec<String>;
 
-    /// The hosts that are known by a name.
+    /// Lists hosts known by name.
     fn hosts(&self) -> Vec<NamedItem>;
 
-    /// The rule that answering a proposal with "always" would write; `None` where that answer is not offered.
+    /// Returns the rule that answering "always" would write; `None` if that answer is not offered.
     fn offered_rule(
         &self,
         session: &SessionId,
@@ -157,8 +158,8 @@ pub trait SessionService: Send + Sync {
         None
     }
 
-    /// Answers a proposal with "always": writes the rule that was offered, gives it to the session and allows the call.
-    /// On an error nothing was decided.
+    /// Answers a proposal with "always": writes the offered rule, adds it to the session and allows the call. On error
+    /// nothing was decided.
     async fn allow_always(
         &self,
         session: &dyn SessionHandle,
@@ -169,31 +170,31 @@ pub trait SessionService: Send + Sync {
         Err("cannot write rules here; the command is still pending".to_owned())
     }
 
-    /// The routines that can be run.
+    /// Lists the available routines.
     fn routines(&self) -> Vec<Routine>;
 }
 
-/// Something with a name, for lists and completions.
+/// A name with a description, for lists and completions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedItem {
-    /// Its name.
+    /// Name, as typed by users.
     pub name: String,
-    /// What it is, for people.
+    /// Description for users.
     pub description: String,
 }
 
-/// Makes a routine's command of its variables, given as names and values; the error is one sentence.
+/// Renders a routine's command from its variables, given as names and values. The error is one sentence.
 pub type RoutineRenderer = Arc<dyn Fn(&[(String, String)]) -> Result<String, String> + Send + Sync>;
 
-/// A command with a name and, perhaps, variables.
+/// A named command, possibly with variables.
 #[derive(Clone)]
 pub struct Routine {
-    /// Its name.
+    /// Name, as typed by users.
     pub name: String,
-    /// What it is for.
+    /// Purpose of the command.
     pub description: String,
-    /// Its variables, each with what it is.
+    /// Variables with their descriptions.
     pub variables: Vec<NamedItem>,
-    /// Makes its command.
+    /// Renders the command.
     pub render: RoutineRenderer,
 }

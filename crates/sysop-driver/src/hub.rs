@@ -1,7 +1,34 @@
-//! Publishes a session's updates to any number of front ends.
+//! Publishes the updates of one session to any number of front ends.
 //!
-//! No front end can slow the session or grow its memory: live deltas that nobody has taken yet are joined, and a front end
-//! that falls far behind is sent back to the log, from which it misses nothing.
+//! # Problem
+//!
+//! Front ends read at different speeds: a terminal over a slow link, a browser tab in the background, a script that
+//! stopped reading. None of them may delay the session, and none may make it use more memory. At the same time every
+//! front end must see every event exactly once and in order, whenever it subscribes.
+//!
+//! # Design
+//!
+//! Events and deltas are treated differently. Events are durable, so a front end can always be sent back to the log;
+//! deltas exist only in memory, so the hub may join or drop them. Each subscription has a bounded mailbox, in which
+//! adjacent deltas of the same step or call are joined. When a mailbox overflows, its contents are dropped and it is
+//! marked as `behind`: the reader then loads the log from its last seen event, and afterwards continues from the
+//! mailbox. A new subscriber starts the same way, except that the newest events are kept in memory
+//! (`RECENT_EVENTS_MAX`), so a reconnect after a short break does not touch the store. Questions are held apart: they
+//! are neither joined nor dropped.
+//!
+//! # Rejected
+//!
+//! - `tokio::sync::broadcast`: a lagging receiver loses events without a way back to them, and deltas cannot be joined.
+//! - Unbounded channels: one stopped reader would hold the output of a whole session.
+//! - Waiting for slow readers: one of them would slow the session for all.
+//!
+//! # Invariants
+//!
+//! - Publishing never waits for a front end.
+//! - A front end receives each event once, in order, without a gap.
+//! - If text of a step does not fit, the rest of that step's text is skipped: the front end would show it with a hole,
+//!   and the logged reply has all of it.
+//! - `Updates::next` is cancel safe: an update is removed only when it is returned.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -14,16 +41,16 @@ use tokio::sync::Notify;
 use crate::LOAD_EVENTS_MAX;
 use crate::port::Store;
 
-/// How many of the newest events are kept for those who subscribe.
+/// Number of newest events kept for new subscribers.
 const RECENT_EVENTS_MAX: usize = 64;
-/// How many updates may wait for one front end before it is sent back to the log.
+/// Maximum updates in one mailbox before the front end is sent back to the log.
 const MAILBOX_UPDATES_MAX: usize = 4096;
-/// How much joined output of one call may wait for one front end; the oldest goes first.
+/// Maximum bytes of joined output of one call in one mailbox; the oldest are dropped.
 const PENDING_OUTPUT_BYTES_MAX: usize = 256 * 1024;
-/// How many bytes of deltas may wait for one front end; one more is not told to it.
+/// Maximum bytes of deltas in one mailbox; further deltas are dropped.
 const PENDING_DELTA_BYTES_MAX: usize = 1024 * 1024;
 
-/// The publishing end.
+/// Publishing side.
 #[derive(Default)]
 pub(crate) struct Hub {
     state: Mutex<HubState>,
@@ -46,14 +73,14 @@ struct Mailbox {
 #[derive(Default)]
 struct MailboxState {
     waiting: VecDeque<Update>,
-    /// Questions and their ends: handed out first, and never thrown away.
+    /// Questions and their ends: delivered first and never dropped.
     questions: VecDeque<Delta>,
-    /// How many bytes of text the deltas that wait have.
+    /// Bytes of text in the pending deltas.
     delta_bytes: usize,
-    /// The step of whose text this front end has missed some: it is told no more of it, for what followed would not be what
-    /// comes next. The reply in the log has the whole.
+    /// Step of which some text was dropped. The rest of its text is skipped, because it would not be contiguous. The
+    /// reply in the log has all of it.
     missed: Option<StepId>,
-    /// Updates were thrown away: the log has what was missed.
+    /// True if updates were dropped, so that the log must be read.
     behind: bool,
     closed: bool,
 }
@@ -68,7 +95,7 @@ impl Hub {
         let mailbox = Arc::new(Mailbox::default());
         let mut state = lock(&self.state);
         let from_recent = state.recent.front().is_some_and(|oldest| oldest.seq <= after.next());
-        // `last` was read before; what was published since then is known here only.
+        // `last` was read earlier; later events are known only here.
         let last = state.recent.back().map_or(last, |newest| newest.seq.max(last));
         let catching_up = !from_recent && after < last;
         {
@@ -86,7 +113,7 @@ impl Hub {
         Updates { mailbox, store, id, seen: after, reading: false, page: VecDeque::new() }
     }
 
-    /// Publishes events that are durable.
+    /// Publishes durable events.
     pub(crate) fn publish(&self, events: &[Arc<Logged>]) {
         let mut state = lock(&self.state);
         for logged in events {
@@ -102,12 +129,12 @@ impl Hub {
         });
     }
 
-    /// Publishes something for the moment.
+    /// Publishes a transient delta.
     pub(crate) fn delta(&self, delta: &Delta) {
         lock(&self.state).for_each_mailbox(|mailbox| mailbox.push_delta(delta));
     }
 
-    /// Publishes a question, also to who subscribes while it is open.
+    /// Publishes a question, also to front ends that subscribe while it is open.
     pub(crate) fn ask(&self, question: &Question) {
         let mut state = lock(&self.state);
         state.questions.push(question.clone());
@@ -116,7 +143,7 @@ impl Hub {
         });
     }
 
-    /// A question has its answer, or nobody waits for one any more.
+    /// Publishes that a question was answered or withdrawn.
     pub(crate) fn close_question(&self, id: QuestionId, by: Option<String>) {
         let mut state = lock(&self.state);
         state.questions.retain(|question| question.id != id);
@@ -125,12 +152,12 @@ impl Hub {
         });
     }
 
-    /// How many front ends still read.
+    /// Number of front ends that still read.
     pub(crate) fn subscriber_count(&self) -> usize {
         lock(&self.state).mailboxes.iter().filter(|mailbox| mailbox.strong_count() > 0).count()
     }
 
-    /// Ends all subscriptions, once what waits is taken.
+    /// Ends all subscriptions after their pending updates.
     pub(crate) fn close(&self) {
         let mut state = lock(&self.state);
         state.closed = true;
@@ -138,7 +165,7 @@ impl Hub {
     }
 }
 
-/// Nothing more can come.
+/// Ends all subscriptions: no further update can come.
 impl Drop for Hub {
     fn drop(&mut self) {
         self.close();
@@ -159,7 +186,7 @@ impl HubState {
 impl MailboxState {
     fn push(&mut self, update: Update) {
         if self.behind {
-            return; // the log will tell
+            return; // the reader will load the log
         }
         if self.waiting.len() >= MAILBOX_UPDATES_MAX {
             self.waiting.clear();
@@ -177,7 +204,7 @@ impl MailboxState {
         Some(update)
     }
 
-    /// Whether a front end that has missed something can make use of this.
+    /// Returns false for a delta that is useless after dropped ones, or exceeds the limit.
     fn accepts(&mut self, delta: &Delta) -> bool {
         let room = self.delta_bytes < PENDING_DELTA_BYTES_MAX;
         match delta {
@@ -188,10 +215,10 @@ impl MailboxState {
                 self.missed != Some(*step)
             }
             Delta::Restarted { step } => {
-                self.missed.take_if(|missed| missed == step); // what was told of it is void
+                self.missed.take_if(|missed| missed == step); // the text received so far is void
                 true
             }
-            // Of output the newest counts, and it is joined where it can be.
+            // The newest output matters most; joining needs no extra room.
             Delta::Output { call, .. } => {
                 room || matches!(self.waiting.back(), Some(Update::Delta(Delta::Output { call: last, .. })) if last == call)
             }
@@ -251,7 +278,7 @@ fn text_bytes(update: &Update) -> usize {
     }
 }
 
-/// Keeps the newest `PENDING_OUTPUT_BYTES_MAX` bytes; cuts in halves, so that the work per byte stays constant.
+/// Keeps the newest `PENDING_OUTPUT_BYTES_MAX` bytes. Cuts half at once, so that the cost per byte stays constant.
 fn drop_oldest(text: &mut String) {
     if text.len() > 2 * PENDING_OUTPUT_BYTES_MAX {
         let cut = text.ceil_char_boundary(text.len() - PENDING_OUTPUT_BYTES_MAX);
@@ -259,22 +286,22 @@ fn drop_oldest(text: &mut String) {
     }
 }
 
-/// The receiving end: what a front end reads.
+/// Subscription of a front end.
 pub struct Updates {
     mailbox: Arc<Mailbox>,
     store: Arc<dyn Store>,
     id: SessionId,
     seen: Seq,
-    /// The log is to be read from `seen` to its end before anything is taken from the mailbox.
+    /// If set, the log must be read from `seen` to its end before the mailbox.
     reading: bool,
-    /// Events read from the log that are still to be handed out.
+    /// Events loaded from the log and not yet delivered.
     page: VecDeque<Logged>,
 }
 
 impl Updates {
-    /// The next update; none once the session ended for good.
+    /// Returns the next update, or `None` once the session ended for good.
     ///
-    /// Cancel safe: an update is lost only if it was returned.
+    /// Cancel safe: an update is removed only when it is returned.
     pub async fn next(&mut self) -> Option<Update> {
         loop {
             match self.poll_mailbox() {
@@ -287,7 +314,7 @@ impl Updates {
         }
     }
 
-    /// What has arrived already, without waiting.
+    /// Returns an update that is already available, without waiting.
     pub fn try_next(&mut self) -> Option<Update> {
         loop {
             match self.poll_mailbox() {
@@ -322,7 +349,7 @@ impl Updates {
                 MailboxPoll::Update(update)
             }
             None if state.behind => {
-                // From here on new events wait in the mailbox; what came before is durable, so the log has it.
+                // From now on new events stay in the mailbox; all earlier ones are durable and in the log.
                 state.behind = false;
                 self.reading = true;
                 MailboxPoll::Behind
@@ -332,12 +359,13 @@ impl Updates {
         }
     }
 
-    /// Reads on in the log. Changes nothing before it has the page, so that it can be given up and begun again.
+    /// Loads the next page of the log. Changes nothing before the page is complete, so that it can be canceled and
+    /// restarted.
     async fn read_log(&mut self) -> Option<()> {
         let page = self.store.load(&self.id, self.seen, LOAD_EVENTS_MAX).await.ok()?;
         self.reading = page.len() == LOAD_EVENTS_MAX;
         if let Some(last) = page.last() {
-            // What waits from before the page's end is in the page, or was for that moment only.
+            // Pending updates from before the end of the page are in the page, or were transient.
             let mut state = lock(&self.mailbox.state);
             let old = |update: &Update| matches!(update, Update::Logged(logged) if logged.seq <= last.seq);
             let covered = state.waiting.iter().rposition(old).map_or(0, |newest| newest + 1);
@@ -352,7 +380,7 @@ impl Updates {
 
 enum MailboxPoll {
     Update(Update),
-    /// It was already handed out.
+    /// Already delivered.
     Duplicate,
     Behind,
     Closed,

@@ -1,4 +1,4 @@
-//! The right to work on a session: the one seam between a live session and the nodes of a cluster.
+//! The right to work on a session: the only seam between a live session and the nodes of a cluster.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use sysop_core::id::{Seq, SessionId};
 use crate::cluster::QueuePosition;
 use crate::port::{Store, StoreError};
 
-/// Receives a sentence that says why an append waits.
+/// Receives a sentence on why an append waits.
 pub(crate) type OnStall<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
 /// The right of this process to work on one session.
@@ -28,11 +28,11 @@ pub(crate) trait SessionLease: Send + Sync {
     /// effect.
     fn is_valid(&self) -> bool;
 
-    /// Takes the inputs of users that were accepted here and did not become durable before the session was lost.
+    /// Takes over inputs of users that were accepted here but not durable when the session was lost.
     fn forward(&self, inputs: Vec<Input>);
 }
 
-/// The lease of a process that shares its store with nobody: always valid.
+/// The lease of a process with a store of its own: always valid.
 pub(crate) struct StoreLease {
     pub(crate) id: SessionId,
     pub(crate) store: Arc<dyn Store>,
@@ -54,6 +54,6 @@ impl SessionLease for StoreLease {
         true
     }
 
-    /// There is nobody else who could go on with the session.
+    /// Drops the inputs: no other node could continue the session.
     fn forward(&self, _: Vec<Input>) {}
 }

@@ -1,9 +1,9 @@
-//! Runs sessions: appends what the core decides, publishes it, and performs it.
+//! Runs sessions: appends the events that the core decides, publishes them, and performs its effects.
 //!
-//! An event is durable before anybody sees it, and seen before anything is done about it. This crate knows no vendor:
-//! models, machines, stores and clocks come through the traits in [`port`]. A session with nothing to do is an entry in a
-//! map; a task exists only while inputs are worked off. Nodes that share a store ([`cluster`]) each run the sessions that they
-//! own and follow the others.
+//! An event is durable before anyone sees it, and published before its effects are performed. This crate knows no
+//! vendor: models, machines, stores and clocks are reached through the traits in [`port`]. An idle session is an entry
+//! in a map; a task exists only while inputs are processed. Nodes that share a store ([`cluster`]) each run the
+//! sessions that they own and follow the others.
 //!
 //! Start reading at `driver.rs` (creating, opening and finding sessions) and `live.rs` (one session at work).
 #![warn(missing_docs)]
@@ -38,43 +38,43 @@ use self::port::{Clock, Host, Provider, Store, StoreError};
 pub use self::queue_limits::QUEUE_IS_FULL;
 pub use self::replay::replay;
 
-/// Events read from the store at a time.
+/// Maximum events per page read from the store.
 const LOAD_EVENTS_MAX: usize = 8192;
 
-/// What all sessions of a driver share.
+/// Ports shared by all sessions of a driver.
 #[derive(Clone)]
 pub struct Ports {
-    /// Keeps logs.
+    /// Storage of logs.
     pub store: Arc<dyn Store>,
-    /// Tells the time.
+    /// Source of time.
     pub clock: Arc<dyn Clock>,
 }
 
-/// What one session runs on: both belong to its host, since models may run there too.
+/// Ports of one session. Both belong to its host, because models may run there too.
 #[derive(Clone)]
 pub struct Runtime {
     /// Runs the session's tools.
     pub host: Arc<dyn Host>,
-    /// Asks the session's models.
+    /// Calls the session's models.
     pub provider: Arc<dyn Provider>,
 }
 
-/// Why the driver did not do it.
+/// Failure of a driver operation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DriverError {
-    /// The store did not.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The session ended for good; the text says why.
+    /// The session ended for good; the text is the reason.
     #[error("{0}")]
     Closed(String),
-    /// The session takes no more of this for now; the text says why.
+    /// The session accepts no more inputs of this kind for now; the text is the reason.
     #[error("{0}")]
     QueueFull(String),
-    /// The log has no such turn.
+    /// The log does not contain this turn.
     #[error("session {0} has no turn {1}")]
     NoTurn(SessionId, TurnId),
-    /// Another node that lives has it.
+    /// Another live node owns the session.
     #[error("session {0} is owned by node {1}")]
     OwnedByOtherNode(SessionId, String),
     /// The log cannot be replayed.

@@ -1,21 +1,22 @@
-//! One live session: works off its inputs in batches, each in the same order: handle, append, publish, perform.
+//! One live session: processes its inputs in batches, each in the same order: handle, append, publish, perform.
 //!
-//! The order is the point. The core decides what an input means and returns events and effects. The events are appended
-//! to the log first, because nothing may be seen that a crash could take back. They are published next, and only then are
-//! the effects performed, so that every call that runs has a durable start. A session with nothing to do is an entry in
-//! the driver's map; a task exists only while inputs wait.
+//! The order is the point. The core decides the meaning of an input and returns events and effects. The events are
+//! appended to the log first, because nothing may be seen that a crash could take back. They are published next, and
+//! only then are the effects performed, so that every call that runs has a durable start. An idle session is an entry
+//! in the driver's map; a task exists only while inputs are queued.
 //!
-//! One task at a time holds the `Worker`, the mutable half of a session. It is parked in the inbox while there is no input, and
-//! whoever adds the first input takes it out and spawns the task. Results of effects come back as inputs, too.
+//! One task at a time holds the `Worker`, the mutable half of a session. The worker is parked in the inbox while the
+//! inbox is empty; the sender of the first input takes it out and spawns the task. Results of effects come back as
+//! inputs, too.
 //!
 //! Invariants:
-//! - An event is durable before anybody sees it, and seen before anything is done about it. The one exception is behind
-//!   [`EarlyCall`]: a model may be asked early, because asking changes nothing.
-//! - What cannot be made durable is not done: the session closes with the store's own sentence.
-//! - Nothing runs once the lease is not valid any more. What users said here by then is forwarded to the next owner.
+//! - An event is durable before anyone sees it, and published before its effects are performed. The one exception is
+//!   behind [`EarlyCall`]: a model may be called early, because a model call has no side effects.
+//! - Nothing is done that cannot be made durable: the session closes with the store's own error message.
+//! - Nothing runs after the lease became invalid. Inputs that users gave here by then are forwarded to the next owner.
 //!
-//! A lock around the whole session was tried and rejected: a slow store would have blocked every front end that only wants
-//! to add an input.
+//! A lock around the whole session was tried and rejected: a slow store would have blocked every front end that only
+//! wants to add an input.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -45,16 +46,16 @@ use crate::speculate::EarlyCall;
 use crate::stream_batch::StreamBatch;
 use crate::{DriverError, Ports, Runtime};
 
-/// How long a session with a shell in its terminal is kept, at least, when nobody watches it.
+/// Minimum idle time before a session with a shell in its terminal is evicted.
 const SHELL_IDLE_MIN: Duration = Duration::from_secs(60 * 60);
 
-/// Model events that are ready at once and are published together.
+/// Maximum model events that are ready together and published as one batch.
 const READY_EVENTS_MAX: usize = 256;
 
-/// How long a host may take to tell the circumstances of a call.
+/// Timeout of a survey.
 const SURVEY_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// One live session.
+/// A live session.
 pub(crate) struct LiveSession {
     id: SessionId,
     ports: Ports,
@@ -63,54 +64,54 @@ pub(crate) struct LiveSession {
     pub(crate) hub: Hub,
     pub(crate) questions: Questions,
     inbox: Mutex<Inbox>,
-    /// Ends whatever runs for the session.
+    /// Cancels everything that runs for the session.
     end: CancellationToken,
-    /// Tasks that work off inputs; a node that leaves waits for them.
+    /// Tasks that process inputs; a leaving node waits for them.
     workers: TaskTracker,
-    /// Runs those tasks, whichever thread an input comes from.
+    /// Runtime of those tasks, for inputs sent from other threads.
     executor: tokio::runtime::Handle,
 }
 
-/// Inputs that wait, each with its place in the session's queue if another node forwarded it.
+/// Queued inputs, each with its position in the cluster's queue if another node forwarded it.
 type Inputs = VecDeque<(Input, Option<QueuePosition>)>;
 
 struct Inbox {
     inputs: Inputs,
-    /// Inputs of users that are being worked off, until they are durable.
+    /// Inputs of users that are being processed, until they are durable.
     unflushed_inputs: Vec<Input>,
-    /// Prompts that waited for the end of the turn when the log was last written.
+    /// Number of prompts queued behind the turn as of the last append.
     queued: usize,
-    /// Here while no task works on the inputs.
+    /// Present while no task processes inputs.
     parked: Option<Worker>,
     /// The last durable event.
     seq: Seq,
-    /// When the session last had something to do.
+    /// Time of the last activity.
     active: Timestamp,
-    /// Why the session ended for good.
+    /// Set once the session ended for good.
     closed: Option<CloseReason>,
 }
 
-/// How a session ended for good.
+/// Reason that a session ended for good in this process.
 #[derive(Debug, Clone)]
 pub(crate) struct CloseReason {
     pub(crate) why: String,
-    /// It goes on in other hands.
+    /// True if another node continues the session.
     pub(crate) elsewhere: bool,
 }
 
-/// The part of a session that one task at a time works with.
+/// The mutable part of a session, held by one task at a time.
 struct Worker {
     session: Session,
     seq: Seq,
-    /// Events that are decided but not durable.
+    /// Events decided but not durable.
     pending: Vec<Event>,
-    /// Queued inputs that were handled, to be marked as consumed with the next append.
+    /// Forwarded inputs already handled, to be marked as consumed with the next append.
     consumed: Vec<QueuePosition>,
     model: Option<(StepId, CancellationToken)>,
     tools: HashMap<CallId, CancellationToken>,
 }
 
-/// Where a session starts to live.
+/// Initial state of a live session.
 pub(crate) struct SessionStart {
     pub(crate) session: Session,
     /// The last durable event.
@@ -164,7 +165,7 @@ impl LiveSession {
         self.host().terminal()
     }
 
-    /// Passes an answer on to who asked, and logs as much of it as may be known.
+    /// Passes an answer to the program that asked, and logs the non-secret part.
     pub(crate) fn answer_question(self: &Arc<Self>, id: QuestionId, answer: PromptReply) -> bool {
         let Some((question, sender)) = self.questions.take(id) else { return false };
         let logged = questions::loggable_input(&question, &answer);
@@ -199,7 +200,7 @@ impl LiveSession {
         self.hub.subscribe(Arc::clone(&self.ports.store), self.id.clone(), after, last)
     }
 
-    /// Makes what is pending durable.
+    /// Makes pending events durable.
     pub(crate) async fn flush(self: &Arc<Self>) -> Result<(), DriverError> {
         let Some(mut worker) = self.inbox().parked.take() else { return Ok(()) };
         let result = self.append_and_publish(&mut worker).await;
@@ -224,7 +225,7 @@ impl LiveSession {
         self.enqueue_all(inbox, [(input, None)])
     }
 
-    /// Adds inputs that other nodes forwarded; they were bounded there.
+    /// Adds inputs forwarded by other nodes, which already enforced the limits.
     pub(crate) fn send_forwarded(
         self: &Arc<Self>,
         inputs: Vec<(Input, QueuePosition)>,
@@ -282,7 +283,7 @@ impl LiveSession {
         self.workers.spawn_on(work, &self.executor);
     }
 
-    /// Works until there is no input left, then parks the worker.
+    /// Processes inputs until none are left, then parks the worker.
     async fn work(self: &Arc<Self>, mut worker: Worker) {
         while let Some((taken, inputs)) = self.take_inputs(worker) {
             worker = taken;
@@ -290,7 +291,7 @@ impl LiveSession {
             let end = self.end.child_token();
             let mut early = EarlyCall::start(&self.runtime.provider, &self.lease, end, &effects);
             if let Err(error) = self.append_and_publish(&mut worker).await {
-                drop(worker); // cancels what runs
+                drop(worker); // cancels its running calls
                 return self.fail(&error);
             }
             {
@@ -302,7 +303,7 @@ impl LiveSession {
                 self.lose_lease();
             }
             if self.closed().is_some() {
-                return; // the effects are no longer this node's to perform
+                return; // the effects now belong to another node
             }
             for effect in effects {
                 self.perform(&mut worker, effect, &mut early);
@@ -310,7 +311,7 @@ impl LiveSession {
         }
     }
 
-    /// Takes the inputs that wait, or parks the worker. `None` if there are none or the session is closed.
+    /// Takes the queued inputs, or parks the worker. `None` if the inbox is empty or the session is closed.
     fn take_inputs(&self, worker: Worker) -> Option<(Worker, Inputs)> {
         let mut inbox = self.inbox();
         if inbox.closed.is_some() {
@@ -327,7 +328,7 @@ impl LiveSession {
         Some((worker, inputs))
     }
 
-    /// Lets the session decide about each input; returns the effects.
+    /// Passes each input to the core. Returns the effects.
     fn handle_all(&self, worker: &mut Worker, inputs: Inputs) -> Vec<Effect> {
         let mut effects = Vec::new();
         for (input, position) in inputs {
@@ -336,14 +337,14 @@ impl LiveSession {
             let before = worker.pending.len();
             worker.handle(input, &mut effects);
             if prompt && worker.pending.len() == before {
-                // It was forwarded by a node that could not know how many prompts wait here.
+                // The prompt was forwarded by a node that could not see the length of this queue.
                 self.hub.delta(&Delta::Notice { text: QUEUE_IS_FULL.to_owned() });
             }
         }
         effects
     }
 
-    /// Appends what is pending, then publishes it.
+    /// Appends pending events, then publishes them.
     async fn append_and_publish(&self, worker: &mut Worker) -> Result<(), DriverError> {
         if worker.pending.is_empty() && worker.consumed.is_empty() {
             return Ok(());
@@ -367,7 +368,7 @@ impl LiveSession {
         Ok(())
     }
 
-    /// Forwards what users said here and did not become durable, if the session goes on elsewhere.
+    /// Forwards inputs of users that did not become durable here, if the session continues elsewhere.
     fn forward_pending(&self) {
         let pending: Vec<_> = {
             let mut inbox = self.inbox();
@@ -390,13 +391,13 @@ impl LiveSession {
         self.close(CloseReason { why: error.to_string(), elsewhere });
     }
 
-    /// This node has to let go of the session; another one may have it already.
+    /// Closes the session because this node's lease ended; another node may own it already.
     pub(crate) fn lose_lease(&self) {
         let why = format!("session {} moved to another node; reopen it", self.id);
         self.close(CloseReason { why, elsewhere: true });
     }
 
-    /// Ends for good: nothing more is done or told, and what runs is stopped.
+    /// Ends the session for good: no more effects or updates, running calls are canceled.
     pub(crate) fn end(&self, why: &str) {
         self.close(CloseReason { why: why.to_owned(), elsewhere: false });
     }
@@ -416,7 +417,7 @@ impl LiveSession {
             if parked.is_some() || inbox.closed.as_ref().is_some_and(|closed| !closed.elsewhere) {
                 inbox.inputs.clear();
                 inbox.unflushed_inputs.clear();
-            } // else the one who works on them hands them over
+            } // otherwise the task that holds the worker forwards them
             parked
         };
         drop(parked);
@@ -425,8 +426,8 @@ impl LiveSession {
         self.hub.close();
     }
 
-    /// Returns true if nothing is lost when the session is dropped and later opened from its log. `subscribers` are those
-    /// that do not count as users.
+    /// Returns true if the session can be dropped and later opened from its log without loss. `subscribers` is the
+    /// number of subscriptions that are not users.
     pub(crate) fn is_idle(&self, now: Timestamp, idle: Duration, subscribers: usize) -> bool {
         let shell = self.host().terminal().is_some_and(|terminal| terminal.is_open());
         let idle = if shell { idle.max(SHELL_IDLE_MIN) } else { idle };
@@ -472,7 +473,7 @@ impl LiveSession {
         }
     }
 
-    /// Passes an answer on; a session that ended for good has no use for it.
+    /// Adds the result of an effect; ignored if the session ended for good.
     pub(crate) fn deliver(self: &Arc<Self>, input: Input) {
         if let Err(error) = self.send(input) {
             tracing::debug!(session = %self.id, %error, "an answer came too late");
@@ -503,14 +504,14 @@ impl LiveSession {
             let reading = AssertUnwindSafe(reading).catch_unwind();
             let result = tokio::select! {
                 biased;
-                () = cancel.cancelled() => return, // the session has gone on without it
+                () = cancel.cancelled() => return, // the session continued without this reply
                 result = reading => result.unwrap_or_else(|_| Err(bug("asking the model"))),
             };
             live.deliver(Input::Reply { step, result });
         });
     }
 
-    /// Publishes a model's events as they come, and returns what it ends with.
+    /// Publishes the events of a model call as they arrive. Returns its result.
     async fn read_reply(
         &self,
         step: StepId,
@@ -529,7 +530,7 @@ impl LiveSession {
         })
     }
 
-    /// Asks the host about a call, unless what can be said of it is known.
+    /// Surveys the host for a call, unless the survey is already known.
     fn start_survey(self: &Arc<Self>, call: ToolCall, known: Option<Survey>, shell: Fence, attempt: u32) {
         let live = Arc::clone(self);
         tokio::spawn(async move {
@@ -546,13 +547,12 @@ impl LiveSession {
                 result = AssertUnwindSafe(surveying).catch_unwind() => result.ok(),
                 () = live.survey_overdue() => None,
             };
-            let survey = survey.unwrap_or_default(); // nothing is known, so that the call is opaque
+            let survey = survey.unwrap_or_default(); // an empty survey makes the call opaque
             live.deliver(Input::Surveyed { call: call.id, attempt, survey: Box::new(survey) });
         });
     }
 
-    /// Returns when a host has had its time for a survey; it does not pass while people are asked something, such as the
-    /// passphrase of a key.
+    /// Returns when a survey timed out. Open questions, such as for the passphrase of a key, stop the clock.
     async fn survey_overdue(&self) {
         loop {
             self.ports.clock.sleep(SURVEY_TIME_MAX).await;
@@ -574,7 +574,7 @@ impl LiveSession {
         worker.tools.insert(call.id.clone(), cancel.clone());
         let live = Arc::clone(self);
         tokio::spawn(async move {
-            // Once more, as late as can be: this may have waited for its turn.
+            // Checked as late as possible: the task may have waited to be scheduled.
             if !live.lease.is_valid() {
                 return live.lose_lease();
             }
@@ -593,7 +593,7 @@ impl LiveSession {
         });
     }
 
-    /// Shows what a call puts out.
+    /// Returns a sink that publishes the output of a call.
     fn output_sink(self: &Arc<Self>, call: &CallId) -> DeltaSink {
         let (live, id) = (Arc::clone(self), call.clone());
         DeltaSink::new(move |text| {
@@ -603,13 +603,13 @@ impl LiveSession {
 }
 
 impl Worker {
-    /// Whether nothing is under way, and all that happened is durable.
+    /// Returns true if nothing is in progress and every event is durable.
     fn is_quiet(&self) -> bool {
         let waits = matches!(self.session.activity(), Activity::Idle | Activity::AwaitingApproval);
         waits && self.pending.is_empty() && self.model.is_none() && self.tools.is_empty()
     }
 
-    /// Lets the session decide; what it wants to be done joins `effects`.
+    /// Passes an input to the core and collects its effects.
     fn handle(&mut self, input: Input, effects: &mut Vec<Effect>) {
         self.forget(&input);
         let output = self.session.handle(input);
@@ -617,7 +617,7 @@ impl Worker {
         effects.extend(output.effects);
     }
 
-    /// Drops the means to cancel what has just ended.
+    /// Drops the cancellation token of a call that ended.
     fn forget(&mut self, input: &Input) {
         if let Input::Outcome { call, .. } = input {
             self.tools.remove(call);
@@ -628,13 +628,13 @@ impl Worker {
     }
 }
 
-/// The survey of a call that runs on a client, which judges it by a survey of its own.
+/// Survey of a call that runs on a client. The client assesses the call with a survey of its own.
 fn survey_of_client(client_tools: &ClientTools) -> Survey {
     let root = Some(client_tools.root.clone()).filter(|root| root.starts_with('/'));
     Survey::elsewhere(CommandContext { folder: root.clone(), root, ..CommandContext::bash() })
 }
 
-/// A session that ends for good, by an error or a panic, leaves nothing running.
+/// Cancels running calls when a session ends by an error or a panic.
 impl Drop for Worker {
     fn drop(&mut self) {
         if let Some((_, cancel)) = self.model.take() {

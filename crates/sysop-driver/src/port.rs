@@ -1,4 +1,4 @@
-//! What the driver needs of the world. Each trait is implemented by an adapter crate.
+//! Ports of the driver. Each trait is implemented by an adapter crate.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -17,51 +17,51 @@ pub use tokio_util::sync::CancellationToken;
 
 use crate::prompter::{Prompter, Terminal};
 
-/// Asks models.
+/// Calls models.
 pub trait Provider: Send + Sync {
-    /// Starts one model call. The stream ends with exactly one `Done` or `Failed`; nothing is sent before the
-    /// first poll, and dropping it ends the request at once.
+    /// Starts one model call. The stream ends with exactly one `Done` or `Failed`. Nothing is sent before the first
+    /// poll; dropping the stream ends the request at once.
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent>;
 }
 
-/// What a model call yields.
+/// Event of a model call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelEvent {
-    /// More of the text.
+    /// More text.
     Text(String),
-    /// More of the visible reasoning.
+    /// More visible reasoning.
     Reasoning(String),
-    /// Something for the person to know while they wait: `429, trying again in 3 s (2 of 5)`.
+    /// Information for the waiting user: `429, trying again in 3 s (2 of 5)`.
     Notice(String),
-    /// What was streamed so far is void: the request is made again.
+    /// The text and reasoning so far are void: the request is retried.
     Restarted,
-    /// The whole reply; the last event.
+    /// The complete reply; the last event.
     Done(Box<Reply>),
-    /// No reply; the last event.
+    /// Failure without a reply; the last event.
     Failed(ModelFailure),
 }
 
 /// Runs tools on a machine.
 #[async_trait]
 pub trait Host: Send + Sync {
-    /// The tools that it offers.
+    /// Tools on offer.
     fn tools(&self) -> &[ToolSpec];
 
-    /// Tells the circumstances of a call right before it is judged, and what its targets lead to. Asked again after a
-    /// person allowed the call. What cannot be found out is left out; it is never an error.
+    /// Reports the circumstances of a call and resolves its targets, right before the policy assesses it. Called again
+    /// after a user allowed the call. Unknown facts are left out; there is no error.
     async fn survey(&self, call: &ToolCall) -> Survey;
 
-    /// Does what `survey` does where commands for the terminal run in a shell of their own behind this fence.
+    /// Like `survey`, for a terminal whose commands run in a private shell behind this fence.
     async fn survey_fenced(&self, call: &ToolCall, shell: &Fence) -> Survey {
         let _ = shell;
         self.survey(call).await
     }
 
-    /// Runs one call to its end. Failures are outcomes. After `cancel` it stops what runs, with all its
-    /// children, and returns what was captured.
+    /// Runs one call to its end. Failures are outcomes. After `cancel`, kills the call with all its child processes and
+    /// returns the output captured so far.
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome;
 
-    /// Runs one call like `run`, held by the kernel to what the fence allows. Where that cannot be had, nothing runs.
+    /// Like `run`, restricted by the kernel to what the fence allows. Runs nothing if the fence cannot be built.
     async fn run_fenced(
         &self,
         call: ToolCall,
@@ -73,40 +73,40 @@ pub trait Host: Send + Sync {
         Outcome::failed(format!("`{}` cannot run in a sandbox on this host; nothing ran", call.name))
     }
 
-    /// Runs one call on the client that lends its tool, like `run`. A call comes here and not to `run` by what the log
-    /// says of lent tools, whoever is connected now.
+    /// Like `run`, on the client that provides the tool. The log decides if a call is a client's, independent of the
+    /// clients connected now.
     async fn run_client_tool(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
         drop((sink, cancel));
         Outcome::failed(format!("no connected client offers `{}`; not run", call.name))
     }
 
-    /// Told once, before the first call: who is there to be asked. The session may end before the host does.
+    /// Sets the prompter, once and before the first call. The session may end before the host does.
     fn set_prompter(&self, people: Arc<dyn Prompter>) {
         drop(people);
     }
 
-    /// The session's terminal, where this host has one.
+    /// Returns the session's terminal, if this host has one.
     fn terminal(&self) -> Option<Arc<dyn Terminal>> {
         None
     }
 }
 
-/// Takes a running tool's output for live display. Cheap to clone.
+/// Receives a running tool's output for live display. Cheap to clone.
 #[derive(Clone)]
 pub struct DeltaSink(Arc<dyn Fn(&str) + Send + Sync>);
 
 impl DeltaSink {
-    /// Calls `take` with each piece.
+    /// Creates a sink that calls `take` with each chunk.
     pub fn new(take: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self(Arc::new(take))
     }
 
-    /// Forgets all.
+    /// Creates a sink that drops everything.
     pub fn none() -> Self {
         Self::new(|_| {})
     }
 
-    /// Passes a piece on. Never blocks.
+    /// Passes a chunk on. Never blocks.
     pub fn output(&self, text: &str) {
         (self.0)(text);
     }
@@ -118,23 +118,23 @@ impl std::fmt::Debug for DeltaSink {
     }
 }
 
-/// Takes events of a log, in their order, until it wants no more.
+/// Receives the events of a log in order, until it returns `Break`.
 pub type EventVisitor = Box<dyn FnMut(Vec<Logged>) -> ControlFlow<()> + Send>;
 
-/// Keeps event logs.
+/// Stores event logs.
 #[async_trait]
 pub trait Store: Send + Sync {
-    /// Appends `events` (their `seq` continue `after` without a gap) if the log's last seq is `after`.
-    /// On return they are durable, all or none.
+    /// Appends `events`, whose `seq` continue `after` without a gap, if the log's last seq is `after`. On return all of
+    /// them are durable; on error none.
     async fn append(&self, id: &SessionId, after: Seq, events: &[Arc<Logged>]) -> Result<Seq, StoreError>;
 
-    /// The events after `after`, oldest first, at most `limit`; fewer only where the log ends.
+    /// Loads the events after `after`, oldest first, at most `limit`; fewer only at the end of the log.
     async fn load(&self, id: &SessionId, after: Seq, limit: usize) -> Result<Vec<Logged>, StoreError>;
 
-    /// Passes a whole log on in its order, some events at a time, until `take` wants no more. `take` is called on any
-    /// thread, and never twice at once. A session that is not there is `NotFound`, or has no events.
+    /// Passes a whole log to `take` in order, in batches, until `take` breaks. `take` is called on any thread, never
+    /// concurrently. An unknown session is `NotFound`, or has no events.
     ///
-    /// A store that reads on several threads can let `take` see events while they are at hand.
+    /// A store that reads on several threads can call `take` while the events are in cache.
     async fn read(&self, id: &SessionId, mut take: EventVisitor) -> Result<(), StoreError> {
         let mut page = self.load(id, Seq(0), crate::LOAD_EVENTS_MAX).await?;
         while let (crate::LOAD_EVENTS_MAX, Some(last)) = (page.len(), page.last()) {
@@ -159,20 +159,20 @@ pub trait Store: Send + Sync {
         Ok(())
     }
 
-    /// Sessions, the most recently changed first.
+    /// Lists sessions, the most recently changed first.
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, StoreError>;
 
-    /// Removes a session and its log. Removing what is not there is `NotFound`.
+    /// Deletes a session and its log; `NotFound` if it does not exist.
     async fn delete(&self, id: &SessionId) -> Result<(), StoreError>;
 
-    /// Which of these kept files the logs name. Reads all of them; for seldom use.
+    /// Returns those of `files` that a log refers to. Reads all logs; for rare use.
     async fn referenced_files(&self, files: &HashSet<String>) -> Result<HashSet<String>, StoreError> {
         let mut named = HashSet::new();
         for session in self.list(usize::MAX).await? {
             let mut after = Seq(0);
             loop {
                 let page = match self.load(&session.id, after, crate::LOAD_EVENTS_MAX).await {
-                    Err(StoreError::NotFound(_)) => break, // it was deleted meanwhile
+                    Err(StoreError::NotFound(_)) => break, // deleted in the meantime
                     page => page?,
                 };
                 let Some(last) = page.last() else { break };
@@ -188,23 +188,23 @@ pub trait Store: Send + Sync {
 /// One row of a session list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionSummary {
-    /// Which session.
+    /// The session.
     pub id: SessionId,
-    /// The first words of its first prompt; empty where there was none.
+    /// Beginning of the first prompt; empty if there was none.
     pub title: String,
-    /// When it began.
+    /// Time of creation.
     pub created: Timestamp,
-    /// When its last event was appended.
+    /// Time of the last append.
     pub changed: Timestamp,
-    /// Its last event.
+    /// Position of the last event.
     pub last_seq: Seq,
-    /// Host of its tools.
+    /// Host of the tools.
     pub host: String,
-    /// Root of its file tools.
+    /// Root of the file tools.
     pub root: String,
 }
 
-/// Why a store did not do it. `Display` is one sentence that says what to do next.
+/// Failure of a store. `Display` is one sentence that says what to do next.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// Another writer appended first.
@@ -214,23 +214,23 @@ pub enum StoreError {
     Conflict {
         /// The session.
         id: SessionId,
-        /// What the writer believed.
+        /// End of the log as the writer believed.
         expected: Seq,
-        /// What is there.
+        /// End of the log in the store.
         found: Seq,
     },
-    /// Another node works on the session now; what this one does there counts no more.
+    /// Another node owns the session now; work done here is void.
     #[error("session {id} {}; reopen it", taken(by))]
     LeaseLost {
         /// The session.
         id: SessionId,
-        /// The other node's name; empty where it is not known.
+        /// Name of the other node; empty if unknown.
         by: String,
     },
-    /// No such session.
+    /// The session does not exist.
     #[error("no session {0}; run `sysop sessions list` to see the sessions")]
     NotFound(SessionId),
-    /// The log holds an event that this version does not know.
+    /// The log contains an event that this version does not know.
     #[error(
         "event {seq} of session {id} has the unknown kind `{kind}`, written by a newer version of sysop; update \
          sysop to open it"
@@ -238,15 +238,15 @@ pub enum StoreError {
     NewerLog {
         /// The session.
         id: SessionId,
-        /// The event.
+        /// Position of the event.
         seq: Seq,
-        /// Its `type`, shortened and without control characters.
+        /// `type` of the event, shortened and without control characters.
         kind: String,
     },
-    /// Disk full, read-only, gone.
+    /// The disk is full or read-only, or the database is unreachable.
     #[error("{0}")]
     Unavailable(String),
-    /// The data does not read back.
+    /// Stored data is invalid.
     #[error("{0}")]
     Corrupt(String),
 }
@@ -259,11 +259,11 @@ fn taken(by: &str) -> String {
     }
 }
 
-/// Tells the time.
+/// Source of time.
 #[async_trait]
 pub trait Clock: Send + Sync {
-    /// Now.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
-    /// Returns after a while.
+    /// Waits for `duration`.
     async fn sleep(&self, duration: Duration);
 }

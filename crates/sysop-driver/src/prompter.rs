@@ -1,4 +1,4 @@
-//! What a host needs of the people behind its session, and what people may do with its terminal.
+//! Ports between a host and the users of its session: questions, and the shared terminal.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -8,59 +8,60 @@ use sysop_core::event::TypedInput;
 use sysop_core::id::{CallId, SessionId};
 use sysop_core::question::QuestionKind;
 
-/// The people behind a session, as its host knows them.
+/// The users of a session, as its host sees them.
 #[async_trait]
 pub trait Prompter: Send + Sync {
-    /// Asks them; the first answer counts. Waits as long as nobody answers; dropping it takes the question back.
+    /// Asks all users; the first answer counts. Waits until someone answers; dropping the future withdraws the
+    /// question.
     async fn ask(&self, asked: PromptRequest) -> PromptReply;
 
-    /// Somebody typed into the terminal; goes into the log.
+    /// Logs that a user typed into the terminal.
     fn typed(&self, by: &str, typed: TypedInput);
 
-    /// The control of the terminal changed hands: to this person, or back to the agent.
+    /// Publishes a change of the terminal's control: to a user, or back to the agent (`None`).
     fn control(&self, holder: Option<&str>);
 
-    /// Something worth knowing while one waits, in one line.
+    /// Publishes a one-line notice while a call runs.
     fn notice(&self, text: &str);
 
-    /// Which session it is; none where it is none.
+    /// The session id, if any.
     fn session(&self) -> Option<SessionId> {
         None
     }
 }
 
-/// A question for people.
+/// A question for users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptRequest {
-    /// What kind of answer is wanted.
+    /// Kind of answer expected.
     pub kind: QuestionKind,
-    /// Who asks, for people: `sudo on web1`, `ssh web1`.
+    /// Program that asks, for users: `sudo on web1`, `ssh web1`.
     pub from: String,
-    /// What the host observed of who asks, a sentence each. Never from the prompt's own words.
+    /// Observations of the host about the program, one sentence each. Never derived from the prompt's own text.
     pub details: Vec<String>,
-    /// The prompt as the program wrote it.
+    /// Prompt of the program, verbatim.
     pub prompt: String,
-    /// The call that waits for the answer, where one does.
+    /// The call that waits for the answer, if any.
     pub call: Option<CallId>,
 }
 
-/// What came of a question.
+/// Reply to a question.
 #[derive(Debug, Clone)]
 pub enum PromptReply {
-    /// Somebody answered.
+    /// A user answered.
     Given {
         /// The user.
         by: String,
-        /// Without the end of the line.
+        /// The answer, without the line end.
         text: SecretString,
     },
-    /// Somebody said that it is no prompt for a secret; they type into the terminal by themselves.
+    /// A user says that it is not a prompt for a secret, and types into the terminal directly.
     NoSecret,
-    /// Nobody can or will answer.
+    /// No one can or wants to answer.
     Refused,
 }
 
-/// Asks nobody: every question is refused, and nothing is told.
+/// Refuses every question and publishes nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoPrompter;
 
@@ -77,71 +78,71 @@ impl Prompter for NoPrompter {
     fn notice(&self, _: &str) {}
 }
 
-/// A session's terminal: one screen, many hands.
+/// A session's terminal: one screen, shared by users and the agent.
 #[async_trait]
 pub trait Terminal: Send + Sync {
-    /// Opens it if it is not open, and gives what is on it and all that comes.
+    /// Opens the terminal if necessary. Returns its current content and live output.
     ///
     /// # Errors
-    /// One sentence, where no shell can be opened.
+    /// One sentence if no shell can be started.
     async fn watch(&self) -> Result<TerminalView, String>;
 
-    /// The same, for who has a scrollback: the picture begins with so many rows that were above the screen, as far as
-    /// they are kept here, and takes the place of what is above the watcher's own.
+    /// Like `watch`, for viewers with a scrollback: the picture begins with up to this many rows from above the screen,
+    /// and replaces the viewer's own scrollback.
     ///
     /// # Errors
-    /// One sentence, where no shell can be opened.
+    /// One sentence if no shell can be started.
     async fn watch_back(&self, scrollback_rows: usize) -> Result<TerminalView, String> {
-        let _ = scrollback_rows; // who keeps none gives the screen
+        let _ = scrollback_rows; // without a scrollback of its own, the screen only
         self.watch().await
     }
 
-    /// Types for a person. The agent waits from the first byte until `release`, or until this person has typed
-    /// nothing for a while. Never blocks.
+    /// Types on behalf of a user. The agent waits from the first byte until `release`, or until this user has been idle
+    /// for a while. Never blocks.
     fn input(&self, by: &str, bytes: &[u8]);
 
-    /// The person gives the control back at once.
+    /// Returns control to the agent at once.
     fn release(&self, by: &str);
 
-    /// The size that the person's own screen has; the last one counts.
+    /// Sets the size to that of a user's screen; the last call wins.
     fn resize(&self, size: TerminalSize);
 
-    /// Whether a shell runs in it that would be lost with the session.
+    /// Returns true if a shell is running that would end with the session.
     fn is_open(&self) -> bool {
         false
     }
 }
 
-/// How large a screen is, in cells.
+/// Size of a screen, in cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TerminalSize {
-    /// Cells in a row.
+    /// Cells per row.
     pub columns: u16,
-    /// Rows.
+    /// Number of rows.
     pub rows: u16,
 }
 
-/// A terminal as one watcher sees it.
+/// A terminal as seen by one viewer.
 pub struct TerminalView {
-    /// Its size now.
+    /// Current size.
     pub size: TerminalSize,
-    /// Bytes that draw on an empty screen what is on it now.
+    /// Bytes that draw the current content on an empty screen.
     pub picture: Bytes,
-    /// What comes from now on; it ends when the terminal is closed for good.
+    /// Live output; ends when the terminal is closed for good.
     pub live: BoxStream<'static, TerminalOutput>,
 }
 
-/// What a watcher of a terminal receives. All bytes are free of what could act on the watcher beyond its screen:
-/// only text, colors and movements are in them.
+/// Terminal output for a viewer. All bytes are safe: they contain only text, colors and cursor movements, nothing that
+/// acts beyond the viewer's screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TerminalOutput {
     /// More output.
     Bytes(Bytes),
     /// The size changed.
     Resized(TerminalSize),
-    /// The watcher fell behind, or another shell took the place of the last: this draws all on an empty screen.
+    /// The viewer fell behind, or a new shell replaced the last: draws everything on an empty screen.
     Redrawn(Bytes),
-    /// The shell ended; the next use opens another. One sentence.
+    /// The shell ended; the next use starts another. One sentence.
     Ended(String),
 }
 

@@ -1,4 +1,4 @@
-//! The questions of one session that wait for an answer, and the line from its host to its people.
+//! Open questions of one session, and the prompter that connects its host to its users.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use crate::live::LiveSession;
 use crate::prompter::{PromptReply, PromptRequest, Prompter};
 
-/// The open questions of a session.
+/// Open questions of a session.
 #[derive(Default)]
 pub(crate) struct Questions {
     state: Mutex<State>,
@@ -40,26 +40,26 @@ impl Questions {
         (question, receiver)
     }
 
-    /// Takes a question away, to answer it or to forget it.
+    /// Removes a question, to answer or to withdraw it.
     pub(crate) fn take(&self, id: QuestionId) -> Option<(Question, oneshot::Sender<PromptReply>)> {
         self.state().open.remove(&id)
     }
 
-    /// Whether somebody is asked something now.
+    /// Returns true if a question is open.
     pub(crate) fn has_open(&self) -> bool {
         !self.state().open.is_empty()
     }
 
-    /// Takes all away: the session ended.
+    /// Removes all questions; the session ended.
     pub(crate) fn clear(&self) {
         self.state().open.clear();
     }
 }
 
-/// The people of a session, for its host. Knows the session only as long as somebody else does.
+/// Prompter of a session, for its host. Does not keep the session alive.
 pub(crate) struct SessionPrompter(pub(crate) Weak<LiveSession>);
 
-/// Closes a question that nobody waits for any more.
+/// Closes a question when its program no longer waits.
 struct OpenQuestion<'a> {
     prompter: &'a SessionPrompter,
     id: QuestionId,
@@ -78,7 +78,7 @@ impl Drop for OpenQuestion<'_> {
 #[async_trait]
 impl Prompter for SessionPrompter {
     async fn ask(&self, asked: PromptRequest) -> PromptReply {
-        // The session must not be kept alive by a question that nobody answers.
+        // An unanswered question must not keep the session alive.
         let (_open, answer) = {
             let Some(live) = self.0.upgrade() else { return PromptReply::Refused };
             if live.last_error().is_some() {
@@ -115,7 +115,7 @@ impl Prompter for SessionPrompter {
     }
 }
 
-/// What the log may know of an answer.
+/// Returns the loggable part of an answer; secrets are reduced to their prompt.
 pub(crate) fn loggable_input(question: &Question, answer: &PromptReply) -> Option<(String, TypedInput)> {
     let PromptReply::Given { by, text } = answer else { return None };
     let prompt = question.prompt.clone();

@@ -1,17 +1,17 @@
-//! How much of what people say may wait.
+//! Limits on queued inputs of users.
 
 use sysop_core::event::Input;
 use sysop_core::session::QUEUED_PROMPTS_MAX;
 
 use crate::DriverError;
 
-/// How many inputs of people may wait for their turn to be worked off; one more is refused.
+/// Maximum inputs of users queued for processing; further ones are refused.
 const INPUTS_MAX: usize = 1024;
-/// What is told where a prompt comes that can neither begin nor wait.
+/// Notice for a prompt that can neither start nor be queued.
 pub const QUEUE_IS_FULL: &str = "the prompt queue is full; try again later, or stop the turn";
 
-/// Whether an input of a person has room behind those that wait to be worked off, those that are being worked off, and
-/// `queued` prompts that wait for the end of the turn.
+/// Checks that an input of a user fits behind the queued inputs, those being processed, and `queued` prompts that wait
+/// for the end of the turn.
 pub(crate) fn check_queue_room<'a>(
     input: &Input,
     waiting: impl ExactSizeIterator<Item = &'a Input>,

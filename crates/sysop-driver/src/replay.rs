@@ -10,17 +10,17 @@ use sysop_core::session::{MissingSessionOpened, Session};
 use crate::DriverError;
 use crate::port::{Store, StoreError};
 
-/// Rebuilds a session from its log and says where the log ends. The log is never held whole: its events are forgotten
-/// as they are replayed.
+/// Rebuilds a session from its log. Returns the session and the position of its last event. The log is never held
+/// whole: events are dropped as they are replayed.
 ///
 /// # Errors
-/// When the store fails, or what it has is no session.
+/// If the store fails, or the log is not that of a session.
 pub async fn replay(store: &dyn Store, id: &SessionId) -> Result<(Session, Seq), DriverError> {
     let replay = Arc::new(Mutex::new(Replay::Nothing));
     let wanted = Arc::downgrade(&replay);
     let take = move |events| match wanted.upgrade() {
         Some(replay) => replay.lock().unwrap_or_else(PoisonError::into_inner).take(events),
-        None => ControlFlow::Break(()), // nobody waits for it any more
+        None => ControlFlow::Break(()), // the caller was dropped
     };
     store.read(id, Box::new(take)).await?;
     let mut replay = replay.lock().unwrap_or_else(PoisonError::into_inner);
@@ -31,10 +31,10 @@ pub async fn replay(store: &dyn Store, id: &SessionId) -> Result<(Session, Seq),
     }
 }
 
-/// What came of a log so far.
+/// Progress of a replay.
 enum Replay {
     Nothing,
-    /// A session, and the last event of it.
+    /// A session, and the position of its last event.
     Session(Box<Session>, Seq),
     Bad(MissingSessionOpened),
 }

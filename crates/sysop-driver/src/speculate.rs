@@ -1,9 +1,8 @@
-//! Model calls that start while the event of their step is still on its way to the store.
+//! Model calls that start before the event of their step is durable.
 //!
-//! Asking a model changes nothing, so it may start before the step is durable. [`EarlyCall`] wraps the provider's stream:
-//! it reads ahead into a bounded buffer and hands the stream over once the step's event is stored. Nothing that the model
-//! says is published or handled before that; if the append fails or the session ends, the call is dropped. See
-//! `docs/adr/0008`.
+//! A model call has no side effects, so it may start early. [`EarlyCall`] wraps the provider's stream: it reads ahead
+//! into a bounded buffer and releases the stream once the step's event is stored. Nothing from the model is published
+//! or handled before that; if the append fails or the session ends, the call is dropped. See `docs/adr/0008`.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -18,7 +17,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::lease::SessionLease;
 use crate::port::{CancellationToken, ModelEvent, Provider};
 
-/// Events of a model that are read ahead; it is asked for no more until the step is durable.
+/// Maximum model events read ahead before the step is durable.
 const EVENTS_AHEAD_MAX: usize = 256;
 
 /// A model call that has started before its step is durable. Dropping it cancels the call.
@@ -29,12 +28,12 @@ pub(crate) struct EarlyCall {
 }
 
 impl EarlyCall {
-    /// Starts the call that the effects ask for, if it is the only effect.
+    /// Starts the model call among the effects, if it is the only effect.
     ///
-    /// The first step of a turn is left out: a prompt that cannot be stored is sent to nobody.
+    /// The first step of a turn is excluded: a prompt that cannot be stored is not sent to a model.
     ///
-    /// `end` ends the call with the session: an append may wait for as long as its database is away, and the lease may be lost
-    /// meanwhile.
+    /// `end` cancels the call with the session: an append may wait for as long as its database is unavailable, and the
+    /// lease may be lost in the meantime.
     pub(crate) fn start(
         provider: &Arc<dyn Provider>,
         lease: &Arc<dyn SessionLease>,
@@ -68,13 +67,13 @@ impl EarlyCall {
         self.step
     }
 
-    /// The events of the call, from its start.
+    /// Returns the events of the call, from its start.
     pub(crate) fn into_stream(self) -> BoxStream<'static, ModelEvent> {
         let Self { mut events, reader, .. } = self;
         let mut reader = Some(reader);
         futures::stream::poll_fn(move |context| {
             let next = events.poll_recv(context);
-            // A reader that panicked closes the channel, too: its panic is that of whoever reads the stream.
+            // A reader that panicked closes the channel, too; its panic resumes in the stream's reader.
             if let (Poll::Ready(None), Some(ended)) = (&next, &mut reader) {
                 match ended.poll_unpin(context) {
                     Poll::Ready(Err(error)) if error.is_panic() => {

@@ -1,4 +1,4 @@
-//! Turns the events of a model that arrive together into what is published of them.
+//! Merges model events that arrive together into deltas.
 
 use sysop_core::event::Delta;
 use sysop_core::id::StepId;
@@ -6,7 +6,7 @@ use sysop_core::message::{ModelFailure, Reply};
 
 use crate::port::ModelEvent;
 
-/// Deltas to publish, and the end of the call if it is among the events.
+/// Deltas to publish, and the result of the call if it is among the events.
 #[derive(Default)]
 pub(crate) struct StreamBatch {
     pub(crate) deltas: Vec<Delta>,
@@ -14,7 +14,7 @@ pub(crate) struct StreamBatch {
 }
 
 impl StreamBatch {
-    /// The texts between two other events become one.
+    /// Merges events; consecutive chunks of text become one delta.
     pub(crate) fn of(step: StepId, events: Vec<ModelEvent>) -> Self {
         let mut batch = Self::default();
         for event in events {

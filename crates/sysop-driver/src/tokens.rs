@@ -1,6 +1,6 @@
-//! What is kept of the tokens that open a server: the port `TokenStore` and its rows.
+//! Port for the tokens of a server: `TokenStore` and its rows.
 //!
-//! No token is ever here, only its hash; a token is seen once, by whoever had it made.
+//! Tokens themselves never appear here, only their hashes; a token is shown once, to its creator.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,73 +10,73 @@ use sysop_core::id::Timestamp;
 
 use crate::port::StoreError;
 
-/// The most tokens that a store keeps, pages included.
+/// Maximum tokens in a store, including those of pages.
 pub const TOKENS_MAX: usize = 1024;
 
-/// Keeps tokens by their hashes.
+/// Stores tokens by their hashes.
 #[async_trait]
 pub trait TokenStore: Send + Sync {
-    /// Keeps one more; durable on return.
+    /// Inserts a token; durable on return.
     ///
     /// # Errors
-    /// When there are `TOKENS_MAX` already, one has that id, or the store cannot.
+    /// If there are `TOKENS_MAX` already, the id exists, or the store fails.
     async fn insert_token(&self, token: &TokenRecord) -> Result<(), StoreError>;
 
-    /// All tokens, the oldest first.
+    /// Lists all tokens, oldest first.
     async fn tokens(&self) -> Result<Vec<TokenRecord>, StoreError>;
 
-    /// Removes a token and the pages that were opened with it; says whether it was there.
+    /// Removes a token and the pages opened with it. Returns true if it existed.
     async fn revoke_token(&self, id: &TokenId) -> Result<bool, StoreError>;
 
-    /// Spends the one visit to the page that a token from an address is good for; says whether it was still unspent.
-    /// Of several who ask at once, one gets yes.
+    /// Spends the single page visit of a token given in an address. Returns true if it was still unspent; of concurrent
+    /// callers exactly one gets true.
     async fn spend_visit(&self, id: &TokenId) -> Result<bool, StoreError>;
 
-    /// Remembers when tokens were used last. One that is gone is passed over.
+    /// Records when tokens were last used; unknown tokens are ignored.
     async fn record_token_uses(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), StoreError>;
 }
 
-/// What is kept of one token.
+/// Stored data of one token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRecord {
-    /// Names it in lists, logs and `revoke`; no secret.
+    /// Identifies the token in lists, logs and `revoke`; not a secret.
     pub id: TokenId,
-    /// How it came to be.
+    /// Origin of the token.
     pub kind: TokenKind,
-    /// What its maker calls it; also who its bearer is in logs.
+    /// Name given by its creator; also identifies its bearer in logs.
     pub name: String,
-    /// The user of the system who made it; empty in databases of 0.1.0.
+    /// System user who created the token; empty in databases of 0.1.0.
     pub owner: String,
-    /// What its bearer may do.
+    /// Permissions of the bearer.
     pub scopes: Scopes,
-    /// BLAKE3 of the token.
+    /// BLAKE3 hash of the token.
     pub hash: [u8; 32],
-    /// When it was made.
+    /// Time of creation.
     pub created: Timestamp,
-    /// From when on it is worth nothing.
+    /// Time of expiry; `None` for never.
     pub expires: Option<Timestamp>,
-    /// When it was used last, to within a minute.
+    /// Time of last use, to within a minute.
     pub last_used: Option<Timestamp>,
-    /// The token that a page was opened with.
+    /// For a page, the token that it was opened with.
     pub parent: Option<TokenId>,
-    /// Whether its one visit to the page was made.
+    /// True if the single page visit is spent.
     pub visited: bool,
-    /// Whether it is not certain that a person made it: a process of unknown origin did, which a command of a session may
-    /// have left behind.
+    /// True if the token may not come from a user: a process of unknown origin created it, possibly left behind by a
+    /// command of a session.
     pub unattended: bool,
 }
 
-/// Names a token.
+/// Identifies a token.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TokenId(String);
 
 impl TokenId {
-    /// Wraps a text that is already known to name one, or is looked for.
+    /// Wraps a text that is known to be an id, or is looked up as one.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text.
+    /// Returns the id as stored.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -88,19 +88,19 @@ impl fmt::Display for TokenId {
     }
 }
 
-/// How a token came to be.
+/// Origin of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenKind {
-    /// A person made it.
+    /// Created by a user.
     Issued,
-    /// A server made it at its start and printed it in the page's address.
+    /// Created by a server at startup and printed in the page's address.
     Start,
-    /// A browser got it as a cookie.
+    /// Given to a browser as a cookie.
     Page,
 }
 
 impl TokenKind {
-    /// The word for lists and stores.
+    /// Returns the name used in lists and stores.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Issued => "made",
@@ -119,26 +119,26 @@ impl FromStr for TokenKind {
     }
 }
 
-/// What the bearer of a token may do. Every token may look.
+/// Permissions of a token's bearer. Every token may read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Scopes {
-    /// Open sessions and make them do something.
+    /// May open sessions and send inputs.
     pub operate: bool,
-    /// Answer approvals and questions of any session, and change how much runs without a person.
+    /// May answer approvals and questions of any session, and change the approval mode.
     pub decide: bool,
 }
 
 impl Scopes {
-    /// Watch and list.
+    /// Watch and list only.
     pub const READ: Self = Self { operate: false, decide: false };
-    /// Make sessions do something.
+    /// Send inputs.
     pub const OPERATE: Self = Self { operate: true, decide: false };
-    /// Answer what sessions ask.
+    /// Answer approvals and questions.
     pub const DECIDE: Self = Self { operate: false, decide: true };
-    /// Everything.
+    /// All permissions.
     pub const ALL: Self = Self { operate: true, decide: true };
 
-    /// The words for flags, lists and stores, with a comma between them.
+    /// Returns the names used in flags, lists and stores, separated by commas.
     pub fn as_str(self) -> &'static str {
         match self {
             Self { operate: false, decide: false } => "read",
@@ -166,7 +166,7 @@ impl FromStr for Scopes {
     }
 }
 
-/// A word that is none of those known.
+/// The text is not one of the known keywords.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown scope `{0}`")]
 pub struct UnknownKeyword(String);

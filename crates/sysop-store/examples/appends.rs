@@ -26,7 +26,7 @@ const LONG_LOG: u64 = 100_000;
 const TURN_EVENTS: u64 = 40;
 const OPENINGS: usize = 10;
 
-/// What a session of many turns logs: a turn of ten steps with one call each, about 400 bytes an event.
+/// The log of a session with many turns: ten steps with one call each per turn, about 400 bytes per event.
 fn event(number: u64) -> Event {
     let turn = TurnId(u32::try_from(number / TURN_EVENTS + 1).unwrap_or(u32::MAX));
     let place = number % TURN_EVENTS;
@@ -123,7 +123,7 @@ async fn first_append(path: &Path, id: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Opens a session as the driver does.
+/// Opens a session like the driver.
 async fn open(store: &dyn Store, id: &SessionId) -> Result<f64, Box<dyn std::error::Error>> {
     let start = Instant::now();
     let (session, last) = sysop_driver::replay(store, id).await?;

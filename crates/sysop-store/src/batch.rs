@@ -1,6 +1,6 @@
-//! What every store does the same way: checking the order of events, and folding them into a summary.
+//! Logic shared by all stores: checking the order of events, and summarizing them.
 //!
-//! Pure; no store may have its own idea of either.
+//! Pure; no store may implement either differently.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_core::text::neutralize;
 use sysop_driver::port::{SessionSummary, StoreError};
 
-/// The longest title, in characters.
+/// Maximum characters of a title.
 const TITLE_CHARS_MAX: usize = 80;
-/// How much of a prompt is looked at for its title, in characters.
+/// Maximum characters of a prompt that are read for its title.
 const TITLE_SOURCE_CHARS_MAX: usize = 400;
 
-/// Refuses events whose `seq` do not continue `after` one by one; returns the last.
+/// Checks that the `seq` of the events continue `after` without a gap. Returns the last.
 pub(crate) fn check_seq_order(id: &SessionId, after: Seq, events: &[Arc<Logged>]) -> Result<Seq, StoreError> {
     let mut last = after;
     for logged in events {
@@ -31,23 +31,23 @@ pub(crate) fn check_seq_order(id: &SessionId, after: Seq, events: &[Arc<Logged>]
     Ok(last)
 }
 
-/// What a run of events tells a summary.
+/// Summary fields of a batch of events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BatchSummary {
-    /// When the first of them happened.
+    /// Time of the first event.
     pub(crate) first_at: Timestamp,
-    /// When the last of them happened.
+    /// Time of the last event.
     pub(crate) last_at: Timestamp,
-    /// The title that they give, if the session has none yet; else empty.
+    /// Title from these events, if the session has none yet; otherwise empty.
     pub(crate) title: String,
-    /// Host and root, from `SessionOpened`; else empty.
+    /// Host, from `SessionOpened`; otherwise empty.
     pub(crate) host: String,
-    /// See `host`.
+    /// Root, from `SessionOpened`; otherwise empty.
     pub(crate) root: String,
 }
 
 impl BatchSummary {
-    /// Reads what a summary needs off some events; none where there are no events.
+    /// Summarizes a batch; `None` if it is empty.
     pub(crate) fn of(events: &[Arc<Logged>]) -> Option<Self> {
         let (first, last) = (events.first()?, events.last()?);
         let mut batch_summary = Self {
@@ -70,7 +70,7 @@ impl BatchSummary {
         Some(batch_summary)
     }
 
-    /// The summary of a session that begins with these events.
+    /// Returns the summary of a session that begins with these events.
     pub(crate) fn into_summary(self, id: SessionId, last_seq: Seq) -> SessionSummary {
         SessionSummary {
             id,
@@ -84,7 +84,7 @@ impl BatchSummary {
     }
 }
 
-/// The first words of a prompt on one line, at most `TITLE_CHARS_MAX` characters, safe to show.
+/// Beginning of a prompt on one line, at most `TITLE_CHARS_MAX` characters, safe to display.
 fn title(prompt: &str) -> String {
     let source: String = prompt.trim_start().chars().take(TITLE_SOURCE_CHARS_MAX).collect();
     let words = neutralize(&source).split_whitespace().collect::<Vec<_>>().join(" ");

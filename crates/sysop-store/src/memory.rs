@@ -1,6 +1,6 @@
-//! Keeps event logs in this process only: for tests, demos and sessions that are not to be kept.
+//! Stores event logs in this process only: for tests, demos and sessions that need not be kept.
 //!
-//! Holds everything that it was given; it must never be used where a log has to outlive its process.
+//! Never use it where a log must outlive its process; memory is not bounded.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use sysop_driver::tokens::{TOKENS_MAX, TokenId, TokenRecord, TokenStore};
 use crate::batch::{BatchSummary, check_seq_order};
 use crate::tokens::{duplicate_token_error, too_many_tokens_error};
 
-/// A store that forgets everything with its process.
+/// A store that loses everything with its process.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     sessions: Mutex<HashMap<SessionId, StoredSession>>,
@@ -28,13 +28,13 @@ struct StoredSession {
 }
 
 impl MemoryStore {
-    /// Begins empty.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
     fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, StoredSession>> {
-        // Every change below is made after all that can fail, so a panic elsewhere leaves the map whole.
+        // Every change below follows the last fallible step, so a panic elsewhere leaves the map consistent.
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

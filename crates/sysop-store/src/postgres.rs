@@ -1,7 +1,7 @@
-//! Keeps event logs in PostgreSQL, for several nodes at once.
+//! Stores event logs in PostgreSQL, for several nodes at once.
 //!
-//! Appends go over one connection and are grouped (`writer`); all else shares a few (`database`). Where a connection
-//! breaks or the server restarts, what was asked is asked again for a while; an append is never stored twice.
+//! Appends share one connection and are grouped (`writer`); everything else uses a small pool (`database`). If a
+//! connection breaks or the server restarts, requests are retried for a while; an append is never stored twice.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ mod writer;
 
 /// A store in a PostgreSQL database. Cheap to clone.
 ///
-/// What it appends as a `Store` it appends for nobody: to sessions that no node owns.
+/// As a `Store` it appends without a lease, so only to sessions that no node owns.
 #[derive(Debug, Clone)]
 pub struct PostgresStore {
     database: Arc<Database>,
@@ -37,10 +37,10 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Connects to the database of a `postgres://` URL and brings its tables up to date.
+    /// Connects to the database of a `postgres://` URL and migrates its tables.
     ///
     /// # Errors
-    /// One sentence that never holds the URL's password.
+    /// One sentence that never contains the URL's password.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let database = Arc::new(Database::from_url(url)?);
         let mut backoff = Backoff::new();
@@ -58,10 +58,10 @@ impl PostgresStore {
         Ok(Self { writer: Arc::new(PostgresWriter::new(Arc::clone(&database))), database })
     }
 
-    /// Whether it can keep sessions now.
+    /// Checks that sessions can be stored now.
     ///
     /// # Errors
-    /// One sentence of what is missing.
+    /// One sentence on what is missing.
     pub async fn ready(&self) -> Result<(), StoreError> {
         let look = async {
             let mut connection = self.database.pool.acquire().await?;

@@ -1,4 +1,4 @@
-//! How events become rows of a database and rows become events, the same in every database.
+//! Conversion between events and rows, the same for every database.
 
 use std::collections::HashSet;
 use std::fmt::Display;
@@ -12,21 +12,21 @@ use sysop_driver::port::{SessionSummary, StoreError};
 
 use crate::batch::BatchSummary;
 
-/// The longest event as JSON, in bytes.
+/// Maximum bytes of an event as JSON.
 const EVENT_BYTES_MAX: usize = 16 << 20;
-/// How many bytes of rows are gathered before their events are read.
+/// Bytes of row bodies collected before they are parsed together.
 const DECODE_CHUNK_BYTES: usize = 128 << 10;
-/// How much of an unknown event's name is repeated in an error, in characters.
+/// Maximum characters of an unknown event's name that an error repeats.
 const KIND_CHARS_MAX: usize = 40;
 
-/// Events as they are stored; never empty.
+/// Events in stored form; never empty.
 #[derive(Debug)]
 pub(crate) struct EncodedBatch {
     pub(crate) batch_summary: BatchSummary,
     pub(crate) events: Vec<EventRow>,
 }
 
-/// An event as it is stored.
+/// An event in stored form.
 #[derive(Debug)]
 pub(crate) struct EventRow {
     pub(crate) seq: i64,
@@ -35,7 +35,7 @@ pub(crate) struct EventRow {
 }
 
 impl EncodedBatch {
-    /// None where there are no events.
+    /// Encodes events; `None` if there are none.
     pub(crate) fn of(events: &[Arc<Logged>]) -> Result<Option<Self>, StoreError> {
         let Some(batch_summary) = BatchSummary::of(events) else { return Ok(None) };
         let events = events.iter().map(encode).collect::<Result<_, _>>()?;
@@ -60,38 +60,38 @@ fn encode(logged: &Arc<Logged>) -> Result<EventRow, StoreError> {
     Ok(EventRow { seq: to_integer(logged.seq.0), at: logged.at.0, body: body.into() })
 }
 
-/// Makes events of the rows of a log, in their order.
+/// Decodes the rows of a log, in order.
 pub(crate) struct LogDecoder<'a, P> {
-    /// The database.
+    /// Name of the database, for errors.
     database: P,
     id: &'a SessionId,
     events: Vec<Logged>,
-    /// The last row that was taken.
+    /// Position of the last row received.
     last: Seq,
-    /// The bodies of rows that are not read yet, one behind another.
+    /// Bodies of rows not parsed yet, concatenated.
     bodies: String,
-    /// Of each of them: seq, time, and where its body ends.
+    /// For each of these bodies: seq, time, and the byte offset of its end.
     rows: Vec<(Seq, Timestamp, usize)>,
 }
 
 impl<'a, P: Display> LogDecoder<'a, P> {
-    /// Begins behind `after`; so many rows are expected.
+    /// Starts after `after`, with capacity for `expected` rows.
     pub(crate) fn new(database: P, id: &'a SessionId, after: Seq, expected: usize) -> Self {
         let events = Vec::with_capacity(expected);
         Self { database, id, events, last: after, bodies: String::new(), rows: Vec::new() }
     }
 
-    /// The events of all rows.
+    /// Returns the events of all rows.
     pub(crate) fn finish(mut self) -> Result<Vec<Logged>, StoreError> {
         self.read()?;
         Ok(self.events)
     }
 
-    /// Takes the next row: its seq, time and body. None, or another than the next, and that is missing.
+    /// Adds the next row: its seq, time and body. Fails if the row is `None` or not the next one: an event is missing.
     pub(crate) fn push(&mut self, row: Option<(Seq, Timestamp, &str)>) -> Result<(), StoreError> {
         self.last = self.last.next();
         let Some((_, at, body)) = row.filter(|(seq, ..)| *seq == self.last) else {
-            self.read()?; // what is wrong before comes first
+            self.read()?; // errors in earlier rows take precedence
             return Err(StoreError::Corrupt(format!(
                 "event {} of session {id} is missing from the database {}; delete the session with \
                  `sysop sessions delete {id}` or restore the database",
@@ -134,10 +134,10 @@ impl<'a, P: Display> LogDecoder<'a, P> {
     }
 }
 
-/// A session in a list as every database has it: id, title, created, changed, last seq, host, root.
+/// Columns of a session list, the same in every database: id, title, created, changed, last seq, host, root.
 pub(crate) type SummaryRow = (String, String, i64, i64, i64, String, String);
 
-/// The session of a row.
+/// Converts a row to a session summary.
 pub(crate) fn summary((id, title, created, changed, last, host, root): SummaryRow) -> SessionSummary {
     SessionSummary {
         id: SessionId::new(id),
@@ -150,15 +150,15 @@ pub(crate) fn summary((id, title, created, changed, last, host, root): SummaryRo
     }
 }
 
-/// What the body of an event that names kept files has somewhere; `referenced_files_in` looks closer.
+/// Substrings in the body of every event that refers to artifacts; a prefilter for `referenced_files_in`.
 pub(crate) const FILE_REFERENCE_MARKERS: [&str; 2] = [r#""artefact":""#, r#""before":""#];
 
-/// Which of these files the body of an event names, also one that cannot be read.
+/// Returns those of `files` that the body of an event refers to, even if the event cannot be parsed.
 pub(crate) fn referenced_files_in(body: &str, files: &HashSet<String>) -> impl Iterator<Item = String> {
     body.split('"').filter_map(|text| files.get(text)).cloned()
 }
 
-/// The name of an event that cannot be read; nothing else of it is safe to repeat.
+/// Returns the name of an event that cannot be parsed; nothing else of it is safe to repeat.
 fn kind(body: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Kind {
@@ -172,12 +172,12 @@ fn printable(kind: &str) -> String {
     neutralize(&short).into_owned()
 }
 
-/// The integers of databases end at 2^63 - 1; what is beyond means "all".
+/// Converts to a database integer. Values above 2^63 - 1 are clamped, and mean "all".
 pub(crate) fn to_integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// No seq is negative; a damaged one counts as "nothing there".
+/// Converts a stored seq. Negative values, which indicate damage, become 0.
 pub(crate) fn to_seq(integer: i64) -> Seq {
     Seq(u64::try_from(integer).unwrap_or(0))
 }

@@ -1,8 +1,8 @@
-//! Keeps event logs in one SQLite file.
+//! Stores event logs in one SQLite file.
 //!
-//! Nothing is connected before the first use. All writes go through one connection and are grouped (`writer`); reads
-//! have connections of their own that cannot write, on the runtime's threads for what blocks (`reader`). A file that
-//! cannot be read is reported and left as it is, never repaired, moved or deleted.
+//! Opens no connection before the first use. All writes share one connection and are grouped (`writer`); reads have
+//! read-only connections of their own on the runtime's blocking threads (`reader`). A file that cannot be read is
+//! reported and left unchanged, never repaired, moved or deleted.
 
 use std::collections::HashSet;
 use std::panic::resume_unwind;
@@ -39,9 +39,9 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Makes sure that the file exists, private to its owner, in a folder that is created where there is none.
+    /// Creates the file if necessary, private to its owner, with its folder.
     ///
-    /// It is not read before the first use; what is wrong with its content is told then.
+    /// The file is not read before the first use; errors in its content are reported then.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let file = Arc::new(DatabaseFile::prepare(path)?);
         let writer = Arc::new(SqliteWriter::new(Arc::clone(&file)));
@@ -49,8 +49,8 @@ impl SqliteStore {
         Ok(Self { writer, reader })
     }
 
-    /// Closes the file after what was begun has ended. Leaving it out loses nothing; the next start then has
-    /// a write-ahead log to read.
+    /// Closes the file after pending work has ended. Without this call nothing is lost, but the next start has to read
+    /// a write-ahead log.
     pub async fn close(&self) {
         self.reader.close().await;
         self.writer.close().await;
@@ -84,7 +84,7 @@ impl Store for SqliteStore {
     }
 }
 
-/// Does what blocks on a thread for that; once begun it is done to its end, whether or not the caller still waits.
+/// Runs blocking work on a blocking thread; once started, it completes even if the caller is dropped.
 async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {

@@ -1,11 +1,11 @@
-//! What every store says the same way about tokens.
+//! Rows and errors of tokens, the same for every store.
 
 use sysop_core::id::Timestamp;
 use sysop_driver::port::StoreError;
 use sysop_driver::tokens::{TOKENS_MAX, TokenId, TokenRecord};
 
-/// A token as every database has it: id, kind, name, scope, hash, created, expires, last used, parent, visited, owner,
-/// unattended.
+/// Columns of a token, the same in every database: id, kind, name, scope, hash, created, expires, last used, parent,
+/// visited, owner, unattended.
 pub(crate) type TokenRow = (
     String,
     String,
@@ -21,7 +21,7 @@ pub(crate) type TokenRow = (
     bool,
 );
 
-/// The token of a row; none where a later sysop wrote it and this one does not understand it: it opens nothing.
+/// Converts a row to a token. `None` if a later version wrote values unknown here: such a token grants nothing.
 pub(crate) fn token_from_row(row: TokenRow) -> Option<TokenRecord> {
     let (id, kind, name, scope, hash, created, expires, last_used, parent, visited, owner, unattended) = row;
     Some(TokenRecord {
@@ -40,14 +40,14 @@ pub(crate) fn token_from_row(row: TokenRow) -> Option<TokenRecord> {
     })
 }
 
-/// No room for another token.
+/// The store is full.
 pub(crate) fn too_many_tokens_error() -> StoreError {
     StoreError::Unavailable(format!(
         "there are {TOKENS_MAX} tokens already; `sysop token list` shows them, and `sysop token revoke ID` removes one"
     ))
 }
 
-/// A token of that id is kept.
+/// The id is taken.
 pub(crate) fn duplicate_token_error(id: &TokenId) -> StoreError {
     StoreError::Unavailable(format!("there is a token {id} already; try again"))
 }

@@ -1,5 +1,5 @@
-//! The output of programs as rows: colors and weights stay, what overwrites a line does so within the line, and every
-//! other sequence is taken out; what is left of control characters is shown, not obeyed.
+//! Renders program output as rows: keeps colors and attributes, applies overwriting within a line, removes all other
+//! sequences, and shows remaining control characters instead of obeying them.
 
 use ratatui::style::{Color, Modifier, Style};
 use sysop_core::style::{Color as CoreColor, StyleRuns, TextAttribute, TextStyle};
@@ -8,13 +8,13 @@ use unicode_width::UnicodeWidthChar;
 use crate::cells::{Span, TextRow};
 use crate::theme::Theme;
 
-/// The most characters of one line; what is further right is not shown.
+/// Maximum characters of a line; the rest is not shown.
 pub const LINE_CHARS_MAX: usize = 8 * 1024;
-/// The longest control sequence that is taken out whole, in characters.
+/// Maximum characters of a control sequence that is removed whole.
 const SEQUENCE_CHARS_MAX: usize = 64;
-/// The longest control string that is taken out whole, in characters.
+/// Maximum characters of a control string that is removed whole.
 const STRING_CHARS_MAX: usize = 8 * 1024;
-/// The colors that a terminal has names for, in their order.
+/// The named terminal colors, by palette index.
 pub(crate) const ANSI_COLORS: [Color; 16] = [
     Color::Black,
     Color::Red,
@@ -36,14 +36,14 @@ pub(crate) const ANSI_COLORS: [Color; 16] = [
 /// Columns between tab stops.
 const TAB_COLUMNS: usize = 8;
 
-/// The lines of an output as it comes, not wrapped.
+/// Renders output with embedded sequences as lines, not wrapped.
 pub fn lines(text: &str, theme: Theme, base: Style) -> Vec<TextRow> {
     let mut screen = AnsiRenderer::new(theme, base);
     screen.read(text);
     screen.finish()
 }
 
-/// The lines of an output whose looks are kept beside it, not wrapped.
+/// Renders output with separate styles as lines, not wrapped.
 pub fn styled_lines(text: &str, styles: &StyleRuns, theme: Theme, base: Style) -> Vec<TextRow> {
     let mut screen = AnsiRenderer::new(theme, base);
     for (piece, look) in styles.runs(text) {
@@ -57,15 +57,15 @@ struct AnsiRenderer {
     base: Style,
     theme: Theme,
     look: TextStyle,
-    /// What the look is drawn with.
+    /// The ratatui style for `look`.
     style: Style,
-    /// The line as it stands, a column each; a wide character has an empty one behind it.
+    /// The current line, one cell per column; a wide character is followed by an empty cell.
     line: Vec<AnsiCell>,
     at: usize,
     lines: Vec<TextRow>,
 }
 
-/// One column; NUL behind a wide character.
+/// One column; NUL after a wide character.
 #[derive(Clone)]
 struct AnsiCell {
     sign: char,
@@ -132,14 +132,14 @@ impl AnsiRenderer {
     fn print(&mut self, sign: char) {
         let wide = sign.width().unwrap_or(0);
         if wide == 0 && !sign.is_control() && self.at > 0 {
-            // A mark belongs to what is before it.
+            // A combining mark belongs to the character before it.
             let before = self.at.min(self.line.len());
             if let Some(cell) = self.line[..before].iter_mut().rev().find(|cell| cell.sign != '\0') {
                 cell.marks.push(sign);
                 return;
             }
         }
-        // A NUL means something here; it is shown as what stands for it.
+        // NUL has a meaning in cells; a literal one is shown as its symbol.
         self.put(if sign == '\0' { '␀' } else { sign });
         if wide == 2 {
             self.put('\0');
@@ -153,7 +153,7 @@ impl AnsiRenderer {
         while self.line.len() < self.at {
             self.line.push(AnsiCell::of(' ', self.base));
         }
-        // Half of a wide character that is overwritten is a blank.
+        // Overwriting half of a wide character leaves a blank.
         if sign != '\0' && self.line.get(self.at).is_some_and(|cell| cell.sign == '\0') {
             self.line[self.at - 1].sign = ' ';
         }
@@ -169,7 +169,7 @@ impl AnsiRenderer {
         true
     }
 
-    /// Takes out the sequence at the beginning; how many bytes it takes.
+    /// Removes the sequence at the start. Returns its length in bytes.
     fn escape(&mut self, rest: &str) -> usize {
         match rest[1..].chars().next() {
             Some('[') => self.control_sequence(rest),
@@ -217,14 +217,14 @@ impl AnsiRenderer {
         }
     }
 
-    /// How what follows looks. Letters in the color of their ground would hide.
+    /// Sets the style of the following text. Text in its background color loses the background, which would hide it.
     fn look(&mut self, look: TextStyle) {
         self.look = look;
         self.style = text_style(look, self.theme, self.base);
     }
 }
 
-/// The style of characters of a program's output. Letters in the color of their ground would hide; they lose it.
+/// Converts a style of program output. Text in its background color loses the background, which would hide it.
 pub fn text_style(look: TextStyle, theme: Theme, base: Style) -> Style {
     let look = look.legible();
     let mut style = base;
@@ -256,7 +256,7 @@ fn color(color: CoreColor) -> Color {
     }
 }
 
-/// The bytes of a control string; one that does not end was none, and only its introducer goes.
+/// Returns the length of a control string in bytes; an unterminated one loses only its introducer.
 fn control_string(rest: &str) -> usize {
     let body = &rest[2..];
     for (at, c) in body.char_indices().take(STRING_CHARS_MAX) {

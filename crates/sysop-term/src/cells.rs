@@ -1,7 +1,7 @@
-//! Rows of cells: makes text safe, measures it as terminals do, wraps and cuts it, draws it into a buffer.
+//! Rows of cells: makes text safe, measures it like a terminal, wraps, truncates and draws it.
 //!
-//! Terminals do not agree on how wide some clusters are: an emoji with a selector or a skin, a half-width sound
-//! mark. Those are written in a form that all agree on, so that what is counted here is what a terminal moves on.
+//! Terminals disagree on the width of some clusters: an emoji with a selector or skin tone, a half-width sound mark.
+//! Those are written in a form that all agree on, so that the width computed here is the width on screen.
 
 use std::borrow::Cow;
 use std::num::NonZeroU16;
@@ -16,28 +16,35 @@ use unicode_width::UnicodeWidthChar;
 use crate::link;
 use crate::theme::{StyleRole, Theme};
 
-/// The most marks on one letter; more are not drawn.
+/// Maximum combining marks per character; further ones are not drawn.
 const MARKS_MAX: usize = 6;
 /// Columns between tab stops in code and text.
 const TAB_COLUMNS: usize = 4;
 
-/// A piece of one row, safe to show.
+/// Part of a row with one style, safe to display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
     text: String,
-    /// How it looks.
+    /// Style of the text.
     pub style: Style,
-    /// Where it leads; only what [`link::target`] gave.
+    /// Link target; only values returned by [`link::target`].
     pub link: Option<Arc<str>>,
 }
 
 impl Span {
-    /// Takes any text and makes it safe; a line break becomes visible, a tab spaces.
+    /// Makes a text safe: line breaks become visible, tabs become spaces.
+    ///
+    /// ```
+    /// use ratatui::style::Style;
+    /// use sysop_term::Span;
+    ///
+    /// assert_eq!(Span::new("a\tb", Style::new()).text(), "a    b");
+    /// ```
     pub fn new(text: &str, style: Style) -> Self {
         Self { text: sanitize_row(text), style, link: None }
     }
 
-    /// The same, leading somewhere.
+    /// Like `new`, with a link.
     pub fn linked(text: &str, style: Style, link: Option<Arc<str>>) -> Self {
         Self { text: sanitize_row(text), style, link }
     }
@@ -55,29 +62,29 @@ impl Span {
 /// One row of the screen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TextRow {
-    /// Its pieces from the left.
+    /// Spans from left to right.
     pub spans: Vec<Span>,
-    /// How the cells to the right of them look.
+    /// Style of the cells to the right of the spans.
     pub ground: Style,
 }
 
 impl TextRow {
-    /// A row of one piece.
+    /// Creates a row of one span.
     pub fn of(text: &str, style: Style) -> Self {
         Self::from(vec![Span::new(text, style)])
     }
 
-    /// The text without its looks.
+    /// Returns the text without styles.
     pub fn text(&self) -> String {
         self.spans.iter().map(Span::text).collect()
     }
 
-    /// Cells that it takes.
+    /// Width in cells.
     pub fn width(&self) -> usize {
         self.spans.iter().map(|span| width(&span.text)).sum()
     }
 
-    /// The row with something before it.
+    /// Inserts a span at the start.
     #[must_use]
     pub fn with_prefix(mut self, prefix: Span) -> Self {
         if !prefix.text.is_empty() {
@@ -86,19 +93,19 @@ impl TextRow {
         self
     }
 
-    /// The row with something after it.
+    /// Appends a span.
     pub fn push(&mut self, span: Span) {
         if !span.text.is_empty() {
             self.spans.push(span);
         }
     }
 
-    /// Adds the pieces of another row after its own.
+    /// Appends the spans of another row.
     pub fn append(&mut self, row: Self) {
         self.spans.extend(row.spans);
     }
 
-    /// Draws it from the left end of a line of the buffer, over all `columns`.
+    /// Draws the row at (`x`, `y`) of the buffer, over all `columns`.
     pub fn draw(&self, buffer: &mut Buffer, x: u16, y: u16, columns: u16) {
         let area = Rect::new(x, y, columns, 1).intersection(buffer.area);
         let (mut at, end) = (area.left(), area.right());
@@ -145,7 +152,7 @@ impl From<Vec<Span>> for TextRow {
     }
 }
 
-/// Cells that a safe text takes.
+/// Width of a safe text in cells.
 pub fn width(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.chars().map(char_width).sum() }
 }
@@ -154,8 +161,8 @@ fn char_width(c: char) -> usize {
     c.width().unwrap_or(0)
 }
 
-/// The clusters of a safe text: each a character that takes cells, with the marks on it. What takes cells of its
-/// own is a cluster of its own, also where a grapheme has several (a flag is two letters): so does a terminal keep it.
+/// Splits a safe text into clusters: a character that takes cells, with its combining marks. Each character with cells
+/// of its own is a cluster, even within a grapheme of several (a flag is two letters), as in a terminal.
 fn clusters(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -183,7 +190,7 @@ fn sanitize_row(text: &str) -> String {
     if safe.is_ascii() { safe.into_owned() } else { normalize_widths(&safe) }
 }
 
-/// The text in characters of which all terminals think the same.
+/// Rewrites a text in characters whose width all terminals agree on.
 fn normalize_widths(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut marks = None;
@@ -200,18 +207,18 @@ fn normalize_widths(text: &str) -> String {
     out
 }
 
-/// Half-width sound marks take a cell in some terminals and none in others.
+/// Returns true for half-width sound marks, which take a cell in some terminals and none in others.
 fn is_sound_mark(c: char) -> bool {
     matches!(c, '\u{ff9e}' | '\u{ff9f}')
 }
 
-/// What changes only the look of an emoji, and not everywhere.
+/// Returns true for characters that only modify an emoji, and not in every terminal.
 fn is_dropped(c: char) -> bool {
     matches!(c, '\u{fe0e}' | '\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}')
 }
 
-/// A text of which each byte counts, in pieces: what would hide, act or be drawn otherwise than it is written is
-/// shown by name in `odd`, so that it cannot be taken for the same letters written out.
+/// Splits a text of which each byte counts into spans. Characters that would hide, act or be drawn differently are
+/// shown by name in style `odd`, so that they cannot be confused with the same letters written out.
 pub fn exact(text: &str, style: Style, odd: Style) -> Vec<Span> {
     let mut spans = Vec::new();
     let mut plain = String::new();
@@ -242,7 +249,7 @@ pub fn exact(text: &str, style: Style, odd: Style) -> Vec<Span> {
     spans
 }
 
-/// A cluster and the span that it is of.
+/// A cluster with the index of its span.
 #[derive(Clone, Copy)]
 struct GraphemeCell<'a> {
     text: &'a str,
@@ -275,7 +282,7 @@ pub fn wrap(spans: &[Span], columns: usize) -> Vec<TextRow> {
     wrap_hanging(spans, columns, 0)
 }
 
-/// Wraps between words; the rows after the first are indented, unless that leaves no room for text.
+/// Wraps between words, indenting the rows after the first unless that leaves no room for text.
 pub fn wrap_hanging(spans: &[Span], columns: usize, indent: usize) -> Vec<TextRow> {
     let columns = columns.max(1);
     // The widest character takes two columns.
@@ -313,7 +320,7 @@ pub fn wrap_hanging(spans: &[Span], columns: usize, indent: usize) -> Vec<TextRo
     }
 }
 
-/// Wraps wherever the row is full; nothing is lost.
+/// Wraps wherever the row is full; loses nothing.
 pub fn wrap_exact(spans: &[Span], columns: usize) -> Vec<TextRow> {
     let cells = cells(spans);
     let mut rows = Vec::new();
@@ -328,7 +335,7 @@ pub fn wrap_exact(spans: &[Span], columns: usize) -> Vec<TextRow> {
     }
 }
 
-/// How many cells fit; at least one, so that a wide character in one column does not stop everything.
+/// Returns the number of cells that fit; at least one, so that a wide character in a single column makes progress.
 fn fitting(cells: &[GraphemeCell<'_>], columns: usize) -> usize {
     let mut used = 0;
     for (at, cell) in cells.iter().enumerate() {
@@ -340,7 +347,7 @@ fn fitting(cells: &[GraphemeCell<'_>], columns: usize) -> usize {
     cells.len()
 }
 
-/// The last place at or before `end` where a row may be broken.
+/// Returns the last position at or before `end` where a row may be broken.
 fn break_before(cells: &[GraphemeCell<'_>], start: usize, end: usize) -> Option<usize> {
     let first_word = (start..end).find(|&at| cells[at].text != " ")?;
     (first_word + 1..=end).rev().find(|&at| {
@@ -349,7 +356,7 @@ fn break_before(cells: &[GraphemeCell<'_>], start: usize, end: usize) -> Option<
     })
 }
 
-/// The row in at most `columns`, with an ellipsis where it was cut.
+/// Truncates a row to `columns`, with an ellipsis if it was cut.
 pub fn truncate(spans: &[Span], columns: usize, ellipsis: Style) -> TextRow {
     let cells = cells(spans);
     if cells.iter().map(|cell| cell.width).sum::<usize>() <= columns {
@@ -370,7 +377,7 @@ pub fn truncate(spans: &[Span], columns: usize, ellipsis: Style) -> TextRow {
     row
 }
 
-/// Rows with a gutter: `first` before the first, `rest` before the others.
+/// Prefixes rows with a gutter: `first` before the first row, `rest` before the others.
 pub fn hang(rows: Vec<TextRow>, first: &Span, rest: &Span) -> Vec<TextRow> {
     rows.into_iter()
         .enumerate()
@@ -378,7 +385,7 @@ pub fn hang(rows: Vec<TextRow>, first: &Span, rest: &Span) -> Vec<TextRow> {
         .collect()
 }
 
-/// Makes links of the addresses in a line.
+/// Turns the addresses in a line into links.
 pub fn linked(line: Vec<Span>, theme: Theme) -> Vec<Span> {
     if !line.iter().any(|span| span.link.is_none() && span.text().contains("http")) {
         return line;

@@ -1,6 +1,6 @@
-//! Colors code, a line at a time. It reads comments, texts, numbers and words by the tables of `language`, not the
-//! grammar: a few kilobytes, nothing to load, and the same for half a file as for a whole one
-//! (`docs/adr/0012-highlight-code-by-tables.md`).
+//! Syntax highlighting, one line at a time. Recognizes comments, strings, numbers and words by the tables of
+//! `language`, without a grammar: a few kilobytes, nothing to load, and the same result for part of a file as for the
+//! whole (`docs/adr/0012-highlight-by-tables.md`).
 
 mod language;
 
@@ -12,21 +12,21 @@ use crate::theme::{StyleRole, Theme};
 pub use language::Language;
 use language::{Quote, SyntaxFamily};
 
-/// A line longer than this many bytes is not colored.
+/// Maximum bytes of a line that is highlighted.
 const LINE_BYTES_MAX: usize = 4 * 1024;
 
-/// What the next line begins within.
+/// Construct that continues on the next line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum LexerState {
     #[default]
     Nothing,
-    /// A comment that ends with this.
+    /// A comment with this terminator.
     Comment(&'static str),
-    /// A text that ends with its quote.
+    /// A string with its quote.
     Text(Quote),
 }
 
-/// Colors the lines of one text, in their order.
+/// Highlights the lines of a text in order.
 #[derive(Debug, Clone)]
 pub struct Highlighter {
     language: Option<&'static Language>,
@@ -34,12 +34,12 @@ pub struct Highlighter {
 }
 
 impl Highlighter {
-    /// For a language; without one nothing is colored.
+    /// Creates a highlighter; without a language nothing is highlighted.
     pub fn new(language: Option<&'static Language>) -> Self {
         Self { language, state: LexerState::Nothing }
     }
 
-    /// Colors the next line.
+    /// Highlights the next line.
     pub fn line(&mut self, line: &str, theme: Theme, base: Style) -> Vec<Span> {
         let mut spans = Vec::new();
         self.tokens(line, &mut |text, role| {
@@ -49,7 +49,7 @@ impl Highlighter {
         spans
     }
 
-    /// Cuts the next line into parts of one ink each; together they are the line.
+    /// Splits the next line into tokens of one role each; together they are the line.
     pub fn tokens<'a>(&mut self, line: &'a str, put: &mut impl FnMut(&'a str, Option<StyleRole>)) {
         let Some(language) = self.language.filter(|_| line.len() <= LINE_BYTES_MAX) else {
             put(line, None);
@@ -128,7 +128,7 @@ impl Highlighter {
     fn quoted(&mut self, language: &'static Language, line: &str, at: usize) -> Option<SyntaxToken> {
         let rest = &line[at..];
         let quote = *language.quotes.iter().find(|quote| rest.starts_with(quote.mark))?;
-        // An apostrophe within a word quotes nothing, nor does the one of a lifetime.
+        // An apostrophe within a word or of a lifetime is not a quote.
         if quote.mark == "'" && (ends_in_word(&line[..at]) || language.is_rust() && !is_char_literal(rest)) {
             return Some(SyntaxToken { length: 1, role: None });
         }
@@ -166,7 +166,7 @@ impl SyntaxToken {
     }
 }
 
-/// Joins what is not colored.
+/// Joins text without a role.
 struct TokenWriter<'a, 'p, P> {
     line: &'a str,
     plain: usize,
@@ -190,7 +190,7 @@ impl<'a, P: FnMut(&'a str, Option<StyleRole>)> TokenWriter<'a, '_, P> {
     }
 }
 
-/// The ink of lines that are of one kind as a whole.
+/// Returns the role of a line that has a single one.
 fn whole_line(language: &Language, line: &str) -> Option<StyleRole> {
     let text = line.trim_start();
     match language.family {
@@ -255,7 +255,7 @@ fn word(language: &Language, line: &str, at: usize) -> SyntaxToken {
 }
 
 fn begins_comment(mark: &str, line: &str, at: usize) -> bool {
-    // In a shell and its kin `#` comments only at the beginning of a word.
+    // In shells and similar languages `#` starts a comment only at the start of a word.
     line[at..].starts_with(mark)
         && (mark != "#" || at == 0 || line[..at].ends_with([' ', '\t', ';', '(', ',', '}']))
 }
@@ -283,7 +283,7 @@ fn ends_in_word(text: &str) -> bool {
     text.chars().next_back().is_some_and(is_word)
 }
 
-/// Whether what begins with an apostrophe is a character of Rust and not a lifetime.
+/// Returns true if an apostrophe starts a Rust character literal, not a lifetime.
 fn is_char_literal(rest: &str) -> bool {
     let mut inner = rest.chars().skip(1);
     match inner.next() {

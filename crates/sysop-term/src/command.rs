@@ -1,18 +1,18 @@
-//! What a line that a person wrote asks for; the same in the full-screen front end and in the REPL. Pure.
+//! Parses a line typed by a user; shared by the full screen and the REPL. Pure.
 
 use sysop_core::mode::Mode;
 use sysop_core::policy::ApprovalMode;
 
-/// Names that are completed, each with what it is.
+/// Names offered as completions, with their descriptions.
 #[derive(Debug, Clone, Default)]
 pub struct CompletionNames {
-    /// Of routines.
+    /// Names of routines.
     pub routines: Vec<(String, String)>,
-    /// Of hosts.
+    /// Names of hosts.
     pub hosts: Vec<(String, String)>,
 }
 
-/// Each command: name, what follows it, what it does.
+/// All commands: name, arguments, effect.
 pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("/help", "", "Show this help"),
     ("/exit", "", "Quit (Ctrl+D)"),
@@ -35,21 +35,21 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("/retry", "", "Retry the last prompt with a fresh history"),
 ];
 
-/// The commands that only a full screen has.
+/// Commands that only the full screen has.
 pub const FULL_SCREEN_COMMANDS: &[(&str, &str, &str)] = &[
     ("/sessions", "", "Find and resume a past session (same as /resume)"),
     ("/fork", "", "Start a new session from an earlier message"),
     ("/theme", "[NAME]", "Change the theme: dark, light, terminal, none"),
 ];
 
-/// What a line asks for.
+/// Parsed form of a line.
 #[derive(Debug, Clone, PartialEq)]
 pub enum InputLine {
-    /// Nothing.
+    /// An empty line.
     Empty,
     /// A prompt for the model.
     Prompt(String),
-    /// A command to run as it is.
+    /// A command to run verbatim.
     Shell(String),
     /// `/help`.
     Help,
@@ -79,7 +79,7 @@ pub enum InputLine {
     Run {
         /// The routine.
         name: String,
-        /// Its variables.
+        /// Variables of the routine, by name.
         values: Vec<(String, String)>,
     },
     /// `/shell`.
@@ -92,11 +92,19 @@ pub enum InputLine {
     Stop,
     /// `/retry`.
     Retry,
-    /// Not understood; a sentence that says what is.
+    /// Not understood; a sentence on the valid form.
     Wrong(String),
 }
 
-/// Reads a line.
+/// Parses a line.
+///
+/// ```
+/// use sysop_term::command::{InputLine, parse};
+///
+/// assert_eq!(parse("!uptime"), InputLine::Shell("uptime".to_owned()));
+/// assert_eq!(parse("/help"), InputLine::Help);
+/// assert_eq!(parse("why is it slow?"), InputLine::Prompt("why is it slow?".to_owned()));
+/// ```
 pub fn parse(line: &str) -> InputLine {
     let text = line.trim();
     if text.is_empty() {
@@ -105,7 +113,7 @@ pub fn parse(line: &str) -> InputLine {
     if let Some(command) = text.strip_prefix('!') {
         return shell(command.trim(), "!COMMAND");
     }
-    // A path or a comment is no command: only letters follow the slash of one.
+    // Only letters follow the slash of a command; anything else is a path or a comment.
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let is_command = word.strip_prefix('/').is_some_and(|name| name.chars().all(|c| c.is_ascii_alphabetic()));
     if !is_command {
@@ -190,7 +198,7 @@ fn run(rest: &str) -> InputLine {
     InputLine::Run { name, values }
 }
 
-/// The command that is written most like this one.
+/// Returns the command with the most similar name.
 fn nearest(word: &str) -> Option<&'static str> {
     COMMANDS
         .iter()
@@ -200,7 +208,7 @@ fn nearest(word: &str) -> Option<&'static str> {
         .map(|(_, name)| name)
 }
 
-/// How many letters have to be changed, added, taken away or swapped.
+/// Edit distance with transpositions: the number of letters changed, inserted, deleted or swapped.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
@@ -221,7 +229,7 @@ fn distance(a: &str, b: &str) -> usize {
     rows[a.len()][b.len()]
 }
 
-/// What the last word of `line` can be completed to, each with what it does.
+/// Returns completions of the last word of `line`, each with its description.
 pub fn completions(line: &str, known: &CompletionNames) -> Vec<(String, String)> {
     if !line.starts_with('/') {
         return Vec::new();

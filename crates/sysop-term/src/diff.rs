@@ -1,4 +1,4 @@
-//! File edits as what goes and what comes.
+//! Shows file edits as removed and added lines.
 
 use ratatui::style::Style;
 use similar::{ChangeTag, TextDiff};
@@ -7,24 +7,24 @@ use sysop_core::message::ToolCall;
 use crate::cells::{Span, TextRow, exact, wrap_exact};
 use crate::theme::{StyleRole, Theme};
 
-/// Longer texts, in lines, are shown one after the other and not compared.
+/// Maximum lines of a text that is compared; longer ones are shown one after the other.
 const LINES_MAX: usize = 2_000;
-/// Lines around a change that are shown.
+/// Unchanged lines shown around a change.
 const CONTEXT_LINES: usize = 3;
 
-/// What a file tool is asked to change.
+/// The change requested by a call of a file tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileEdit<'a> {
-    /// The file.
+    /// Path of the file, as in the call.
     pub path: &'a str,
-    /// What goes; nothing where the whole file is written anew.
+    /// Text to replace; `None` if the whole file is written.
     pub old: Option<&'a str>,
-    /// What comes.
+    /// New text.
     pub new: &'a str,
 }
 
 impl<'a> FileEdit<'a> {
-    /// The edit that a call makes, if it makes one and says nothing else.
+    /// Returns the edit of a call, if its arguments are complete.
     pub fn of(call: &'a ToolCall) -> Option<Self> {
         let text = |name| call.text_argument(name);
         match call.name.as_str() {
@@ -38,12 +38,12 @@ impl<'a> FileEdit<'a> {
         }
     }
 
-    /// The names of its arguments; a call may have others, which must be shown too.
+    /// Returns true if the edit shows this argument; others must be shown separately.
     pub fn shows(argument: &str) -> bool {
         matches!(argument, "path" | "old_string" | "new_string" | "content")
     }
 
-    /// The lines that go and come, wrapped; exact to the last byte.
+    /// Returns the removed and added lines, wrapped; exact to the last byte.
     pub fn rows(&self, columns: usize, theme: Theme) -> Vec<TextRow> {
         let painter = DiffPainter { columns, theme };
         let mut out = Vec::new();
@@ -88,7 +88,7 @@ impl<'a> FileEdit<'a> {
     }
 }
 
-/// What happens to the end of the last line, which is no line of its own.
+/// Describes a change of the final line end, which is not a line of its own.
 fn last_end(old: &str, new: &str, theme: Theme) -> Option<TextRow> {
     let (text, role) = match (old.ends_with('\n'), new.ends_with('\n')) {
         (true, false) => ("- newline at end of file", StyleRole::Removed),
@@ -98,7 +98,7 @@ fn last_end(old: &str, new: &str, theme: Theme) -> Option<TextRow> {
     Some(TextRow::of(text, theme.style(role)))
 }
 
-/// The lines of a text without their ends; a last empty one is none.
+/// Splits a text into lines without their ends, and without a last empty one.
 fn lines(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.split('\n').collect();
     if lines.last().is_some_and(|last| last.is_empty()) && lines.len() > 1 {
@@ -141,7 +141,7 @@ impl DiffPainter {
         }
     }
 
-    /// A line behind its sign, the part between two bytes set off.
+    /// Draws a line after its sign, with the part between two byte offsets highlighted.
     fn line(&self, line: &str, side: DiffSide, part: Option<(usize, usize)>, out: &mut Vec<TextRow>) {
         let (sign, role, part_ink) = match side {
             DiffSide::Unchanged => ("  ", StyleRole::Text, StyleRole::Text),
@@ -158,7 +158,7 @@ impl DiffPainter {
         out.extend(rows.into_iter().map(|row| row.with_prefix(sign.clone())));
     }
 
-    /// Tabs and carriage returns matter in a file; they are shown, tabs as an arrow.
+    /// Makes tabs and carriage returns visible, because they matter in a file; tabs as an arrow.
     fn exact(&self, text: &str, style: Style) -> Vec<Span> {
         let mut spans = Vec::new();
         for (at, piece) in text.split('\t').enumerate() {
@@ -171,7 +171,7 @@ impl DiffPainter {
     }
 }
 
-/// Where two lines begin to differ, and how many bytes from their ends on they are the same again.
+/// Returns the offset of the first difference, and the number of equal bytes at the end.
 fn changed(old: &str, new: &str) -> (usize, usize) {
     let start = old.chars().zip(new.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();
     let (old, new) = (&old[start..], &new[start..]);

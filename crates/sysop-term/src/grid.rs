@@ -1,5 +1,5 @@
-//! What is on the terminal's screen, and above it: the model that the bytes of a `TerminalView` are drawn on, and its
-//! cells as ratatui's. Whatever is in a cell, only characters that print get out of it.
+//! The screen of a terminal and its scrollback: a model that the bytes of a `TerminalView` are drawn on, converted to
+//! cells of ratatui. Whatever a cell contains, only printable characters leave the model.
 
 use std::borrow::Cow;
 use std::time::Instant;
@@ -18,44 +18,44 @@ use sysop_core::text::neutralize_line;
 use crate::ansi::ANSI_COLORS;
 use crate::paint;
 
-/// Rows above the screen that are kept.
+/// Maximum rows of scrollback.
 const SCROLLBACK_ROWS: usize = 2_000;
-/// The most columns or rows of a screen.
+/// Maximum columns or rows of a screen.
 const CELLS_MAX: u16 = 1_000;
-/// Marks on one letter that are drawn; more are there to break screens.
+/// Maximum combining marks drawn per character; more serve only to break screens.
 const MARKS_MAX: usize = 8;
-/// Modes of programs that may not be running any more, which a picture does not speak of.
+/// Resets modes of programs that may have ended, which a picture does not mention.
 const MODES_OFF: &[u8] = b"\x1b[?6;1000;1002;1003;1006l\x1b[4;20l\x1b[?7h\x1b(B\x0f";
 
-/// The modes that a program has switched on in its terminal.
+/// Modes that a program has enabled in its terminal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TerminalModes {
-    /// DECCKM: the arrows, Home and End are sent as `ESC O`.
+    /// DECCKM: arrows, Home and End are sent as `ESC O`.
     pub application_cursor: bool,
-    /// Pastes are marked.
+    /// Bracketed paste.
     pub marked_paste: bool,
-    /// Which mouse events it wants.
+    /// Mouse events requested.
     pub mouse: Mouse,
-    /// Mouse events in the form that has no largest column.
+    /// SGR encoding of mouse events, without a limit on columns.
     pub sgr_mouse: bool,
 }
 
-/// The mouse events that a program wants.
+/// Mouse events that a program requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mouse {
-    /// Nothing: it selects text, as everywhere else.
+    /// None: the mouse selects text.
     #[default]
     Off,
-    /// Its wheel and its clicks.
+    /// Wheel and clicks.
     Clicks,
-    /// Also where it is moved with a button held.
+    /// Also motion with a button held.
     Drags,
-    /// Also where it is moved.
+    /// All motion.
     Moves,
 }
 
 impl Mouse {
-    /// The number of its DEC private mode.
+    /// Returns the number of the DEC private mode.
     pub fn number(self) -> Option<u16> {
         match self {
             Self::Off => None,
@@ -66,18 +66,18 @@ impl Mouse {
     }
 }
 
-/// The model.
+/// The model of a terminal's screen.
 pub struct Grid {
     term: Term<VoidListener>,
     parser: Processor,
 }
 
-/// Columns and rows of a screen.
+/// Size of a screen, in cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GridSize {
-    /// Cells of a row.
+    /// Cells per row.
     pub columns: u16,
-    /// Rows.
+    /// Number of rows.
     pub rows: u16,
 }
 
@@ -91,13 +91,13 @@ impl Dimensions for GridSize {
     }
 
     fn columns(&self) -> usize {
-        // The emulator has no screen of one column.
+        // The emulator does not support a single column.
         self.columns.clamp(2, CELLS_MAX).into()
     }
 }
 
 impl Grid {
-    /// An empty screen on which this is drawn.
+    /// Creates a screen and draws a picture on it.
     pub fn new(size: GridSize, picture: &[u8]) -> Self {
         let config = Config { scrolling_history: SCROLLBACK_ROWS, ..Config::default() };
         let mut grid = Self { term: Term::new(config, &size, VoidListener), parser: Processor::new() };
@@ -105,36 +105,36 @@ impl Grid {
         grid
     }
 
-    /// Takes in more output.
+    /// Processes more output.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.parser.advance(&mut self.term, bytes);
     }
 
-    /// Draws all anew, on a screen that is empty but for what is above it.
+    /// Redraws everything on an empty screen, keeping the scrollback.
     pub fn redraw(&mut self, picture: &[u8]) {
-        // What was not whole yet belongs to what was lost.
+        // An incomplete sequence belongs to the lost output.
         self.parser.stop_sync(&mut self.term);
         self.parser = Processor::new();
         self.feed(MODES_OFF);
         self.feed(picture);
     }
 
-    /// Takes another size.
+    /// Changes the size.
     pub fn resize(&mut self, size: GridSize) {
         self.term.resize(size);
     }
 
-    /// When a program that draws all at once has had long enough for it.
+    /// Returns the deadline of a synchronized update, if one is in progress.
     pub fn synchronized_until(&self) -> Option<Instant> {
         self.parser.sync_timeout().sync_timeout()
     }
 
-    /// Shows what came so far of what a program draws at once.
+    /// Shows the state of an unfinished synchronized update.
     pub fn end_synchronized_update(&mut self) {
         self.parser.stop_sync(&mut self.term);
     }
 
-    /// The modes that the program has switched on.
+    /// Modes enabled by the program.
     pub fn modes(&self) -> TerminalModes {
         let has = |mode: TermMode| self.term.mode().contains(mode);
         let mouse = if has(TermMode::MOUSE_MOTION) {
@@ -154,33 +154,33 @@ impl Grid {
         }
     }
 
-    /// Whether a program has the whole screen to itself.
+    /// Returns true if a program uses the alternate screen.
     pub fn is_alternate_screen(&self) -> bool {
         self.term.mode().contains(TermMode::ALT_SCREEN)
     }
 
-    /// Scrolls up by so many rows; down where it is less than 0.
+    /// Scrolls up by a number of rows, or down if negative.
     pub fn scroll(&mut self, rows: i32) {
         self.term.scroll_display(Scroll::Delta(rows));
     }
 
-    /// Scrolls back to what is on the screen.
+    /// Scrolls to the end.
     pub fn scroll_to_end(&mut self) {
         self.term.scroll_display(Scroll::Bottom);
     }
 
-    /// How many rows above the end it is scrolled.
+    /// Number of rows scrolled above the end.
     pub fn scrolled(&self) -> usize {
         self.term.grid().display_offset()
     }
 
-    /// Rows of the screen.
+    /// Number of rows of the screen.
     pub fn rows(&self) -> usize {
         self.term.screen_lines()
     }
 
-    /// The row of the screen that is drawn on top of an area of so many rows: of a screen that is taller, the part
-    /// with the cursor is drawn.
+    /// Returns the row at the top of an area of this height: if the screen is taller, the part with the cursor is
+    /// drawn.
     pub fn first_row(&self, height: u16) -> usize {
         let height = usize::from(height);
         let cursor = usize::try_from(self.term.grid().cursor.point.line.0).unwrap_or(0);
@@ -188,14 +188,14 @@ impl Grid {
         if self.scrolled() > 0 { last } else { (cursor + 1).saturating_sub(height).min(last) }
     }
 
-    /// As much of it as fits into so many columns and rows.
+    /// Returns the part of the screen that fits into this size.
     pub fn frame(&self, columns: u16, rows: u16) -> GridFrame {
         let mut buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
         let cursor = self.draw(buffer.area, &mut buffer).map(|at| (at.x, at.y));
         GridFrame { lines: (0..rows).map(|y| paint::buffer_line(&buffer, y)).collect(), cursor }
     }
 
-    /// Draws as much as fits; gives where its cursor is, if that is seen.
+    /// Draws the part that fits. Returns the cursor's position if it is visible.
     pub fn draw(&self, area: Rect, buffer: &mut Buffer) -> Option<Position> {
         let grid = self.term.grid();
         let first = self.first_row(area.height);
@@ -222,12 +222,12 @@ impl Grid {
     }
 }
 
-/// What is on the screen, for a terminal that is written to line by line.
+/// Content of the screen, for output line by line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GridFrame {
-    /// The lines as text with colors, without blanks at their ends.
+    /// Lines as text with colors, without trailing blanks.
     pub lines: Vec<String>,
-    /// Column and row of the cursor, if it is seen.
+    /// Column and row of the cursor, if visible.
     pub cursor: Option<(u16, u16)>,
 }
 
@@ -243,14 +243,14 @@ fn draw_cell(cell: &Cell, is_last: bool, x: u16, y: u16, buffer: &mut Buffer) {
     target.set_char(cell.c);
     let marks = cell.zerowidth().into_iter().flatten().filter(|mark| is_printable(**mark)).take(MARKS_MAX);
     let symbol: String = std::iter::once(cell.c).chain(marks.copied()).collect();
-    // Together with marks a letter may be another, of another width.
+    // A character with marks may have another width.
     let width = unicode_width::UnicodeWidthStr::width(symbol.as_str());
     if symbol.len() > cell.c.len_utf8() && width == if is_wide { 2 } else { 1 } {
         target.set_symbol(&symbol);
     }
 }
 
-/// Whether a character prints and does nothing else: no tab, nothing that turns the text or hides.
+/// Returns true for characters that only print: no tabs, nothing that reorders or hides text.
 fn is_printable(letter: char) -> bool {
     letter.is_ascii_graphic()
         || letter == ' '
@@ -279,9 +279,9 @@ fn color(color: AnsiColor) -> Color {
         AnsiColor::Spec(rgb) => Color::Rgb(rgb.r, rgb.g, rgb.b),
         AnsiColor::Indexed(index) => Color::Indexed(index),
         AnsiColor::Named(name) => {
-            // The dim ones are made by `DIM`.
+            // Dim colors are produced by `DIM`.
             let name = if name as usize >= NamedColor::DimBlack as usize { name.to_bright() } else { name };
-            // The others are the terminal's own.
+            // The remaining ones are the terminal's defaults.
             ANSI_COLORS.get(name as usize).copied().unwrap_or(Color::Reset)
         }
     }

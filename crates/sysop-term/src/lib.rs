@@ -1,12 +1,12 @@
-//! Drawing for terminals: the parts that the full screen and the line REPL have in common.
+//! Drawing for terminals, shared by the full screen and the line REPL.
 //!
 //! Text from a model, a file or a command becomes [`TextRow`]s of styled [`Span`]s: [`markdown`], [`code`], [`diff`],
-//! [`plan`] and [`output`] make rows, [`cells`] measures, wraps and cuts them. The full screen draws rows into a buffer
-//! ([`TextRow::draw`]), the REPL writes them as text with colors ([`paint`]). [`grid`] is the screen of another terminal,
-//! and [`command`] reads what a person typed.
+//! [`plan`] and [`output`] produce rows, [`cells`] measures, wraps and truncates them. The full screen draws rows into
+//! a buffer ([`TextRow::draw`]), the REPL writes them as text with colors ([`paint`]). [`grid`] is the screen of
+//! another terminal, and [`command`] parses a typed line.
 //!
-//! Everything here is pure. It knows the session's data types, but no session, no key press and no terminal. Untrusted
-//! text gets into a row only through [`Span`], which makes it safe.
+//! Everything here is pure. The crate knows the session's data types, but no session, keyboard or terminal. Untrusted
+//! text enters a row only through [`Span`], which makes it safe.
 #![warn(missing_docs)]
 
 pub mod ansi;

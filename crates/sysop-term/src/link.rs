@@ -1,22 +1,22 @@
-//! Links: which targets a person may click on, what is said of where a link leads, and the OSC 8 around a cell.
+//! Links: valid targets, disclosure of a target beside its text, and the OSC 8 sequence around a cell.
 //!
-//! A link is only made of a plain http(s) address. Its text never passes for another address: where it does not say
+//! Only plain http(s) addresses become links. The text of a link never passes for another address: if it does not state
 //! the target, the target or its host is shown beside it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The longest target that is made a link, in bytes.
+/// Maximum bytes of a link target.
 pub const TARGET_BYTES_MAX: usize = 2_000;
 
-/// The target for a terminal, if it is a plain http(s) address: printable ASCII, a host, no user.
+/// Returns the target for a terminal if it is a plain http(s) address: printable ASCII, a host, no user.
 pub fn target(address: &str) -> Option<Arc<str>> {
     let plain =
         address.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'"' | b'<' | b'>' | b'\\' | b'`'));
     (plain && address.len() <= TARGET_BYTES_MAX && host(address).is_some()).then(|| Arc::from(address))
 }
 
-/// The host of a plain http(s) address.
+/// Returns the host of a plain http(s) address.
 fn host(address: &str) -> Option<&str> {
     let authority = after_scheme(address)?.split(['/', '?', '#']).next()?;
     let name = authority.rsplit_once(':').map_or(authority, |(name, port)| {
@@ -33,8 +33,8 @@ fn after_scheme(address: &str) -> Option<&str> {
     })
 }
 
-/// What must be said beside a link's text, so that nobody is led elsewhere than they think; nothing where the text
-/// is the target.
+/// Returns the address or host to show beside a link's text, so that users are not misled; `None` if the text states
+/// the target.
 pub fn disclosed_target<'a>(text: &str, address: &'a str) -> Option<Cow<'a, str>> {
     let text = text.trim();
     if text == address || same_place(text, address) {
@@ -46,17 +46,17 @@ pub fn disclosed_target<'a>(text: &str, address: &'a str) -> Option<Cow<'a, str>
     }
 }
 
-/// The address to write beside a link's text where the text cannot be clicked on; `None` where the text says it.
+/// Returns the address to write beside a text that cannot be clicked; `None` if the text states it.
 pub fn written_target<'a>(text: &str, address: &'a str) -> Option<Cow<'a, str>> {
     (text.trim() != address).then_some(Cow::Borrowed(address))
 }
 
-/// Whether a text is the address but for its scheme, `www.` or a last slash.
+/// Returns true if a text equals the address except for its scheme, `www.` or a final slash.
 fn same_place(text: &str, address: &str) -> bool {
     let Some(bare) = after_scheme(address) else { return false };
     let said = after_scheme(text).unwrap_or(text);
     let trim = |text: &'_ str| text.strip_suffix('/').unwrap_or(text).to_owned();
-    // A text that says http where the target is https is no lie, the other way round it is.
+    // A text with http is acceptable for an https target; the reverse is misleading.
     let honest = !(text.to_ascii_lowercase().starts_with("https:")
         && address.to_ascii_lowercase().starts_with("http:"));
     honest
@@ -64,7 +64,7 @@ fn same_place(text: &str, address: &str) -> bool {
         && (trim(said) == trim(bare) || trim(said) == trim(bare.trim_start_matches("www.")))
 }
 
-/// Whether a text can be taken for an address: any word of it that has a dot, a scheme or an `@` inside.
+/// Returns true if a text may be mistaken for an address: any word with a dot, a scheme or an `@` inside.
 fn looks_like_address(text: &str) -> bool {
     text.split_whitespace().any(|word| {
         let inner = word.trim_matches(|c: char| !c.is_alphanumeric());
@@ -74,7 +74,7 @@ fn looks_like_address(text: &str) -> bool {
     })
 }
 
-/// The first address within a text, as a byte range. Ends before blanks, quotes and what ends a sentence.
+/// Finds the first address in a text, as a byte range. An address ends before blanks, quotes and sentence punctuation.
 pub fn find(text: &str) -> Option<(usize, usize)> {
     let mut from = 0;
     while let Some(found) = text.get(from..)?.find("http") {
@@ -96,7 +96,7 @@ pub fn find(text: &str) -> Option<(usize, usize)> {
     None
 }
 
-/// An address without the punctuation of the sentence that it stands in.
+/// Removes the punctuation of the surrounding sentence from an address.
 fn trimmed(mut address: &str) -> &str {
     loop {
         let Some(last) = address.chars().next_back() else { return address };
@@ -121,13 +121,13 @@ const OPEN: &str = "\u{1b}]8;id=";
 const END: &str = "\u{1b}\\";
 const CLOSE: &str = "\u{1b}]8;;\u{1b}\\";
 
-/// A cluster as a link. Each cell is a whole link by itself, so that drawing any part of a row draws it right; the
-/// common id tells the terminal that they belong together.
+/// Encodes a cluster as a link. Each cell is a complete link, so that drawing any part of a row works; the common id
+/// tells the terminal that the cells belong together.
 pub(crate) fn osc8_cell(cluster: &str, target: &str) -> String {
     format!("{OPEN}{:08x};{target}{END}{cluster}{CLOSE}", id(target))
 }
 
-/// What a cell shows, and where it leads: the reverse of what a linked cell is drawn as.
+/// Splits a drawn cell into its text and link target; the reverse of `osc8_cell`.
 pub fn shown(symbol: &str) -> (&str, Option<&str>) {
     let inside = symbol.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(CLOSE));
     match inside.and_then(|inside| inside.split_once(';')).and_then(|(_, rest)| rest.split_once(END)) {
@@ -136,7 +136,7 @@ pub fn shown(symbol: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// FNV-1a: the id only has to be the same for the same target.
+/// FNV-1a hash: the id must only be equal for equal targets.
 fn id(target: &str) -> u32 {
     target.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }

@@ -1,9 +1,9 @@
-//! Markdown as it streams. A text is cut into chunks that no later text can change; a finished chunk is laid out
-//! once, and only the open one again as it grows. Rows are the same however the text came in pieces.
+//! Markdown as it streams. A text is split into chunks that no later text can change; a finished chunk is laid out
+//! once, and only the open one again as it grows. The rows do not depend on how the text was split.
 //!
-//! A chunk is a paragraph, a heading, a table, a quote, one item of a list with all that is in it, or a line of a code
-//! block. What is inside a chunk is CommonMark (with tables, tasks and strikethrough); what would reach over chunks,
-//! such as the definition of a link at the end of the text, is shown as it is written.
+//! A chunk is a paragraph, a heading, a table, a quote, a list item with everything in it, or a line of a code block.
+//! Within a chunk the text is CommonMark (with tables, tasks and strikethrough). Constructs across chunks, such as a
+//! link definition at the end of the text, are shown verbatim.
 
 mod blocks;
 mod line;
@@ -19,18 +19,18 @@ use crate::cells::{Span, TextRow, truncate, width, wrap_exact};
 use crate::code::{Highlighter, Language};
 use crate::theme::{StyleRole, Theme};
 
-/// A line longer than this many bytes is read in parts.
+/// Maximum bytes of a line; longer ones are read in parts.
 const LINE_BYTES_MAX: usize = 4 * 1024;
-/// A chunk longer than this many bytes ends at the next line.
+/// Bytes after which a chunk ends at the next line.
 const CHUNK_BYTES_MAX: usize = 8 * 1024;
-/// Below this many columns code has no gutter.
+/// Minimum columns for a gutter beside code.
 const GUTTER_COLUMNS_MIN: usize = 8;
 
-/// A text laid out, to which more text comes.
+/// The layout of a growing text.
 #[derive(Debug, Clone)]
 pub struct MarkdownDocument {
     markdown_style: MarkdownStyle,
-    /// The text that was read so far, whole lines only, to notice when another text takes its place.
+    /// Complete lines read so far; used to detect a different text.
     read: String,
     parser: ChunkParser,
     rows: Vec<TextRow>,
@@ -38,16 +38,16 @@ pub struct MarkdownDocument {
     settled: bool,
 }
 
-/// What all parts of a document are laid out on.
+/// Layout parameters shared by all parts of a document.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MarkdownStyle {
-    /// Cells of a row.
+    /// Cells per row.
     pub(super) columns: usize,
-    /// Colors.
+    /// Color theme.
     pub(super) theme: Theme,
-    /// The style of plain text.
+    /// Style of plain text.
     pub(super) base: Style,
-    /// Whether the target of a link is written out, because nobody can click on its text.
+    /// True if link targets are written out, because the text cannot be clicked.
     pub(super) write_targets: bool,
 }
 
@@ -61,15 +61,15 @@ impl MarkdownStyle {
     }
 }
 
-/// What has come before the place where it reads.
+/// State of the parser at its position.
 #[derive(Debug, Clone, Default)]
 struct ChunkParser {
     open: OpenBlock,
-    /// What the last finished chunk was.
+    /// Kind of the last finished chunk.
     last: Option<ChunkKind>,
-    /// Whether there was an empty line since.
+    /// True if an empty line followed.
     blank: bool,
-    /// The number of the next item, and what stands behind it.
+    /// Number of the next item, and its delimiter.
     next: Option<(u64, char)>,
 }
 
@@ -84,15 +84,15 @@ enum OpenBlock {
 #[derive(Debug, Clone)]
 struct Chunk {
     kind: ChunkKind,
-    /// Where it begins in the text.
+    /// Byte offset of its start in the text.
     start: usize,
-    /// Where its last line that is not empty ends.
+    /// Byte offset of the end of its last non-empty line.
     end: usize,
-    /// The code block within an item that is open.
+    /// The code block that is open within an item.
     fence: Option<CodeFence>,
-    /// Whether its last line is empty.
+    /// True if its last line is empty.
     blank: bool,
-    /// Whether it goes on where a long one was cut.
+    /// True if it continues after a cut.
     cut: bool,
 }
 
@@ -102,7 +102,7 @@ enum ChunkKind {
     Heading,
     Rule,
     Quote,
-    /// An item of a list: its place in the row, where its text begins, its number.
+    /// A list item: its indent, the column of its text, its number with delimiter.
     Item {
         indent: usize,
         content: usize,
@@ -112,7 +112,7 @@ enum ChunkKind {
 }
 
 impl MarkdownDocument {
-    /// A document without text.
+    /// Creates an empty document.
     pub fn new(columns: usize, theme: Theme, base: Style) -> Self {
         Self::with_style(MarkdownStyle { columns: columns.max(1), theme, base, write_targets: false })
     }
@@ -135,7 +135,7 @@ impl MarkdownDocument {
         document
     }
 
-    /// Lays out the text, of which what was laid out before is usually the beginning.
+    /// Lays out a text, usually a continuation of the previous one.
     pub fn update(&mut self, text: &str) {
         if self.settled || !text.starts_with(self.read.as_str()) {
             *self = Self::with_style(self.markdown_style);
@@ -149,7 +149,7 @@ impl MarkdownDocument {
         self.tail = self.open_layout(text);
     }
 
-    /// The rows of what is open at the end of the text.
+    /// Lays out the open end of the text.
     fn open_layout(&self, text: &str) -> Vec<TextRow> {
         let (at, mut out) = (self.read.len(), Vec::new());
         let mut parser = self.parser.clone();
@@ -160,36 +160,36 @@ impl MarkdownDocument {
         out
     }
 
-    /// Says that no more text comes, and forgets what only more text would need.
+    /// Declares the text complete, and frees data needed only for more text.
     pub fn settle(&mut self) {
         self.read = String::new();
         self.rows.append(&mut self.tail);
         self.settled = true;
     }
 
-    /// How many of the rows may still change.
+    /// Number of rows at the end that may still change.
     pub fn open_rows(&self) -> usize {
         self.tail.len()
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         self.rows.len() + self.tail.len()
     }
 
-    /// Whether there is nothing to see.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// One row.
+    /// Returns the row at an index.
     pub fn row(&self, at: usize) -> Option<&TextRow> {
         self.rows.get(at).or_else(|| self.tail.get(at.checked_sub(self.rows.len())?))
     }
 }
 
-/// How many bytes the first line takes, its end included; none where it may still grow. A long line ends after its
-/// last blank before the limit.
+/// Returns the length of the first line in bytes, including its end; `None` if it may still grow. A long line ends
+/// after the last blank before the limit.
 fn whole_line(text: &str) -> Option<usize> {
     let head = &text.as_bytes()[..text.len().min(LINE_BYTES_MAX)];
     if let Some(at) = head.iter().position(|b| *b == b'\n') {
@@ -203,7 +203,7 @@ fn whole_line(text: &str) -> Option<usize> {
 }
 
 impl ChunkParser {
-    /// Reads the line between two places of the text.
+    /// Processes the line between two byte offsets.
     fn line(
         &mut self,
         text: &str,
@@ -283,7 +283,7 @@ impl ChunkParser {
         }
     }
 
-    /// The number of an item: the next one where its list goes on, whatever is written.
+    /// Returns the number of an item: in a continued list the next number, whatever is written.
     fn number(&self, written: Option<(u64, char)>) -> Option<(u64, char)> {
         let (number, sign) = written?;
         match self.next {
@@ -292,7 +292,7 @@ impl ChunkParser {
         }
     }
 
-    /// Ends the open chunk because it is long; the next line goes on with it.
+    /// Ends a chunk that is too long; the next line continues it.
     fn cut(&mut self, text: &str, end: usize, markdown_style: &MarkdownStyle, out: &mut Vec<TextRow>) {
         self.finish(text, markdown_style, out);
         self.blank = false;
@@ -301,7 +301,7 @@ impl ChunkParser {
         self.open = OpenBlock::Chunk(chunk);
     }
 
-    /// Ends what is open.
+    /// Ends the open block.
     fn finish(&mut self, text: &str, markdown_style: &MarkdownStyle, out: &mut Vec<TextRow>) {
         match std::mem::take(&mut self.open) {
             OpenBlock::Nothing => {}
@@ -342,7 +342,7 @@ impl ChunkParser {
                     | ChunkKind::Quote
                     | ChunkKind::Code => None,
                 };
-                // An item may have been followed by an empty line and not have gone on.
+                // An item may be followed by an empty line without continuing.
                 (self.last, self.blank) = (Some(chunk.kind), chunk.blank);
             }
         }
@@ -357,7 +357,7 @@ impl ChunkParser {
 }
 
 impl Chunk {
-    /// Whether a line is part of the chunk.
+    /// Returns true if a line belongs to the chunk.
     fn goes_on(&mut self, line: &str) -> bool {
         let blank = line.trim().is_empty();
         match self.kind {
@@ -385,18 +385,18 @@ impl Chunk {
             self.fence = line.get(content..).and_then(line::fence).map(|(fence, _)| fence);
             return true;
         }
-        // What is not indented goes on with the item only as the text of its last paragraph.
+        // A line without indent continues an item only as text of its last paragraph.
         !self.blank && !line::start(line).interrupts()
     }
 }
 
-/// What stands left of code; nothing where there is no room for it.
+/// Gutter to the left of code; empty if there is no room.
 pub(super) fn gutter(markdown_style: &MarkdownStyle) -> Span {
     let sign = if markdown_style.columns < GUTTER_COLUMNS_MIN { "" } else { "▏ " };
     Span::new(sign, markdown_style.style(StyleRole::Dim))
 }
 
-/// The rows of one line of code.
+/// Lays out one line of code.
 pub(super) fn code_rows(
     line: &str,
     highlighter: &mut Highlighter,

@@ -1,4 +1,4 @@
-//! The outcome of a tool call: the newest lines of its output, its end in words, each host's own.
+//! Outcome of a tool call: the newest lines of its output, its summary, and that of each host.
 
 use ratatui::style::Style;
 use sysop_core::outcome::{Outcome, Status};
@@ -9,12 +9,12 @@ use crate::ansi;
 use crate::cells::{Span, TextRow, hang, wrap, wrap_exact};
 use crate::theme::{StyleRole, Theme};
 
-/// Rows of one line before that is folded.
+/// Maximum rows of one line before it is folded.
 pub const LINE_ROWS_MAX: usize = 3;
-/// Bytes of a running tool's output that are looked at, at most.
+/// Maximum bytes of a running tool's output that are rendered.
 const LIVE_BYTES_MAX: usize = 16 * 1024;
 
-/// How an end looks.
+/// Style role of a status.
 pub fn status_role(status: Status) -> StyleRole {
     match status {
         Status::Ok => StyleRole::Good,
@@ -23,11 +23,11 @@ pub fn status_role(status: Status) -> StyleRole {
     }
 }
 
-/// The newest rows of a running tool's output, at most `rows` of them.
+/// Newest rows of a running tool's output, at most `rows`.
 pub fn live_rows(output: &ToolOutput, columns: usize, rows: usize, theme: Theme) -> Vec<TextRow> {
     let tail = &output.tail;
     let from = tail.ceil_char_boundary(tail.len().saturating_sub(LIVE_BYTES_MAX));
-    // A whole line to begin with, so that no cut sequence is shown as text.
+    // Starts at a whole line, so that a cut sequence is not shown as text.
     let from = match from {
         0 => 0,
         _ => tail[from..].find('\n').map_or(from, |at| from + at + 1),
@@ -47,7 +47,7 @@ pub fn live_rows(output: &ToolOutput, columns: usize, rows: usize, theme: Theme)
     out
 }
 
-/// How it ended on each of several hosts: one row for those where it was the same, the odd ones first.
+/// Outcome on each of several hosts: one row per group of equal outcomes, outliers first.
 pub fn host_rows(outcome: &Outcome, columns: usize, theme: Theme) -> Vec<TextRow> {
     let mut out = Vec::new();
     for (text, status) in ui_text::host_groups(&outcome.hosts) {
@@ -59,7 +59,7 @@ pub fn host_rows(outcome: &Outcome, columns: usize, theme: Theme) -> Vec<TextRow
     out
 }
 
-/// How it ended, in words.
+/// Summary of the outcome.
 pub fn end_rows(outcome: &Outcome, columns: usize, theme: Theme) -> Vec<TextRow> {
     let style = theme.style(status_role(outcome.status));
     let sign = Span::new(&format!("{} ", ui_text::status_sign(outcome.status)), style);

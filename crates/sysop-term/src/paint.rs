@@ -1,6 +1,6 @@
-//! Rows as text for a terminal that is written to line by line.
+//! Rows as text, for terminals that are written line by line.
 //!
-//! The only control sequences that come out are SGR sequences made of a span's style; the text of a span has none.
+//! The only control sequences in the output are SGR sequences made from a span's style; the text of a span has none.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::ansi::ANSI_COLORS;
 use crate::cells::{TextRow, width};
 use crate::link;
 
-/// The SGR parameter of each modifier.
+/// SGR parameter of each modifier.
 const MODIFIERS: [(Modifier, u8); 6] = [
     (Modifier::BOLD, 1),
     (Modifier::DIM, 2),
@@ -21,7 +21,7 @@ const MODIFIERS: [(Modifier, u8); 6] = [
     (Modifier::CROSSED_OUT, 9),
 ];
 
-/// A row without a line end; only its text where there are to be no colors.
+/// Formats a row without a line end; plain text unless `color` is set.
 pub fn row(row: &TextRow, color: bool) -> String {
     let mut out = String::new();
     for span in &row.spans {
@@ -31,7 +31,7 @@ pub fn row(row: &TextRow, color: bool) -> String {
     out
 }
 
-/// A line of a buffer without the blanks at its end. Links are left out.
+/// Formats a line of a buffer without trailing blanks and links.
 pub fn buffer_line(buffer: &Buffer, y: u16) -> String {
     let mut pieces: Vec<(String, String)> = Vec::new();
     let mut x = buffer.area.left();
@@ -63,7 +63,7 @@ fn push(out: &mut String, text: &str, parameters: &str) {
     }
 }
 
-/// The parameters of an SGR sequence that selects a style after a reset; empty for plain text.
+/// Returns the SGR parameters that select a style after a reset; empty for plain text.
 fn sgr(style: Style) -> String {
     let mut out = String::new();
     for (modifier, number) in MODIFIERS {

@@ -1,4 +1,4 @@
-//! A tool call before it runs: drawn so that what is shown is what runs, to its last byte.
+//! A tool call before it runs: drawn so that the text shown is what runs, to the last byte.
 
 use ratatui::style::Style;
 use serde_json::Value;
@@ -12,13 +12,13 @@ use crate::cells::{Span, TextRow, exact, hang, wrap, wrap_exact};
 use crate::diff::FileEdit;
 use crate::theme::{StyleRole, Theme};
 
-/// Whether what waits is a command. A tool that a client lends may have an argument of that name and do something
-/// else; the session then tells the call in another way.
+/// Returns true if the proposal is a command. A client tool may have an argument of that name and another effect; the
+/// session then describes the call differently.
 pub fn is_command(plan: &Proposal) -> bool {
     plan.call.text_argument("command") == Some(plan.command.as_str())
 }
 
-/// What runs, in full: a command as it would run, or a call with all its arguments; an edit as what goes and comes.
+/// Full preview: a command as it would run, or a call with all arguments; an edit as removed and added lines.
 pub fn preview_rows(
     plan: &Proposal,
     command: &str,
@@ -31,7 +31,7 @@ pub fn preview_rows(
     }
     let mut rows = command_rows(command, findings, columns, theme);
     if let Arguments::Object(map) = &plan.call.arguments {
-        // The reason stands above.
+        // The reason is shown above.
         let others =
             map.iter().filter(|(name, _)| !matches!(name.as_str(), "command" | "reason" | "reasoning"));
         rows.extend(others.flat_map(|(name, value)| argument_rows(name, value, columns, theme)));
@@ -44,13 +44,13 @@ pub fn preview_rows(
     rows
 }
 
-/// The reason that a model gave for a call.
+/// The model's reason for a call.
 pub fn reason_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow> {
     let lines = plan.reason.trim().lines().filter(|line| !line.trim().is_empty());
     lines.flat_map(|line| wrap(&[Span::new(line, theme.style(StyleRole::Text))], columns)).collect()
 }
 
-/// A command with its findings marked; nothing of it is left out or changed but to make it visible.
+/// A command with its findings marked; nothing is left out or changed except to make it visible.
 pub fn command_rows(command: &str, findings: &[Finding], columns: usize, theme: Theme) -> Vec<TextRow> {
     let dim = theme.style(StyleRole::Dim);
     let (first, rest) = (Span::new("$ ", dim), Span::new("  ", dim));
@@ -59,7 +59,7 @@ pub fn command_rows(command: &str, findings: &[Finding], columns: usize, theme: 
     hang(rows, &first, &rest)
 }
 
-/// The lines of a command, highlighted as shell, its findings marked.
+/// Lines of a command, highlighted as shell, with findings marked.
 pub fn command_lines(command: &str, findings: &[Finding], theme: Theme) -> Vec<Vec<Span>> {
     let highlight = highlight(command);
     let odd = theme.style(StyleRole::Warn);
@@ -82,7 +82,7 @@ pub fn command_lines(command: &str, findings: &[Finding], theme: Theme) -> Vec<V
     out
 }
 
-/// How the byte at a place looks, and up to where that holds.
+/// Returns the style at a byte offset, and the offset where it ends.
 fn style_at(
     command: &str,
     findings: &[Finding],
@@ -127,7 +127,7 @@ fn part_role(part: HighlightKind) -> StyleRole {
     }
 }
 
-/// A call that is no command: every argument, whole; an edit as what goes and what comes.
+/// A call that is not a command: every argument in full; an edit as removed and added lines.
 pub fn call_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow> {
     let (code, odd) = (theme.style(StyleRole::Code), theme.style(StyleRole::Warn));
     let edit = FileEdit::of(&plan.call);

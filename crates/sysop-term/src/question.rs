@@ -5,22 +5,22 @@ use sysop_core::question::Question;
 use crate::cells::{Span, TextRow, exact, wrap};
 use crate::theme::{StyleRole, Theme};
 
-/// The most characters of a prompt that are shown: its beginning and its end.
+/// Maximum characters shown of a prompt: its start and end.
 const PROMPT_CHARS_MAX: usize = 4_000;
 
-/// The rows of a program's prompt. They are indented below a line of ours, so that they cannot be taken for one.
+/// Rows of a program's prompt, indented below a line of sysop so that they cannot be mistaken for one.
 pub fn prompt_rows(question: &Question, columns: usize, theme: Theme) -> Vec<TextRow> {
     let (plain, odd) = (theme.style(StyleRole::Code), theme.style(StyleRole::Warn));
     let gap = Span::new("  ", theme.style(StyleRole::Text));
     shortened(question.prompt.trim())
         .split(['\n', '\r'])
-        // Between words, so that a fingerprint stays in one piece.
+        // Wrapped between words, so that a fingerprint stays in one piece.
         .flat_map(|line| wrap(&exact(line, plain, odd), columns.saturating_sub(2)))
         .map(|row| row.with_prefix(gap.clone()))
         .collect()
 }
 
-/// What the host observed of who asks: rows of ours, each sentence on lines of its own.
+/// Observations of the host about the program: rows of sysop, each sentence on lines of its own.
 pub fn detail_rows(question: &Question, columns: usize, theme: Theme) -> Vec<TextRow> {
     let style = |detail: &str| {
         theme.style(if detail.starts_with("Warning") { StyleRole::Warn } else { StyleRole::Text })

@@ -7,7 +7,7 @@ use ratatui::layout::Rect;
 use crate::cells::{TextRow, width};
 use crate::{link, paint};
 
-/// Text that terminals, layouts and people stumble over.
+/// Text that confuses terminals, layouts and readers.
 pub const NASTY: [&str; 22] = [
     "\u{1b}[2J\u{1b}[H",
     "\u{1b}]0;title\u{7}",
@@ -33,12 +33,12 @@ pub const NASTY: [&str; 22] = [
     "&#27;[31m &lt;b&gt;",
 ];
 
-/// An empty buffer.
+/// Creates an empty buffer of this size.
 pub fn buffer(columns: u16, rows: u16) -> Buffer {
     Buffer::empty(Rect::new(0, 0, columns, rows))
 }
 
-/// The rows as they look, one below the other, without blanks at their ends.
+/// Draws rows below one another, without trailing blanks.
 pub fn drawn(rows: &[TextRow], columns: u16) -> String {
     let mut buffer = buffer(columns, u16::try_from(rows.len()).unwrap());
     for (row, y) in rows.iter().zip(0..) {
@@ -47,7 +47,7 @@ pub fn drawn(rows: &[TextRow], columns: u16) -> String {
     screen(&buffer)
 }
 
-/// What a person sees of a buffer.
+/// Returns the visible text of a buffer.
 pub fn screen(buffer: &Buffer) -> String {
     let mut out = String::new();
     for y in buffer.area.top()..buffer.area.bottom() {
@@ -64,7 +64,7 @@ pub fn screen(buffer: &Buffer) -> String {
     out
 }
 
-/// The first cell that holds what it must not: a control character outside of the link that we put around it.
+/// Returns the first cell with forbidden content: a control character outside of the link sequences added here.
 pub fn intruder(buffer: &Buffer) -> Option<String> {
     buffer.content.iter().map(|cell| cell.symbol()).find_map(|symbol| {
         let (shown, target) = link::shown(symbol);
@@ -77,7 +77,7 @@ pub fn intruder(buffer: &Buffer) -> Option<String> {
     })
 }
 
-/// Everything that is known to act on a terminal, or to hide or turn text.
+/// Everything known to act on a terminal, or to hide or reorder text.
 pub const HOSTILE: &[&str] = &[
     "\u{1b}[2J\u{1b}[H",
     "\u{1b}]0;title\u{7}",
@@ -113,13 +113,14 @@ pub const HOSTILE: &[&str] = &[
     "a\u{2028}b\u{2029}c",
 ];
 
-/// Whether a character acts on a terminal or turns its text.
+/// Returns true for characters that act on a terminal or reorder its text.
 fn moves(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// The first thing in painted text that is neither text nor a style: a control character, or another sequence than SGR.
+/// Returns the first part of painted text that is neither text nor a style: a control character, or a sequence other
+/// than SGR.
 pub fn painted_intruder(painted: &str) -> Option<String> {
     let mut rest = painted;
     while let Some(at) = rest.find(|c: char| moves(c) && c != '\n') {
@@ -137,7 +138,7 @@ pub fn painted_intruder(painted: &str) -> Option<String> {
     None
 }
 
-/// The first thing in a row that a terminal would obey. The text of a row must not have a style either.
+/// Returns the first part of a row that a terminal would obey. The text of a row must not contain styles either.
 pub fn row_intruder(row: &TextRow) -> Option<String> {
     let text = paint::row(row, false);
     let control = text.chars().find(|c| moves(*c)).map(|c| c.escape_debug().to_string());

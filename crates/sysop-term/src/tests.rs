@@ -1,4 +1,4 @@
-//! Tests: rows stay within their cells, show all that counts, and hold nothing that acts on a terminal.
+//! Tests: rows stay within their cells, show everything that counts, and contain nothing that acts on a terminal.
 
 mod cells;
 mod code;
@@ -16,7 +16,7 @@ use crate::theme::{Theme, ThemeName};
 
 const DARK: Theme = Theme { name: ThemeName::Dark };
 
-/// Text that is full of what the layouts have to look at.
+/// Text full of constructs that the layouts must handle.
 fn any_text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         6 => "[a-z]{1,9} ",

@@ -1,31 +1,31 @@
-//! Colors, each with a meaning. No meaning hangs on a color alone: signs, words or weight tell it too.
+//! Colors by meaning. No meaning depends on color alone: signs, words or weight convey it, too.
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// Which colors.
+/// A color scheme.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum ThemeName {
-    /// On a dark ground.
+    /// For a dark background.
     #[default]
     Dark,
-    /// On a light ground.
+    /// For a light background.
     Light,
-    /// Those of the terminal's own palette.
+    /// The terminal's own palette.
     Terminal,
-    /// None.
+    /// No colors.
     None,
 }
 
 impl ThemeName {
-    /// All, in the order in which a person goes through them.
+    /// All themes, in the order in which users cycle through them.
     pub const ALL: [Self; 4] = [Self::Dark, Self::Light, Self::Terminal, Self::None];
 
-    /// The theme of that word.
+    /// Parses a theme name.
     pub fn of(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|name| name.as_str() == word)
     }
 
-    /// The word for it in a config file and on the screen.
+    /// Returns the name used in config files and on screen.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Dark => "dark",
@@ -36,52 +36,52 @@ impl ThemeName {
     }
 }
 
-/// What a piece of text is, and so how it looks.
+/// Meaning of a piece of text, which determines its style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StyleRole {
     /// Plain text.
     Text,
-    /// What matters less: gutters, counts, hints.
+    /// Less important text: gutters, counts, hints.
     Dim,
     /// Strong text.
     Strong,
     /// Headings and titles.
     Title,
-    /// What a person said; has a ground of its own where there are colors.
+    /// A user's prompt; has a background of its own if there are colors.
     Prompt,
-    /// Signs that lead the eye: of a prompt, of an answer.
+    /// Signs that guide the eye, before a prompt or an answer.
     Sign,
-    /// What can be chosen and is.
+    /// The selected item.
     Chosen,
-    /// Went well.
+    /// Success.
     Good,
-    /// Went wrong.
+    /// Failure.
     Bad,
-    /// Needs a look.
+    /// Needs attention.
     Warn,
     /// Code within text.
     Code,
-    /// Text that leads somewhere.
+    /// A link.
     Link,
-    /// The part of a command that a finding is about.
+    /// The part of a command that a finding refers to.
     Marked,
-    /// A line that comes.
+    /// An added line.
     Added,
-    /// What is new in a line that comes.
+    /// The changed part of an added line.
     AddedPart,
-    /// A line that goes.
+    /// A removed line.
     Removed,
-    /// What is gone in a line that goes.
+    /// The changed part of a removed line.
     RemovedPart,
     /// In code: a comment.
     Comment,
-    /// In code: a word of the language.
+    /// In code: a keyword.
     Keyword,
-    /// In code: a text.
+    /// In code: a string.
     String,
-    /// In code: a number, or a word that stands for a value.
+    /// In code: a number or a constant.
     Number,
-    /// In code: what is called.
+    /// In code: a called function.
     Function,
     /// In code: a type.
     Type,
@@ -96,7 +96,7 @@ pub enum StyleRole {
 }
 
 impl StyleRole {
-    /// All of them.
+    /// All roles.
     pub const ALL: [Self; 27] = [
         Self::Text,
         Self::Dim,
@@ -128,20 +128,20 @@ impl StyleRole {
     ];
 }
 
-/// How things look.
+/// Maps roles to styles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Theme {
-    /// Which colors.
+    /// The color scheme.
     pub name: ThemeName,
 }
 
 impl Theme {
-    /// The theme of that name.
+    /// Creates a theme.
     pub fn new(name: ThemeName) -> Self {
         Self { name }
     }
 
-    /// The style of an ink.
+    /// Returns the style of a role.
     pub fn style(self, role: StyleRole) -> Style {
         match self.name {
             ThemeName::Dark => dark(role),
@@ -151,7 +151,7 @@ impl Theme {
         }
     }
 
-    /// Whether there are colors at all.
+    /// Returns true if the theme has colors.
     pub fn color(self) -> bool {
         self.name != ThemeName::None
     }

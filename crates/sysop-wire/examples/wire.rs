@@ -1,4 +1,4 @@
-//! Writes what is generated from the messages into the repository: `cargo xtask wire`.
+//! Writes the files generated from the messages: `cargo xtask wire`.
 
 use std::path::Path;
 

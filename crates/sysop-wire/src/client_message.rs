@@ -1,7 +1,7 @@
-//! What a client tells its server.
+//! Messages from a client to its server.
 //!
-//! Names and fields are those of the JolliAgent design; the messages and fields that it does not have are additions
-//! of ours. `sessionId` may be left out everywhere: a socket belongs to one session.
+//! Names and fields are those of the JolliAgent design; further messages and fields are additions of sysop. `sessionId`
+//! is optional everywhere: a socket belongs to one session.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -15,21 +15,21 @@ use sysop_core::question::QuestionId;
 
 use crate::secret::Secret;
 
-/// The tool that runs a command which is given alone.
+/// Tool for a `direct` message with only a command.
 const COMMAND_TOOL: &str = "bash";
 
-/// What any message of a client may say beside what it is about.
+/// Fields common to all messages of a client.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Envelope {
-    /// Which session; needed only where the address does not say.
+    /// The session; required only if the URL does not name it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
-    /// A name of the client's own for this message: an `error` that answers it has it as `replyTo`.
+    /// Id chosen by the client; an `error` that answers this message repeats it as `replyTo`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
-    /// Which trace it belongs to, as W3C Trace Context writes it.
+    /// Trace of the message, in the format of W3C Trace Context.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
 }
@@ -39,97 +39,98 @@ pub struct Envelope {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all_fields = "camelCase")]
 pub enum ClientMessage {
-    /// The first message of a client: its identity and the tools that it lends.
+    /// The first message: identifies the client and offers its tools.
     #[serde(rename = "hello")]
     Hello(Hello),
-    /// A prompt of a user. During a turn it is queued. If 32 prompts are queued, one more is refused with `too_many`.
+    /// A user's prompt. While a turn runs, the prompt is queued; more than 32 queued prompts are refused with
+    /// `too_many`.
     #[serde(rename = "user.message")]
     UserMessage {
-        /// Which session and message.
+        /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
         /// The prompt.
         content: String,
     },
-    /// The outcome of a `tool.call` that this client ran.
+    /// Result of a `tool.call` that this client ran.
     #[serde(rename = "tool.result")]
     ToolResult(ToolResult),
     /// More output of a tool that this client runs, for live display.
     #[serde(rename = "tool.output")]
     ToolOutput {
-        /// Which session and message.
+        /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
-        /// Id of the call.
+        /// The call.
         tool_call_id: CallId,
-        /// The new text.
+        /// The chunk.
         content: String,
     },
-    /// Stops the turn.
+    /// Cancels the turn.
     #[serde(rename = "cancel")]
     Cancel {
-        /// Which session and message.
+        /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
     },
-    /// A user answers an `approval.request`.
+    /// A user's decision on an `approval.request`.
     #[serde(rename = "approval.decision")]
     ApprovalDecision {
-        /// Which session and message.
+        /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
-        /// Id of the call.
+        /// The call.
         tool_call_id: CallId,
-        /// The answer.
+        /// The decision.
         decision: DecisionKind,
-        /// Edited command to run instead.
+        /// Command to run instead.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         command: Option<String>,
-        /// Reason for the model, with a rejection.
+        /// Message to the model, if the call is rejected.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// A user answers a `question`, with exactly one of `answer`, `refuse` and `noSecret`.
+    /// A user's answer to a `question`: exactly one of `answer`, `refuse` and `noSecret`.
     #[serde(rename = "question.answer")]
     QuestionAnswer {
-        /// Which session and message.
+        /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
-        /// Id of the question.
+        /// The question.
         id: QuestionId,
-        /// The answer, without a line ending. The answer to a question for a secret is never logged.
+        /// The answer, without the line end. Never logged if the question is for a secret.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answer: Option<Secret>,
-        /// Set if nobody will answer.
+        /// The question will not be answered.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         refuse: bool,
-        /// Set if the prompt is not for a secret: the user answers it in the terminal.
+        /// The prompt is not for a secret; it is answered in the terminal.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         no_secret: bool,
     },
-    /// A user runs one call without a model.
+    /// Runs one call without a model.
     #[serde(rename = "direct")]
     Direct {
-        /// Which session and message.
+        /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
-        /// A shell command; short for the tool `bash` with this command.
+        /// A shell command; short for a call of `bash`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         command: Option<String>,
-        /// The tool, if there is no `command`.
+        /// The tool, if no command is given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tool: Option<String>,
         /// Arguments of the tool.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         arguments: Map<String, Value>,
-        /// Origin of the call: typed, or from a routine.
+        /// Source of the call.
         #[serde(default)]
         origin: DirectOrigin,
     },
-    /// Changes settings of the session.
+    /// Changes the session's configuration from now on.
     #[serde(rename = "configure")]
     Configure {
-        /// Which session and message.
+        /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
         /// Model of the next step.
@@ -138,86 +139,86 @@ pub enum ClientMessage {
         /// Approval mode.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approve: Option<ApprovalMode>,
-        /// With tools (`agent`) or without (`chat`), from the next turn on.
+        /// Mode of the next turn.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mode: Option<Mode>,
     },
-    /// Pauses the turn after the current step.
+    /// Pauses after the current step.
     #[serde(rename = "pause")]
     Pause {
-        /// Which session and message.
+        /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
     },
-    /// Resumes a paused turn.
+    /// Continues after a pause.
     #[serde(rename = "resume")]
     Resume {
-        /// Which session and message.
+        /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
     },
-    /// Runs the last prompt again with an empty history.
+    /// Runs the last prompt again with a fresh history.
     #[serde(rename = "retry")]
     Retry {
-        /// Which session and message.
+        /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
     },
-    /// Clears the history.
+    /// Drops the history.
     #[serde(rename = "clear")]
     Clear {
-        /// Which session and message.
+        /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
     },
-    /// Subscribes to the live terminal, and opens it if needed. `terminal.output` starts with a picture of the screen.
+    /// Watches the live terminal, opening it if necessary; `terminal.output` begins with a picture of it.
     #[serde(rename = "terminal.attach")]
     TerminalAttach {
-        /// Which session and message.
+        /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
-        /// Columns of the client's screen. Without `cols` and `rows` the size stays the same.
+        /// Columns of the client's screen; without them the size does not change.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cols: Option<u16>,
-        /// Number of rows.
+        /// Rows of the client's screen.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rows: Option<u16>,
-        /// Number of rows above the screen that the picture includes, for a client with a scrollback; they replace the
-        /// client's scrollback. Absent: none. The server sends at most about 500 KB.
+        /// Number of rows above the screen that the picture begins with, for a client with a scrollback: they replace
+        /// the client's own. Default 0; at most about 500 KB are sent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scrollback: Option<u16>,
     },
-    /// Unsubscribes from the live terminal.
+    /// Stops watching the live terminal.
     #[serde(rename = "terminal.detach")]
     TerminalDetach {
-        /// Which session and message.
+        /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
     },
     /// Keys for the live terminal. The agent waits from the first key on.
     #[serde(rename = "terminal.input")]
     TerminalInput {
-        /// Which session and message.
+        /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
-        /// Text that the keys send.
+        /// Bytes sent by the keys.
         data: Secret,
     },
     /// Resizes the live terminal.
     #[serde(rename = "terminal.resize")]
     TerminalResize {
-        /// Which session and message.
+        /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
-        /// Columns.
+        /// Number of columns.
         cols: u16,
-        /// Rows.
+        /// Number of rows.
         rows: u16,
     },
-    /// Gives the live terminal back to the agent.
+    /// Returns control of the live terminal to the agent.
     #[serde(rename = "terminal.release")]
     TerminalRelease {
-        /// Which session and message.
+        /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
     },
@@ -226,61 +227,61 @@ pub enum ClientMessage {
     Heartbeat {},
 }
 
-/// Who a client is, and which tools it lends.
+/// Identity of a client, and the tools that it offers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Hello {
-    /// Which session and message.
+    /// Session and message ids.
     #[serde(flatten)]
     pub envelope: Envelope,
     /// Name and version of the client, for display.
     pub client_version: String,
-    /// The tools that run on the client.
+    /// Tools that run on the client.
     pub tool_manifest: Vec<ManifestTool>,
-    /// Root of its file tools.
+    /// Root of the client's file tools.
     pub workspace_root: String,
-    /// The last event that the client has. The server resends all later ones.
+    /// Last event that the client has; later events are sent again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resume_from: Option<Seq>,
 }
 
-/// One tool that a client lends.
+/// A tool that a client offers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ManifestTool {
-    /// Its name.
+    /// Name: 1 to 64 of `A-Z`, `a-z`, `0-9`, `_` and `-`.
     pub name: String,
-    /// What it does, for the model.
+    /// Description for the model.
     #[serde(default)]
     pub description: String,
-    /// JSON Schema of its arguments; `inputSchema` in some clients.
+    /// JSON Schema of the arguments; some clients call it `inputSchema`.
     #[serde(alias = "inputSchema")]
     pub parameters: Value,
 }
 
-/// What came of a call that a client ran.
+/// Result of a call that a client ran.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolResult {
-    /// Which session and message.
+    /// Session and message ids.
     #[serde(flatten)]
     pub envelope: Envelope,
-    /// Id of the call.
+    /// The call.
     pub tool_call_id: CallId,
-    /// Output of the tool.
+    /// Output for the model.
     pub output: String,
-    /// Reason of a failure.
+    /// Error message, if the call failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// How it ended. If absent, `error` decides between `ok` and `failed`.
+    /// Final status; if omitted, `failed` with an `error` and `ok` without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
-    /// Exit code of a command that ended by itself.
+    /// Exit code of a command that was not killed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// Whether `output` is truncated.
+    /// True if `output` is incomplete.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
     /// Duration in milliseconds.
@@ -289,7 +290,7 @@ pub struct ToolResult {
 }
 
 impl ToolResult {
-    /// The result of a call as its host reported it. Artifacts and changes stay with the host, which alone can undo them.
+    /// Converts an outcome of the client's host. Artifacts and changes stay on the host, which alone can undo them.
     pub fn new(call: CallId, outcome: Outcome) -> Self {
         Self {
             envelope: Envelope::default(),
@@ -303,7 +304,7 @@ impl ToolResult {
         }
     }
 
-    /// The call and what came of it. An `error` stands before the output; without a `status` it is a failure.
+    /// Returns the call and its outcome. An `error` precedes the output, and means failure if there is no `status`.
     pub fn into_outcome(self) -> (CallId, Outcome) {
         let (status, output) = match self.error {
             Some(error) if self.output.is_empty() => (Status::Failed, error),
@@ -320,52 +321,52 @@ impl ToolResult {
     }
 }
 
-/// The words for a decision.
+/// Decision on an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DecisionKind {
-    /// Run it once.
+    /// Run the call once.
     Allow,
-    /// Run it, and all calls that the grant covers, for the rest of the session.
+    /// Run this call and similar ones for the rest of the session.
     AllowSession,
-    /// Run it, and write the rule in `always` of the request: from now on it runs without asking. The decision that is
-    /// published and logged is `allow`.
+    /// Run the call, and write the rule in the request's `always`, so that it runs without approval from now on.
+    /// Published and logged as `allow`.
     AllowAlways,
-    /// Do not run it.
+    /// Do not run the call.
     Reject,
 }
 
-/// Origin of a direct call.
+/// Source of a direct call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DirectOrigin {
-    /// A user typed exactly this; typing it is the approval.
+    /// Typed by a user exactly as it runs; typing counts as approval.
     Typed,
-    /// From a routine. It is judged like a model's call.
+    /// From a routine; approved like a model's call.
     #[default]
     Routine,
 }
 
-/// What a person says to a question.
+/// A user's reply to a question.
 #[derive(Debug, Clone, PartialEq)]
 pub enum QuestionReply {
-    /// This is the answer.
+    /// The answer.
     Given(Secret),
-    /// It is no prompt for a secret.
+    /// The prompt is not for a secret.
     NoSecret,
-    /// Nobody will answer.
+    /// The question will not be answered.
     Refused,
 }
 
-/// A text that is no message of a client. `Display` is one sentence to send back.
+/// The text is not a valid message. `Display` is one sentence to send back.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("this message cannot be used: {0}")]
 pub struct MessageError(String);
 
 impl ClientMessage {
-    /// Whether it is a wish that another turn begins with.
+    /// Returns true if the message can start a turn.
     pub fn starts_turn(&self) -> bool {
         matches!(self, Self::UserMessage { .. } | Self::Direct { .. } | Self::Retry { .. })
     }
@@ -382,7 +383,7 @@ impl ClientMessage {
         }
     }
 
-    /// What is wrong with a message whose fields can each be read.
+    /// Returns the contradiction between fields that are valid by themselves, if any.
     fn contradiction(&self) -> Option<&'static str> {
         if let Self::QuestionAnswer { answer, refuse, no_secret, .. } = self
             && [answer.is_some(), *refuse, *no_secret].iter().filter(|given| **given).count() != 1
@@ -400,10 +401,8 @@ impl ClientMessage {
         None
     }
 
-    /// The message that tells a session this; none for what only its own process tells it, nor for tools that are
-    /// lent: `hello` lends them.
-    ///
-    /// `by` in an input is left to the server, which knows who is connected.
+    /// Converts an input to a message. `None` for inputs that only the session's own process sends, and for client
+    /// tools, which `hello` offers. `by` is omitted: the server knows the connected user.
     pub fn from_input(input: &Input) -> Option<Self> {
         let envelope = Envelope::default();
         Some(match input {
@@ -445,7 +444,7 @@ impl ClientMessage {
         })
     }
 
-    /// What it says beside what it is about; none for a heartbeat.
+    /// Returns the common fields; `None` for a heartbeat.
     pub fn envelope(&self) -> Option<&Envelope> {
         match self {
             Self::Hello(Hello { envelope, .. })
@@ -470,15 +469,14 @@ impl ClientMessage {
         }
     }
 
-    /// Which session it is for, where it says so.
+    /// Returns the session that the message names, if any.
     pub fn session_id(&self) -> Option<&SessionId> {
         self.envelope()?.session_id.as_ref()
     }
 
-    /// What it tells the session, in order; nothing where it is for the connection, its tool host, its terminal or
-    /// for whoever asks a question. Tools that `hello` lends become a change by [`Hello::client_tools`].
-    ///
-    /// `by` names whoever sent it, for the log.
+    /// Converts the message to inputs, in order. Empty for messages to the connection, its tool host, its terminal or a
+    /// question. Tools offered by `hello` are converted by [`Hello::client_tools`]. `by` is the sender's name for the
+    /// log.
     pub fn inputs(&self, by: &str) -> Vec<Input> {
         match self {
             Self::UserMessage { content, .. } => vec![Input::Prompt { text: content.clone() }],
@@ -516,7 +514,7 @@ impl ClientMessage {
         }
     }
 
-    /// Which question it answers, and what it says; none for any other message.
+    /// Returns the question and the reply; `None` for any other message.
     pub fn answer(&self) -> Option<(QuestionId, QuestionReply)> {
         let Self::QuestionAnswer { id, answer, no_secret, .. } = self else { return None };
         let reply = match answer {
@@ -527,7 +525,7 @@ impl ClientMessage {
         Some((*id, reply))
     }
 
-    /// The message that answers a question.
+    /// Creates the message that answers a question.
     pub fn question_answer(id: QuestionId, reply: QuestionReply) -> Self {
         let (refuse, no_secret) = (reply == QuestionReply::Refused, reply == QuestionReply::NoSecret);
         let answer = match reply {
@@ -556,7 +554,7 @@ fn direct(
 }
 
 impl DecisionKind {
-    /// The decision of this word.
+    /// Converts to the core's decision.
     pub(crate) fn into_decision(self, command: Option<String>, reason: String) -> Decision {
         match self {
             Self::Allow | Self::AllowAlways => Decision::Allow { command },
@@ -565,7 +563,7 @@ impl DecisionKind {
         }
     }
 
-    /// The word of a decision, the edited command, and the reason of a rejection that has one.
+    /// Splits a decision into its kind, the edited command, and the reason of a rejection if not empty.
     pub(crate) fn from_decision(decision: Decision) -> (Self, Option<String>, Option<String>) {
         match decision {
             Decision::Allow { command } => (Self::Allow, command, None),

@@ -1,11 +1,11 @@
-//! Puts messages back into what happened: the reverse of the [`Encoder`](crate::Encoder), for a front end on a server's
-//! session.
+//! Decodes server messages into updates: the reverse of the [`Encoder`](crate::Encoder), for front ends of remote
+//! sessions.
 //!
-//! What comes out leads a `Transcript` to the same items, phase, totals and questions as the log itself. It is not the
-//! log: the wire leaves out what only the server needs, and here it is empty or a default. That is
-//! - the system prompt, the descriptions and schemas of tools, the limits on tokens and messages, the rules;
-//! - of a reply the provider's own form, its ids of calls, its tool protocol and why it stopped;
-//! - what follows a turn that is being stopped, and when things happened.
+//! The decoded updates lead a `Transcript` to the same items, phase, totals and questions as the log itself. They are
+//! not the log: the wire omits data that only the server needs, which is empty or default here:
+//! - the system prompt, descriptions and schemas of tools, limits on tokens and messages, rules;
+//! - the provider's raw form of a reply, its call ids, tool protocol and finish reason;
+//! - the follow-up of a cancel, and timestamps.
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "each function is about few messages; a test decodes all"
@@ -26,33 +26,33 @@ use crate::server_message::{
     ClientToolSet, LogPosition, OfferedTool, ServerMessage, State, StateEvent, arguments_of,
 };
 
-/// Puts one session's messages back into updates.
+/// Decodes the messages of one session.
 #[derive(Debug, Clone, Default)]
 pub struct Decoder {
-    /// The messages of an event of which more are to come; one of each kind, as a server sends them.
+    /// Messages of an incomplete event, at most one of each kind, as servers send them.
     parts: Vec<ServerMessage>,
-    /// The last event that is whole.
+    /// The last complete event.
     last: Seq,
-    /// The step that runs, or ran last: deltas do not say whose they are.
+    /// The current or last step; deltas do not name theirs.
     step: StepId,
 }
 
 impl Decoder {
-    /// Begins before the first event of a session.
+    /// Starts before the first event of a session.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The last event that came whole: what `hello` says as `resumeFrom`.
+    /// Returns the last complete event: the value for `resumeFrom` in `hello`.
     pub fn seq(&self) -> Seq {
         self.last
     }
 
-    /// What a message tells of the session, once it is whole. An event that came before tells nothing; one of which
-    /// a part came before the connection broke may come again, whole.
+    /// Decodes one message. Returns an update once its event is complete. Events received before are ignored; an event
+    /// cut off by a broken connection may be received again in full.
     ///
-    /// Messages of the connection tell nothing either: the answer to `hello`, an `error` that answers a message,
-    /// `tool.cancel`, `terminal.output`, `heartbeat`. Who needs them looks at them first.
+    /// Returns `None` for messages of the connection, too: the answer to `hello`, an `error` that answers a message,
+    /// `tool.cancel`, `terminal.output`, `heartbeat`. Callers that need those inspect them first.
     pub fn take(&mut self, message: ServerMessage) -> Option<Update> {
         let Some(LogPosition { seq, more }) = message.position() else {
             return self.delta(message).map(Update::Delta);
@@ -60,7 +60,7 @@ impl Decoder {
         if seq <= self.last {
             return None;
         }
-        // What never became whole goes, and so does what came before the connection broke and comes again.
+        // Drops parts of events that never became complete, and parts that are received again.
         self.parts.retain(|part| {
             let of_this = part.position().is_some_and(|position| position.seq == seq);
             of_this && discriminant(part) != discriminant(&message)
@@ -92,7 +92,7 @@ impl Decoder {
         })
     }
 
-    /// The event of all messages of one seq; none where a server of another version tells what is not known here.
+    /// Builds the event from all messages of one seq; `None` if a server of another version sends something unknown.
     fn event(&mut self, parts: Vec<ServerMessage>) -> Option<Event> {
         let mut group = MessageGroup::default();
         for part in parts {
@@ -144,7 +144,7 @@ impl Decoder {
     }
 }
 
-/// All messages of one seq, by what they tell.
+/// Messages of one seq, by role.
 #[derive(Debug, Default)]
 struct MessageGroup {
     main: Option<ServerMessage>,

@@ -1,4 +1,4 @@
-//! Puts what happened into messages.
+//! Encodes events and deltas as messages.
 
 use std::collections::HashMap;
 
@@ -16,18 +16,28 @@ use crate::server_message::{
     TurnSummary,
 };
 
-/// Puts one session's log into messages. It must see the log from its start, or what it says of the model, the
-/// turn and its tokens is zero until the events come that tell.
+/// Encodes the log of one session. The encoder must see the log from its start; otherwise model, turn and tokens are
+/// zero until events set them.
+///
+/// ```
+/// use sysop_core::event::Delta;
+/// use sysop_core::id::SessionId;
+/// use sysop_wire::{Encoder, to_json_line};
+///
+/// let encoder = Encoder::new(SessionId::new("s"));
+/// let message = encoder.encode_delta(&Delta::Notice { text: "loading".to_owned() });
+/// assert_eq!(to_json_line(&message), r#"{"type":"notice","sessionId":"s","content":"loading"}"#);
+/// ```
 #[derive(Debug, Clone)]
 pub struct Encoder {
     session: SessionId,
     now: State,
     usage: Usage,
-    /// What the turn does, paused or not: a pause lets what is under way come to its end.
+    /// Activity of the turn, ignoring a pause: a pause lets running work finish.
     active: SessionState,
-    /// The tools of the calls of the last reply or direct call.
+    /// Tool names of the calls in the last reply or direct call.
     names: HashMap<CallId, String>,
-    /// The background jobs that run.
+    /// Background jobs that are still running.
     jobs: RunningJobs,
     setup: Option<SessionSetup>,
     mode: Mode,
@@ -35,7 +45,7 @@ pub struct Encoder {
     last: Seq,
 }
 
-/// What the opening of a session told, but for what `state` tells.
+/// Data from the session's opening that `state` does not contain.
 #[derive(Debug, Clone)]
 struct SessionSetup {
     host: String,
@@ -46,7 +56,7 @@ struct SessionSetup {
 }
 
 impl Encoder {
-    /// Begins before the first event of a session.
+    /// Starts before the first event of a session.
     pub fn new(session: SessionId) -> Self {
         Self {
             session,
@@ -62,7 +72,7 @@ impl Encoder {
         }
     }
 
-    /// The answer to `hello`: how the session works now; none where the encoder did not see how it began.
+    /// Returns the answer to `hello` with the current configuration; `None` if the encoder did not see the opening.
     pub fn hello_reply(&self) -> Option<ServerMessage> {
         let setup = self.setup.clone()?;
         Some(ServerMessage::SessionCreated {
@@ -82,15 +92,14 @@ impl Encoder {
         })
     }
 
-    /// What the session does now, for a client that has just come; it has no place in the log.
+    /// Current state, for a client that has just connected; not part of the log.
     pub fn now(&self) -> &State {
         &self.now
     }
 
-    /// The messages of an event, in order: one at least, and all carry its `seq`.
+    /// Encodes an event as at least one message, in order, all with its `seq`.
     ///
-    /// Whatever changes what `state` says is followed by a `state`, except that the last message of a turn is
-    /// its `assistant.done`.
+    /// A change of `state` is followed by a `state` message, but the last message of a turn is `assistant.done`.
     pub fn encode_event(&mut self, logged: &Logged) -> Vec<ServerMessage> {
         let position = LogPosition { seq: logged.seq, more: false };
         let before = self.now.clone();
@@ -120,7 +129,7 @@ impl Encoder {
         messages
     }
 
-    /// The message of a delta.
+    /// Encodes a delta.
     pub fn encode_delta(&self, delta: &Delta) -> ServerMessage {
         let session_id = self.session.clone();
         match delta {
@@ -145,7 +154,7 @@ impl Encoder {
         }
     }
 
-    /// Follows what the session does.
+    /// Updates the state with an event.
     fn fold(&mut self, event: &Event) {
         let now = &mut self.now;
         match event {
@@ -252,7 +261,7 @@ impl Encoder {
         }
     }
 
-    /// What an event says by itself, beside `state`.
+    /// Returns the messages of an event, except `state`.
     fn own_messages(&self, position: LogPosition, event: &Event) -> Vec<ServerMessage> {
         let session_id = self.session.clone();
         match event {
@@ -293,7 +302,7 @@ impl Encoder {
                 notice::message(session_id, position, event, &self.jobs).into_iter().collect()
             }
             Event::TurnEnded { turn, reason, error } => self.ended(position, *turn, *reason, error.clone()),
-            // `state` tells of these.
+            // Reported by `state`.
             Event::TurnStarted { .. }
             | Event::StepStarted { .. }
             | Event::CancelAsked { .. }
@@ -304,7 +313,7 @@ impl Encoder {
         }
     }
 
-    /// The error where there is one, and the end.
+    /// Returns the error, if any, and the end of the turn.
     fn ended(
         &self,
         position: LogPosition,
@@ -347,7 +356,7 @@ impl Encoder {
     }
 }
 
-/// What an event is that only `state` tells.
+/// Returns the event value for events that only `state` reports.
 fn state_event(event: &Event) -> Option<StateEvent> {
     Some(match event {
         Event::TurnStarted { .. } => StateEvent::TurnStarted,
@@ -379,7 +388,7 @@ fn state_event(event: &Event) -> Option<StateEvent> {
     })
 }
 
-/// Why a turn waited that was given up while it waited.
+/// Returns the cause of the pause during which a turn was abandoned.
 fn pause_reason(stop: StopReason, before: &State) -> Option<PauseReason> {
     before.pause_reason.filter(|_| stop == StopReason::Paused)
 }
@@ -401,7 +410,7 @@ fn approval_request(session_id: SessionId, position: LogPosition, event: &Event)
         covers: covers.clone(),
         preview: preview.clone(),
         guarded: *guarded,
-        // The encoder knows of no file; who does fills them in.
+        // The encoder knows no rules file; the server fills these in.
         always: None,
         rules_file: None,
     })
@@ -467,7 +476,7 @@ fn configured(session_id: SessionId, position: LogPosition, change: &ConfigChang
     ServerMessage::Configured { session_id, position, model, approve, mode, lent, rules }
 }
 
-/// The text where there is any, and what the step took and wants.
+/// Returns the text, if any, and the end of the step.
 fn replied(
     session_id: SessionId,
     position: LogPosition,

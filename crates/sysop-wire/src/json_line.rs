@@ -1,13 +1,13 @@
-//! One message as one line of JSON that is safe to print.
+//! Messages as single lines of JSON that are safe to print.
 
 use std::fmt::Write;
 
 use serde::Serialize;
 
-/// Writes a message as JSON on one line, without the line's end.
+/// Writes a message as JSON on one line, without a line end.
 ///
-/// JSON leaves C1 controls, bidirectional and invisible characters as they are, and a terminal may obey them
-/// (`exec --json` prints these lines): they are written as `\u` escapes, which mean the same to a reader.
+/// JSON leaves C1 controls, bidirectional and invisible characters unescaped, and a terminal may obey them (`exec
+/// --json` prints these lines). They are written as `\u` escapes, which mean the same to a parser.
 pub fn to_json_line(message: &impl Serialize) -> String {
     let json = serde_json::to_string(message).expect("messages are plain structs with text keys");
     if json.is_ascii() && !json.contains('\u{7f}') {
@@ -16,7 +16,7 @@ pub fn to_json_line(message: &impl Serialize) -> String {
     let mut line = String::with_capacity(json.len() + 16);
     for character in json.chars() {
         if is_unsafe_to_print(character) {
-            // Such characters stand only inside strings, where an escape may take their place.
+            // Such characters occur only inside strings, where escapes are allowed.
             for unit in character.encode_utf16(&mut [0; 2]) {
                 write!(line, "\\u{unit:04x}").expect("a String takes all");
             }
@@ -27,7 +27,7 @@ pub fn to_json_line(message: &impl Serialize) -> String {
     line
 }
 
-/// Whether a terminal or a reader's eye may be misled by it.
+/// Returns true for characters that may mislead a terminal or a reader.
 fn is_unsafe_to_print(character: char) -> bool {
     character.is_control()
         || matches!(character,

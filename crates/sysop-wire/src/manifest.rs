@@ -1,7 +1,7 @@
-//! What a client's manifest comes to: tools that a session may offer.
+//! Checks a client's manifest of tools that a session may offer.
 //!
-//! A manifest is the word of a client: names, sizes and shapes are checked here, arguments of calls by the session.
-//! Nothing in it can make a tool harmless that is not known to be.
+//! A manifest is untrusted: names, sizes and shapes are checked here, arguments of calls by the session. A manifest
+//! cannot declare a tool harmless unless its name is known to be.
 
 use serde_json::Value;
 use sysop_core::catalog::{self, Profile};
@@ -10,39 +10,39 @@ use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
 
 use crate::client_message::{Hello, ManifestTool};
 
-/// The most tools in one manifest: what the providers accept in a request.
+/// Maximum tools in one manifest; the limit of providers per request.
 pub const MANIFEST_TOOLS_MAX: usize = 128;
-/// The most bytes of all its names, descriptions and schemas as JSON: they are sent with each request to a model.
+/// Maximum bytes of all names, descriptions and schemas as JSON; they are part of every model request.
 pub const MANIFEST_BYTES_MAX: usize = 256 * 1024;
-/// The most bytes of the root.
+/// Maximum bytes of the root path.
 const ROOT_BYTES_MAX: usize = 4096;
-/// The most bytes of a name.
+/// Maximum bytes of a tool name.
 const NAME_BYTES_MAX: usize = 64;
-/// The most characters of a name that an error repeats.
+/// Maximum characters of a name that an error repeats.
 const NAME_IN_ERROR_CHARS_MAX: usize = 64;
 
-/// A manifest that cannot be used. `Display` is one sentence to send back.
+/// Error in a manifest. `Display` is one sentence to send back.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
-    /// More tools than a request to a model may hold.
+    /// More tools than a model request may contain.
     #[error("the manifest has {0} tools; {MANIFEST_TOOLS_MAX} are the most")]
     TooMany(usize),
-    /// More text than is to be sent with each request.
+    /// More text than may be sent with each request.
     #[error("the manifest is {0} bytes; {MANIFEST_BYTES_MAX} are the most")]
     TooLarge(usize),
-    /// A name that not every provider accepts.
+    /// The name is not valid for every provider.
     #[error("`{0}` is no name for a tool: 1 to 64 of A-Z, a-z, 0-9, _ and -")]
     Name(String),
-    /// A name that means something else.
+    /// The name is reserved by sysop.
     #[error("`{0}` cannot be lent: sysop uses that name itself")]
     Reserved(String),
-    /// Two tools with one name.
+    /// Two tools have the same name.
     #[error("the manifest has `{0}` twice")]
     Twice(String),
-    /// Parameters that are no schema of an object.
+    /// The parameters are not the schema of an object.
     #[error("the parameters of `{0}` must be a JSON Schema of type `object`")]
     Parameters(String),
-    /// A root that is no path.
+    /// The root is not a path.
     #[error(
         "`workspaceRoot` must be a path: not empty, at most {ROOT_BYTES_MAX} bytes, no control characters"
     )]
@@ -50,12 +50,13 @@ pub enum ManifestError {
 }
 
 impl Hello {
-    /// The tools that it lends, checked; an empty manifest lends none, whatever its root.
+    /// Returns the checked tools. An empty manifest offers none, whatever its root.
     ///
-    /// Tools with names of sysop's own keep their effect, any other one changes something: it is asked about.
+    /// Tools named like sysop's own have the same effect; all others count as changing something, so they need
+    /// approval.
     ///
     /// # Errors
-    /// When a part of the manifest cannot be used; nothing is lent then.
+    /// If any part of the manifest is invalid; no tool is offered then.
     pub fn client_tools(&self) -> Result<ClientTools, ManifestError> {
         let manifest = &self.tool_manifest;
         if manifest.is_empty() {
@@ -110,7 +111,7 @@ fn spec(tool: &ManifestTool, known: &[ToolSpec]) -> Result<ToolSpec, ManifestErr
     Ok(ToolSpec { name: name.clone(), description: tool.description.clone(), parameters, effect })
 }
 
-/// The tools whose effect is known by their names.
+/// Returns the tools whose effect is known by name.
 fn known_tools() -> Vec<ToolSpec> {
     Profile::ALL.into_iter().flat_map(catalog::tools).chain([catalog::delete_file()]).collect()
 }

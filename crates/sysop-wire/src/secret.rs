@@ -1,6 +1,6 @@
-//! A text that must not show: an answer to a question, keys for a terminal.
+//! Text that must not be shown: an answer to a question, keys for a terminal.
 //!
-//! It is written to a message and read from one, and nowhere else: `Debug` hides it, errors do not repeat it.
+//! It is written to and read from messages and nowhere else: `Debug` hides it, and errors do not repeat it.
 
 use std::fmt;
 
@@ -8,17 +8,17 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-/// A text that must not show; wiped when it is dropped.
+/// Text that must not be shown; wiped from memory when dropped.
 #[derive(Clone)]
 pub struct Secret(SecretString);
 
 impl Secret {
-    /// The text itself.
+    /// Returns the text.
     pub fn expose(&self) -> &str {
         self.0.expose_secret()
     }
 
-    /// The text for who takes a [`SecretString`].
+    /// Converts to a [`SecretString`].
     pub fn into_inner(self) -> SecretString {
         self.0
     }
@@ -56,7 +56,7 @@ impl Serialize for Secret {
 
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // The deserializer's own error would repeat what it found in place of a text.
+        // The deserializer's own error would repeat the value.
         deserializer.deserialize_any(SecretVisitor).map_err(|_| D::Error::custom(NO_TEXT))
     }
 }

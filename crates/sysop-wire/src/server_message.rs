@@ -1,7 +1,5 @@
-//! What a server tells its clients.
-//!
-//! Names and fields are those of the JolliAgent design; `seq` and the messages that it does not have are
-//! additions of ours.
+//! Messages from a server to its clients. Names and fields are those of the JolliAgent design; `seq` and further
+//! messages are additions of sysop.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -27,66 +25,65 @@ pub use parts::{
 };
 pub use state::{SessionState, State, StateEvent};
 
-/// Where a logged message comes from. One event may give several messages; they share its `seq`.
+/// Position of a logged message. Messages of the same event share its `seq`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LogPosition {
-    /// The event.
+    /// Position of the event in the log.
     pub seq: Seq,
-    /// Set if another message of the same event follows. A client may resume only from a `seq` without it. False is
-    /// left out.
+    /// True if another message of the same event follows. Omitted if false; only then `seq` is a resume point.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
 }
 
-/// One message from a server.
+/// A message from a server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all_fields = "camelCase")]
 pub enum ServerMessage {
-    /// The session exists. Without a `seq`, the message answers `hello` and has the current settings of the session.
+    /// A session was created. Without a `seq` it answers `hello` with the current configuration.
     #[serde(rename = "session.created")]
     SessionCreated {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// Its event; none where it answers `hello`.
+        /// Position of its event; `None` in the answer to `hello`.
         #[serde(flatten)]
         position: Option<LogPosition>,
-        /// Model of the session.
+        /// Current model.
         model: ModelRef,
         /// Approval mode.
         approve: ApprovalMode,
-        /// With tools (`agent`) or without (`chat`), from the next turn on.
+        /// Mode of the next turn.
         #[serde(default)]
         mode: Mode,
-        /// Host of its tools.
+        /// Host of the tools.
         host: String,
-        /// Root of its file tools.
+        /// Root of the file tools.
         root: String,
-        /// Name of its tool profile.
+        /// Name of the tool profile.
         profile: String,
-        /// Maximum number of model calls per turn.
+        /// Maximum model calls per turn.
         #[serde(default)]
         max_iterations: u32,
-        /// Tools on the session's own host.
+        /// Tools of the session's host.
         #[serde(default)]
         tools: Vec<OfferedTool>,
-        /// Tools that a client lends.
+        /// Tools of a client, if one offers any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lent: Option<ClientToolSet>,
-        /// The last event when this was sent; events up to it are history. Only in the answer to `hello`.
+        /// Last event at the time of sending: everything up to it is history. Only in the answer to `hello`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         last_seq: Option<Seq>,
-        /// The user who opened it. Absent for sessions of 0.1.0.
+        /// The user who opened the session; omitted for sessions of 0.1.0.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         opened_by: Option<String>,
     },
-    /// Settings of the session changed. Only changed settings are present.
+    /// The configuration changed; contains only the changed fields.
     #[serde(rename = "configured")]
     Configured {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// Its event.
+        /// Position of its event.
         #[serde(flatten)]
         position: LogPosition,
         /// Model of the next step.
@@ -95,99 +92,99 @@ pub enum ServerMessage {
         /// Approval mode.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approve: Option<ApprovalMode>,
-        /// With tools (`agent`) or without (`chat`), from the next turn on.
+        /// Mode of the next turn.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mode: Option<Mode>,
-        /// Tools that a client lends. An empty list withdraws them.
+        /// Tools of a client; an empty set withdraws them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lent: Option<ClientToolSet>,
-        /// Whether rules of the server's config were added.
+        /// True if rules of the server's config were added.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         rules: bool,
     },
-    /// A user sent a prompt during a turn. It waits for the end of that turn.
+    /// A prompt was queued behind the current turn.
     #[serde(rename = "prompt.queued")]
     PromptQueued {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// Its event.
+        /// Position of its event.
         #[serde(flatten)]
         position: LogPosition,
         /// The prompt.
         content: String,
     },
-    /// A user sent a prompt, and a turn started.
+    /// A turn began with a user's prompt.
     #[serde(rename = "user.message")]
     UserMessage {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// Its event.
+        /// Position of its event.
         #[serde(flatten)]
         position: LogPosition,
         /// The prompt.
         content: String,
     },
-    /// More text of the model. Not logged.
+    /// More text from the model. Not logged.
     #[serde(rename = "assistant.delta")]
     AssistantDelta {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// The new text.
+        /// The chunk.
         content: String,
     },
-    /// More visible reasoning of the model. Not logged.
+    /// More visible reasoning from the model. Not logged.
     #[serde(rename = "assistant.reasoning")]
     AssistantReasoning {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// The new text.
+        /// The chunk.
         content: String,
     },
-    /// Discards all deltas of this step: the request is retried. Not logged.
+    /// The deltas of this step so far are void: the request is being retried. Not logged.
     #[serde(rename = "assistant.restarted")]
     AssistantRestarted {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
     },
-    /// The complete text of one step. It replaces the deltas.
+    /// The complete text of one step; replaces its deltas.
     #[serde(rename = "assistant.message")]
     AssistantMessage {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// Its event.
+        /// Position of its event.
         #[serde(flatten)]
         position: LogPosition,
         /// The text.
         content: String,
-        /// Visible reasoning, if any.
+        /// The visible reasoning; may be empty.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         reasoning: String,
     },
-    /// A model call ended. Its text is in `assistant.message`.
+    /// A model replied. The text of the reply is in `assistant.message`.
     #[serde(rename = "step.finished")]
     StepFinished {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// Its event.
+        /// Position of its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// Number of the model call within the turn, from 1.
+        /// Number of the model call within the turn, counted from 1.
         iteration: u32,
-        /// Tokens of this call.
+        /// Tokens of this model call.
         usage: TokenCounts,
-        /// Tool calls that the model requests, in order. Each has messages of its own.
+        /// Tool calls of the reply, in order; each has messages of its own.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<ToolCallRequest>,
     },
-    /// A model call failed. The turn ends, or the step is repeated.
+    /// A model call failed and its step is abandoned; the turn ends or the step is repeated.
     #[serde(rename = "step.failed")]
     StepFailed {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// Its event.
+        /// Position of its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// Number of the model call within the turn, from 1.
+        /// Number of the model call within the turn, counted from 1.
         iteration: u32,
         /// Kind of the failure.
         kind: FailureKind,
@@ -197,256 +194,256 @@ pub enum ServerMessage {
     /// A turn ended. Each turn has exactly one such message.
     #[serde(rename = "assistant.done")]
     AssistantDone {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// Its event.
+        /// Position of its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// How it ended, and its cost.
+        /// Summary of the turn.
         metadata: TurnSummary,
     },
-    /// A tool call started, on the client that lends the tool or on the session's own host.
+    /// A tool call began, on the client that provides the tool or on the session's host.
     #[serde(rename = "tool.call")]
     ToolCall {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// Its event.
+        /// Position of its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// Id of the call. A tool host runs an id once.
+        /// The call; a tool host runs each id once.
         tool_call_id: CallId,
-        /// The tool.
+        /// Name of the tool.
         name: String,
-        /// The arguments: an object, or a string if the model wrote no object.
+        /// Arguments: an object, or a string with the model's invalid text.
         arguments: Value,
-        /// Origin of the call.
+        /// Source of the call.
         #[serde(default)]
         origin: Origin,
-        /// Set if the receiving client must run the call now and answer with `tool.result`.
+        /// True if the receiving client must run the call now and answer with `tool.result`.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         run: bool,
-        /// Which trace it belongs to, as W3C Trace Context writes it.
+        /// Trace of the call, in the format of W3C Trace Context.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         traceparent: Option<String>,
     },
-    /// Whoever runs this call is to stop it. Its `tool.result` still counts if it comes within a second. Not logged.
+    /// The client that runs this call must stop it and still send its `tool.result`. Not logged.
     #[serde(rename = "tool.cancel")]
     ToolCancel {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// Id of the call.
+        /// The call.
         tool_call_id: CallId,
     },
     /// More output of a running tool. Not logged.
     #[serde(rename = "tool.output")]
     ToolOutput {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// Id of the call.
+        /// The call.
         tool_call_id: CallId,
-        /// The new text.
+        /// The chunk.
         content: String,
     },
-    /// A tool call ended, or was refused before it started.
+    /// A tool call ended, or was rejected before it began.
     #[serde(rename = "tool.finished")]
     ToolFinished {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// Its event.
+        /// Position of its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// Id of the call.
+        /// The call.
         tool_call_id: CallId,
-        /// The tool. Absent if the encoder did not see the call.
+        /// Name of the tool; omitted if the encoder did not see the call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
-        /// How it ended.
+        /// Final status.
         status: Status,
-        /// Exit code of a command that ended by itself.
+        /// Exit code of a command that was not killed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
-        /// Whether `output` is truncated.
+        /// True if `output` is incomplete.
         truncated: bool,
-        /// Output for the model.
+        /// Output as sent to the model.
         output: String,
-        /// Styles of `output`: byte offsets in its UTF-8, each with the parameters of an SGR sequence.
+        /// Styles of `output`: the UTF-8 byte offset where each style begins, with its SGR parameters.
         #[serde(default, rename = "looks", skip_serializing_if = "StyleRuns::is_empty")]
         styles: StyleRuns,
         /// Duration in milliseconds.
         duration_ms: u64,
-        /// Name of the artifact with the complete output, if stored.
+        /// Name of the artifact with the full output, if it was kept.
         #[serde(default, rename = "artefact", skip_serializing_if = "Option::is_none")]
         artifact: Option<String>,
-        /// Files that it changed through file tools.
+        /// Files changed through file tools.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         changes: Vec<ChangedFile>,
-        /// Outcome per host, for several hosts.
+        /// Outcome on each host, if the call ran on several.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         hosts: Vec<HostOutcome>,
-        /// Recognized changes to the system.
+        /// Detected changes to the system.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         changed: Vec<SystemChange>,
-        /// How much of it can be undone. Absent if not checked.
+        /// Extent to which the call can be undone; omitted if not determined.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         undo: Option<Reversibility>,
     },
     /// A tool call waits for approval.
     #[serde(rename = "approval.request")]
     ApprovalRequest {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// Its event.
+        /// Position of its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// Id of the call.
+        /// The call.
         tool_call_id: CallId,
-        /// The tool.
+        /// Name of the tool.
         name: String,
         /// The command that would run, byte for byte; for other tools a short form of the call.
         command: String,
-        /// The complete arguments. Only they contain the text that a file tool would write.
+        /// Complete arguments; the only place with the text that a file tool would write.
         arguments: Value,
-        /// Reason that the model gave.
+        /// The model's reason; may be empty.
         reason: String,
-        /// Risk class of the call.
+        /// Class of its risk.
         risk: RiskClass,
-        /// Findings in the command.
+        /// Findings of the assessment.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         findings: Vec<Finding>,
-        /// Calls that `allow_session` would allow.
+        /// Scope of `allow_session`.
         covers: Grant,
-        /// Effects that a dry run found, one a line.
+        /// Effects found by a dry run, one per line.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         preview: Vec<String>,
         /// Set if the call would run under a guard.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         guarded: Option<GuardTimeout>,
-        /// The rule that `allow_always` would write, as TOML. Absent if that is not offered.
+        /// The rule that `allow_always` would write, as TOML; omitted if that is not offered.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         always: Option<String>,
-        /// File of that rule, for display. Present together with `always`.
+        /// Target file of the rule, for display; present if `always` is.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rules_file: Option<String>,
     },
     /// One of several required users allowed a call.
     #[serde(rename = "approval.given")]
     ApprovalGiven {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// Its event.
+        /// Position of its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// Id of the call.
+        /// The call.
         tool_call_id: CallId,
         /// The user.
         by: String,
-        /// Number of different users who must allow it.
+        /// Total number of distinct users who must allow the call.
         needed: u32,
     },
-    /// An approval was answered, or nobody can answer it anymore.
+    /// An approval was answered, or closed because the turn ended.
     #[serde(rename = "approval.closed")]
     ApprovalClosed {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// Its event.
+        /// Position of its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// Id of the call.
+        /// The call.
         tool_call_id: CallId,
-        /// The answer.
+        /// The decision.
         decision: DecisionKind,
-        /// The user who answered.
+        /// The user who decided.
         by: String,
-        /// The command that runs instead, if it was edited.
+        /// The edited command, if any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         command: Option<String>,
-        /// Reason for the model, if it was rejected with one.
+        /// Message to the model, if the call was rejected with one.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         reason: String,
     },
-    /// Older messages were replaced by a shorter text.
+    /// Older messages were replaced by a summary.
     #[serde(rename = "context.compacted")]
     ContextCompacted {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// Its event.
+        /// Position of its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// Tokens of the prompt before, estimated.
+        /// Estimated tokens of the prompt before.
         before: u64,
-        /// Tokens of the prompt after, estimated.
+        /// Estimated tokens of the prompt after.
         after: u64,
-        /// Calls whose outputs the prompt omits.
+        /// Calls whose outputs are omitted from the prompt.
         elided: Vec<CallId>,
-        /// Facts that sysop extracted from the log.
+        /// Facts extracted from the log by code.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         ledger: String,
-        /// Summary by the model. Absent for a ledger alone.
+        /// The model's summary; omitted if there is only a ledger.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         summary: Option<String>,
-        /// Focus that a user asked for.
+        /// Focus requested by the user.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         focus: Option<String>,
-        /// Number of newest messages that stay unchanged.
+        /// Number of newest messages kept verbatim.
         #[serde(default)]
         kept_messages: usize,
     },
-    /// The agent changed its todo list.
+    /// The agent replaced its todo list.
     #[serde(rename = "todo")]
     Todo {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// Its event.
+        /// Position of its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// The complete list.
+        /// The complete new list.
         items: Vec<TodoItem>,
     },
     /// A command continues in the background.
     #[serde(rename = "job.started")]
     JobStarted {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// Its event.
+        /// Position of its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// Id of the job.
+        /// The job.
         job_id: JobId,
         /// The call that started it.
         tool_call_id: CallId,
         /// The command.
         command: String,
-        /// The host that it runs on.
+        /// Host that the command runs on.
         host: String,
     },
-    /// A background job ended, or was lost with its process (status `unknown`).
+    /// A background job ended, or its process was lost; the status is then `unknown`.
     #[serde(rename = "job.finished")]
     JobFinished {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// Its event.
+        /// Position of its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// Id of the job.
+        /// The job.
         job_id: JobId,
         /// The command; empty if the encoder did not see its start.
         #[serde(default)]
         command: String,
-        /// The host that it ran on; empty if the encoder did not see its start.
+        /// Host that the command ran on; empty if the encoder did not see its start.
         #[serde(default)]
         host: String,
-        /// How it ended.
+        /// Final status.
         status: Status,
-        /// The exit code of a command that ended by itself.
+        /// Exit code of a command that was not killed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
     },
     /// A guard was armed on a host before a risky change.
     #[serde(rename = "guard.armed")]
     GuardArmed {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// Its event.
+        /// Position of its event.
         #[serde(flatten)]
         position: LogPosition,
         /// The guarded call.
@@ -456,135 +453,135 @@ pub enum ServerMessage {
         /// Seconds until the change is rolled back.
         seconds: u32,
     },
-    /// A guard was confirmed, fired, or could no longer be observed.
+    /// A guard was confirmed, fired or lost.
     #[serde(rename = "guard.ended")]
     GuardEnded {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// Its event.
+        /// Position of its event.
         #[serde(flatten)]
         position: LogPosition,
         /// The guarded call.
         tool_call_id: CallId,
         /// The host.
         host: String,
-        /// How it ended.
+        /// Final status.
         how: GuardEnd,
     },
     /// The changes of a call were undone.
     #[serde(rename = "undone")]
     Undone {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// Its event.
+        /// Position of its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// Id of the call.
+        /// The call.
         tool_call_id: CallId,
-        /// The user who asked for it.
+        /// The user who requested the undo.
         by: String,
-        /// How much was undone.
+        /// Extent of the undo.
         how: Reversibility,
     },
-    /// Output of the live terminal, for attached clients only. Not logged.
+    /// Output of a live terminal, for clients attached to it. Not logged.
     #[serde(rename = "terminal.output")]
     TerminalOutput {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// The text, with control sequences for text, colors and cursor movement.
+        /// The text, with control sequences for colors and cursor movements only.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         data: String,
-        /// Set if `data` draws the complete screen: at the start, and after the client fell behind.
+        /// True if `data` draws everything on an empty screen: at the start, and after the client fell behind.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         reset: bool,
-        /// New number of columns, if it changed.
+        /// New number of columns, if the size changed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cols: Option<u16>,
-        /// Number of rows.
+        /// New number of rows, if the size changed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rows: Option<u16>,
-        /// Why its shell ended. The next use opens another shell.
+        /// Reason that the shell ended; the next use starts another.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ended: Option<String>,
     },
-    /// State of the session, sent after each change.
+    /// Current state of the session; sent whenever any of it changed.
     #[serde(rename = "state")]
     State {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// Its event.
+        /// Position of its event.
         #[serde(flatten)]
         position: LogPosition,
-        /// What it does.
+        /// The state.
         #[serde(flatten)]
         now: State,
-        /// The event, if no other message of the same `seq` reports it.
+        /// The event, if no other message with the same `seq` reports it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         event: Option<StateEvent>,
     },
-    /// Progress while a user waits: a retry, a loading model. Not logged.
+    /// Transient information, such as a retry or a model that is loading. Not logged.
     #[serde(rename = "notice")]
     Notice {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
         /// One line.
         content: String,
     },
-    /// A program waits for a user's answer: a password, a passphrase, a host key check. Not logged.
+    /// A program waits for a user's answer: a password, a passphrase, the confirmation of a host key. Not logged.
     #[serde(rename = "question")]
     Question {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
         /// The question.
         question: Question,
     },
-    /// A question was answered or withdrawn. Not logged.
+    /// A question was answered, or its program no longer waits. Not logged.
     #[serde(rename = "question.closed")]
     QuestionClosed {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// Id of the question.
+        /// The question.
         id: QuestionId,
-        /// The user who answered. Absent if the question was withdrawn.
+        /// The user who answered; omitted if the question went away by itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
     /// Control of the terminal changed. Not logged.
     #[serde(rename = "terminal.control")]
     TerminalControl {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// The user who types while the agent waits. Absent if the agent may type.
+        /// The user who types while the agent waits; omitted if the agent may type.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         holder: Option<String>,
     },
     /// A user typed into the terminal, or answered a question.
     #[serde(rename = "terminal.typed")]
     TerminalTyped {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// Its event.
+        /// Position of its event.
         #[serde(flatten)]
         position: LogPosition,
         /// The user.
         by: String,
-        /// The fact that they typed, or their answer. Never the typed text.
+        /// Amount of typing, or a non-secret answer; never the typed keys.
         typed: TypedInput,
     },
     /// An error.
     #[serde(rename = "error")]
     Error {
-        /// Which session.
+        /// The session.
         session_id: SessionId,
-        /// Its event, where it is the end of a turn; none where it answers a message.
+        /// Position of its event, if it ends a turn; `None` if it answers a message.
         #[serde(flatten)]
         position: Option<LogPosition>,
         /// One sentence for display.
         message: String,
-        /// Kind of the problem, for programs. Absent at the end of a turn.
+        /// Kind of the error, for programs; omitted at the end of a turn.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<ErrorCode>,
-        /// `messageId` of the message that it answers.
+        /// `messageId` of the message that is answered.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reply_to: Option<String>,
     },
@@ -594,7 +591,7 @@ pub enum ServerMessage {
 }
 
 impl ServerMessage {
-    /// Where it comes from; none for what is not logged.
+    /// Returns the position in the log; `None` for messages that are not logged.
     pub fn position(&self) -> Option<LogPosition> {
         match self {
             Self::Configured { position, .. }
@@ -633,12 +630,13 @@ impl ServerMessage {
         }
     }
 
-    /// The seq that a client may resume from once it has this message: that of the last message of an event.
+    /// Returns the seq that a client may resume from after this message; `None` unless it is the last message of an
+    /// event.
     pub fn resume_point(&self) -> Option<Seq> {
         self.position().filter(|position| !position.more).map(|position| position.seq)
     }
 
-    /// Says that another message of the same event follows.
+    /// Marks that another message of the same event follows.
     pub(crate) fn set_more(&mut self) {
         match self {
             Self::Configured { position, .. }

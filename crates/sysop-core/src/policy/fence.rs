@@ -1,8 +1,8 @@
-//! The fence of a call: what the kernel lets a command do, whatever its text was judged to be.
+//! Fences: the restrictions that the kernel enforces on a call, independent of the analysis of its text.
 //!
-//! The policy reads commands, and reading can be wrong. Where the machine offers it, the kernel holds the command to what it
-//! was judged by. This module says which fence a call gets; the host builds it, or runs nothing. A host that cannot build
-//! fences is given none: its sessions have [`SandboxMode::Off`].
+//! The analysis of a command can be wrong. Where the machine supports it, the kernel holds the command to its
+//! assessment. This module selects the fence; the host builds it, or runs nothing. Sessions on a host that cannot build
+//! fences have [`SandboxMode::Off`].
 
 use serde::{Deserialize, Serialize};
 use sysop_shell as shell;
@@ -12,12 +12,13 @@ use crate::catalog::OUTSIDE_SANDBOX;
 use crate::message::{Arguments, ToolCall};
 use crate::tool::{ToolEffect, ToolSpec};
 
-/// The tool whose commands are fenced in every mode that fences.
+/// Tool whose commands are fenced in every fencing mode.
 const BASH: &str = "bash";
-/// The tool whose commands run in a terminal.
+/// Tool whose commands run in a terminal.
 const RUN_COMMAND: &str = "run_command";
 
-/// Programs that cannot work behind a fence: they gain rights, or have a service do the work. They run as they were judged.
+/// Programs that cannot work behind a fence: they gain privileges or delegate to a service. They run unfenced, as
+/// assessed.
 const UNCONFINED: &[&str] = &[
     "apt",
     "apt-get",
@@ -55,7 +56,7 @@ const UNCONFINED: &[&str] = &[
     "zypper",
 ];
 
-/// When commands are fenced (`sandbox`).
+/// Condition for fencing commands (`sandbox`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxMode {
@@ -69,12 +70,12 @@ pub enum SandboxMode {
 }
 
 impl SandboxMode {
-    /// The mode of this name.
+    /// Parses a mode name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Off, Self::Auto, Self::On].into_iter().find(|mode| mode.as_str() == name)
     }
 
-    /// The word for it in config files.
+    /// Returns the name used in config files.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -84,54 +85,54 @@ impl SandboxMode {
     }
 }
 
-/// What the config says of fences.
+/// Sandbox settings from the config.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SandboxOptions {
-    /// When commands are fenced.
+    /// Condition for fencing.
     pub mode: SandboxMode,
-    /// Absolute paths that changes may write below, beside the root and temporary folders.
+    /// Absolute paths writable by changes, in addition to the root and temporary folders.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub write: Vec<String>,
-    /// Whether changes may connect.
+    /// True if changes may use the network.
     pub network: bool,
 }
 
 impl SandboxOptions {
-    /// Whether nothing is fenced and nothing else is set.
+    /// Returns true if every setting has its default.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What the kernel lets the processes of a call do.
+/// Permissions of a call's processes, enforced by the kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fence {
-    /// Whatever their user may do.
+    /// All permissions of the user.
     #[default]
     Off,
-    /// Read, and write to a temporary folder of their own.
+    /// Read everything; write only to a private temporary folder.
     ReadOnly {
-        /// Whether they may connect.
+        /// True if the network is allowed.
         network: bool,
     },
-    /// Read, and write below the root, temporary folders and `write`.
+    /// Read everything; write below the root, temporary folders and `write`.
     Workspace {
-        /// More folders to write below.
+        /// Further writable folders.
         write: Vec<String>,
-        /// Whether they may connect.
+        /// True if the network is allowed.
         network: bool,
     },
 }
 
-/// Whether a call asks to run without a fence.
+/// Returns true if a call asks to run without a fence.
 fn is_outside(call: &ToolCall) -> bool {
     matches!(&call.arguments, Arguments::Object(map) if map.get(OUTSIDE_SANDBOX).is_some_and(|value| *value == true))
 }
 
 impl Policy {
-    /// The fence of a call of a model that may run. `assessment` is what the policy says of it.
+    /// Returns the fence of a model's call that may run, given its assessment.
     pub fn fence(
         &self,
         mode: ApprovalMode,
@@ -165,8 +166,8 @@ impl Policy {
         }
     }
 
-    /// The fence of the shell in which `run_command` of a model runs: in `never` it has one of its own, elsewhere it runs in
-    /// the one that people share.
+    /// Returns the fence of the shell that runs a model's `run_command`: in `never` a private shell, otherwise the
+    /// shared one.
     pub fn shell_fence(&self, mode: ApprovalMode) -> Fence {
         match (self.options.sandbox.mode, mode) {
             (SandboxMode::Auto | SandboxMode::On, ApprovalMode::Never) => {
@@ -176,8 +177,8 @@ impl Policy {
         }
     }
 
-    /// The assessment of a call that asks to run without a fence: it asks whatever it does, and is denied where nobody may
-    /// allow it. Any other call keeps its assessment.
+    /// Adjusts the assessment of a call that asks to run without a fence: it always needs approval, and is denied if no
+    /// one may give it. Other calls keep their assessment.
     pub fn assess_outside(&self, mode: ApprovalMode, call: &ToolCall, assessment: Assessment) -> Assessment {
         let sandbox = self.options.sandbox.mode;
         if sandbox == SandboxMode::Off || !is_outside(call) || assessment.verdict == Verdict::Deny {
@@ -197,7 +198,7 @@ impl Policy {
     }
 }
 
-/// The same call as a person is asked about it.
+/// Returns the assessment changed to require approval outside the sandbox.
 fn unconfined(mut assessment: Assessment) -> Assessment {
     let why = "runs outside the sandbox".to_owned();
     assessment.risk.class = assessment.risk.class.max(RiskClass::Changes);

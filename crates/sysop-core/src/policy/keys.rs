@@ -1,8 +1,9 @@
-//! Keys for a terminal, judged by the lines that they make run.
+//! Assessment of keys for a terminal, by the lines that they run.
 //!
-//! What keys do depends on what is at the cursor, which the host tells. At a prompt of a shell, the line is what stands
-//! there and what is typed behind it, and it is judged when Enter comes, in whichever call that is. A line that was
-//! edited, recalled or completed is not known, and neither is what another program makes of a line: those are opaque.
+//! The effect of keys depends on the text at the cursor, which the host reports. At a shell prompt, the line is the
+//! text already there plus the text typed, and it is assessed when Enter arrives, in whichever call that is. A line
+//! that was edited, recalled or completed is unknown, and so is the meaning of a line to another program: both are
+//! opaque.
 
 use sysop_shell::{self as shell, Survey, TerminalFocus};
 
@@ -12,7 +13,7 @@ use super::{
 use crate::key_stroke::{KeyStroke, Modifiers, SpecialKey, parse};
 use crate::tool::ToolSpec;
 
-/// Ex commands of an editor that only save, leave, move or show.
+/// Ex commands of an editor that only save, quit, move or show.
 const EX_COMMANDS: &[&str] = &[
     "w",
     "q",
@@ -53,7 +54,7 @@ const EX_COMMANDS: &[&str] = &[
 ];
 
 impl Policy {
-    /// Assesses keys for a terminal by the lines that they make run.
+    /// Assesses keys for a terminal by the lines that they run.
     pub fn keys(
         &self,
         mode: ApprovalMode,
@@ -81,7 +82,7 @@ impl Policy {
         Assessment { verdict, risk, covers, refusal: read_only_refusal(verdict), rule: None }
     }
 
-    /// Whether a rule forbids what these keys type; the rule, if so.
+    /// Returns the rule that forbids these keys, if any.
     pub fn denies_keys(&self, keys: &str, survey: &Survey) -> Option<&str> {
         let typed = Typing::of(keys, &survey.terminal);
         self.denies(&typed.text, survey).or_else(|| {
@@ -113,13 +114,13 @@ impl Policy {
         }
         risk.class = risk.class.max(RiskClass::Changes);
         for finding in &mut risk.findings {
-            (finding.start, finding.end) = (0, 0); // places in the line that runs; what is shown are the keys
+            (finding.start, finding.end) = (0, 0); // offsets refer to the line that runs, but the keys are shown
         }
         risk
     }
 
-    /// The dangers of lines typed into a program that uses the whole screen, which may have a shell inside. Most of
-    /// what is typed there is no command: one word alone, or what cannot be parsed, says nothing.
+    /// Findings in lines typed into a full-screen program, which may contain a shell. Most of its input is not
+    /// commands, so a single word or an unparsable line counts for nothing.
     fn dangers_of_lines(&self, typed: &Typing, survey: &Survey) -> Risk {
         let mut risk = Risk { class: RiskClass::Changes, findings: Vec::new() };
         for line in typed.lines.iter().filter(|line| line.trim().contains(' ')) {
@@ -132,39 +133,39 @@ impl Policy {
     }
 }
 
-/// What keys come to at the cursor.
+/// Effect of keys on the line at the cursor.
 #[derive(Debug, Default)]
 struct Typing {
-    /// Each line that Enter ends, with what stood at the prompt before.
+    /// Lines ended by Enter, each including the text already at the prompt.
     lines: Vec<String>,
-    /// What is on the last line, not run yet.
+    /// The last line, not run yet.
     pending: String,
-    /// All characters that are typed, Enter as a line end.
+    /// All typed characters, with Enter as a newline.
     text: String,
-    /// Why the effect of some of it cannot be read.
+    /// Reasons that parts of the effect are unknown.
     opaque: Vec<&'static str>,
-    /// The line is no longer what its characters say.
+    /// True if the line was edited, so that its text is unknown.
     edited: bool,
-    /// The shell may have ended.
+    /// True if the shell may have exited.
     left: bool,
 }
 
-/// One key, by what it does to a line.
+/// A key by its effect on a line editor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineKey {
     Char(char),
     Enter,
-    /// Enter in a form that may mean something else as well.
+    /// Enter in a form that may have another effect as well.
     OddEnter,
-    /// Gives up the line.
+    /// Discards the line.
     Interrupt,
-    /// Ends the input if the line is empty.
+    /// End of input if the line is empty.
     EndOfInput,
-    /// Leaves the line alone.
+    /// Leaves the line unchanged.
     Redraw,
-    /// Leaves a mode of an editor; at a prompt, changes what the next key means.
+    /// Leaves a mode of an editor; at a prompt, changes the meaning of the next key.
     Escape,
-    /// Changes the line in a way that is not followed.
+    /// Changes the line in a way that is not modeled.
     Edit,
 }
 
@@ -228,7 +229,8 @@ impl Typing {
     }
 }
 
-/// Whether a line in a program of the whole screen is none of its commands: `:!x`, `!x`, `:call …`, a filter.
+/// Returns true if a line in a full-screen program is not one of its commands, such as `:!x`, `!x`, `:call …` or a
+/// filter.
 fn is_plain_for_editor(line: &str) -> bool {
     let commands = [':', '!', '|', '@', '='];
     match line.split_once(':') {
@@ -240,7 +242,7 @@ fn is_plain_for_editor(line: &str) -> bool {
     }
 }
 
-/// The keys that a stroke is to a line editor.
+/// Translates a keystroke to keys of a line editor.
 fn line_keys(stroke: &KeyStroke) -> Vec<LineKey> {
     let plain = Modifiers::default();
     match stroke {

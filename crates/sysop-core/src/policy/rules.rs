@@ -1,44 +1,44 @@
-//! Rules that a user writes: which commands are allowed, asked about or denied, by the words of each simple command.
+//! Rules of the user: allow, ask or deny, matched against the words of each simple command.
 //!
-//! A rule that restricts matches generously: abbreviated options, any position of the subcommand, the program at any
-//! path, words that the shell expands. A rule that allows matches only what it names, and a command line is allowed
-//! only if every simple command in it is allowed or read-only.
+//! A restricting rule matches generously: abbreviated options, any position of the subcommand, the program at any path,
+//! words that the shell expands. An allowing rule matches only what it names, and a command line is allowed only if
+//! every simple command in it is allowed or read-only.
 
 use serde::{Deserialize, Serialize};
 use sysop_shell::{Access, Analysis, CommandContext, Invocation, Risk, RiskClass, Survey, analyze};
 
 use crate::message::ToolCall;
 
-/// The name of this machine in `host` patterns.
+/// Name of this machine in `host` patterns.
 const LOCAL: &str = "local";
 
-/// The action of a rule.
+/// Action of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleAction {
-    /// What it covers runs, except what always asks.
+    /// Covered commands run, unless they always need approval.
     Allow,
-    /// What it matches asks.
+    /// Matching commands need approval.
     Ask,
-    /// What it matches never runs.
+    /// Matching commands never run.
     Deny,
 }
 
-/// The simple commands that a rule is about. All parts are globs: `*`, `?`, and `\` before a literal character.
+/// Pattern for simple commands. All parts are globs: `*`, `?`, and `\` before a literal character.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandPattern {
-    /// The program.
+    /// Program, by name or path.
     pub program: String,
-    /// The subcommand, if it matters.
+    /// Subcommand, if it matters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subcommand: Option<String>,
-    /// Options. A rule that allows permits only these; others want all of these. `None`: any.
+    /// Options. An allowing rule permits only these; a restricting rule requires all of these. `None`: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<Vec<String>>,
-    /// Operands. A rule that allows permits only these; others want one of these. `None`: any.
+    /// Operands. An allowing rule permits only these; a restricting rule requires one of these. `None`: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operands: Option<Vec<String>>,
-    /// The host as the user names it, or `local`; `None`: any.
+    /// Host as the user names it, or `local`; `None`: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
 }
@@ -46,19 +46,19 @@ pub struct CommandPattern {
 /// One rule of a user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
-    /// What becomes of the commands.
+    /// Action.
     pub action: RuleAction,
-    /// The commands.
+    /// Commands.
     #[serde(rename = "match")]
     pub pattern: CommandPattern,
-    /// Where it stands: file and line.
+    /// File and line of the rule.
     #[serde(default)]
     pub origin: String,
 }
 
 impl Rule {
-    /// Whether it decides on a command line there: one that restricts does so if any simple command matches, one that
-    /// allows only if it alone covers the line.
+    /// Returns true if the rule decides this command line: a restricting rule if any simple command matches, an
+    /// allowing rule if it alone covers the whole line.
     pub fn decides(&self, command: &str, survey: &Survey) -> bool {
         let analysis = analyze(command, survey);
         match self.action {
@@ -77,7 +77,7 @@ impl Rule {
         self.pattern.host.as_deref().is_none_or(|pattern| glob_matches(pattern, host))
     }
 
-    /// A rule that allows exactly this simple command on this host, or `None` if the line is anything else.
+    /// Returns a rule that allows exactly this simple command on this host; `None` for any other line.
     pub fn for_command(command: &str, survey: &Survey) -> Option<Self> {
         let analysis = analyze(command, survey);
         let [invocation] = analysis.invocations.as_slice() else { return None };
@@ -98,8 +98,8 @@ impl Rule {
         (!analysis.risk.class.always_asks() && rule.decides(command, survey)).then_some(rule)
     }
 
-    /// The rule that the answer "always" to an approval writes: it allows exactly this command on this host. `None` if
-    /// the call is anything but one plain command, or always asks.
+    /// Returns the rule that "always" writes for an approval: it allows exactly this command on this host. `None` if
+    /// the call is not one plain command, or always needs approval.
     pub fn for_approval(host: &str, call: &ToolCall, command: &str, risk: &Risk) -> Option<Self> {
         if risk.class.always_asks() || call.text_argument("command") != Some(command) {
             return None;
@@ -108,9 +108,9 @@ impl Rule {
         Self::for_command(command, &Survey::elsewhere(CommandContext { host, ..CommandContext::bash() }))
     }
 
-    /// The rule as an entry of a config file.
+    /// Formats the rule as an entry of a config file.
     pub fn to_toml(&self) -> String {
-        let quote = |text: &str| format!("{}", serde_json::Value::from(text)); // a JSON string is a TOML string
+        let quote = |text: &str| format!("{}", serde_json::Value::from(text)); // every JSON string is a TOML string
         let list = |texts: &[String]| {
             format!("[{}]", texts.iter().map(|text| quote(text)).collect::<Vec<_>>().join(", "))
         };
@@ -135,10 +135,10 @@ impl Rule {
 }
 
 impl CommandPattern {
-    /// Whether this could be such a command, for rules that restrict.
+    /// Returns true if the command could match, for restricting rules.
     fn may_match(&self, invocation: &Invocation) -> bool {
         let Some((program, arguments)) = invocation.words.split_first() else { return false };
-        let Some(program) = program else { return false }; // an unknown program is opaque, and asks for that
+        let Some(program) = program else { return false }; // an unknown program is opaque and needs approval anyway
         let name = program.rsplit('/').next().unwrap_or(program);
         if !glob_matches(&self.program, program) && !glob_matches(&self.program, name) {
             return false;
@@ -152,7 +152,7 @@ impl CommandPattern {
         subcommand && options && operands
     }
 
-    /// Whether this is such a command in every word, for rules that allow.
+    /// Returns true if every word of the command is covered, for allowing rules.
     fn covers(&self, invocation: &Invocation) -> bool {
         let Some((Some(program), mut arguments)) = invocation.words.split_first() else { return false };
         if !glob_matches(&self.program, program) {
@@ -176,8 +176,8 @@ impl CommandPattern {
     }
 }
 
-/// The first rule that helps to allow a command line, if every simple command in it is covered by one of these rules or
-/// is read-only, and nothing in it acts outside of its simple commands.
+/// Returns the first rule that helps to allow a command line. `None` unless every simple command is covered by one of
+/// the rules or read-only, and nothing in the line acts outside of its simple commands.
 pub(super) fn allowing<'a>(
     rules: &'a [Rule],
     command: &str,
@@ -207,8 +207,8 @@ pub(super) fn allowing<'a>(
     first
 }
 
-/// Whether a command line is nothing but simple commands that begin with their programs: no redirection, substitution,
-/// assignment, group or keyword, whose effect no rule covers.
+/// Returns true if a line consists only of simple commands that begin with their programs: no redirection,
+/// substitution, assignment, group or keyword, whose effects no rule covers.
 fn is_plain(command: &str, analysis: &Analysis) -> bool {
     let mut text = command.to_owned();
     for harmless in ["2>&1", "2>/dev/null", ">/dev/null", "2> /dev/null", "> /dev/null"] {
@@ -228,7 +228,7 @@ fn is_plain(command: &str, analysis: &Analysis) -> bool {
     })
 }
 
-/// Whether a simple command alone is known to look only; words that the shell expands may be anything.
+/// Returns true if a simple command is read-only by itself; words that the shell expands may be anything.
 fn is_read_only(invocation: &Invocation, survey: &Survey) -> bool {
     let words: Vec<String> = invocation
         .words
@@ -244,7 +244,7 @@ fn is_read_only(invocation: &Invocation, survey: &Survey) -> bool {
     analyze(&words.join(" "), survey).risk.class == RiskClass::ReadOnly
 }
 
-/// Whether a word is this option, perhaps abbreviated, joined with others or with its value.
+/// Returns true if a word may be this option, possibly abbreviated, combined with others, or joined with its value.
 fn may_be_option(glob: &str, word: &str) -> bool {
     if glob_matches(glob, word) {
         return true;
@@ -272,7 +272,7 @@ fn literal_glob(text: &str) -> String {
     glob
 }
 
-/// Whether a glob matches a whole text; `*` matches any number of characters, `/` included.
+/// Matches a glob against a whole text; `*` also matches `/`.
 pub fn glob_matches(glob: &str, text: &str) -> bool {
     let (glob, text): (Vec<char>, Vec<char>) = (glob.chars().collect(), text.chars().collect());
     let (mut at, mut in_text) = (0, 0);

@@ -1,5 +1,4 @@
-//! The paths that a call uses, for its host to resolve before the call is judged, and what they say of a file tool's
-//! risk.
+//! Paths used by a call, for its host to resolve before the assessment, and their contribution to a file tool's risk.
 
 use serde_json::Value;
 use sysop_shell as shell;
@@ -8,19 +7,19 @@ use super::{Access, CommandContext, Dialect, Risk, RiskClass, Survey, Target};
 use crate::message::{Arguments, ToolCall};
 use crate::tool::{ToolEffect, ToolSpec};
 
-/// The most targets of one call that are resolved; those beyond it stay unresolved, and so make the call opaque.
+/// Maximum targets of one call that are resolved. Further ones stay unresolved, which makes the call opaque.
 pub const TARGETS_MAX: usize = 256;
 
-/// The arguments of tools that hold paths: one, or a list.
+/// Arguments that hold paths: one, or a list.
 const PATH_ARGUMENTS: [&str; 2] = ["path", "paths"];
 
-/// Tools that tell names and sizes of files but nothing of what is in them.
+/// Tools that report names and sizes of files, but no content.
 const NAMES_ONLY: &[&str] = &["ls", "stat", "find_files", "git_status"];
-/// Tools that change the repository, and only read the paths that they are given.
+/// Tools that change the repository but only read the paths in their arguments.
 const READ_THEIR_PATHS: &[&str] = &["git_add", "git_commit"];
 
-/// The paths that a call uses in the circumstances of a survey, each once. A survey with resolved scripts also gives the
-/// paths that these scripts use.
+/// Returns the paths that a call uses, without duplicates. A survey with resolved scripts adds the paths that those
+/// scripts use.
 pub fn targets_of(spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> Vec<Target> {
     let mut targets = match spec.effect {
         ToolEffect::Command => {
@@ -32,7 +31,7 @@ pub fn targets_of(spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> Vec<Targ
             of_arguments(call, survey, Access::Read)
         }
         ToolEffect::Writes => of_arguments(call, survey, Access::Write),
-        // What keys do depends on the screen; they are judged as they are written.
+        // The effect of keys depends on the screen; they are assessed by their text.
         ToolEffect::Keys | ToolEffect::Completes => Vec::new(),
     };
     targets.sort_unstable();
@@ -41,7 +40,7 @@ pub fn targets_of(spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> Vec<Targ
     targets
 }
 
-/// Whether a command that may run git changes nothing, by its text alone.
+/// Returns true if a command that may run git changes nothing, judged from its text alone.
 pub fn reads_with_git(command: &str, dialect: Dialect) -> bool {
     if !command.contains("git") {
         return false;
@@ -51,7 +50,7 @@ pub fn reads_with_git(command: &str, dialect: Dialect) -> bool {
     analysis.risk.class <= RiskClass::ReadsRemote
 }
 
-/// What file tools are given: relative to the root, without globs and without names of home folders.
+/// Paths in the arguments of file tools: relative to the root, without globs and `~` expansion.
 fn of_arguments(call: &ToolCall, survey: &Survey, access: Access) -> Vec<Target> {
     let Arguments::Object(arguments) = &call.arguments else { return Vec::new() };
     let values = PATH_ARGUMENTS.iter().filter_map(|name| arguments.get(*name));
@@ -64,17 +63,17 @@ fn of_arguments(call: &ToolCall, survey: &Survey, access: Access) -> Vec<Target>
 }
 
 fn path_target(word: &str, survey: &Survey, access: Access) -> Target {
-    // To a file tool `~` is a name like any other.
+    // File tools treat `~` as an ordinary name.
     let word = if word.starts_with('~') { format!("./{word}") } else { word.to_owned() };
     Target { word, glob: false, folder: survey.context.root.clone(), access }
 }
 
-/// The paths that a command uses, and those of the scripts that a survey has resolved for it.
+/// Returns the paths that a command uses, including those of scripts resolved in the survey.
 pub fn command_targets(command: &str, survey: &Survey) -> Vec<Target> {
     shell::analyze(command, survey).targets
 }
 
-/// What a call of a file tool can do: the class of its effect, or that of the worst path, whichever is worse.
+/// Assesses a file tool: the worse of its effect and its worst path.
 pub(super) fn tool_risk(spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> Risk {
     let class = match spec.effect {
         ToolEffect::Reads | ToolEffect::Completes => RiskClass::ReadOnly,
@@ -88,7 +87,7 @@ pub(super) fn tool_risk(spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> Ri
         let of_path = judge_path(&target, survey);
         risk.class = risk.class.max(of_path.class);
         for mut finding in of_path.findings {
-            (finding.start, finding.end) = (0, 0); // places in a command that nobody sees
+            (finding.start, finding.end) = (0, 0); // offsets in a synthetic command that is not shown
             if !risk.findings.contains(&finding) {
                 risk.findings.push(finding);
             }
@@ -97,7 +96,7 @@ pub(super) fn tool_risk(spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> Ri
     risk
 }
 
-/// What the use of a path says of a call.
+/// Assesses the use of one path.
 fn judge_path(target: &Target, survey: &Survey) -> Risk {
     let quoted = format!("'{}'", target.word.replace('\'', r"'\''"));
     let command = match target.access {

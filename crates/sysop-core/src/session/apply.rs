@@ -1,4 +1,4 @@
-//! The only place where a session's state changes, one event at a time; live and replay share it.
+//! State changes of a session: `apply` handles one event at a time, live and in replay alike.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -14,12 +14,12 @@ use crate::outcome::{Outcome, Status};
 use crate::policy::{Grant, ScopedGrant};
 use crate::session::UNDO_TOOL;
 
-/// What ends most loops of small models.
+/// Appended to a repeated result; this ends most loops of small models.
 const AGAIN: &str =
     "\n[you made the same call just before: do not make it again; do something else, or answer now]";
 
 impl Session {
-    /// Takes the event itself: a long log is replayed without a copy of what it holds.
+    /// Takes the event by value, so that replaying a long log copies nothing.
     pub(super) fn apply(&mut self, event: Event) {
         let state = &mut self.state;
         match event {
@@ -51,7 +51,7 @@ impl Session {
             Event::ToolFinished { call, outcome } => self.apply_tool_finished(&call, outcome),
             Event::CancelAsked { then } => {
                 state.cancel_requested = Some(then);
-                state.queue.clear(); // who stops a turn does not want the next one
+                state.queue.clear(); // canceling a turn also drops the prompts behind it
             }
             Event::Paused { reason } => {
                 state.paused = Some(reason);
@@ -68,8 +68,8 @@ impl Session {
             Event::JobFinished { job, .. } => _ = state.jobs.finish(job),
             Event::GuardArmed { call, host, seconds } => state.arm_guard(ArmedGuard { call, host, seconds }),
             Event::GuardEnded { call, host, .. } => state.end_guard(&call, &host),
-            // For people and the log: what typed keys did is in what the terminal shows, and what an undo did is in
-            // the outcome of its own call.
+            // For users and the log only: keys typed show up on the terminal, and an undo is reported by the outcome of
+            // its own call.
             Event::TerminalInput { .. } | Event::Undone { .. } => {}
             Event::HistoryCleared => self.apply_history_cleared(),
             Event::TurnEnded { reason, .. } => self.apply_turn_ended(reason),
@@ -91,7 +91,7 @@ impl Session {
         state.paused = None;
         state.cancel_requested = None;
         if matches!(reason, StopReason::Cancelled | StopReason::Paused) {
-            state.queue.clear(); // who stops a turn does not want the next one
+            state.queue.clear(); // canceling a turn also drops the prompts behind it
         }
     }
 
@@ -100,7 +100,7 @@ impl Session {
         match change {
             ConfigChange::ClientTools(client_tools) => {
                 self.state.client_tools = client_tools;
-                self.state.grants.clear(); // they were given for where the tools ran then
+                self.state.grants.clear(); // grants hold for the place where the tools ran
                 self.tools = OnceLock::new();
             }
             ConfigChange::Model(model) => spec.model = model,
@@ -151,7 +151,7 @@ impl Session {
         if reply.text.trim().is_empty() && reply.calls.is_empty() {
             state.empty_replies += 1;
             state.phase = Phase::BetweenSteps;
-            return; // no provider takes an empty message back
+            return; // no provider accepts an empty message
         }
         state.empty_replies = 0;
         for call in &reply.calls {
@@ -166,7 +166,7 @@ impl Session {
         state.history.push(Message::Assistant { reply });
     }
 
-    /// Makes a call the current one.
+    /// Makes `next` the current call.
     fn begin(&mut self, next: CurrentCall) {
         let id = match &next {
             CurrentCall::AwaitingApproval { call, .. } | CurrentCall::Running { call, .. } => call.id.clone(),
@@ -237,7 +237,7 @@ impl Session {
         }
     }
 
-    /// What a finished call means beyond its result: the loop guard, undo, the end of the task.
+    /// Records a finished call for the loop guard, undo and task completion.
     fn remember(&mut self, call: ToolCall, mut outcome: Outcome) {
         if self.offered_tools().completes(&call.name) && outcome.status == Status::Ok {
             self.state.completed = true;
@@ -277,7 +277,7 @@ fn add_missing(rules: &mut Vec<String>, more: &[String]) {
     }
 }
 
-/// What the model is told of a call; `again` where the call before was the same.
+/// Builds the tool result for the model. `again` is true if the previous call was the same.
 fn result_of(call: &ToolCall, edited: Option<String>, outcome: &Outcome, again: bool) -> ToolResult {
     let mut output = match edited {
         Some(command) => {

@@ -1,7 +1,7 @@
-//! A plain chat: what the model is told of itself, and the history in words alone.
+//! Plain chat: its system prompt, and the history as text.
 //!
-//! No call, no result and no tool goes out, so that no server has to make sense of calls of tools that it is not
-//! offered, and no model is shown how to make another.
+//! Sends no calls, results or tool schemas: servers need not handle calls of tools that are not offered, and the model
+//! sees no example of a call to imitate.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use crate::message::{HistoryMessage, Message, Reply, ToolCall, ToolResult};
 use crate::mode::CHAT_PROMPT;
 use crate::spec::SessionSpec;
 
-/// What a model is told that calls a tool all the same.
+/// Result for a model that calls a tool in plain chat.
 pub(super) const NO_TOOLS: &str = "nothing ran: this is a plain chat without tools. Answer in words, and write each \
      command that the person may want to run as <cmd>the command</cmd>";
 
-/// What stands for a reply that had neither words nor a call to tell of.
+/// Stands for a reply with neither text nor a call to describe.
 const EMPTY_REPLY: &str = "(no words)";
 
-/// The system prompt.
+/// System prompt of a plain chat, with host and folder if known.
 pub(super) fn system(spec: &SessionSpec) -> Arc<str> {
-    // In quotes, so that neither can be taken for more than a name.
+    // Quoted, so that neither reads as more than a name.
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let place = match spec.host.as_str() {
         "" => return Arc::from(CHAT_PROMPT),
@@ -28,7 +28,8 @@ pub(super) fn system(spec: &SessionSpec) -> Arc<str> {
     Arc::from(format!("{CHAT_PROMPT}\nThe terminal is on {place}, in the folder {}.", quoted(&spec.root)))
 }
 
-/// The messages in words alone, person and model by turns. `completes` knows the tools whose call is an answer.
+/// Flattens the history to text, with user and model alternating. `completes` returns true for tools whose call is an
+/// answer.
 pub(super) fn as_plain_text(
     messages: Vec<HistoryMessage>,
     completes: impl Fn(&str) -> bool,

@@ -1,4 +1,4 @@
-//! What is to be known of a call before it may run: what to show, why, and what the policy says.
+//! Review of a call before it runs: the text to show, the reason, and the verdict of the policy.
 
 use serde_json::Value;
 
@@ -12,17 +12,17 @@ use crate::policy::{
 };
 use crate::tool::{ToolEffect, ToolSpec};
 
-/// How many hosts a sentence names.
+/// Maximum number of hosts that one sentence names.
 const HOSTS_NAMED_MAX: usize = 8;
 
-/// A call with all that the decision on it needs.
+/// A call with everything that the decision on it needs.
 pub(super) struct CallReview {
     pub(super) assessment: Assessment,
-    /// What to show: the command, or a short form of the call.
+    /// Text to show: the command, or a short form of the call.
     pub(super) command: String,
     /// The model's reason; may be empty.
     pub(super) reason: String,
-    /// What it is fenced by if it runs.
+    /// Fence to apply if the call runs.
     pub(super) fence: Fence,
 }
 
@@ -60,7 +60,7 @@ fn assess(
 }
 
 impl Session {
-    /// The results that the model has not seen when it makes this call: those of other calls in the same reply.
+    /// Returns the tools of the same reply whose results the model had not seen when it made this call.
     pub(super) fn unseen_results(&self, call: &ToolCall) -> Option<String> {
         let Phase::Acting { pending, results, .. } = &self.state.phase else { return None };
         let tools = self.offered_tools();
@@ -77,7 +77,7 @@ impl Session {
         }
     }
 
-    /// Why a call does not run whatever a person says of it: a rule forbids it, or the session only looks.
+    /// Returns the reason a call cannot run even if a user allows it: a deny rule, or a read-only session.
     pub(super) fn denial_reason(&self, call: &ToolCall, survey: &Survey) -> Option<String> {
         let policy = self.policy();
         let types =
@@ -100,7 +100,7 @@ impl Session {
     }
 }
 
-/// What an approval shows of a call: a command whole, the keys, or the tool with its path.
+/// Text that an approval shows for a call: the full command, the keys, or the tool with its path.
 fn display_command(spec: &ToolSpec, call: &ToolCall) -> String {
     let argument = match spec.effect {
         ToolEffect::Command => return call.text_argument("command").unwrap_or_default().to_owned(),
@@ -115,14 +115,14 @@ fn display_command(spec: &ToolSpec, call: &ToolCall) -> String {
     }
 }
 
-/// Whether a person who saw the one risk has seen all of the other: it is of no worse class, and no serious finding is new.
+/// Returns true if approving `seen` also covers `risk`: its class is no worse, and it has no new serious finding.
 pub(super) fn is_no_worse(risk: &Risk, seen: &Risk) -> bool {
     let known = |finding: &Finding| seen.findings.iter().any(|known| known.why == finding.why);
     risk.class <= seen.class
         && risk.findings.iter().filter(|finding| finding.class > RiskClass::Changes).all(known)
 }
 
-/// The call with another command.
+/// Returns the call with its command replaced.
 pub(super) fn with_command(mut call: ToolCall, command: String) -> ToolCall {
     if let Arguments::Object(map) = &mut call.arguments {
         map.insert("command".to_owned(), Value::String(command));
@@ -130,7 +130,7 @@ pub(super) fn with_command(mut call: ToolCall, command: String) -> ToolCall {
     call
 }
 
-/// One sentence on a direct call that did not end well.
+/// One sentence on a direct call that failed.
 pub(super) fn failure_sentence(outcome: &Outcome) -> String {
     if !outcome.hosts.is_empty() {
         return format!("the command failed on {}", bad_hosts(&outcome.hosts));
@@ -146,7 +146,7 @@ pub(super) fn failure_sentence(outcome: &Outcome) -> String {
     }
 }
 
-/// The hosts on which it did not end well; without those that only waited for them.
+/// Lists the hosts where the command failed, without those that were skipped.
 fn bad_hosts(hosts: &[HostOutcome]) -> String {
     let bad: Vec<&str> = hosts
         .iter()

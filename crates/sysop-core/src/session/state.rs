@@ -1,4 +1,4 @@
-//! What a session remembers. Plain data: it changes in `apply` only.
+//! State of a session: plain data that changes in `apply` only.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -16,65 +16,64 @@ use crate::spec::SessionSpec;
 use crate::todo::{LIST_ITEMS_MAX, TodoItem};
 use crate::tool::ClientTools;
 
-/// How many turns can be undone, newest first.
+/// Maximum number of turns that can be undone, counted from the newest.
 pub(super) const UNDO_TURNS_MAX: usize = 64;
-/// The most people who are remembered to have allowed one call.
+/// Maximum number of users recorded as having allowed one call.
 const APPROVERS_MAX: usize = 16;
 
-/// All that a session remembers.
+/// The complete state of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct State {
     pub(super) spec: SessionSpec,
-    /// The tools that run on a client.
     pub(super) client_tools: ClientTools,
-    /// With tools (`agent`) or without (`chat`), from the next turn on.
+    /// Mode of the next turn.
     pub(super) mode: Mode,
-    /// That of the current turn, or of the last one.
+    /// Mode of the current turn, or of the last one.
     pub(super) turn_mode: Mode,
     pub(super) history: History,
-    /// How many newest messages are sent; shrinks where a model's window turned out to be small.
+    /// Number of newest messages to send; halved when a model's context overflows.
     pub(super) keep: usize,
     pub(super) phase: Phase,
     /// The current turn, or the last one.
     pub(super) turn: TurnId,
     /// The current step, or the last one.
     pub(super) step: StepId,
-    /// Whether the turn makes one call without a model.
+    /// True if the turn runs one call without a model.
     pub(super) direct: bool,
-    /// Whose wish the turn is.
+    /// Origin of the current turn.
     pub(super) origin: Origin,
-    /// A closed gate: the next step waits for `Resume`.
+    /// If set, the next step waits for `Resume`.
     pub(super) paused: Option<PauseReason>,
     /// Set while a running tool is being stopped.
     pub(super) cancel_requested: Option<CancelFollowUp>,
-    /// Set when the model said that the task is complete.
+    /// Set when the model reported the task as complete.
     pub(super) completed: bool,
     pub(super) last_prompt: Option<String>,
     pub(super) queue: VecDeque<String>,
     pub(super) grants: Vec<ScopedGrant>,
     pub(super) used_ids: HashSet<String>,
-    /// The last call with its result, and how often it came in a row.
+    /// The last call and result, with the number of consecutive repeats.
     pub(super) repeated: Option<RepeatedCall>,
-    /// Replies in a row that held nothing.
+    /// Consecutive empty replies.
     pub(super) empty_replies: u32,
-    /// Whether a tool ran in this turn.
+    /// True if a tool ran in this turn.
     pub(super) ran_tool: bool,
-    /// Turns that changed files, oldest first.
+    /// Turns that changed files, oldest first; at most `UNDO_TURNS_MAX`.
     pub(super) changes: Vec<TurnChanges>,
-    /// The person who opened the session; `None` in logs of 0.1.0.
+    /// The user who opened the session; `None` in logs of 0.1.0.
     pub(super) opened_by: Option<String>,
-    /// The last compaction of this history.
+    /// The latest compaction of the current history.
     pub(super) compaction: Option<Compaction>,
     /// The todo list, at most `LIST_ITEMS_MAX` items.
     pub(super) todo: Vec<TodoItem>,
     pub(super) jobs: RunningJobs,
-    /// Guards that have not ended, the oldest first; at most `GUARDS_MAX`.
+    /// Guards that have not ended, oldest first; at most `GUARDS_MAX`.
     pub(super) guards: Vec<ArmedGuard>,
-    /// Different people who allowed the call that waits; at most `APPROVERS_MAX`.
+    /// Distinct users who allowed the pending call; at most `APPROVERS_MAX`.
     pub(super) approvers: Vec<String>,
 }
 
-/// The files that one turn changed.
+/// Files changed by one turn.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct TurnChanges {
     pub(super) turn: TurnId,
@@ -95,30 +94,30 @@ impl RepeatedCall {
         Self { name: call.name, arguments: call.arguments, output: outcome.output, times: 1 }
     }
 
-    /// Whether this call had this result too.
+    /// Returns true if both the call and its result are the same.
     pub(super) fn is(&self, call: &ToolCall, outcome: &Outcome) -> bool {
         self.is_call(call) && self.output == outcome.output
     }
 
-    /// Whether this is the same call, whatever came of it.
+    /// Returns true if the call is the same, whatever its result.
     pub(super) fn is_call(&self, call: &ToolCall) -> bool {
         self.name == call.name && self.arguments == call.arguments
     }
 }
 
-/// Where the turn is.
+/// Position within the turn.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "a session has one, and it is never moved in bulk")]
 pub(super) enum Phase {
     /// No turn.
     Idle,
-    /// Between steps; at rest only behind a closed gate.
+    /// Between steps; a session rests here only while paused.
     BetweenSteps,
-    /// A model call runs.
+    /// A model request is in flight.
     Thinking { step: StepId },
-    /// The calls of a reply are worked through, or one direct call.
+    /// The calls of a reply, or one direct call, are being worked through.
     Acting {
-        /// Calls that have not begun.
+        /// Calls not started yet.
         pending: VecDeque<ToolCall>,
         /// Results so far.
         results: Vec<ToolResult>,
@@ -126,23 +125,23 @@ pub(super) enum Phase {
     },
 }
 
-/// What a user is shown of a call that waits for them.
+/// An approval as shown to the user.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PendingApproval {
     pub(super) risk: Risk,
     pub(super) covers: Grant,
-    /// Where a grant of it would hold.
+    /// Scope of a session-wide grant for the call.
     pub(super) scope: Option<GrantScope>,
 }
 
-/// What becomes of the current call.
+/// Progress of the current call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum CurrentCall {
-    /// None is current.
+    /// No current call.
     Idle,
-    /// A person is asked; `risk` is what they are shown, `covers` what "for this session" would grant.
+    /// Waits for a decision; `asked` holds the risk shown and the grant that "for this session" would give.
     AwaitingApproval { call: ToolCall, asked: PendingApproval },
-    /// It runs; `edited` holds the command that a person put in place of the model's.
+    /// Runs; `edited` holds the user's command if it replaced the model's.
     Running { call: ToolCall, edited: Option<String> },
 }
 
@@ -197,7 +196,7 @@ impl State {
         self.guards.retain(|guard| guard.call != *call || guard.host != host);
     }
 
-    /// Ignores people who allowed the call before, and calls that do not wait.
+    /// Records that `by` allowed the call. Ignores duplicates and calls that do not wait.
     pub(super) fn add_approver(&mut self, call: &CallId, by: String) {
         let waits = self.waiting_call(call).is_some();
         if waits && !self.approvers.contains(&by) && self.approvers.len() < APPROVERS_MAX {
@@ -205,7 +204,7 @@ impl State {
         }
     }
 
-    /// The call that a person is asked about, if it is this one.
+    /// Returns the pending approval if it is for call `id`.
     pub(super) fn waiting_call(&self, id: &CallId) -> Option<(&ToolCall, &PendingApproval, Origin)> {
         match &self.phase {
             Phase::Acting { work: CurrentCall::AwaitingApproval { call, asked }, .. } if call.id == *id => {
@@ -215,7 +214,7 @@ impl State {
         }
     }
 
-    /// The call that runs.
+    /// Returns the running call.
     pub(super) fn running_call(&self) -> Option<&ToolCall> {
         match &self.phase {
             Phase::Acting { work: CurrentCall::Running { call, .. }, .. } => Some(call),
@@ -223,7 +222,7 @@ impl State {
         }
     }
 
-    /// The calls that have no end yet and do not run; `true` where a person is asked about it.
+    /// Returns the calls that have neither ended nor started; `true` marks the one that awaits approval.
     pub(super) fn open_calls(&self) -> Vec<(CallId, bool)> {
         let Phase::Acting { pending, work, .. } = &self.phase else { return Vec::new() };
         let asked = match work {
@@ -233,12 +232,12 @@ impl State {
         asked.into_iter().chain(pending.iter().map(|call| (call.id.clone(), false))).collect()
     }
 
-    /// An id that no call of this session has had: `wanted`, or that with a number.
+    /// Returns an id unused in this session: `wanted`, or `wanted` with a numeric suffix.
     pub(super) fn unique_id(&self, wanted: &str) -> CallId {
         self.unique_id_among(wanted, &[])
     }
 
-    /// Like `unique_id`, and none of `taken`.
+    /// Like `unique_id`, and different from the ids in `taken`.
     pub(super) fn unique_id_among(&self, wanted: &str, taken: &[ToolCall]) -> CallId {
         let used = |id: &str| self.used_ids.contains(id) || taken.iter().any(|call| call.id.as_str() == id);
         if !used(wanted) {

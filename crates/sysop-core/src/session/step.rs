@@ -1,4 +1,4 @@
-//! What comes next in a turn, and what a reply amounts to.
+//! Steps of a turn: the next action, the request to the model, and the interpretation of its reply.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -18,14 +18,14 @@ use crate::policy::ApprovalMode;
 use crate::spec::SessionSpec;
 use crate::tool::{ClientTools, ToolEffect, ToolSpec};
 
-/// How often the same call may have the same result in a row before the turn pauses.
+/// Maximum consecutive repeats of a call with the same result before the turn pauses.
 const REPEATS_MAX: u32 = 3;
-/// How many replies in a row may hold nothing.
+/// Maximum consecutive empty replies.
 const EMPTY_REPLIES_MAX: u32 = 2;
-/// How many problems with a call's arguments are told.
+/// Maximum number of argument errors reported to the model.
 const ARGUMENT_ERRORS_MAX: usize = 5;
 
-/// What a model is told of a session that is read-only.
+/// Added to the system prompt of a read-only session.
 const READ_ONLY_PROMPT: &str = "\
 This session is read-only: commands that change anything do not run. Look around as far as is needed, then end with a \
 plan: the commands that you would run, each with its purpose. To propose a step, call its tool as if it ran: the call \
@@ -34,7 +34,7 @@ is refused and noted, and the person can run the noted steps later.";
 const EMPTY_NUDGE: &str = "Your last reply was empty. Continue, or say that you are done.";
 
 impl Session {
-    /// Goes on until the session has to wait for the world.
+    /// Advances until the session needs an input from the world.
     pub(super) fn advance(&mut self, out: &mut Output) {
         loop {
             if self.survey.is_some() {
@@ -66,7 +66,7 @@ impl Session {
         }
     }
 
-    /// Between steps: the turn ends, pauses, or asks the model. False where it waits behind its gate.
+    /// Ends or pauses the turn, or calls the model. Returns false if the turn is paused.
     fn next_step(&mut self, out: &mut Output) -> bool {
         let state = &self.state;
         if state.completed {
@@ -89,7 +89,7 @@ impl Session {
         true
     }
 
-    /// What is sent to the model.
+    /// Builds the request to the model.
     fn request(&self) -> ModelRequest {
         let state = &self.state;
         let window = state.history.window(state.keep);
@@ -103,7 +103,7 @@ impl Session {
         let repeats =
             matches!(&state.repeated, Some(RepeatedCall { times, .. }) if *times >= REPEATS_MAX - 1);
         if text_protocol && repeats {
-            tools = Arc::from([]); // a small model that has no tool to call answers
+            tools = Arc::from([]); // without a tool to call, a small model answers
         }
         let mut system = Arc::clone(&self.offered_tools().system);
         if state.spec.approve == ApprovalMode::Never {
@@ -129,7 +129,7 @@ impl Session {
         }
     }
 
-    /// Brings a reply into the form that is logged: the ids of its calls are unique in the session.
+    /// Makes the call ids of a reply unique within the session, as they are logged.
     pub(super) fn normalize(&self, mut reply: Reply) -> Reply {
         let wire_ids: Vec<_> = reply.calls.iter().map(|call| call.wire_id().to_owned()).collect();
         let repeats = wire_ids.iter().enumerate().any(|(index, id)| wire_ids[..index].contains(id));
@@ -155,7 +155,7 @@ impl Session {
         reply
     }
 
-    /// How the turn ends with this reply, if it does.
+    /// Returns the stop reason and error if this reply ends the turn.
     pub(super) fn ending(&self, reply: &Reply) -> Option<(StopReason, Option<String>)> {
         if !reply.calls.is_empty() {
             return None;
@@ -195,7 +195,7 @@ impl Session {
 
 const DUPLICATE_ID: &str = "this call has the same id as another one in the same reply; it was not run";
 
-/// The system prompt; where tools are lent, with a line on where they run.
+/// The system prompt, plus a line on where client tools run if there are any.
 fn system(spec: &SessionSpec, client_tools: &ClientTools) -> Arc<str> {
     if client_tools.tools.is_empty() {
         return Arc::from(spec.system.as_str());
@@ -203,13 +203,13 @@ fn system(spec: &SessionSpec, client_tools: &ClientTools) -> Arc<str> {
     let names: Vec<_> = client_tools.tools.iter().map(|tool| format!("`{}`", tool.name)).collect();
     let line = format!(
         "These tools run on the person's own machine, in the folder {}: {}. All others run as said above.",
-        serde_json::Value::from(client_tools.root.as_str()), // in quotes, so that it cannot be taken for more than a name
+        serde_json::Value::from(client_tools.root.as_str()), // quoted, so that it reads as nothing more than a name
         names.join(", ")
     );
     Arc::from(format!("{}\n\n{line}", spec.system).trim_start())
 }
 
-/// The tools on offer with what is needed to check calls of them; derived from the spec.
+/// Tools on offer with their argument validators; derived from the spec.
 #[derive(Debug)]
 pub(super) struct OfferedTools {
     specs: Arc<[ToolSpec]>,
@@ -225,17 +225,20 @@ impl OfferedTools {
         Self { specs, system: system(spec, client_tools), validators }
     }
 
-    /// The tool of this name.
+    /// Returns the tool with this name.
     pub(super) fn named(&self, name: &str) -> Option<&ToolSpec> {
         self.specs.iter().find(|tool| tool.name == name)
     }
 
-    /// Whether a call of this tool says that the task is complete.
+    /// Returns true if calling this tool reports the task as complete.
     pub(super) fn completes(&self, name: &str) -> bool {
         self.named(name).is_some_and(|tool| tool.effect == ToolEffect::Completes)
     }
 
-    /// The tool of a call, if there is one and the arguments fit its schema; else what to tell the model.
+    /// Returns the tool of a call if the tool exists and the arguments fit its schema.
+    ///
+    /// # Errors
+    /// The message for the model: an unknown tool, or what is wrong with the arguments.
     pub(super) fn check(&self, call: &ToolCall) -> Result<&ToolSpec, String> {
         let Some(spec) = self.named(&call.name) else {
             let names: Vec<_> = self.specs.iter().map(|tool| tool.name.as_str()).collect();
@@ -253,7 +256,7 @@ impl OfferedTools {
             .get(&call.name)
             .and_then(|slot| slot.get_or_init(|| jsonschema::validator_for(&spec.parameters).ok()).as_ref());
         if validator.is_none_or(|validator| validator.is_valid(&arguments)) {
-            return Ok(spec); // the usual case; to say what is wrong takes longer
+            return Ok(spec); // the usual case; collecting the errors is slower
         }
         let problems: Vec<_> = validator
             .into_iter()
@@ -268,7 +271,8 @@ impl OfferedTools {
     }
 }
 
-/// The arguments of a call with the model's reason under the name that the tool offers, if any.
+/// Returns the arguments with the model's reason moved to the name that the tool declares, or removed if the tool
+/// declares none.
 fn with_offered_reason(spec: &ToolSpec, mut arguments: Map<String, Value>) -> Value {
     let offers = |name: &str| spec.parameters["properties"].get(name).is_some();
     for name in catalog::REASONS.iter().filter(|name| !offers(name)) {

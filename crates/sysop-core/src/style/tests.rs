@@ -1,4 +1,4 @@
-//! Looks from sequences, into the log and back, and beside texts.
+//! Styles from sequences, in the log and back, and beside texts.
 
 use proptest::prelude::{Strategy, any, prop, prop_assert, prop_assert_eq, proptest};
 
@@ -29,7 +29,7 @@ fn parameters_select_colors_and_marks() {
         ("58;2;9;9;9;32", "32"),
         ("38;2;1;2", ""),
         ("38;5;999;31", "31"),
-        // Concealed, blinking and what nobody knows.
+        // Concealed, blinking and unknown parameters.
         ("8;5;6;10;53;300;x", ""),
     ] {
         assert_eq!(selected(asked), got, "{asked}");

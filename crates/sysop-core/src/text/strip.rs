@@ -1,36 +1,36 @@
-//! Taking terminal sequences out of a stream of text.
+//! Removal of terminal sequences from a stream of text.
 
 use super::is_invisible;
 use crate::style::{StyleRuns, TextStyle};
 
-/// Longest control sequence (CSI, or ESC with intermediates) that is taken out whole, in bytes behind its start.
+/// Maximum bytes of a control sequence (CSI, or ESC with intermediates) after its introducer that is removed whole.
 pub const SEQUENCE_BYTES_MAX: usize = 64;
 
-/// Longest control string (OSC, DCS, APC, PM, SOS, title) that is taken out whole, in bytes behind its start.
+/// Maximum bytes of a control string (OSC, DCS, APC, PM, SOS, title) after its introducer that is removed whole.
 pub const STRING_BYTES_MAX: usize = 8 * 1024;
 
-/// [`strip_controls`](super::strip_controls) for text that comes in pieces: any split gives the same text.
+/// [`strip_controls`](super::strip_controls) for text in chunks: every split gives the same result.
 ///
-/// Known are the 7-bit and the 8-bit forms of ECMA-48. A control string ends with ST, an OSC with BEL too. One that
-/// does not end (at a newline, at another sequence, after [`STRING_BYTES_MAX`], at the end of the text) was none:
-/// its characters are text again, so that a stray introducer swallows nothing. An unfinished CSI loses the
-/// parameters that were read; those are digits and punctuation only.
+/// Recognizes the 7-bit and 8-bit forms of ECMA-48. A control string ends with ST, an OSC also with BEL. A string that
+/// does not end (at a newline, at another sequence, after [`STRING_BYTES_MAX`], at the end of the text) is not one: its
+/// characters become text again, so that a stray introducer swallows nothing. An unfinished CSI loses the parameters
+/// read so far, which are digits and punctuation only.
 #[derive(Debug, Clone, Default)]
 pub struct Stripper {
     state: State,
-    /// The printing characters of an open control string.
+    /// Printable characters of an open control string.
     held: String,
-    /// What is kept of sequences that only color, where somebody wants to know.
+    /// Collects styles, if requested.
     painting: Option<StyleCollector>,
 }
 
-/// How the text looks, as far as it has come.
+/// Style at the current position.
 #[derive(Debug, Clone, Default)]
 struct StyleCollector {
-    /// The parameters of the open sequence; none where it is no SGR.
+    /// Parameters of the open sequence; `None` if it is not SGR.
     parameters: Option<String>,
     look: TextStyle,
-    /// Of the piece that is being taken.
+    /// Runs of the current chunk.
     changes: StyleRuns,
 }
 
@@ -38,23 +38,23 @@ struct StyleCollector {
 enum State {
     #[default]
     Ground,
-    /// Behind one or more carriage returns, for which no newline was given yet.
+    /// After one or more carriage returns whose newline is pending.
     CarriageReturn,
-    /// Behind ESC and this many intermediate bytes.
+    /// After ESC and this many intermediate bytes.
     Escape(usize),
-    /// Inside a CSI, this many bytes behind its start.
+    /// Inside a CSI, this many bytes after its introducer.
     Sequence(usize),
-    /// Inside a control string, this many bytes behind its start.
+    /// Inside a control string, this many bytes after its introducer.
     String(StringKind, usize),
-    /// Inside a control string, behind an ESC that may begin its end.
+    /// Inside a control string, after an ESC that may begin its terminator.
     StringEscape,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StringKind {
-    /// BEL ends it too.
+    /// Ended by ST or BEL.
     Command,
-    /// Only ST ends it.
+    /// Ended by ST only.
     Other,
 }
 
@@ -64,26 +64,26 @@ impl Stripper {
         Self::default()
     }
 
-    /// Takes the next piece; gives what is certain of the text so far and was not given before.
+    /// Takes the next chunk. Returns the output that has become certain.
     pub fn push(&mut self, piece: &str) -> String {
         let mut out = String::with_capacity(piece.len());
         self.push_onto(piece, &mut out);
         out
     }
 
-    /// Ends the text; gives what was held back.
+    /// Ends the text. Returns the pending output.
     pub fn finish(&mut self) -> String {
         let mut out = String::new();
         self.finish_onto(&mut out);
         out
     }
 
-    /// Starts a text of which it also tells how it looks.
+    /// Starts a text whose styles are collected too.
     pub fn with_styles() -> Self {
         Self { painting: Some(StyleCollector::default()), ..Self::default() }
     }
 
-    /// Takes the next piece; gives what `push` would give, and how that looks.
+    /// Takes the next chunk. Returns the output of `push` with its styles.
     pub fn push_styled(&mut self, piece: &str) -> (String, StyleRuns) {
         if let Some(painting) = &mut self.painting {
             painting.changes = StyleRuns::default();
@@ -180,7 +180,7 @@ impl Stripper {
         }
     }
 
-    /// A whole sequence asks for another look from this byte on.
+    /// Applies a complete SGR sequence from this byte on.
     fn select(&mut self, at: usize) {
         if let Some(painting) = &mut self.painting
             && let Some(parameters) = painting.parameters.take()

@@ -1,6 +1,6 @@
-//! Long sessions: texts that are far back are let go, and brought back from the log when somebody reads there.
+//! Memory bound of long transcripts: old texts are truncated, and read again from the log when someone scrolls there.
 //!
-//! Every item stays, with the beginning of what it says; what a person said stays whole.
+//! Every item stays, with the beginning of its text; prompts are never truncated.
 
 use std::collections::HashMap;
 
@@ -10,19 +10,19 @@ use crate::id::Seq;
 use crate::message::{Arguments, ToolCall};
 use crate::style::StyleRuns;
 
-/// The most bytes of texts that are kept of a session, those of its newest items; beyond are the beginnings of the
-/// older ones, what a person said, and what was brought back.
+/// Maximum bytes of full texts, counted from the newest item. Beginnings of older texts, prompts and backfilled texts
+/// come on top.
 pub const TEXTS_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// What is left after texts were let go, so that this is not done for each item.
+/// Bytes left after truncation, so that it does not run for every new item.
 const TEXTS_BYTES_LEFT: usize = TEXTS_BYTES_MAX / 4 * 3;
-/// What is kept of a text that is let go, in bytes.
+/// Bytes kept of a truncated text.
 const BEGINNING_BYTES: usize = 200;
-/// The newest items of a turn that runs, of which nothing is let go.
+/// Number of newest items of a running turn that are never truncated.
 const OPEN_ITEMS_MAX: usize = 256;
-/// Items that are brought back at once, at most.
+/// Maximum items restored by one backfill.
 const BACKFILL_ITEMS_MAX: usize = 64;
 
-/// Reads a log again to bring back what was let go. Give it the log from its beginning.
+/// Reads a log again to restore truncated texts. Feed it the log from the beginning.
 #[derive(Debug, Clone)]
 pub struct Backfill {
     transcript: Transcript,
@@ -31,7 +31,7 @@ pub struct Backfill {
 }
 
 impl Backfill {
-    /// Takes in the next event; says whether it needs no more.
+    /// Applies the next event. Returns true if no more events are needed.
     pub fn apply(&mut self, logged: &Logged) -> bool {
         if self.transcript.seq < self.until {
             self.transcript.apply_logged(logged);
@@ -40,7 +40,7 @@ impl Backfill {
         self.transcript.seq >= self.until
     }
 
-    /// What is to be given back.
+    /// Returns the restored items.
     pub fn items(self) -> Vec<Item> {
         let mut items: HashMap<ItemId, Item> =
             self.transcript.items.into_iter().map(|item| (item.id.clone(), item)).collect();
@@ -49,7 +49,7 @@ impl Backfill {
 }
 
 impl Transcript {
-    /// What brings back this item and those around it, if it is short.
+    /// Starts a backfill of this item and its neighbors; `None` if the item is unknown or not truncated.
     pub fn backfill(&self, id: &ItemId) -> Option<Backfill> {
         let at = self.items.iter().position(|item| item.id == *id)?;
         if self.items[at].retention != Retention::Truncated {
@@ -63,7 +63,7 @@ impl Transcript {
         Some(Backfill { transcript: Self::new(), wanted, until })
     }
 
-    /// Takes back what a recall brought; what an earlier one brought is let go.
+    /// Puts back the items of a backfill, and truncates those of earlier ones.
     pub fn restore_items(&mut self, items: Vec<Item>) {
         let mut brought: HashMap<ItemId, Item> =
             items.into_iter().map(|item| (item.id.clone(), item)).collect();
@@ -81,7 +81,7 @@ impl Transcript {
         }
     }
 
-    /// Lets go of the oldest texts where there are too many. The newest of the turn that runs stay.
+    /// Truncates the oldest texts above the limit. The newest items of the running turn stay whole.
     pub(super) fn bound_texts(&mut self) {
         let settled = self.turn_from.max(self.items.len().saturating_sub(OPEN_ITEMS_MAX)).max(self.counted);
         for item in self.items.range(self.counted..settled) {
@@ -91,7 +91,7 @@ impl Transcript {
         if self.text_bytes <= TEXTS_BYTES_MAX {
             return;
         }
-        // Counted anew: it may have been counted twice, where items were taken out.
+        // Recounted: items may have been counted twice after others were removed.
         self.text_bytes = self.items.range(..settled).map(Item::text_bytes).sum();
         if self.text_bytes <= TEXTS_BYTES_MAX {
             return;
@@ -110,7 +110,7 @@ impl Transcript {
 }
 
 impl Item {
-    /// Bytes of its texts, as far as they can be let go and are not.
+    /// Bytes that truncating the item would free.
     fn text_bytes(&self) -> usize {
         if self.retention != Retention::Whole || self.live_only {
             return 0;
@@ -128,7 +128,7 @@ impl Item {
         bytes.saturating_sub(BEGINNING_BYTES)
     }
 
-    /// Lets go of its texts but for their beginnings.
+    /// Truncates all texts of the item to their beginnings.
     fn shorten(&mut self) {
         match &mut self.body {
             ItemBody::Reasoning(text) | ItemBody::Answer(text) => shorten(&mut text.text),

@@ -1,4 +1,4 @@
-//! The items of a transcript: what there is to read, each with a name that stays.
+//! Items of a transcript, each with a stable id.
 
 use std::fmt;
 
@@ -10,24 +10,24 @@ use crate::outcome::Outcome;
 use crate::policy::{Grant, Risk, Rule};
 use crate::transcript::SessionInfo;
 
-/// Names an item for as long as the session exists, live and replayed.
+/// Id of an item for the lifetime of the session, the same live and replayed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ItemId {
-    /// What a person said.
+    /// A user's prompt.
     Prompt(TurnId),
-    /// A model's visible reasoning.
+    /// Visible reasoning of a model.
     Reasoning(StepId),
-    /// A model's text.
+    /// Text of a model.
     Answer(StepId),
     /// A tool call.
     Proposal(CallId),
-    /// What came of a tool call.
+    /// Result of a tool call.
     ToolOutput(CallId),
-    /// The summary with which a call ended the turn.
+    /// Summary given by a call that ended the turn.
     Summary(CallId),
-    /// Something logged that is worth a line.
+    /// A notice of a logged event.
     Notice(Seq),
-    /// Something worth a line that is not logged.
+    /// A notice that is not logged.
     LiveNotice(u64),
     /// The end of a turn.
     End(TurnId),
@@ -49,108 +49,107 @@ impl fmt::Display for ItemId {
     }
 }
 
-/// One thing to read.
+/// One item of a transcript.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item {
-    /// Its name.
+    /// Stable id.
     pub id: ItemId,
-    /// Grows with each change, so that a front end can keep a layout by id and revision.
+    /// Incremented with each change; a front end may cache layout by id and revision.
     pub revision: u32,
-    /// Whether the log does not hold it: a notice of the moment, or text of a reply that never became whole.
+    /// True if the log does not contain the item: a transient notice, or text of a reply that never completed.
     pub live_only: bool,
-    /// The last event that changed it; of one that the log does not hold, the event before it.
+    /// Position of the last event that changed the item; for live-only items, of the event before.
     pub seq: Seq,
-    /// How much of it is here.
+    /// Extent of the text in memory.
     pub retention: Retention,
-    /// What there is to read.
+    /// Content.
     pub body: ItemBody,
 }
 
-/// How much of an item is here.
+/// Extent of an item's text in memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Retention {
-    /// All of it.
+    /// Complete.
     #[default]
     Whole,
-    /// Only the beginnings of its texts: it is old, and there is much after it. A [`Backfill`](super::Backfill) brings
-    /// the rest.
+    /// Only the beginnings of its texts, to bound memory. A [`Backfill`](super::Backfill) restores the rest.
     Truncated,
-    /// All of it, brought back to be read.
+    /// Complete, restored by a backfill.
     Backfilled,
 }
 
-/// What an item is.
+/// Content of an item.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ItemBody {
-    /// A person's words.
+    /// A user's prompt.
     Prompt(String),
-    /// A model's visible reasoning.
+    /// Visible reasoning of a model.
     Reasoning(StreamedText),
-    /// A model's text, or the summary with which it ended the turn.
+    /// Text of a model, or the summary with which it ended the turn.
     Answer(StreamedText),
     /// A tool call.
     Proposal(Box<Proposal>),
-    /// What came of a tool call.
+    /// Result of a tool call.
     ToolOutput(Box<ToolOutput>),
-    /// A line for the person.
+    /// One line for the user.
     Notice(Notice),
     /// The end of a turn.
     End(TurnEnd),
 }
 
-/// A model's text and how far it has come.
+/// A model's text and its progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamedText {
     /// The text.
     pub text: String,
-    /// How far it has come.
+    /// Progress.
     pub state: TextState,
 }
 
-/// How far a text has come.
+/// Progress of a streamed text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextState {
-    /// More is to come.
+    /// More follows.
     Streaming,
-    /// All of it, from the log.
+    /// Complete, from the log.
     Whole,
-    /// The reply was given up; this is what had come.
+    /// The reply was abandoned; this is the part received.
     Broken,
 }
 
-/// A tool call and what was decided about it.
+/// A tool call and the decision on it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposal {
-    /// The call, as it is asked about or runs.
+    /// The call, as proposed or as it runs.
     pub call: ToolCall,
-    /// Origin of the call.
+    /// Source of the call.
     pub origin: Origin,
-    /// What to show: the command that runs, or a short form of the call.
+    /// Text to show: the command that runs, or a short form of the call.
     pub command: String,
-    /// The command as it was proposed, where a person changed it.
+    /// The proposed command, if a user edited it.
     pub edited_from: Option<String>,
-    /// Reason that the model gave.
+    /// The model's reason; may be empty.
     pub reason: String,
-    /// What is known of its risk; nothing for a call that was not asked about.
+    /// Assessment of the call; empty if no approval was requested.
     pub risk: Risk,
-    /// What "for this session" covers; none for a call that was not asked about.
+    /// Scope of "for this session"; `None` if no approval was requested.
     pub covers: Option<Grant>,
-    /// Effects that a dry run found, one a line.
+    /// Effects found by a dry run, one per line.
     pub preview: Vec<String>,
     /// Set if the call would run under a guard.
     pub guarded: Option<GuardTimeout>,
-    /// What was decided.
+    /// Decision so far.
     pub state: ProposalState,
 }
 
 impl Proposal {
-    /// What "for this session" would cover; `None` if the call can be allowed only once.
+    /// Returns the grant that "for this session" would give; `None` if the call can be allowed only once.
     pub fn session_grant(&self) -> Option<&Grant> {
         self.covers.as_ref().filter(|_| !self.risk.class.always_asks())
     }
 
-    /// The rule that the answer "always" would write, or `None` if there is none: the call is no plain command, always
-    /// asks, was not asked about, or runs on a client, whose rules are its own.
+    /// Returns the rule that "always" would write. `None` if the call is not a plain command, always needs approval,
+    /// was never up for approval, or runs on a client, which has its own rules.
     pub fn always_rule(&self, info: &SessionInfo) -> Option<Rule> {
         self.session_grant()?;
         if info.client_tools.contains(&self.call.name) {
@@ -160,89 +159,89 @@ impl Proposal {
     }
 }
 
-/// What was decided about a call.
+/// Decision on a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProposalState {
-    /// A person is asked.
+    /// Waits for a user.
     Waiting,
-    /// It may run.
+    /// May run.
     Allowed {
-        /// By whom.
+        /// Decider.
         by: Decider,
-        /// For how long.
+        /// Duration of the permission.
         scope: ApprovalScope,
     },
-    /// It does not run.
+    /// Does not run.
     Rejected {
-        /// By whom.
+        /// Decider.
         by: Decider,
-        /// The word to the model; may be empty.
+        /// Message to the model; may be empty.
         reason: String,
     },
 }
 
-/// Who decided about a call.
+/// Decider of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decider {
-    /// The approval mode, an earlier grant, or a typed command that needs no asking.
+    /// The approval mode, an earlier grant, or a typed command that needs no approval.
     Policy,
-    /// Whoever answered.
+    /// A user, by name.
     Person(String),
 }
 
-/// For how long a call was allowed.
+/// Duration of a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApprovalScope {
-    /// This once.
+    /// One run.
     Once,
-    /// For the rest of the session.
+    /// The rest of the session.
     Session,
 }
 
-/// What came of a tool call.
+/// Output and outcome of a tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolOutput {
     /// The call.
     pub call: CallId,
-    /// The tool's name; empty where the log begins after the call.
+    /// Name of the tool; empty if the log begins after the call.
     pub tool: String,
-    /// The newest output while it runs; empty afterwards.
+    /// Newest output while the tool runs; empty afterwards.
     pub tail: String,
-    /// How many bytes came before `tail`.
+    /// Number of bytes dropped before `tail`.
     pub skipped_bytes: u64,
-    /// How it ended; none while it runs.
+    /// Final outcome; `None` while the tool runs.
     pub outcome: Option<Outcome>,
 }
 
-/// A line for the person.
+/// One line for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     /// The line.
     pub text: String,
-    /// How much it matters.
+    /// Severity.
     pub weight: Severity,
 }
 
-/// How much a notice matters.
+/// Severity of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// Good to know.
+    /// For information.
     Note,
-    /// Something is to be done, or went wrong.
+    /// Needs attention, or reports a failure.
     Warning,
 }
 
 /// The end of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnEnd {
-    /// Which.
+    /// The turn.
     pub turn: TurnId,
-    /// Why.
+    /// The cause.
     pub reason: StopReason,
-    /// One sentence, where something went wrong.
+    /// One sentence if something failed.
     pub error: Option<String>,
-    /// The turn's tokens.
+    /// Tokens of the turn.
     pub usage: Usage,
-    /// How many times a model was asked.
+    /// Number of model calls.
     pub iterations: u32,
 }

@@ -1,6 +1,6 @@
-//! Lines for events that have no item of their own: compaction, todo list, jobs, guards, undo, shared approvals.
+//! Notices for events without an item of their own: compaction, todo list, jobs, guards, undo, shared approvals.
 //!
-//! Texts are untrusted, as everywhere in a transcript: a front end neutralizes what it shows.
+//! Texts are untrusted, as everywhere in a transcript; front ends neutralize them.
 
 use super::{Notice, Severity};
 use crate::compaction::Compaction;
@@ -11,10 +11,10 @@ use crate::outcome::{Reversibility, Status};
 use crate::todo::{TodoItem, TodoState};
 use crate::ui_text;
 
-/// The most characters of a command or a task in a line.
+/// Maximum characters of a command or task within a notice.
 const LINE_CHARS_MAX: usize = 100;
 
-/// The line for an event; `None` for an event that is shown in another way.
+/// Returns the notice for an event; `None` if the event is shown in another way.
 pub fn event_notice(event: &Event) -> Option<Notice> {
     let text = match event {
         Event::ContextCompacted { compaction } => context_compacted(compaction),
@@ -53,7 +53,7 @@ pub fn event_notice(event: &Event) -> Option<Notice> {
     Some(Notice { text, weight: severity(event) })
 }
 
-/// Warns of what a person should look at.
+/// Returns `Warning` for events that a user should check.
 fn severity(event: &Event) -> Severity {
     let uncertain = matches!(
         event,

@@ -5,12 +5,12 @@ use crate::event::Origin;
 use crate::outcome::Status;
 use crate::policy::READ_ONLY_REFUSAL;
 
-/// Most steps that are kept of one turn.
+/// Maximum steps kept of one turn.
 const STEPS_MAX: usize = 32;
 
 impl Transcript {
-    /// The calls of the last prompt's turn that were denied because the session was read-only and have not been run
-    /// since, in their order.
+    /// Returns the calls of the last prompt's turn that were denied because the session was read-only and have not run
+    /// since, oldest first.
     pub fn proposed_steps(&self) -> Vec<&Proposal> {
         let mut steps: Vec<&Proposal> = Vec::new();
         for item in self.items() {

@@ -1,4 +1,4 @@
-//! What is fixed of a session, or changes seldom.
+//! Configuration of a session, for headers and status lines.
 
 use crate::message::ModelRef;
 use crate::mode::Mode;
@@ -6,41 +6,41 @@ use crate::policy::{ApprovalMode, SandboxMode};
 use crate::spec::SessionSpec;
 use crate::tool::{ClientTools, ToolEffect, ToolSpec};
 
-/// Where tools run that a client lends, in words.
+/// Location of client tools, for users.
 const CLIENT: &str = "the client";
-/// The host of a session that has no tools but those that clients lend.
+/// Host name of a session whose only tools are client tools.
 const NO_HOST: &str = "none";
 
-/// How the session works, for headers and status lines.
+/// Configuration of a session, for headers and status lines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionInfo {
-    /// Model of the session.
+    /// Current model.
     pub model: ModelRef,
     /// Approval mode.
     pub approve: ApprovalMode,
-    /// When calls are fenced.
+    /// Sandbox mode.
     pub sandbox: SandboxMode,
-    /// With tools (`agent`) or without (`chat`), from the next turn on.
+    /// Mode of the next turn.
     pub mode: Mode,
-    /// Maximum number of model calls per turn.
+    /// Maximum model calls per turn.
     pub max_iterations: u32,
-    /// Host of its tools.
+    /// Host of the tools.
     pub host: String,
-    /// Root of its file tools.
+    /// Root of the file tools.
     pub root: String,
-    /// Its tool profile.
+    /// Tool profile.
     pub profile: String,
-    /// The tools that a client lends, by name.
+    /// Names of the client tools.
     pub client_tools: Vec<String>,
-    /// The root of its file tools, on the client; empty where none are lent.
+    /// Root of the file tools on the client; empty without client tools.
     pub client_root: String,
-    /// Tools that end the turn with a summary.
+    /// Own tools that end the turn with a summary.
     completing: Vec<String>,
-    /// Those of them that are lent.
+    /// Client tools that end the turn with a summary.
     client_completing: Vec<String>,
-    /// Tools that run the command in their arguments.
+    /// Own tools that run the command in their arguments.
     commanding: Vec<String>,
-    /// Those of them that are lent.
+    /// Client tools that run the command in their arguments.
     client_commanding: Vec<String>,
 }
 
@@ -71,7 +71,7 @@ impl SessionInfo {
         self.client_commanding = named(&client_tools.tools, ToolEffect::Command);
     }
 
-    /// The word for status lines where every command of the model's own shells is fenced.
+    /// Returns the status line label if every command in the model's own shells is fenced.
     pub fn fence_label(&self) -> Option<&'static str> {
         match (self.sandbox, self.approve) {
             (SandboxMode::On, _) | (SandboxMode::Auto, ApprovalMode::Never) => Some("sandboxed"),
@@ -79,12 +79,12 @@ impl SessionInfo {
         }
     }
 
-    /// Where its tools run: the host, or the client where there is none of its own.
+    /// Returns the location of the tools: the host, or the client if the session has no host.
     pub fn place(&self) -> &str {
         if self.host == NO_HOST && !self.client_tools.is_empty() { CLIENT } else { &self.host }
     }
 
-    /// Where a tool runs: the host and the root there.
+    /// Returns the location of a tool: its host and the root there.
     pub fn place_of(&self, tool: &str) -> (&str, &str) {
         let client_tools = self.client_tools.iter().any(|name| name == tool);
         if client_tools { (CLIENT, &self.client_root) } else { (&self.host, &self.root) }
@@ -94,7 +94,7 @@ impl SessionInfo {
         self.is_among(tool, &self.completing, &self.client_completing)
     }
 
-    /// Whether a tool runs the command in its arguments.
+    /// Returns true if the tool runs the command in its arguments.
     pub(super) fn commands(&self, tool: &str) -> bool {
         self.is_among(tool, &self.commanding, &self.client_commanding)
     }

@@ -1,4 +1,4 @@
-//! The transcript as tables, and the same from a replay as from live updates.
+//! Transcripts as tables; a replay gives the same items as live updates.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -128,7 +128,7 @@ fn text(at: StepId, piece: &str) -> Step {
     Step::Delta(Delta::Text { step: at, text: piece.into() })
 }
 
-/// One update, with the number of an event still to be given.
+/// One update; events get their number later.
 #[derive(Debug, Clone)]
 enum Step {
     Event(Box<Event>),
@@ -527,7 +527,7 @@ fn everything_that_grows_is_bounded() {
     assert_eq!(output.skipped_bytes + output.tail.len() as u64, 100 * 300 * 6);
 }
 
-/// A log with long texts of every kind, far more than are kept.
+/// A log with long texts of every kind, well above the limits.
 fn long_log(turns: u32) -> Vec<Logged> {
     let mut events = vec![Event::SessionOpened { spec: spec(), opened_by: None }];
     for turn in 1..=turns {
@@ -559,7 +559,7 @@ fn folded(log: &[Logged]) -> Transcript {
     transcript
 }
 
-/// What an item says, however much of it is kept.
+/// Returns an item's content, truncated or not.
 fn said(item: &Item) -> String {
     format!("{:?}", item.body)
 }
@@ -584,7 +584,7 @@ fn every_item_stays_and_old_texts_come_back() {
             .filter(|item| matches!(item.body, ItemBody::Prompt(_)))
             .all(|item| said(item).len() > 900)
     );
-    // Wherever somebody reads, all is there again, and only there.
+    // Reading anywhere restores the texts there, and only there.
     for at in [0, 3, 450, 451] {
         let id = transcript.at(at).unwrap().id.clone();
         if transcript.at(at).unwrap().retention != Retention::Truncated {
@@ -600,7 +600,7 @@ fn every_item_stays_and_old_texts_come_back() {
         assert!(transcript.backfill(&id).is_none());
         assert!(transcript.items().filter(|item| item.retention == Retention::Backfilled).count() <= 64);
     }
-    // More that comes does not let go of it, and the end is whole.
+    // Further events do not truncate restored items, and the end is whole.
     let first =
         transcript.items().find(|item| item.retention == Retention::Backfilled).map(|item| item.id.clone());
     let next = log.len() as u64 + 1;
@@ -632,7 +632,7 @@ fn short_forms_are_one_line() {
     .assert_eq(&forms.join("\n"));
 }
 
-/// Any order of events over few ids, well-formed or not, with deltas in between.
+/// Events over few ids in any order, well-formed or not, with deltas in between.
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let id = prop_oneof![Just("c1"), Just("c2"), Just("done")];
     let at = (1..3u32, 1..3u32).prop_map(|(turn, n)| step(turn, n));
@@ -692,7 +692,7 @@ fn logged_part(transcript: &Transcript) -> Vec<(String, ItemBody)> {
         .map(|item| (item.id.to_string(), item.body.clone()))
         .collect();
     for (_, body) in &mut items {
-        // A tool that never finished in the log has a live tail that only the live view saw.
+        // A tool that never finished in the log has a tail that only the live view saw.
         if let ItemBody::ToolOutput(output) = body {
             output.tail.clear();
             output.skipped_bytes = 0;

@@ -1,4 +1,4 @@
-//! Plain chat: what the model is told, that nothing of what it says runs, and when a change of mode counts.
+//! Plain chat: its requests, that nothing in a reply runs, and the turn from which a change of mode applies.
 
 use expect_test::expect;
 use serde_json::json;
@@ -16,7 +16,7 @@ fn asked(world: &World) -> ModelRequest {
     world.asked.clone().expect("the model is asked").1
 }
 
-/// What is told of the conversation, a message a line.
+/// Returns the messages of the last request, one per line.
 fn told(world: &World) -> String {
     let request = asked(world);
     let lines = request.messages.iter().map(|message| match message.message() {

@@ -1,4 +1,4 @@
-//! Tools that a client lends: what is offered, where it is said to run, and what was allowed before.
+//! Client tools: the offer, the location shown, and earlier grants.
 
 use serde_json::json;
 use sysop_core::event::{ConfigChange, Decision, Event, Input};

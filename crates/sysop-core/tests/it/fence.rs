@@ -1,4 +1,4 @@
-//! Which fence a call gets, by mode, class and config.
+//! Fence of a call, by mode, class and config.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! The invariants of ARCHITECTURE.md: over every short word of inputs, and over long random ones.
+//! Invariants of ARCHITECTURE.md, over every short sequence of inputs and over long random ones.
 
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 use proptest::test_runner::Config;
@@ -12,7 +12,7 @@ use sysop_core::policy::ApprovalMode;
 
 use crate::world::{World, bash, call, calls, changed, failure, says, spec};
 
-/// What the world may do next.
+/// One step of the world.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Symbol {
     Prompt,
@@ -111,7 +111,7 @@ const ALL: [Symbol; 42] = [
     Chat,
 ];
 
-/// The letters that lead furthest, for longer words.
+/// The symbols that lead furthest, for longer sequences.
 const DEEP: [Symbol; 11] = [Prompt, Two, Changes, Allow, Reject, Done, Cancel, Pause, Resume, Retry, Crash];
 
 fn written() -> Reply {
@@ -140,7 +140,7 @@ fn reply_of(letter: Symbol) -> Option<Reply> {
     })
 }
 
-/// Does what the letter says; false where it makes no sense now.
+/// Performs the symbol. Returns false if it does not apply now.
 fn act(world: &mut World, letter: Symbol) -> bool {
     if let Some(reply) = reply_of(letter) {
         let possible = world.asked.is_some();
@@ -256,7 +256,7 @@ fn stale(world: &mut World, input: Input) -> &mut World {
     world
 }
 
-/// Walks every word over `letters` up to `depth`.
+/// Walks every sequence over `letters` up to `depth`.
 fn walk(world: &World, letters: &[Symbol], depth: usize, visited: &mut usize) {
     if depth == 0 {
         return;

@@ -1,4 +1,4 @@
-//! The session as front ends and drivers see it: scripts, invariants, and the properties of the agent-rs design.
+//! The session as seen by front ends and drivers: scripts, invariants, and the properties of the agent-rs design.
 #![expect(clippy::wildcard_enum_match_arm, reason = "a test picks out what it is about")]
 
 mod chat;

@@ -1,4 +1,4 @@
-//! The matrix of the policy: class by mode, and what grants, rules and paths change in it.
+//! Policy matrix: class by mode, and the influence of grants, rules and paths.
 
 use std::fmt::Write;
 
@@ -236,7 +236,7 @@ fn always_has_a_rule_for_one_plain_command_that_does_not_always_ask() {
     let expected = "[[policy.rules]]\naction = \"allow\"\n\
         match = { program = \"touch\", options = [], operands = [\"a\"], host = \"local\" }\n";
     assert_eq!(toml.as_deref(), Some(expected));
-    // A dangerous pattern of the user counts as well as the grammar.
+    // The user's dangerous patterns count as well as the grammar.
     assert_eq!(rule("touch a", RiskClass::Dangerous), None);
     for command in ["rm -rf /", "touch a; touch b", "touch $(id)", "touch a > b"] {
         assert_eq!(rule(command, RiskClass::Changes), None, "{command}");

@@ -1,4 +1,4 @@
-//! Properties of the agent-rs design that concern the session, under their own numbers.
+//! Properties of the agent-rs design that concern the session, under their original numbers.
 
 use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest};
 use proptest::test_runner::Config;

@@ -1,4 +1,4 @@
-//! State that only events of the log change: todo list, jobs, guards, compaction, people who allow a call.
+//! State that only logged events change: todo list, jobs, guards, compaction, approvers.
 
 use sysop_core::compaction::Compaction;
 use sysop_core::event::{Decision, Event};

@@ -1,4 +1,4 @@
-//! What happens, as scripts: each test tells a session something and shows the events.
+//! Scripts: each test sends a session inputs and compares its events.
 
 use expect_test::{Expect, expect};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! A test world around one session: it performs nothing, remembers everything, and checks the invariants of
+//! A test world around one session: performs no effects, records everything, and checks the invariants of
 //! ARCHITECTURE.md after every input.
 
 use std::collections::{HashMap, HashSet};
@@ -21,13 +21,13 @@ use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
 pub(crate) struct World {
     pub(crate) session: Session,
     pub(crate) log: Vec<Event>,
-    /// The step that the model is asked for, with its request.
+    /// The step that called the model, with its request.
     pub(crate) asked: Option<(StepId, ModelRequest)>,
     pub(crate) running: Option<ToolCall>,
-    /// Tools that ran, by call id.
+    /// Tools that ran, in order.
     pub(crate) ran: Vec<ToolCall>,
     pub(crate) last: Output,
-    /// The oracle of what was allowed: the policy by itself, fed from the log.
+    /// Oracle for permissions: a policy fed from the log alone.
     policy: Arc<Policy>,
 }
 
@@ -108,7 +108,7 @@ impl World {
         Self::new(spec(ApprovalMode::Auto))
     }
 
-    /// Tells the session something, follows its effects, and checks the invariants.
+    /// Sends an input, follows the effects, and checks the invariants.
     pub(crate) fn tell(&mut self, input: Input) -> &mut Self {
         if let Input::Outcome { call, .. } = &input
             && self.running.as_ref().is_some_and(|running| running.id == *call)
@@ -150,7 +150,7 @@ impl World {
         self
     }
 
-    /// Answers as a host would; what comes of it belongs to the same `last`.
+    /// Answers surveys as a host would; the resulting events count toward the same `last`.
     fn answer_surveys(&mut self) {
         let before = self.last.clone();
         for effect in &before.effects {
@@ -200,12 +200,12 @@ impl World {
         self.tell(Input::Direct { tool: tool.to_owned(), arguments, origin })
     }
 
-    /// With tools or without.
+    /// Changes the mode.
     pub(crate) fn mode(&mut self, mode: Mode) -> &mut Self {
         self.tell(Input::Configure { change: ConfigChange::Mode(mode) })
     }
 
-    /// A client lends these tools, or takes them back.
+    /// Replaces the client tools.
     pub(crate) fn lend(&mut self, root: &str, names: &[&str]) -> &mut Self {
         let tools = names.iter().map(|name| match *name {
             "bash" => tool(name, ToolEffect::Command, "command"),
@@ -215,7 +215,7 @@ impl World {
         self.tell(Input::Configure { change: ConfigChange::ClientTools(client_tools) })
     }
 
-    /// The call that a person is asked about.
+    /// Returns the call that awaits approval.
     pub(crate) fn waiting(&self) -> Option<CallId> {
         if self.session.activity() != Activity::AwaitingApproval {
             return None;
@@ -226,7 +226,7 @@ impl World {
         })
     }
 
-    /// The process dies and a new one replays the log. What ran is lost.
+    /// Ends the process and replays the log in a new one. Running calls are lost.
     pub(crate) fn crash(&mut self) -> &mut Self {
         self.session = Session::replay(&self.log).expect("the log begins with an opening");
         self.asked = None;
@@ -234,7 +234,7 @@ impl World {
         self.tell(Input::Recovered)
     }
 
-    /// The events of the last input, as short lines.
+    /// Formats the events of the last input as short lines.
     pub(crate) fn lines(&self) -> String {
         self.last.events.iter().map(line).collect::<Vec<_>>().join("\n")
     }
@@ -248,7 +248,7 @@ impl World {
         self.check_not_stuck();
     }
 
-    /// Invariants 3 and 4: one end for each call, none started twice, no turn ends with an open call.
+    /// Invariants 3 and 4: each call ends once, none starts twice, no turn ends with an open call.
     fn check_calls(&self) {
         let (mut open, mut started, mut finished) = (HashSet::new(), HashSet::new(), HashSet::new());
         for event in &self.log {
@@ -273,7 +273,7 @@ impl World {
         assert!(finished.is_superset(&started.difference(&open).copied().collect()));
     }
 
-    /// Invariant 2: what runs was allowed, exactly as it runs.
+    /// Invariant 2: every call that ran was allowed in exactly that form.
     fn check_permission(&self) {
         let spec = self.session.spec();
         let policy = &self.policy;
@@ -342,7 +342,7 @@ impl World {
         }
     }
 
-    /// Invariant 2, of plain chats: nothing that the model says in a turn that began as one runs or is asked about.
+    /// Invariant 2 for plain chats: no call of the model runs or asks in a turn that began as chat.
     fn check_chat(&self) {
         let (mut mode, mut chats) = (Mode::Agent, false);
         for event in &self.log {
@@ -358,7 +358,7 @@ impl World {
         assert_eq!(self.session.mode(), mode, "the newest wish counts");
     }
 
-    /// Invariant 6: stopping, and the running tool's end, lead to idle from anywhere.
+    /// Invariant 6: cancel, plus the running tool's outcome, leads to idle from every state.
     fn check_not_stuck(&self) {
         let mut session = self.session.clone();
         let _ = session.handle(Input::Cancel);
@@ -387,7 +387,8 @@ impl World {
     }
 }
 
-/// Invariant 5: the system prompt, a bounded window that begins with a user, no call without its result.
+/// Invariant 5: the system prompt comes first, the window is bounded and begins with a user message, no call without
+/// its result.
 fn check_request(request: &ModelRequest, session: &Session) {
     let (spec, client_tools) = (session.spec(), session.client_tools());
     if request.mode == Mode::Chat {
@@ -427,7 +428,7 @@ fn check_request(request: &ModelRequest, session: &Session) {
     assert!(expected.is_empty(), "invariant 5: {expected:?} have no result");
 }
 
-/// Invariant 5, of plain chats: its own system prompt, no tools, and words alone, by turns.
+/// Invariant 5 for plain chats: their own system prompt, no tools, text only, user and model alternating.
 fn check_chat_request(request: &ModelRequest, spec: &SessionSpec) {
     assert!(request.system.starts_with(CHAT_PROMPT), "invariant 5: no system prompt");
     assert!(request.tools.is_empty(), "invariant 5: tools in a plain chat");
@@ -447,7 +448,7 @@ fn check_chat_request(request: &ModelRequest, spec: &SessionSpec) {
     }
 }
 
-/// An event as one short line.
+/// Formats an event as one short line.
 pub(crate) fn line(event: &Event) -> String {
     match event {
         Event::SessionOpened { .. } => "opened".to_owned(),
@@ -492,7 +493,7 @@ pub(crate) fn line(event: &Event) -> String {
     }
 }
 
-/// What every host of these tests tells.
+/// Survey of every host in these tests.
 pub(crate) fn survey() -> Survey {
     let terminal = TerminalFocus::Prompt { line: String::new(), at_end: true };
     Survey { terminal, ..Survey::elsewhere(CommandContext::bash()) }

@@ -1,7 +1,7 @@
 //! Follows a session that another node owns, and publishes the deltas of a session that this node owns.
 //!
-//! A follower shows what is durable: events of the cluster only say when to read the log. One that is lost or late delays
-//! nothing for longer than the next one, and doubles nothing.
+//! A follower shows durable events only: cluster events just say when to read the log. A lost or late event delays
+//! updates until the next one, and never duplicates any.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -17,13 +17,13 @@ use crate::live::LiveSession;
 use crate::port::{Clock, Store, StoreError};
 use crate::{LOAD_EVENTS_MAX, Ports};
 
-/// Batches of deltas that may wait for the log to reach their place; the oldest is dropped first.
+/// Maximum delta batches that wait for the log to reach their position; the oldest is dropped first.
 const PENDING_DELTAS_MAX: usize = 64;
-/// Time for which deltas are gathered before they are published to other nodes.
+/// Period for which deltas are collected before they are published to other nodes.
 const RELAY_PERIOD: Duration = Duration::from_millis(50);
-/// Bytes of text published to other nodes in one period; live watchers there miss the rest.
+/// Maximum bytes of text published to other nodes per period; live viewers there miss the rest.
 const RELAY_BYTES_MAX: usize = 32 * 1024;
-/// A session of another node.
+/// Follower of a session on another node.
 pub(crate) struct SessionFollower {
     id: SessionId,
     owner: String,
@@ -35,25 +35,25 @@ pub(crate) struct SessionFollower {
 }
 
 struct State {
-    /// The last event that was published here.
+    /// Last event published here.
     seen: Seq,
     catch_up_state: CatchUpState,
-    /// Deltas that belong behind events that are not read yet.
+    /// Deltas positioned after events that were not read yet.
     pending: VecDeque<(Seq, Vec<Delta>)>,
     closed: bool,
 }
 
-/// Whether somebody reads the log on.
+/// State of the task that reads the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CatchUpState {
     Idle,
     Running,
-    /// There is more since that began.
+    /// New events arrived while the task was reading.
     Rerun,
 }
 
 impl SessionFollower {
-    /// Begins behind the last event that was known when it was watched.
+    /// Starts after the last event known when the watch began.
     pub(crate) fn new(
         id: SessionId,
         owner: String,
@@ -72,7 +72,7 @@ impl SessionFollower {
         self.hub.subscribe(Arc::clone(&self.store), self.id.clone(), after, seen)
     }
 
-    /// The last event that was published here.
+    /// Last event published here.
     pub(crate) fn last_seq(&self) -> Seq {
         self.state().seen
     }
@@ -81,7 +81,7 @@ impl SessionFollower {
         self.state().closed
     }
 
-    /// Ends it: somebody has to look who owns the session.
+    /// Ends the follower; the session's owner must be determined again.
     pub(crate) fn close(&self) {
         self.state().closed = true;
         self.hub.close();
@@ -91,19 +91,19 @@ impl SessionFollower {
         self.hub.delta(&Delta::Notice { text: text.to_owned() });
     }
 
-    /// The log goes on at least to `seq`.
+    /// Reads the log if it has grown to `seq`.
     pub(crate) fn on_appended(self: &Arc<Self>, seq: Seq) {
         if seq > self.state().seen {
             self.catch_up();
         }
     }
 
-    /// Publishes deltas once the log has the event before them.
+    /// Publishes deltas once the log has reached the event before them.
     pub(crate) fn on_deltas(self: &Arc<Self>, after: Seq, deltas: Vec<Delta>) {
         let now = {
             let mut state = self.state();
             if after < state.seen {
-                return; // late: the log has what it became
+                return; // late: the log contains the result
             }
             if after > state.seen || !state.pending.is_empty() {
                 if state.pending.len() == PENDING_DELTAS_MAX {
@@ -121,7 +121,7 @@ impl SessionFollower {
         }
     }
 
-    /// Reads what the log has and was not read; one task at a time.
+    /// Reads and publishes unread events; one task at a time.
     pub(crate) fn catch_up(self: &Arc<Self>) {
         {
             let mut state = self.state();
@@ -138,7 +138,7 @@ impl SessionFollower {
         tokio::spawn(async move { while follow.read_page().await {} });
     }
 
-    /// Reads and publishes a page; says whether there may be more.
+    /// Reads and publishes one page. Returns true if there may be more.
     async fn read_page(&self) -> bool {
         let (seen, closed) = {
             let state = self.state();
@@ -182,7 +182,7 @@ impl SessionFollower {
     fn publish_live(&self, deltas: Vec<Delta>) {
         for delta in deltas {
             match delta {
-                // A question can be answered only where it is asked: a secret must not pass through the store.
+                // Questions can be answered only on the owning node: a secret must not pass through the store.
                 Delta::Question { question } => {
                     let (from, owner) = (question.from, &self.owner);
                     let text = format!("{from} asks for something that can only be typed on node {owner}");
@@ -204,7 +204,7 @@ impl SessionFollower {
     }
 }
 
-/// Nobody here needs words about it any more.
+/// Ends the watch of the session.
 impl Drop for SessionFollower {
     fn drop(&mut self) {
         let (cluster, id) = (Arc::clone(&self.cluster), self.id.clone());
@@ -220,17 +220,17 @@ pub(crate) struct RelayState(AtomicU8);
 
 const IDLE: u8 = 0;
 const RUNNING: u8 = 1;
-/// Somebody began to follow since it was looked whether anybody does.
+/// A node began to follow after the last check for followers.
 const REQUESTED: u8 = 2;
 
 impl RelayState {
-    /// Says whether a relay has to be started.
+    /// Returns true if the caller must start a relay.
     fn request(&self) -> bool {
         let next = |now| Some(if now == IDLE { RUNNING } else { REQUESTED });
         self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next) == Ok(IDLE)
     }
 
-    /// Whether a relay watches the session.
+    /// Returns true if a relay subscribes to the session.
     pub(crate) fn is_running(&self) -> bool {
         self.0.load(Ordering::SeqCst) != IDLE
     }
@@ -239,13 +239,13 @@ impl RelayState {
         self.0.store(RUNNING, Ordering::SeqCst);
     }
 
-    /// Says whether the relay may end.
+    /// Returns true if the relay may end.
     fn may_end(&self) -> bool {
         self.0.compare_exchange(RUNNING, IDLE, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 }
 
-/// Publishes to the nodes that follow a session what its log does not have, for as long as any node does.
+/// Publishes a session's deltas to the nodes that follow it, as long as any does.
 pub(crate) fn start_relay(
     relay: &Arc<RelayState>,
     live: &Arc<LiveSession>,
@@ -268,7 +268,7 @@ pub(crate) fn start_relay(
                 }
                 Update::Delta(delta) => delta,
             };
-            clock.sleep(RELAY_PERIOD).await; // what comes meanwhile is joined where it waits
+            clock.sleep(RELAY_PERIOD).await; // deltas that arrive meanwhile are joined in the mailbox
             let deltas = gather(first, &mut updates, &mut after);
             if live.strong_count() == 0 {
                 return;
@@ -284,7 +284,7 @@ pub(crate) fn start_relay(
     });
 }
 
-/// The deltas to publish now, all of them behind the same event.
+/// Collects the deltas to publish now, all after the same event.
 fn gather(first: Delta, updates: &mut Updates, after: &mut Seq) -> Vec<Delta> {
     let (mut deltas, mut bytes) = (Vec::new(), 0);
     let mut next = Some(Update::Delta(first));
@@ -292,7 +292,7 @@ fn gather(first: Delta, updates: &mut Updates, after: &mut Seq) -> Vec<Delta> {
         match update {
             Update::Logged(logged) => {
                 *after = logged.seq.max(*after);
-                deltas.clear(); // the log has what they became
+                deltas.clear(); // the log contains their result
                 bytes = 0;
             }
             Update::Delta(delta) => {

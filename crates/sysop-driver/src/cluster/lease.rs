@@ -1,4 +1,4 @@
-//! A session that this node owns in a cluster: its lease, its queue, and what other nodes see of it live.
+//! Lease of a session that this node owns in a cluster, with its input queue and the relay to other nodes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::port::{Clock, StoreError};
 /// Time after which users are told why an append waits.
 const SLOW_APPEND: Duration = Duration::from_secs(3);
 
-/// Takes inputs that a lost session left behind, or gives them back if nobody here has the session open any more.
+/// Accepts the inputs that a lost session left behind, or returns them if no front end here has the session open.
 pub(crate) type InputForwarder = Box<dyn Fn(Vec<Input>) -> Result<(), Vec<Input>> + Send + Sync>;
 
 /// The lease of a session in a cluster.
@@ -28,7 +28,7 @@ pub(crate) struct ClusterLease {
     clock: Arc<dyn Clock>,
     queue: InputQueue,
     relay: Arc<RelayState>,
-    /// Takes what users said here if the session goes on elsewhere.
+    /// Receiver of unhandled inputs if the session continues elsewhere.
     successor: Mutex<Option<InputForwarder>>,
     executor: tokio::runtime::Handle,
 }
@@ -52,7 +52,7 @@ impl ClusterLease {
         })
     }
 
-    /// Gives the session what was queued for it, on a task of its own.
+    /// Passes queued inputs to the session, on a task of its own.
     pub(crate) fn drain_queue(self: &Arc<Self>, live: &Arc<LiveSession>) {
         if live.closed().is_some() || !self.queue.request_drain() {
             return;
@@ -61,12 +61,12 @@ impl ClusterLease {
         self.executor.spawn(async move { this.queue.drain(this.lease.as_ref(), &live).await });
     }
 
-    /// Publishes deltas to the nodes that follow the session, for as long as any does.
+    /// Publishes deltas to the nodes that follow the session, as long as any does.
     pub(crate) fn start_relay(&self, live: &Arc<LiveSession>) {
         follow::start_relay(&self.relay, live, &self.lease, &self.clock);
     }
 
-    /// Subscribers of the session that are no users.
+    /// Number of the session's subscribers that are not users.
     pub(crate) fn relays(&self) -> usize {
         usize::from(self.relay.is_running())
     }
@@ -75,7 +75,7 @@ impl ClusterLease {
         *self.successor.lock().unwrap_or_else(PoisonError::into_inner) = Some(successor);
     }
 
-    /// Gives the session to whichever node wants it, on a task of its own.
+    /// Releases the session to any node, on a task of its own.
     pub(crate) fn release(&self) {
         let lease = Arc::clone(&self.lease);
         self.executor.spawn(async move {
@@ -88,7 +88,7 @@ impl ClusterLease {
 
 #[async_trait]
 impl SessionLease for ClusterLease {
-    /// Waits while the database is away, and says why every few seconds.
+    /// Waits while the database is unavailable, and reports the reason every few seconds.
     async fn append(
         &self,
         after: Seq,

@@ -1,5 +1,5 @@
-//! This process as a member of a cluster: the sessions that its front ends have open, wherever they are, and what the
-//! cluster's events ask of them.
+//! This process as a member of a cluster: the sessions that its front ends have open, and its reactions to cluster
+//! events.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,9 +18,9 @@ use crate::DriverError;
 use crate::driver::{DriverInner, OPEN_BUG, lock};
 use crate::frontend::SessionHandle;
 
-/// Sessions that can be opened from their logs side by side.
+/// Number of sessions that can be opened from their logs concurrently.
 const OPEN_LOCK_SHARDS: usize = 64;
-/// Time that a leaving node waits until what was said on it has reached the others.
+/// Maximum time that a leaving node waits for its inputs to reach the other nodes.
 const FLUSH_ON_LEAVE_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// This process in its cluster.
@@ -28,16 +28,16 @@ pub(crate) struct Membership {
     context: ClusterContext,
     /// Sessions that front ends of this node have open.
     open: Mutex<HashMap<SessionId, Weak<ClusterSession>>>,
-    /// One task at a time opens a session; sessions share the locks.
+    /// Locks that serialize opening a session; shared between sessions by hash.
     open_locks: [tokio::sync::Mutex<()>; OPEN_LOCK_SHARDS],
     leaving: AtomicBool,
-    /// Ends the task that receives the cluster's events.
+    /// Ends the task that receives cluster events.
     end: CancellationToken,
     _receiver: DropGuard,
 }
 
 impl Membership {
-    /// Joins with no session. `background_tasks` are those that a leaving node waits for.
+    /// Joins without sessions. A leaving node waits for `background_tasks`.
     pub(crate) fn new(cluster: Arc<dyn Cluster>, background_tasks: TaskTracker) -> Self {
         let end = CancellationToken::new();
         let receiver = end.clone().drop_guard();
@@ -51,7 +51,7 @@ impl Membership {
         }
     }
 
-    /// Starts the task that does what the cluster's events ask of the driver. Must be called within a tokio runtime.
+    /// Starts the task that handles cluster events. Must be called within a tokio runtime.
     pub(crate) fn receive_events(&self, driver: Weak<DriverInner>) {
         let (end, cluster) = (self.end.clone(), Arc::clone(&self.context.cluster));
         tokio::spawn(async move {
@@ -62,7 +62,7 @@ impl Membership {
         });
     }
 
-    /// The lease of a session that has no log yet.
+    /// Returns the lease of a session that has no log yet.
     pub(crate) fn new_lease(&self, driver: &DriverInner, id: &SessionId) -> Arc<ClusterLease> {
         let lease = self.context.cluster.new_lease(id);
         ClusterLease::new(id.clone(), lease, self.context.clone(), Arc::clone(&driver.ports.clock))
@@ -83,7 +83,7 @@ impl Membership {
         }
     }
 
-    /// The lock to hold while a session is opened.
+    /// Returns the lock to hold while opening a session.
     pub(crate) fn open_lock(&self, id: &SessionId) -> &tokio::sync::Mutex<()> {
         let mut hasher = DefaultHasher::new();
         id.hash(&mut hasher);
@@ -91,7 +91,7 @@ impl Membership {
         &self.open_locks[usize::try_from(index).expect("there are few locks")]
     }
 
-    /// Opens a session here, or follows it on the node that owns it.
+    /// Opens a session here, or follows it on its owning node.
     pub(crate) async fn open(
         &self,
         driver: &Arc<DriverInner>,
@@ -102,8 +102,8 @@ impl Membership {
             return Ok(Arc::new(ClusterHandle(session)));
         }
         let (driver, cluster, id) = (Arc::clone(driver), Arc::clone(&self.context.cluster), id.clone());
-        // On a task of its own, so that it is finished even if the caller goes: a session that is owned and not worked on,
-        // or watched for nobody, would stay so for good.
+        // A task of its own finishes even if the caller is dropped: otherwise a session could stay owned without work,
+        // or watched without a viewer.
         let opening = tokio::spawn(async move {
             let location = locate(&driver, &cluster, &id, &runtime_factory).await?;
             let membership = driver.membership().expect("this driver is in a cluster");
@@ -113,7 +113,7 @@ impl Membership {
         opening.await.unwrap_or_else(|_| Err(DriverError::Closed(OPEN_BUG.to_owned())))
     }
 
-    /// A session that a front end of this node has open.
+    /// Returns a session that a front end of this node has open.
     pub(crate) fn get(&self, id: &SessionId) -> Option<Arc<ClusterSession>> {
         lock(&self.open).get(id).and_then(Weak::upgrade)
     }
@@ -136,7 +136,7 @@ impl Membership {
         open.insert(id.clone(), Arc::downgrade(&session));
         drop(open);
         if let Some(follower) = session.follower() {
-            follower.catch_up(); // events of the cluster came too early for it
+            follower.catch_up(); // cluster events may have arrived before it existed
         }
         session
     }
@@ -145,7 +145,7 @@ impl Membership {
         self.leaving.load(Ordering::SeqCst)
     }
 
-    /// Releases all sessions at once, and waits a moment until what users said here has reached the other nodes.
+    /// Releases all sessions at once, and waits briefly for inputs given here to reach the other nodes.
     pub(crate) async fn leave(&self, driver: &DriverInner) -> Result<(), DriverError> {
         let ClusterContext { cluster, background_tasks } = &self.context;
         self.leaving.store(true, Ordering::SeqCst);
@@ -171,7 +171,7 @@ impl Membership {
     }
 }
 
-/// Does what an event of the cluster asks for. Never waits.
+/// Handles one cluster event. Never waits.
 fn on_event(driver: &DriverInner, event: ClusterEvent) {
     let Some(membership) = driver.membership() else { return };
     let follower = |id: &SessionId| membership.get(id).and_then(|session| session.follower());
@@ -221,7 +221,7 @@ fn relocate(session: &Arc<ClusterSession>) {
     session.spawn_relocate();
 }
 
-/// Any event may have been missed: reads every log and queue again.
+/// Reads every log and queue again, because events may have been missed.
 fn resync_all(driver: &DriverInner, membership: &Membership) {
     for session in membership.sessions() {
         if let Some(follower) = session.follower() {

@@ -1,7 +1,7 @@
-//! Inputs that users give on one node for a session of another one.
+//! Inputs given on one node for a session of another.
 //!
-//! The node that owns a session drains its queue in order. An input counts as consumed in the same step that appends the
-//! events it caused, so it is handled once, whoever owns the session by then.
+//! The owner of a session drains its queue in order. An input is marked as consumed in the same step that appends its
+//! events, so it is handled once, whichever node owns the session by then.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use super::{Cluster, FAILURE_PAUSE, ForwardedInput, Lease, QUEUE_BATCH_MAX, Queu
 use crate::live::LiveSession;
 use crate::port::{Clock, StoreError};
 
-/// The queue of a session that this node owns.
+/// Queue of a session that this node owns.
 #[derive(Default)]
 pub(crate) struct InputQueue {
     state: Mutex<State>,
@@ -23,9 +23,9 @@ pub(crate) struct InputQueue {
 #[derive(Default)]
 struct State {
     drain: DrainState,
-    /// Inputs that were read and are not consumed yet.
+    /// Inputs read and not consumed yet.
     in_flight: HashSet<QueuePosition>,
-    /// Inputs that were consumed while the queue is being read: what is read may be older.
+    /// Inputs consumed while the queue is being read: the result of that read may be older.
     consumed: Vec<QueuePosition>,
 }
 
@@ -35,7 +35,7 @@ enum DrainState {
     #[default]
     Idle,
     Running,
-    /// More inputs came since the task began to read.
+    /// More inputs arrived while the task was reading.
     Rerun,
 }
 
@@ -48,7 +48,7 @@ impl State {
 }
 
 impl InputQueue {
-    /// Returns true if the caller has to drain the queue; else the task that does so reads it again.
+    /// Returns true if the caller must drain the queue; otherwise the running task reads it again.
     pub(crate) fn request_drain(&self) -> bool {
         let mut state = self.state();
         let idle = state.drain == DrainState::Idle;
@@ -56,17 +56,17 @@ impl InputQueue {
         idle
     }
 
-    /// Gives the inputs that wait to the session, in their order.
+    /// Passes pending inputs to the session, in order.
     pub(crate) async fn drain(&self, lease: &dyn Lease, live: &Arc<LiveSession>) {
         while self.drain_batch(lease, live).await {}
     }
 
-    /// Reads one batch; returns true if there may be more.
+    /// Reads one batch. Returns true if there may be more.
     async fn drain_batch(&self, lease: &dyn Lease, live: &Arc<LiveSession>) -> bool {
         let queued = match lease.queued_inputs().await {
             Ok(queued) => queued,
             Err(error) => {
-                // The event that the database is back leads here again.
+                // The event that the database is available again leads back here.
                 tracing::warn!(session = %live.id(), %error, "queued inputs stay where they are for now");
                 let mut state = self.state();
                 state.drain = DrainState::Idle;
@@ -90,7 +90,7 @@ impl InputQueue {
         again
     }
 
-    /// Forgets inputs whose effects are durable.
+    /// Removes inputs whose effects are durable.
     pub(crate) fn mark_consumed(&self, consumed: &[QueuePosition]) {
         let mut state = self.state();
         state.consumed.extend(consumed);
@@ -104,12 +104,12 @@ impl InputQueue {
     }
 }
 
-/// Gives an input an id of its own, so that it is enqueued once however often it is sent.
+/// Wraps an input with a unique id, so that repeated sends enqueue it once.
 pub(crate) fn forwarded_input(input: Input) -> ForwardedInput {
     ForwardedInput { id: Uuid::new_v4().to_string(), input }
 }
 
-/// Enqueues inputs for whichever node owns the session next, until the store takes them.
+/// Enqueues inputs for the session's next owner, retrying until the store accepts them.
 pub(crate) async fn enqueue_all(
     cluster: &dyn Cluster,
     id: &SessionId,
@@ -119,7 +119,7 @@ pub(crate) async fn enqueue_all(
     for input in inputs.into_iter().map(forwarded_input) {
         while let Err(error) = cluster.enqueue(id, &input).await {
             if !matches!(error, StoreError::Unavailable(_)) {
-                return; // there is no such session any more
+                return; // the session no longer exists
             }
             clock.sleep(FAILURE_PAUSE).await;
         }

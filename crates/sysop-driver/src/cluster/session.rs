@@ -1,7 +1,8 @@
-//! A session wherever it is: owned by this node, or by another one and followed here.
+//! A session at any location: owned by this node, or owned by another node and followed here.
 //!
-//! Here it is a [`Handle`]; elsewhere its log is followed, and inputs are enqueued for its owner. When the owner is gone the
-//! session is taken over; when this node loses it, it is followed. A front end sees one log throughout.
+//! An owned session is a [`Handle`]. A remote session is a follower of its log, with inputs enqueued for its owner. If
+//! the owner is gone, this node takes the session over; if this node loses the session, it follows. A front end sees
+//! one continuous log.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -25,28 +26,28 @@ use crate::prompter::{PromptReply, Terminal};
 use crate::queue_limits::is_user_input;
 use crate::{DriverError, Runtime, Updates};
 
-/// Makes the runtime of a session that comes to this node; may be called again when it comes back.
+/// Builds the runtime of a session that moves to this node; called again if it comes back.
 pub type RuntimeFactory = Arc<dyn Fn() -> Runtime + Send + Sync>;
 
-/// How many inputs may wait for their way to the owner; one more is refused.
+/// Maximum inputs waiting for delivery to the owner; further ones are refused.
 const OUTBOX_INPUTS_MAX: usize = 256;
-/// How long it takes until what could not be posted is posted again; it doubles up to that.
+/// First pause before a failed delivery is retried; doubles up to `FAILURE_PAUSE`.
 const DELIVERY_PAUSE_FIRST: Duration = Duration::from_millis(20);
-/// How long it takes to look again whether a session that nobody holds has nothing to do; it doubles up to the end.
+/// First pause before checking again if an unused session is idle; doubles up to `EVICT_PAUSE_MAX`.
 const EVICT_PAUSE_FIRST: Duration = Duration::from_millis(5);
 const EVICT_PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// Times a session may change its owner while this node looks for it, before it gives up for a while.
+/// Number of ownership changes tolerated while locating a session, before the attempt fails.
 const LOCATE_ATTEMPTS_MAX: usize = 8;
 
-/// A session wherever it is.
+/// A session at any location.
 pub(crate) struct ClusterSession {
     id: SessionId,
     driver: Weak<DriverInner>,
     context: ClusterContext,
     runtime_factory: RuntimeFactory,
     place: Mutex<Location>,
-    /// Held by who looks where the session is.
+    /// Held while the session is being located.
     relocate_lock: tokio::sync::Mutex<()>,
     outbox: Mutex<Outbox>,
     executor: tokio::runtime::Handle,
@@ -56,7 +57,7 @@ pub(crate) struct ClusterSession {
 pub(crate) enum Location {
     Local(Handle),
     Remote(Arc<SessionFollower>),
-    /// For good; why.
+    /// Ended for good, with the reason.
     Closed(String),
 }
 
@@ -109,13 +110,13 @@ impl ClusterSession {
         }
     }
 
-    /// Looks where the session is, on a task of its own.
+    /// Locates the session again, on a task of its own.
     pub(crate) fn spawn_relocate(self: &Arc<Self>) {
         let cluster_session = Arc::clone(self);
         self.executor.spawn(async move { cluster_session.relocate().await });
     }
 
-    /// Finds a place for the session where the one that it had is none any more.
+    /// Determines a new location if the current one is no longer valid.
     async fn relocate(self: &Arc<Self>) {
         let _one = self.relocate_lock.lock().await;
         loop {
@@ -140,7 +141,7 @@ impl ClusterSession {
                 Ok(place) => {
                     self.set(place);
                     if let Some(follow) = self.follower() {
-                        follow.catch_up(); // words came too early for it
+                        follow.catch_up(); // cluster events may have arrived before it existed
                     }
                     return self.spawn_delivery();
                 }
@@ -166,7 +167,7 @@ impl ClusterSession {
         }
     }
 
-    /// Puts an input on its way to the owner, behind those that are on it already.
+    /// Adds an input to the outbox, after earlier ones.
     fn enqueue(self: &Arc<Self>, input: Input) -> Result<(), String> {
         if !is_user_input(&input) {
             return Err("only the node of a session can tell it this".to_owned());
@@ -217,7 +218,7 @@ impl ClusterSession {
         self.context.background_tasks.spawn_on(delivering, &self.executor);
     }
 
-    /// Delivers the oldest input; returns true if there may be more.
+    /// Delivers the oldest input. Returns true if there may be more.
     async fn deliver_next(self: &Arc<Self>) -> bool {
         let forwarded_input = {
             let mut outbox = lock(&self.outbox);
@@ -251,12 +252,12 @@ impl ClusterSession {
         }
     }
 
-    /// Whether this node is being shut down: the session goes on elsewhere, with what was said here.
+    /// Returns true if this node is shutting down; the session and its inputs continue elsewhere.
     fn is_node_leaving(&self) -> bool {
         self.driver.upgrade().is_some_and(|inner| inner.membership().is_some_and(Membership::is_leaving))
     }
 
-    /// Leaves a store that fails alone for a while; none where the driver is gone.
+    /// Pauses after a store failure. `None` if the driver is gone.
     async fn wait(&self) -> Option<()> {
         self.wait_for(FAILURE_PAUSE).await
     }
@@ -267,7 +268,7 @@ impl ClusterSession {
         Some(())
     }
 
-    /// Waits until a log that could not be read may be read again; none where it is deleted.
+    /// Waits until the log may be readable again. `None` if it was deleted.
     async fn wait_for_log(&self) -> Option<()> {
         self.wait().await?;
         let store = Arc::clone(&self.driver.upgrade()?.ports.store);
@@ -284,15 +285,15 @@ impl ClusterSession {
     }
 }
 
-/// Ends what it followed, also where somebody still reads the log for it; what nobody here holds any more may be
-/// worked on elsewhere.
+/// Ends the follower, even if a task still reads its log. An owned session that no front end here uses is evicted once
+/// idle, so that another node can own it.
 impl Drop for ClusterSession {
     fn drop(&mut self) {
         let place = self.place.get_mut().unwrap_or_else(PoisonError::into_inner);
         match std::mem::replace(place, Location::Closed(String::new())) {
             Location::Local(handle) => {
                 drop(handle);
-                // Not here: who drops it may hold a lock.
+                // On a task of its own: the caller may hold a lock.
                 self.executor.spawn(evict_when_idle(Weak::clone(&self.driver), self.id.clone()));
             }
             Location::Remote(follow) => follow.close(),
@@ -301,7 +302,7 @@ impl Drop for ClusterSession {
     }
 }
 
-/// Takes the session where it can be had, or begins to follow it.
+/// Acquires the session if possible, otherwise follows it.
 pub(crate) async fn locate(
     driver: &Arc<DriverInner>,
     cluster: &Arc<dyn Cluster>,
@@ -325,8 +326,8 @@ pub(crate) async fn locate(
     Err(StoreError::Unavailable(format!("session {id} keeps moving between nodes; try again")).into())
 }
 
-/// Lets go of a session that nobody here holds any more, once it has done what it was told. One that works for longer
-/// is left to `Driver::evict_idle`.
+/// Evicts a session that no front end here uses, once it has finished its inputs. A session that works for longer is
+/// left to `Driver::evict_idle`.
 async fn evict_when_idle(driver: Weak<DriverInner>, id: SessionId) {
     let mut pause = EVICT_PAUSE_FIRST;
     while pause < EVICT_PAUSE_MAX {
@@ -341,7 +342,7 @@ async fn evict_when_idle(driver: Weak<DriverInner>, id: SessionId) {
     }
 }
 
-/// What front ends hold: a session that is where it is.
+/// Handle given to front ends; forwards to the local or the remote session.
 pub(crate) struct ClusterHandle(pub(crate) Arc<ClusterSession>);
 
 impl frontend::SessionHandle for ClusterHandle {
@@ -389,7 +390,7 @@ impl frontend::SessionHandle for ClusterHandle {
                         }
                         None => {
                             match cluster_session.location() {
-                                // It is where it was: only its log could not be read.
+                                // The location is unchanged; only the log could not be read.
                                 Location::Local(handle) if handle.live.closed().is_none() => {
                                     cluster_session.wait_for_log().await?
                                 }

@@ -1,4 +1,4 @@
-//! What the hub promises its front ends, where only its inside can show it.
+//! Guarantees of the hub that only its internals can show.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,7 +15,7 @@ fn event(seq: u64) -> Arc<Logged> {
     Arc::new(Logged { seq: Seq(seq), at: Timestamp(0), event })
 }
 
-/// A log that grows by one event with each look at it, and that once does not answer.
+/// A log that grows by one event with each load, and that fails to answer once.
 struct Busy {
     hub: Arc<Hub>,
     log: Mutex<Vec<Arc<Logged>>>,
@@ -66,7 +66,7 @@ fn busy(events: u64, silent_load: usize) -> Arc<Busy> {
     Arc::new(Busy { hub: Arc::default(), log, loads: AtomicUsize::new(0), silent_load })
 }
 
-/// What has come by now; a look that does not answer is given up, as `select!` does.
+/// Returns the updates available now; a load that does not answer is canceled, as `select!` would.
 fn taken(updates: &mut Updates) -> Vec<Update> {
     std::iter::from_fn(|| updates.next().now_or_never().flatten()).collect()
 }
@@ -147,7 +147,7 @@ fn a_delta_that_is_older_than_an_event_read_from_the_log_is_not_handed_out_after
     assert!(!old, "{seen:?}");
 }
 
-/// What a front end is told of the texts and outputs that wait for it.
+/// Concatenates the text and output waiting for a front end.
 fn waiting_text(updates: &mut Updates) -> String {
     let text = |update: Update| match update {
         Update::Delta(Delta::Text { text, .. } | Delta::Output { text, .. }) => Some(text),

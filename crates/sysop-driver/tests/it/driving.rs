@@ -1,4 +1,4 @@
-//! What the driver promises a front end, each promise by itself.
+//! Guarantees of the driver to a front end, one test each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ pub(crate) fn create_lazy(world: &Arc<World>) -> (Driver, Handle, Updates) {
     (driver, handle, updates)
 }
 
-/// The same, where nobody is asked before a call runs.
+/// Like `create_lazy`, in mode `auto`.
 fn begin_auto(world: &Arc<World>) -> (Driver, Handle, Updates) {
     let driver = Driver::new(world.ports());
     let spec = SessionSpec { approve: ApprovalMode::Auto, ..spec() };
@@ -52,7 +52,7 @@ pub(crate) async fn next(updates: &mut Updates) -> Option<Update> {
     tokio::time::timeout(DEADLINE, updates.next()).await.expect("an update comes")
 }
 
-/// Reads until an event is what is wanted; returns all that came.
+/// Reads until an event matches. Returns everything read.
 pub(crate) async fn until(updates: &mut Updates, wanted: impl Fn(&Event) -> bool) -> Vec<Update> {
     let mut all = Vec::new();
     loop {
@@ -112,7 +112,7 @@ async fn a_call_of_a_lent_tool_never_runs_on_the_sessions_own_host() {
     assert_eq!(world.ran.lock().unwrap().len(), 1, "they were taken back");
 }
 
-/// A front end reads a terminal on a thread of its own, and a host may hear of a person's keys there.
+/// A front end reads its terminal on a thread of its own, and a host may report a user's keys from there.
 #[tokio::test]
 async fn an_input_may_come_from_any_thread() {
     let world = World::new(1);
@@ -187,7 +187,7 @@ async fn stopping_ends_a_model_call_that_never_ends() {
     until(&mut updates, ended).await;
 }
 
-/// Also while the disk has yet to write them, and with no more to hold in memory than may wait.
+/// Holds even before the disk has written them, and with no more in memory than may be queued.
 #[tokio::test]
 async fn so_many_prompts_wait_for_the_end_of_a_turn_and_one_more_is_refused() {
     let world = World::new(3);
@@ -322,7 +322,7 @@ async fn a_later_step_is_asked_for_while_the_disk_writes_but_nothing_is_told_bef
     world.answered.notified().await; // the first step
     let disk = world.disk_arm.lock().await;
     drop(tool);
-    // The answer is whole before the step is durable.
+    // The answer is complete before the step is durable.
     tokio::time::timeout(DEADLINE, world.answered.notified()).await.expect("the model is asked");
     while let Some(update) = updates.try_next() {
         assert!(matches!(update, Update::Delta(Delta::Output { .. })), "told too early: {update:?}");
@@ -510,7 +510,7 @@ async fn two_writers_of_one_session_do_not_mix() {
     assert!(handle.last_error().expect("a reason").contains("changed by another process"));
 }
 
-/// A fork has what was said before the prompt that it leaves out, and leads a life of its own.
+/// A fork has the history before the excluded prompt, and is independent afterwards.
 #[tokio::test]
 async fn a_session_forks_at_a_prompt() {
     let world = World::new(1);
@@ -560,7 +560,7 @@ async fn each_session_asks_the_models_of_its_own_runtime() {
     }
 }
 
-/// A model that cannot be reached, and says where it is.
+/// An unreachable model that reports its own location.
 struct Named(&'static str);
 
 impl Provider for Named {
@@ -570,7 +570,7 @@ impl Provider for Named {
     }
 }
 
-/// A model that calls a tool first, and at its second call hangs or panics.
+/// A model that first calls a tool, and hangs or panics at its second call.
 struct FailsLater {
     calls: AtomicUsize,
     panics: bool,

@@ -1,4 +1,4 @@
-//! Sessions that nobody needs in memory, and calls that belong on a client's machine.
+//! Sessions unused in memory, and calls that belong on a client's machine.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::world::{World, spec};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Rests until so many sessions are left; what was just told may still be put away.
+/// Evicts until this many sessions are left; the last input may still be in progress.
 async fn rested(driver: &Driver, left: usize) {
     let resting = async {
         loop {
@@ -82,7 +82,7 @@ async fn a_session_rests_only_after_a_while() {
     assert_eq!(driver.live_sessions(), 1);
 }
 
-/// Who may only look can look at any number of sessions.
+/// A read-only user can watch any number of sessions.
 #[tokio::test]
 async fn so_many_old_sessions_stay_in_memory_when_nobody_holds_them_and_no_more() {
     let world = World::new(1);

@@ -1,4 +1,4 @@
-//! The driver in a world that can be told what to do, and in one that crashes wherever it likes.
+//! The driver in a scripted world, and in one that crashes at any point.
 #![expect(clippy::wildcard_enum_match_arm, reason = "a test picks out what it is about")]
 
 mod driving;

@@ -1,8 +1,8 @@
-//! Several nodes on one store, in a time of its own: words that get lost, nodes that crash, and nodes that sleep past
-//! the end of their lease without knowing it.
+//! Several nodes on one store in virtual time: events get lost, nodes crash, and nodes sleep past the end of their
+//! lease without knowing.
 //!
-//! Each run is a seed: a failure prints it, and `SYSOP_SIM_SEED=<n>` runs that one again. A node is a runtime that is
-//! run for a moment when its turn comes, so that one that has no turn stands still wherever it was.
+//! Each run has a seed: a failure prints it, and `SYSOP_SIM_SEED=<n>` repeats that run. A node is a runtime that is run
+//! briefly when its turn comes; without a turn it stands still wherever it was.
 
 mod memory;
 
@@ -24,19 +24,19 @@ use crate::world::{World, events, spec};
 
 const SEEDS: u64 = 80;
 const NODES: usize = 3;
-/// How many turns the nodes have, together, while things go wrong.
+/// Total turns of all nodes while faults are injected.
 const TURNS: u32 = 500;
-/// How many more they have to come to rest.
+/// Maximum further turns until everything is idle.
 const REST_TURNS: u32 = 4000;
 
-/// How many turns without anything new mean that all is done.
+/// Turns without a change that count as idle.
 const STILL_TURNS: u32 = 40;
 
 fn session_id() -> SessionId {
     SessionId::new("s")
 }
 
-/// A node with its runtime, and a person at it.
+/// A node with its runtime, and a user at it.
 struct Node {
     runtime: tokio::runtime::Runtime,
     driver: Driver,
@@ -45,9 +45,9 @@ struct Node {
     updates: Option<BoxStream<'static, Update>>,
     opening: Option<tokio::task::JoinHandle<Result<Arc<dyn frontend::SessionHandle>, DriverError>>>,
     told: Vec<Arc<Logged>>,
-    /// The prompts that it took from its person, in its whole life.
+    /// Prompts accepted from its user over its whole life.
     said: Vec<String>,
-    /// Until when it stands still.
+    /// Time until which the node stands still.
     asleep: i64,
 }
 
@@ -84,7 +84,7 @@ impl Node {
         })
     }
 
-    /// Runs it for a moment; its person reads what they are told, or asks for the session again.
+    /// Runs the node briefly; its user reads updates, or opens the session again.
     fn turn(&mut self) {
         let turns = 1 + self.node.shared.world.below(30);
         let (driver, make_runtime) = (self.driver.clone(), self.make_runtime());
@@ -131,7 +131,7 @@ impl Node {
         }
     }
 
-    /// Shuts it down, while time goes on.
+    /// Shuts the node down, while time goes on.
     fn leave(&self) {
         let shared = &self.node.shared;
         let time = async {
@@ -161,7 +161,7 @@ impl Node {
     }
 }
 
-/// Nothing is told of a model's answer before it was told that the model is asked.
+/// No text of a reply appears before its step.
 fn check_delta(delta: &Delta, told: &[Arc<Logged>]) {
     let (Delta::Text { step, .. } | Delta::Reasoning { step, .. } | Delta::Restarted { step }) = delta else {
         return;
@@ -275,12 +275,12 @@ fn deed(world: &World, node: &Node, turn: u32) -> Input {
         (4..8, Some(call)) => {
             Input::Decision { call, decision: Decision::Allow { command: None }, by: "person".to_owned() }
         }
-        // A prompt that can be told from all others.
+        // A prompt that is distinct from all others.
         (_, _) => Input::Prompt { text: format!("random {turn}") },
     }
 }
 
-/// Nothing goes wrong any more: all comes to an end, and every node is told of it.
+/// Stops injecting faults: everything ends, and every node learns of it.
 fn rest(shared: &Arc<SharedDatabase>, nodes: &mut [Node]) {
     let (mut said, mut still) = (false, 0);
     for turn in 0..REST_TURNS {
@@ -303,12 +303,12 @@ fn rest(shared: &Arc<SharedDatabase>, nodes: &mut [Node]) {
         let over = log.iter().any(last_word) && session.activity() == Activity::Idle;
         let read = shared.with(|tables| tables.letters.iter().all(|letter| letter.taken));
         let told = nodes.iter().all(|node| node.told.len() == log.len() && node.asleep <= shared.now());
-        // What a node has taken and not posted yet is seen by nobody: they get time for it.
+        // Inputs accepted but not enqueued yet are invisible; they get time for it.
         still = if over && read && told { still + 1 } else { 0 };
         if still == STILL_TURNS {
             return;
         }
-        // Whoever is asked answers, and what waits goes on.
+        // Answers approvals and resumes pauses.
         if turn % 20 == 0 {
             let input = match session.activity() {
                 Activity::AwaitingApproval => {
@@ -338,7 +338,7 @@ fn rest(shared: &Arc<SharedDatabase>, nodes: &mut [Node]) {
     panic!("the session does not end: {:?}, {} events, told {told:?}", session.activity(), log.len());
 }
 
-/// What a person was told is durable.
+/// Every event shown to a user is durable.
 fn check_told(shared: &SharedDatabase, told: &[Arc<Logged>]) {
     shared.with(|tables| {
         let log = &tables.logs[&session_id()].log;
@@ -348,8 +348,7 @@ fn check_told(shared: &SharedDatabase, told: &[Arc<Logged>]) {
     });
 }
 
-/// What a node that still lives, or was shut down, took from its person is in the log, also where it lost the session
-/// meanwhile.
+/// Every prompt accepted by a node that lives or was shut down is in the log, even if the node lost the session since.
 fn check_said(shared: &SharedDatabase, said: &[String]) {
     let log = shared.with(|tables| tables.logs[&session_id()].log.clone());
     for text in said {
@@ -362,7 +361,7 @@ fn check_said(shared: &SharedDatabase, said: &[String]) {
     }
 }
 
-/// The log is whole, what it says is what the hosts did, and each queued input counted once.
+/// The log has no gap and matches what the hosts ran, and each queued input was consumed once.
 fn check_log(shared: &SharedDatabase, counts: &mut Counts) {
     let tables = shared.tables.lock().expect("unpoisoned");
     assert_eq!(tables.taken_twice, 0, "letters were taken twice");

@@ -1,4 +1,4 @@
-//! A host asks the people of its session.
+//! Questions of a host to the users of its session.
 
 use sysop_core::event::{Delta, Event, Input, TypedInput, Update};
 use sysop_core::id::Seq;
@@ -41,7 +41,7 @@ async fn the_first_answer_reaches_the_program_and_only_that_it_came_is_logged() 
     assert!(!handle.answer(QuestionId(99), given("x")), "there is no such question");
     let mut late = handle.subscribe(Seq(0));
     let mut events = logged(&until(&mut updates, ended).await);
-    // What is typed is logged when it is typed, which may be after the program is done with it.
+    // Typing is logged when it happens, possibly after the program has finished.
     if !events.iter().any(|logged| matches!(logged.event, Event::TerminalInput { .. })) {
         events.extend(logged(&until(&mut updates, |e| matches!(e, Event::TerminalInput { .. })).await));
     }

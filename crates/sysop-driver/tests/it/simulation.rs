@@ -1,6 +1,6 @@
-//! A machine that loses its power at any await, again and again, and what must hold all the same.
+//! A machine that loses power at any await, repeatedly, and the invariants that must hold nevertheless.
 //!
-//! Each run is a seed: a failure prints it, and `SYSOP_SIM_SEED=<n>` runs that one again.
+//! Each run has a seed: a failure prints it, and `SYSOP_SIM_SEED=<n>` repeats that run.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::world::{World, events, spec};
 
 const SEEDS: u64 = 600;
 const LIVES: usize = 6;
-/// How many things a person does in one life.
+/// Number of actions of the user in one life.
 const DEEDS: u32 = 12;
 
 fn session_id() -> SessionId {
     SessionId::new("s")
 }
 
-/// What one life of the machine told its person: events with their places, each in order and once.
+/// Events shown to the user in one life of the machine, in order and without duplicates.
 #[derive(Default)]
 struct SeenEvents {
     events: Vec<Arc<Logged>>,
@@ -45,7 +45,7 @@ fn no_crash_loses_an_event_or_runs_anything_twice() {
     assert!(crashes >= seeds.count(), "the power must fail often to show anything; it did {crashes} times");
 }
 
-/// Runs one seed; returns how often the power failed.
+/// Runs one seed. Returns the number of power failures.
 fn simulate(seed: u64) -> usize {
     let world = World::new(seed);
     let mut crashes = 0;
@@ -86,7 +86,7 @@ async fn open(world: &Arc<World>) -> Result<Handle, DriverError> {
     }
 }
 
-/// One life: a person who does anything, and reads what they are told.
+/// One life: a user who acts at random and reads updates.
 async fn live(world: &Arc<World>, told: &mut SeenEvents) -> Result<(), DriverError> {
     let handle = open(world).await?;
     let mut updates = handle.subscribe(Seq(0));
@@ -131,7 +131,7 @@ fn deed(world: &World, told: &SeenEvents) -> Input {
     }
 }
 
-/// The last life: everything is stopped and must come to rest.
+/// The last life: everything is canceled and must become idle.
 async fn rest(world: &Arc<World>) -> Result<(), DriverError> {
     let handle = open(world).await?;
     let mut updates = handle.subscribe(Seq(0));
@@ -155,8 +155,7 @@ async fn rest(world: &Arc<World>) -> Result<(), DriverError> {
     Ok(())
 }
 
-/// Nothing is told of a model's answer before it was told that the model is asked, nor of a call's output before its
-/// start.
+/// No text of a reply appears before its step, and no output before the start of its call.
 fn check_delta(delta: &Delta, told: &SeenEvents) {
     if let Delta::Output { call, .. } = delta {
         let starts = |logged: &Arc<Logged>| matches!(&logged.event, Event::ToolStarted { call: c, .. } if c.id == *call);
@@ -169,7 +168,7 @@ fn check_delta(delta: &Delta, told: &SeenEvents) {
     assert!(told.events.iter().any(asked), "{delta:?} came before its step");
 }
 
-/// What a person was told is durable, in order, without a gap, each event once.
+/// Every event shown to a user is durable, in order, without gaps or duplicates.
 fn check_told(world: &World, told: &SeenEvents) {
     let disk = world.disk.lock().expect("unpoisoned");
     let log = disk.get(&session_id()).map_or(&[][..], Vec::as_slice);
@@ -179,7 +178,7 @@ fn check_told(world: &World, told: &SeenEvents) {
     }
 }
 
-/// The log is whole, and what it says is what the host did.
+/// The log has no gap and matches what the host ran.
 fn check_log(world: &World, life: usize) {
     let disk = world.disk.lock().expect("unpoisoned");
     let Some(log) = disk.get(&session_id()) else {

@@ -1,6 +1,6 @@
-//! Ports for tests: a store in memory, a provider and a host that do what a script says.
+//! Ports for tests: a store in memory, a scripted provider and host.
 //!
-//! Every await of a port is a `World::pause`: the place where a simulated machine may lose its power.
+//! Every await of a port is a `World::pause`: a point where a simulated machine may lose power.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -31,41 +31,40 @@ use sysop_driver::prompter::{PromptReply, PromptRequest, Prompter};
 use sysop_driver::{Ports, Runtime, RuntimeFactory};
 use tokio::sync::Notify;
 
-/// What the tests of this crate share: one machine with its disk.
+/// State shared by the tests of this crate: one machine with its disk.
 pub(crate) struct World {
     rng: Mutex<StdRng>,
-    /// Pauses left until the power goes; negative: it does not go.
+    /// Pauses left until the power fails; negative for never.
     fuse: AtomicI64,
     pub(crate) power_lost: Notify,
     pub(crate) disk: Mutex<BTreeMap<SessionId, Vec<Logged>>>,
-    /// How many events each append had.
+    /// Number of events of each append.
     pub(crate) appends: Mutex<Vec<usize>>,
-    /// Every call that a host has begun, over all lives of the machine.
+    /// Every call begun by a host, over all lives of the machine.
     pub(crate) ran: Mutex<Vec<CallId>>,
-    /// Those of them whose start was not on the disk when they began.
+    /// Calls whose start was not on disk when they began.
     pub(crate) ran_ahead: Mutex<Vec<CallId>>,
-    /// Whether hosts let what only looks begin so early.
     time: AtomicI64,
     calls: AtomicU64,
-    /// What the disk says instead of keeping anything.
+    /// Error returned by the disk instead of storing anything.
     pub(crate) broken_disk: Mutex<Option<StoreError>>,
-    /// Told when a host was made to stop a call.
+    /// Notified when a host stops a call.
     pub(crate) stopped: Notify,
-    /// Told when a model is asked.
+    /// Notified when a model is called.
     pub(crate) asked: Notify,
-    /// Told when a model call is over, by its end or because it was dropped.
+    /// Notified when a model call ends or is dropped.
     pub(crate) answered: Notify,
-    /// Told when a tool has begun.
+    /// Notified when a tool begins.
     pub(crate) begun: Notify,
-    /// A model has to hold this for a moment before it answers, but for those who are hasty.
+    /// Acquired briefly by a model before it answers, except `hasty` ones.
     pub(crate) model_arm: tokio::sync::Mutex<()>,
-    /// A tool has to hold this for a moment before it ends.
+    /// Acquired briefly by a tool before it ends.
     pub(crate) tool_arm: tokio::sync::Mutex<()>,
-    /// An append has to hold this for a moment: who holds it holds up the disk.
+    /// Acquired briefly by each append: holding it delays the disk.
     pub(crate) disk_arm: tokio::sync::Mutex<()>,
 }
 
-/// A disk that says this panics instead.
+/// A disk with this error panics instead.
 pub(crate) const PANIC: &str = "panic";
 
 impl World {
@@ -95,12 +94,12 @@ impl World {
         self.rng.lock().expect("no test panics with it").random_range(0..bound)
     }
 
-    /// The power goes after this many pauses.
+    /// Fails the power after this many pauses.
     pub(crate) fn light_fuse(&self, pauses: i64) {
         self.fuse.store(pauses, Ordering::SeqCst);
     }
 
-    /// Lets others run for a while; or the machine dies here and never goes on.
+    /// Lets other tasks run, or stops forever if the power fails here.
     pub(crate) async fn pause(&self) {
         if self.fuse.load(Ordering::SeqCst) >= 0 && self.fuse.fetch_sub(1, Ordering::SeqCst) == 0 {
             self.power_lost.notify_one();
@@ -161,8 +160,8 @@ pub(crate) fn spec() -> SessionSpec {
     }
 }
 
-/// Does what the newest user message says: `panic`, `slow`, `stream N`, `bash N`, `read`, `read wait`, `both`, `fail`; `hasty` reads and
-/// answers, each without any delay; else answers at random.
+/// Follows the newest user message: `panic`, `slow`, `stream N`, `bash N`, `read`, `read wait`, `both`, `fail`; `hasty`
+/// reads and answers, each without delay; otherwise answers at random.
 struct ScriptedProvider(Arc<World>);
 
 impl Provider for ScriptedProvider {
@@ -260,7 +259,7 @@ fn script(world: &World, prompt: &str, results: usize) -> Vec<ModelEvent> {
     }
 }
 
-/// Runs nothing; remembers what it was told to run, and may end in any way.
+/// Runs nothing, records its calls, and may end in any way.
 struct LyingHost {
     world: Arc<World>,
     tools: Vec<ToolSpec>,
@@ -268,7 +267,7 @@ struct LyingHost {
 }
 
 impl LyingHost {
-    /// Asks for a password and tells how many queued inputs came.
+    /// Asks for a password. Returns the length of the answer.
     async fn ask(&self, call: &ToolCall, cancel: &CancellationToken) -> Outcome {
         let asked = PromptRequest {
             kind: QuestionKind::Secret,
@@ -336,7 +335,7 @@ impl Host for LyingHost {
     }
 }
 
-/// A disk: what `append` has put there survives, whether or not anybody was told.
+/// A disk: events appended to it survive, even if the caller was never told.
 struct Disk(Arc<World>);
 
 #[async_trait]
@@ -394,7 +393,6 @@ impl Clock for VirtualClock {
     }
 }
 
-/// The events of a log.
 pub(crate) fn events(log: &[Logged]) -> Vec<Event> {
     log.iter().map(|logged| logged.event.clone()).collect()
 }

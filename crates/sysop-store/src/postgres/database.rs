@@ -1,4 +1,4 @@
-//! One PostgreSQL database: how it is connected to, and how long it is tried again.
+//! One PostgreSQL database: its connections, and the retries of its statements.
 
 use std::future::Future;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use tokio::time::{Instant, timeout};
 
 use super::error::{is_transient, store_error};
 
-/// How long a database that restarts, or a network that fails, is waited for.
+/// Maximum time to wait for a restarting database or a failing network.
 pub(super) const RETRY_TIME_MAX: Duration = Duration::from_secs(4);
-/// The longest that one statement may take before its connection counts as lost.
+/// Timeout of a statement, after which its connection counts as lost.
 const STATEMENT_TIME_MAX: Duration = Duration::from_secs(10);
-/// The first pause before the next try; it doubles.
+/// First pause before a retry; doubles each time.
 const BACKOFF_FIRST: Duration = Duration::from_millis(10);
-/// The longest pause before the next try.
+/// Maximum pause before a retry.
 pub(super) const BACKOFF_MAX: Duration = Duration::from_millis(500);
-/// Connections for all that is not an append.
+/// Connections for everything except appends.
 const CONNECTIONS_MAX: u32 = 8;
 
 /// A database.
@@ -26,16 +26,16 @@ const CONNECTIONS_MAX: u32 = 8;
 pub(super) struct Database {
     options: PgConnectOptions,
     pub(super) pool: PgPool,
-    /// What people may know of where it is: no user, no password.
+    /// Location for error messages, without user and password.
     pub(super) place: String,
-    /// Held by who adds a token.
+    /// Held while a token is inserted.
     pub(super) token_insert_lock: tokio::sync::Mutex<()>,
 }
 
 impl Database {
-    /// Connects to nothing yet.
+    /// Parses the URL; does not connect.
     pub(super) fn from_url(url: &str) -> Result<Self, StoreError> {
-        // What cannot be parsed is not repeated: it may hold a password.
+        // An invalid URL is not repeated: it may contain a password.
         let options: PgConnectOptions = url.parse().map_err(|_| {
             StoreError::Unavailable(
                 "the URL of the database cannot be read; its form is postgres://USER:PASSWORD@HOST:PORT/DATABASE"
@@ -56,12 +56,12 @@ impl Database {
         Ok(Self { options, pool, place, token_insert_lock: tokio::sync::Mutex::default() })
     }
 
-    /// A connection of its own.
+    /// Opens a dedicated connection.
     pub(super) async fn connect(&self) -> Result<PgConnection, sqlx::Error> {
         with_statement_timeout(self.options.connect()).await
     }
 
-    /// Does it again while what fails is passing. What is done must be the same done twice.
+    /// Retries while errors are transient. The attempt must be idempotent.
     pub(super) async fn retry<T, F>(&self, attempt: impl Fn() -> F) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, sqlx::Error>>,
@@ -81,7 +81,7 @@ impl Database {
     }
 }
 
-/// Gives a statement up that takes too long; whether the server did it is not known then.
+/// Applies the timeout for statements. After a timeout it is unknown if the server executed the statement.
 pub(super) async fn with_statement_timeout<T>(
     work: impl Future<Output = Result<T, sqlx::Error>>,
 ) -> Result<T, sqlx::Error> {
@@ -91,7 +91,7 @@ pub(super) async fn with_statement_timeout<T>(
     }
 }
 
-/// How long something is still tried again.
+/// Pauses between retries, up to `RETRY_TIME_MAX` in total.
 pub(super) struct Backoff {
     until: Instant,
     pause: Duration,
@@ -102,7 +102,7 @@ impl Backoff {
         Self { until: Instant::now() + RETRY_TIME_MAX, pause: BACKOFF_FIRST }
     }
 
-    /// Waits before the next try; false where it is at its end.
+    /// Waits before the next attempt. Returns false if the time is used up.
     pub(super) async fn pause(&mut self) -> bool {
         if Instant::now() + self.pause > self.until {
             return false;

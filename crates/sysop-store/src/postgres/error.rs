@@ -1,6 +1,6 @@
-//! Puts what PostgreSQL says into the words of a store.
+//! Maps PostgreSQL errors to store errors.
 //!
-//! The server's own message is repeated only where it cannot hold stored text; a password never is.
+//! The server's message is repeated only if it cannot contain stored text; a password never is.
 
 use sqlx::error::DatabaseError;
 use sqlx::postgres::PgDatabaseError;
@@ -9,8 +9,8 @@ use sysop_driver::port::StoreError;
 
 use super::schema::SchemaError;
 
-/// Whether the same statement may do it on another connection: nothing is wrong with it, and nothing was stored,
-/// or nobody knows.
+/// Returns true if the same statement may succeed on another connection: the statement is valid, and nothing was
+/// stored, or the result is unknown.
 pub(super) fn is_transient(error: &sqlx::Error) -> bool {
     match code(error) {
         // <https://www.postgresql.org/docs/current/errcodes-appendix.html>
@@ -30,14 +30,14 @@ pub(super) fn is_transient(error: &sqlx::Error) -> bool {
     }
 }
 
-/// Whether it may go by itself, or by what a person does about the server: nothing is wrong with what was asked.
+/// Returns true if the error may disappear by itself or by administration of the server: the statement is valid.
 pub(super) fn is_recoverable(error: &sqlx::Error) -> bool {
     let by_hand =
         |code| matches!(code, "53100" | "53200" | "25006" | "3D000") || str::starts_with(code, "28");
     is_transient(error) || code(error).is_some_and(by_hand)
 }
 
-/// Says what happened at the database `place` and what to do about it.
+/// Describes the error at the database `place`, and the remedy.
 pub(super) fn store_error(place: &str, error: &sqlx::Error) -> StoreError {
     let unavailable = StoreError::Unavailable;
     match code(error) {
@@ -71,7 +71,7 @@ pub(super) fn store_error(place: &str, error: &sqlx::Error) -> StoreError {
     }
 }
 
-/// What did not come from the server.
+/// Describes an error that did not come from the server.
 fn lost(place: &str, error: &sqlx::Error) -> String {
     if let sqlx::Error::Io(error) = error {
         format!(
@@ -87,7 +87,7 @@ fn lost(place: &str, error: &sqlx::Error) -> String {
     }
 }
 
-/// As `store_error`, for the tables.
+/// Like `store_error`, for errors of the schema.
 pub(super) fn schema_error(place: &str, fault: &SchemaError) -> StoreError {
     match fault {
         SchemaError::Sql(error) => store_error(place, error),

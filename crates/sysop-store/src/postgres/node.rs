@@ -1,9 +1,9 @@
-//! One node of several on a database: its life, the sessions that it owns, and what it says to the others.
+//! One node of several on a database: its lifetime, its sessions, and its messages to the others.
 //!
-//! A node is alive while its row in `sysop_nodes` says so by the clock of the database. It renews that in one
-//! statement for all its sessions, and stops by its own clock before the database would call it dead. A row that has
-//! run out is deleted by whoever wants a session of that node; a node without a row is dead for good, and begins a new
-//! life under another id. What counts in the end is the token of a session: only its newest owner can append.
+//! A node is alive as long as its row in `sysop_nodes` says so by the clock of the database. It renews the row with one
+//! statement for all its sessions, and stops by its own clock before the database would consider it dead. An expired
+//! row is deleted by any node that wants a session of its owner. A node without a row is dead for good, and begins a
+//! new lifetime under another id. The token of a session is decisive: only its newest owner can append.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,19 +34,19 @@ use crate::row_codec::{EncodedBatch, to_integer, to_seq};
 mod heartbeat;
 mod listener;
 
-/// How long a node lives after it was last heard of, by the clock of the database.
+/// Lifetime of a node after its last renewal, by the clock of the database.
 const LEASE_DURATION: Duration = Duration::from_secs(6);
-/// How often it says that it lives.
+/// Interval of renewals.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(2);
-/// How long before the end of its lease a node stops by its own clock.
+/// Time before the end of its lease at which a node stops by its own clock.
 const LEASE_MARGIN: Duration = Duration::from_millis(500);
-/// How often a session may change hands while it is acquired.
+/// Maximum changes of ownership tolerated while a session is acquired.
 const ACQUIRE_ATTEMPTS_MAX: usize = 8;
-/// The longest payload of a notification, in bytes; PostgreSQL takes less than 8000.
+/// Maximum bytes of a notification's payload; PostgreSQL accepts less than 8000.
 const PAYLOAD_BYTES_MAX: usize = 7900;
-/// The longest piece of a delta's text, in bytes: as JSON it is at most six times as long.
+/// Maximum bytes of text in one chunk of a delta; JSON escapes may make it six times as long.
 const DELTA_TEXT_BYTES_MAX: usize = 1200;
-/// Words that may wait; where one more comes, all are given up for `ClusterEvent::Lagged`.
+/// Maximum queued events; on overflow all are replaced by `ClusterEvent::Lagged`.
 const EVENTS_QUEUED_MAX: usize = 4096;
 
 /// A node. Cheap to clone; it ends with its last clone.
@@ -57,27 +57,27 @@ pub struct PostgresNode {
 
 struct NodeInner {
     name: String,
-    /// Where it listens; the same in all its lives.
+    /// Channel that it listens on; the same for all its lifetimes.
     channel: String,
     database: Arc<Database>,
     writer: Arc<PostgresWriter>,
     incarnation: Mutex<Arc<NodeIncarnation>>,
     leaving: AtomicBool,
-    /// Set once the others were told that it leaves.
+    /// Set once the other nodes were notified that it leaves.
     left: tokio::sync::OnceCell<()>,
     events: EventQueue,
-    /// How often each session is watched.
+    /// Number of watches of each session.
     watched: Mutex<HashMap<SessionId, usize>>,
-    /// Held while the database is told of that.
+    /// Held while watches are written to the database.
     watching: tokio::sync::Mutex<()>,
     tasks: Mutex<Vec<AbortHandle>>,
 }
 
-/// A life of a node: from its row in `sysop_nodes` to the end of its lease.
+/// A lifetime of a node: from its row in `sysop_nodes` to the end of its lease.
 #[derive(Debug)]
 struct NodeIncarnation {
     id: Arc<str>,
-    /// Until when no other node can take its sessions, by the clock of this machine.
+    /// Time until which no other node can take its sessions, by the clock of this machine.
     until: Mutex<Instant>,
     over: AtomicBool,
 }
@@ -92,7 +92,7 @@ impl NodeIncarnation {
     }
 }
 
-/// Words on their way to the driver.
+/// Events on their way to the driver.
 struct EventQueue {
     sender: mpsc::Sender<ClusterEvent>,
     receiver: tokio::sync::Mutex<mpsc::Receiver<ClusterEvent>>,
@@ -146,7 +146,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What nodes say to each other, as the payload of a notification; `append.sql` writes the first.
+/// Message between nodes, as the payload of a notification; `append.sql` writes the first.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 enum NodeMessage {
@@ -169,7 +169,7 @@ enum NodeMessage {
     Followed {
         followed: SessionId,
     },
-    /// What a node says to itself, to know that it still hears.
+    /// Message of a node to itself, to verify that it receives notifications.
     Heartbeat {
         beat: u64,
     },
@@ -191,10 +191,10 @@ impl NodeMessage {
 }
 
 impl PostgresNode {
-    /// Joins the nodes of a database under a name for people.
+    /// Joins the nodes of a database under a display name.
     ///
     /// # Errors
-    /// When the database is not there.
+    /// If the database is unavailable.
     pub async fn join(store: &PostgresStore, name: &str) -> Result<Self, StoreError> {
         let database = Arc::clone(&store.database);
         let channel = format!("sysop_{}", Uuid::new_v4().simple());
@@ -218,15 +218,15 @@ impl PostgresNode {
         Ok(Self { inner })
     }
 
-    /// Its name.
+    /// Display name of the node.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// Whether it may own sessions now.
+    /// Checks that the node may own sessions now.
     ///
     /// # Errors
-    /// One sentence of what is missing.
+    /// One sentence on what is missing.
     pub fn ready(&self) -> Result<(), StoreError> {
         if self.inner.leaving.load(Ordering::SeqCst) {
             return Err(leaving());
@@ -265,7 +265,7 @@ impl NodeInner {
         Arc::new(PostgresLease { id: id.clone(), incarnation, claim, database, writer, released })
     }
 
-    /// Tries to take a session; none where it changed hands meanwhile.
+    /// Attempts to acquire a session; `None` if its owner changed in the meantime.
     async fn try_acquire(&self, id: &SessionId) -> Result<Option<AcquireOutcome>, StoreError> {
         let incarnation = self.incarnation();
         let database = &self.database;
@@ -300,7 +300,7 @@ impl NodeInner {
             return Ok(Some(AcquireOutcome::OwnedBy(name.unwrap_or_default())));
         }
         if has_row && !mine {
-            // In the same row as its renewal: one of the two is first, and the other sees it.
+            // Deletes the same row that the renewal updates: one of the two is first, and the other sees it.
             let delete_expired_owner = || {
                 sqlx::query("DELETE FROM sysop_nodes WHERE id = $1 AND until <= clock_timestamp()")
                     .bind(owner.as_deref())
@@ -329,13 +329,13 @@ impl NodeInner {
         Ok(taken.then(|| AcquireOutcome::Owned(self.lease(id, incarnation, fresh))))
     }
 
-    /// Tells the database who watches, or that this node does not any more.
+    /// Adds this node to the watchers of a session, or removes it.
     async fn set_watching(&self, id: &SessionId, watching: bool) -> Result<WatchSnapshot, StoreError> {
         let database = &self.database;
         let set = || {
             sqlx::query(
-                // The row is locked, so that each append either is in `last_seq` or sees the watcher. Those who are
-                // dead are forgotten on the way.
+                // The row is locked, so that each append either is in `last_seq` or sees the watcher. Dead watchers are
+                // removed on the way.
                 "WITH session AS (
                      UPDATE sysop_sessions SET watchers = ARRAY(
                          SELECT watcher.channel FROM unnest(watchers) AS watcher (channel)
@@ -523,7 +523,7 @@ impl Lease for PostgresLease {
         let database = &self.database;
         let tell = || {
             sqlx::query_scalar::<_, i64>(
-                // Nobody waits for a disk here.
+                // A disk write is not worth waiting for.
                 "WITH fast AS (SELECT set_config('synchronous_commit', 'off', true)),
                  watcher AS (SELECT unnest(watchers) AS channel FROM sysop_sessions WHERE id = $1)
                  SELECT count(pg_notify(channel, payload))
@@ -547,7 +547,8 @@ impl Lease for PostgresLease {
     }
 }
 
-/// Nobody here works on the session any more: it must not look as if somebody did.
+/// Releases the session in the background, unless it was released or its lifetime is over: without a worker here, it
+/// must not appear owned.
 impl Drop for PostgresLease {
     fn drop(&mut self) {
         if *self.released.get_mut() || !self.incarnation.is_valid() {
@@ -563,7 +564,7 @@ impl Drop for PostgresLease {
     }
 }
 
-/// Makes a session free, if that claim on it is the newest.
+/// Releases a session, if this claim is its newest.
 async fn release_session(database: &Database, id: &SessionId, claim: &OwnerClaim) -> Result<(), StoreError> {
     let release = || {
         sqlx::query(
@@ -583,7 +584,7 @@ async fn release_session(database: &Database, id: &SessionId, claim: &OwnerClaim
 }
 
 impl PostgresLease {
-    /// Marks queued inputs as taken that led to nothing.
+    /// Marks queued inputs as consumed that led to no event.
     async fn take(&self, queued_inputs: Vec<i64>) -> Result<(), StoreError> {
         let database = &self.database;
         let take = || {
@@ -606,7 +607,7 @@ impl PostgresLease {
     }
 }
 
-/// Deltas as payloads that PostgreSQL takes, in their order.
+/// Encodes deltas as payloads within PostgreSQL's limit, in order.
 fn payloads(id: &SessionId, after: Seq, deltas: &[Delta]) -> Vec<String> {
     let mut payloads = Vec::new();
     let mut waiting: Vec<Delta> = Vec::new();
@@ -631,7 +632,7 @@ fn payloads(id: &SessionId, after: Seq, deltas: &[Delta]) -> Vec<String> {
     payloads
 }
 
-/// A delta in pieces that fit into a payload.
+/// Splits a delta into chunks that fit into a payload.
 fn pieces(delta: &Delta) -> Vec<Delta> {
     let split = |text: &str, make: &dyn Fn(String) -> Delta| {
         let (mut pieces, mut left) = (Vec::new(), text);

@@ -13,7 +13,7 @@ use crate::row_codec::{
     FILE_REFERENCE_MARKERS, LogDecoder, SummaryRow, referenced_files_in, summary, to_integer, to_seq,
 };
 
-/// The log has no gaps, so a page ends where its last seq is: no sorting, no counting.
+/// A log has no gaps, so the range of seqs bounds a page, without sorting or counting.
 const LOAD: &str =
     "SELECT seq, at, body FROM sysop_events WHERE session = $1 AND seq > $2 ORDER BY seq LIMIT $3";
 const LIST: &str = "SELECT id, title, created, changed, last_seq, host, root FROM sysop_sessions \
@@ -23,7 +23,7 @@ const SELECT_REFERENCING_BODIES: &str =
     "SELECT body FROM sysop_events WHERE strpos(body, $1) > 0 OR strpos(body, $2) > 0";
 
 impl Database {
-    /// See `Store::load`; a session that is not there is `NotFound`.
+    /// See `Store::load`. `NotFound` if the session does not exist.
     pub(super) async fn load(
         &self,
         id: &SessionId,
@@ -34,7 +34,7 @@ impl Database {
             let query =
                 sqlx::query(LOAD).bind(id.as_str()).bind(to_integer(after.0)).bind(to_integer(limit as u64));
             let mut rows = query.fetch(&self.pool);
-            let mut reading = LogDecoder::new(&self.place, id, after, 0); // how many there are is not known
+            let mut reading = LogDecoder::new(&self.place, id, after, 0); // the number of rows is unknown
             while let Some(row) = rows.try_next().await? {
                 let stored = (to_seq(row.try_get(0)?), Timestamp(row.try_get(1)?), row.try_get(2)?);
                 if let Err(error) = reading.push(Some(stored)) {
@@ -57,7 +57,7 @@ impl Database {
         Ok(self.retry(read).await?.into_iter().map(summary).collect())
     }
 
-    /// `after` where the log ends there.
+    /// Returns `after` if the log ends there.
     pub(super) async fn check_last_seq(&self, id: &SessionId, after: Seq) -> Result<Seq, StoreError> {
         let read = || {
             sqlx::query_scalar("SELECT last_seq FROM sysop_sessions WHERE id = $1")
@@ -71,7 +71,7 @@ impl Database {
         Err(StoreError::Conflict { id: id.clone(), expected: after, found })
     }
 
-    /// See `Store::delete`. Of two tries whose first had no answer, the second may find nothing.
+    /// See `Store::delete`. A retry after a lost answer may find nothing to delete.
     pub(super) async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
         let delete = || async {
             let done = sqlx::query("DELETE FROM sysop_sessions WHERE id = $1").bind(id.as_str());

@@ -1,17 +1,17 @@
-//! The tables, and how an older database becomes one of today.
+//! The tables, and the migrations from older versions.
 //!
-//! A migration is never changed once it was released; a new one is added at the end.
+//! A released migration is never changed; new ones are appended.
 
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Executor};
 
-/// Held while the tables are changed, so that of several nodes that start at once only one does it.
+/// Held during migrations, so that only one of several starting nodes migrates.
 const MIGRATION_LOCK: i64 = 0x0073_7973_6f70;
 
-/// The oldest PostgreSQL that is known to do all that is asked here.
+/// Oldest supported major version of PostgreSQL.
 pub(super) const SERVER_MIN: u32 = 13;
 
-/// Each brings the schema from the version of its index to the next.
+/// Each migrates the schema from the version of its index to the next.
 ///
 /// Texts that are compared here and elsewhere are ordered byte by byte (`COLLATE "C"`), as everywhere else.
 const MIGRATIONS: &[&str] = &[
@@ -69,10 +69,10 @@ const MIGRATIONS: &[&str] = &[
     );
     CREATE INDEX sysop_tokens_parent ON sysop_tokens (parent) WHERE parent IS NOT NULL;
 "#,
-    // The tables stay as they are. Logs may hold kinds of events from here on that 0.1.0 cannot read, and it must refuse
-    // the database as a whole instead of failing at single sessions.
+    // No change of the tables. From here on logs may contain kinds of events that 0.1.0 cannot read; it must refuse the
+    // database as a whole instead of failing at single sessions.
     "SELECT 1",
-    // Who could operate could decide.
+    // Before this version, `operate` included `decide`.
     r#"
     ALTER TABLE sysop_tokens ADD COLUMN owner      text    NOT NULL DEFAULT '';
     ALTER TABLE sysop_tokens ADD COLUMN unattended boolean NOT NULL DEFAULT false;
@@ -80,21 +80,21 @@ const MIGRATIONS: &[&str] = &[
 "#,
 ];
 
-/// Why the tables are not those of today.
+/// Reason that the tables are not current.
 #[derive(Debug)]
 pub(super) enum SchemaError {
-    /// The database did not do it.
+    /// The database failed.
     Sql(sqlx::Error),
-    /// The server is too old for them.
+    /// The server is too old for the tables.
     UnsupportedServer {
-        /// Its version.
+        /// Its major version.
         found: u32,
     },
-    /// They are of a later day.
+    /// The tables were written by a newer version.
     NewerSchema {
-        /// Their version.
+        /// Version of the tables.
         found: i32,
-        /// The newest that this program knows.
+        /// Newest version known to this program.
         known: i32,
     },
 }
@@ -105,9 +105,9 @@ impl From<sqlx::Error> for SchemaError {
     }
 }
 
-/// Brings the tables up to date.
+/// Migrates the tables to the current version.
 pub(super) async fn migrate(connection: &mut PgConnection) -> Result<(), SchemaError> {
-    // 170002 is 17.2, 90624 is 9.6.24. One that does not say is asked anyway.
+    // 170002 is 17.2, 90624 is 9.6.24. A server without a version number is tried anyway.
     match connection.server_version_num().map(|number| number / 10_000) {
         Some(found) if found < SERVER_MIN => return Err(SchemaError::UnsupportedServer { found }),
         Some(_) | None => {}
@@ -117,7 +117,7 @@ pub(super) async fn migrate(connection: &mut PgConnection) -> Result<(), SchemaE
     }
     let mut work = connection.begin().await?;
     sqlx::query("SELECT pg_advisory_xact_lock($1)").bind(MIGRATION_LOCK).execute(&mut *work).await?;
-    // Before it is asked whether the table is there: only this hears of what another node did meanwhile.
+    // Runs before the version is read: only this statement sees the work of a concurrent migration.
     work.execute("CREATE TABLE IF NOT EXISTS sysop_schema (version int NOT NULL)").await?;
     let done = version(&mut work).await?;
     for migration in MIGRATIONS.iter().skip(usize::try_from(done).unwrap_or(0)) {
@@ -129,7 +129,7 @@ pub(super) async fn migrate(connection: &mut PgConnection) -> Result<(), SchemaE
     Ok(())
 }
 
-/// Whether the tables are those of today; an error where they are of a later day.
+/// Returns true if the tables are current; an error if they are newer.
 pub(super) async fn is_current(connection: &mut PgConnection) -> Result<bool, SchemaError> {
     let there: bool = sqlx::query_scalar("SELECT to_regclass('sysop_schema') IS NOT NULL")
         .fetch_one(&mut *connection)

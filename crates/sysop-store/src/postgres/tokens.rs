@@ -1,6 +1,6 @@
-//! Keeps the hashes of tokens in the same database as the logs, for all its nodes.
+//! Stores the hashes of tokens in the same database as the logs, for all nodes.
 //!
-//! Few rows and few writes: each change is one statement, which may be done again.
+//! Few rows and few writes: each change is one statement that may be retried.
 
 use async_trait::async_trait;
 use sysop_core::id::Timestamp;
@@ -26,7 +26,7 @@ const TOUCH: &str = "UPDATE sysop_tokens AS token SET last_used = greatest(last_
 impl TokenStore for PostgresStore {
     async fn insert_token(&self, token: &TokenRecord) -> Result<(), StoreError> {
         let kept = {
-            // One after the other, so that they are counted; several nodes at once may keep one too many each.
+            // One at a time, so that the count is right; each further node may insert one too many.
             let _one = self.database.token_insert_lock.lock().await;
             self.database.retry(|| self.insert_token(token)).await?
         };
@@ -62,7 +62,7 @@ impl TokenStore for PostgresStore {
 }
 
 impl PostgresStore {
-    /// Whether the row of a token was changed by this.
+    /// Returns true if the statement changed the token's row.
     async fn change(&self, statement: &'static str, id: &TokenId) -> Result<bool, StoreError> {
         let change = || sqlx::query(statement).bind(id.as_str()).execute(&self.database.pool);
         Ok(self.database.retry(change).await?.rows_affected() > 0)

@@ -1,11 +1,11 @@
-//! Writes event logs: one connection, one statement at a time, many appends in each.
+//! Writes event logs: one connection, one statement at a time, many appends per statement.
 //!
-//! Appends that arrive while a statement is on its way to the disk wait and share the next one, so that many sessions
-//! pay for one commit together. Nothing is answered before it is durable. Where a connection breaks, nobody knows
-//! whether its statement was done; it is sent again, and the mark of an append tells one that was done already.
+//! Appends that arrive while a statement is in flight wait and share the next one, so that many sessions share one
+//! commit. No append is answered before it is durable. If a connection breaks, the fate of its statement is unknown; it
+//! is sent again, and an append's idempotency key identifies one that was already stored.
 //!
-//! What an owner appends waits for as long as the database is away, or cannot be written: its session goes on by itself
-//! when that is over, and nothing is said twice for not knowing whether it was stored. All else is told after a while.
+//! Appends of owners wait for as long as the database is unavailable or read-only: their session continues by itself
+//! afterwards, and nothing is repeated because its outcome is unknown. All other appends fail after a while.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,16 +22,16 @@ use super::database::{BACKOFF_MAX, Backoff, Database, with_statement_timeout};
 use super::error::{is_recoverable, is_transient};
 use crate::row_codec::{EncodedBatch, to_integer, to_seq};
 
-/// Writes that may wait; later ones wait before they are queued.
+/// Maximum queued writes; later callers wait before queueing.
 const JOBS_WAITING_MAX: usize = 1024;
-/// Writes that share one statement.
+/// Maximum writes per statement.
 const GROUP_JOBS_MAX: usize = 256;
-/// A statement takes no further writes once it holds this many bytes of events.
+/// Bytes of events after which a statement takes no further writes.
 const GROUP_BYTES_MAX: usize = 4 << 20;
 
-/// After this long without a use a connection may have died without a word.
+/// Time without use after which a connection may be silently dead.
 const IDLE_MAX: Duration = Duration::from_secs(30);
-/// How long such a connection has to show that it lives.
+/// Timeout of the ping that checks such a connection.
 const PING_TIME_MAX: Duration = Duration::from_secs(2);
 
 const APPEND: &str = include_str!("append.sql");
@@ -44,20 +44,20 @@ pub(super) struct AppendRequest {
     pub(super) last: Seq,
     pub(super) rows: EncodedBatch,
     pub(super) claim: OwnerClaim,
-    /// The queued inputs that led to it.
+    /// Queued inputs consumed by this append.
     pub(super) queued_inputs: Vec<i64>,
 }
 
-/// With what right a writer appends.
+/// Claim under which a writer appends.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OwnerClaim {
-    /// The node that owns the session; empty where nobody does.
+    /// Id of the owning node; empty without an owner.
     pub(super) owner: Arc<str>,
-    /// What it has to show; 0 where nobody owns the session.
+    /// Fencing token; 0 without an owner.
     pub(super) token: i64,
 }
 
-/// The sending end of a writer; the task behind it ends with it.
+/// Sending side of a writer; its task ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct PostgresWriter {
     jobs: mpsc::Sender<AppendJob>,
@@ -65,26 +65,27 @@ pub(super) struct PostgresWriter {
     stall_reason: StallReason,
 }
 
-/// What keeps appends waiting, in one sentence.
+/// Reason that appends wait, in one sentence.
 type StallReason = Arc<Mutex<Option<String>>>;
 
 #[derive(Debug)]
 struct AppendJob {
     append: AppendRequest,
-    /// Tells this append from all others, also when it is sent twice.
+    /// Identifies this append, even if it is sent twice.
     idempotency_key: i64,
     answer: oneshot::Sender<Result<Seq, StoreError>>,
 }
 
 impl AppendJob {
-    /// Whether a session that goes on waits for it. A new one does not: nobody has it yet.
+    /// Returns true if the append outlasts outages because its session continues afterwards. A new session does not: no
+    /// one uses it yet.
     fn waits_out_outage(&self) -> bool {
         self.append.claim.token != 0 && self.append.after > Seq(0)
     }
 }
 
 impl PostgresWriter {
-    /// Connects to nothing yet.
+    /// Creates the writer; does not connect.
     pub(super) fn new(database: Arc<Database>) -> Self {
         let (jobs, waiting) = mpsc::channel(JOBS_WAITING_MAX);
         let stall_reason = StallReason::default();
@@ -98,12 +99,12 @@ impl PostgresWriter {
         Self { jobs, database, stall_reason }
     }
 
-    /// Why appends wait, where they do.
+    /// Returns the reason that appends wait, if they do.
     pub(super) fn stall_reason(&self) -> Option<String> {
         self.stall_reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// See `Store::append`. Once it is queued it happens, whether or not the caller still waits.
+    /// See `Store::append`. Once queued, the append completes even if the caller is dropped.
     pub(super) async fn append(&self, append: AppendRequest) -> Result<Seq, StoreError> {
         let stopped = || {
             StoreError::Unavailable(format!(
@@ -120,22 +121,22 @@ impl PostgresWriter {
     }
 }
 
-/// Any number but 0.
+/// Returns a random number other than 0.
 pub(super) fn random_nonzero() -> i64 {
     let (high, low) = uuid::Uuid::new_v4().as_u64_pair();
     (high ^ low).cast_signed() | 1
 }
 
-/// What the task of a writer works with.
+/// State of a writer's task.
 struct WriterTask {
     database: Arc<Database>,
-    /// The connection, and when it was last used.
+    /// The connection, with the time of its last use.
     connection: Option<(PgConnection, Instant)>,
     waiting: VecDeque<AppendJob>,
     stall_reason: StallReason,
 }
 
-/// What came of each append of a group.
+/// Result of each append in a group.
 type AppendResults = HashMap<SessionId, Result<Seq, StoreError>>;
 
 impl WriterTask {
@@ -164,7 +165,7 @@ impl WriterTask {
         }
     }
 
-    /// Writes a group, over new connections where the old one breaks, and answers each of its jobs.
+    /// Writes a group, over new connections if the old one breaks, and answers each of its jobs.
     async fn write(&mut self, mut group: Vec<AppendJob>, jobs: &mut mpsc::Receiver<AppendJob>) {
         let mut backoff = Backoff::new();
         let mut again = false;
@@ -200,13 +201,13 @@ impl WriterTask {
                 }
             }
             if group.is_empty() {
-                return self.set_stall_reason(None); // nobody waits
+                return self.set_stall_reason(None); // every caller has its answer
             }
             tokio::time::sleep(BACKOFF_MAX).await;
         }
     }
 
-    /// One job may be the reason; the others must not suffer for it.
+    /// Writes jobs separately: one may be the cause of the error, and the others must not fail with it.
     async fn write_one_by_one(&mut self, group: Vec<AppendJob>, error: &sqlx::Error) {
         if let [job] = &*group {
             tracing::debug!(session = %job.append.id, "an append is refused");
@@ -230,7 +231,7 @@ impl WriterTask {
     }
 
     async fn try_store(&mut self, group: &[AppendJob], again: bool) -> Result<AppendResults, sqlx::Error> {
-        // Taken out for as long as a statement runs: where this is given up half-way, it goes too.
+        // Taken out while a statement runs: a statement that is abandoned drops the connection, too.
         let mut connection = match self.connection.take() {
             Some((connection, used)) if used.elapsed() < IDLE_MAX => connection,
             Some((mut connection, _)) => match timeout(PING_TIME_MAX, connection.ping()).await {
@@ -261,7 +262,7 @@ impl WriterTask {
     }
 }
 
-/// As many jobs as fit into one statement, one of each session.
+/// Takes as many jobs as fit into one statement, at most one per session.
 fn take_group(waiting: &mut VecDeque<AppendJob>) -> Vec<AppendJob> {
     let (mut group, mut left) = (Vec::new(), VecDeque::new());
     let mut sessions = HashSet::new();
@@ -282,7 +283,7 @@ fn take_group(waiting: &mut VecDeque<AppendJob>) -> Vec<AppendJob> {
 fn send_results(group: Vec<AppendJob>, answers: &AppendResults) {
     for job in group {
         let answer = answers.get(&job.append.id).expect("each append has an answer");
-        // Nobody listens where the caller was dropped; the write stands.
+        // The receiver is gone if the caller was dropped; the write remains.
         job.answer.send(answer.clone()).ok();
     }
 }
@@ -327,12 +328,12 @@ async fn append(connection: &mut PgConnection, group: &[AppendJob]) -> Result<Ve
         .await
 }
 
-/// PostgreSQL's texts cannot hold it; events are JSON, which writes it otherwise.
+/// Replaces NUL, which PostgreSQL's texts cannot contain. Events are not affected: JSON escapes it.
 fn without_nul(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
-/// Says why appends were not stored, or that they had been before.
+/// Determines why appends were not stored, or that they were stored before.
 async fn resolve_rejected(
     connection: &mut PgConnection,
     rejected: &[&AppendJob],
@@ -374,8 +375,8 @@ async fn resolve_rejected(
     Ok(())
 }
 
-/// Of appends that were sent more than once, finds those that were stored and followed by a new owner's: no other mark
-/// tells of them any more.
+/// Finds appends that were sent more than once, stored, and followed by those of a new owner: their idempotency key is
+/// no longer in the session's row.
 async fn confirm_stored(
     connection: &mut PgConnection,
     rejected: &[&AppendJob],

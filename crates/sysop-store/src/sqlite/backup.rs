@@ -1,8 +1,8 @@
-//! A copy of the database, made before an older one is migrated.
+//! Backup of the database before it is migrated.
 //!
-//! The copy is written under a name of its own and then linked to its final name, so that a copy under the final name
-//! is always whole, and of two processes that migrate at once the first one's copy stays: the other's may already hold
-//! the migrated database.
+//! The copy is written under a temporary name and then linked to its final name. A copy under the final name is
+//! therefore always complete, and of two concurrent migrations the first copy stays: the second may already contain the
+//! migrated database.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -17,10 +17,10 @@ use super::database_file::BUSY_TIMEOUT;
 use super::error::{OpenDatabaseError, is_busy_error};
 use super::schema;
 
-/// Tells apart the copies that one process writes at once.
+/// Distinguishes copies that one process writes concurrently.
 static COPIES: AtomicU64 = AtomicU64::new(0);
 
-/// Makes sure that there is a backup of the database of this version beside it.
+/// Ensures that a backup of this version exists beside the database.
 pub(super) fn ensure(connection: &Connection, path: &Path, version: i64) -> Result<(), OpenDatabaseError> {
     let backup = with_suffix(path, &format!(".v{version}.bak"));
     if backup.exists() {
@@ -41,7 +41,7 @@ pub(super) fn ensure(connection: &Connection, path: &Path, version: i64) -> Resu
     Ok(())
 }
 
-/// The backups beside a database; there are some if it was migrated.
+/// Returns the backups beside a database; there are some if it was migrated.
 pub(super) fn all(path: &Path) -> Vec<PathBuf> {
     let backups = schema::backup_versions().map(|version| with_suffix(path, &format!(".v{version}.bak")));
     backups.filter(|backup| backup.exists()).collect()
@@ -63,7 +63,7 @@ pub(super) fn erase(path: &Path, id: &SessionId) -> Result<(), StoreError> {
 fn erase_from(backup: &Path, id: &SessionId) -> rusqlite::Result<()> {
     let connection = Connection::open_with_flags(backup, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
-    // A journal on the disk would hold the text once more.
+    // A journal on disk would contain the text again.
     connection.execute_batch(
         "PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON; PRAGMA journal_mode = MEMORY; BEGIN IMMEDIATE",
     )?;
@@ -71,7 +71,7 @@ fn erase_from(backup: &Path, id: &SessionId) -> rusqlite::Result<()> {
     connection.execute_batch("COMMIT")
 }
 
-/// A copy under its temporary name, which is removed in the end.
+/// A copy under its temporary name, which is removed on drop.
 struct UnfinishedCopy(PathBuf);
 
 impl Drop for UnfinishedCopy {
@@ -84,7 +84,7 @@ impl Drop for UnfinishedCopy {
     }
 }
 
-/// Creates an empty file that only its owner can read; SQLite writes into an empty file as into none.
+/// Creates an empty file that only its owner can read; SQLite treats it like a missing one.
 fn create_private(path: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -93,13 +93,13 @@ fn create_private(path: &Path) -> io::Result<()> {
     options.open(path).map(drop)
 }
 
-/// Gives a whole copy its final name, unless there is a backup already.
+/// Gives a complete copy its final name, unless a backup exists.
 fn publish(copy: &Path, backup: &Path) -> io::Result<()> {
     OpenOptions::new().write(true).open(copy).and_then(|file: File| file.sync_all())?;
     match std::fs::hard_link(copy, backup) {
         Ok(()) => Ok(()),
         Err(_) if backup.exists() => Ok(()),
-        Err(_) => std::fs::rename(copy, backup), // a file system without links
+        Err(_) => std::fs::rename(copy, backup), // a file system without hard links
     }
 }
 

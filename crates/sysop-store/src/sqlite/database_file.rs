@@ -1,7 +1,7 @@
-//! The database file on disk: where it is, that only its owner can read it, how it is connected to.
+//! The database file on disk: its path, permissions and connections.
 //!
-//! Never opens a file that exists: closing any descriptor of it would drop the locks that SQLite holds on it
-//! in this process (<https://www.sqlite.org/howtocorrupt.html>, section 2.2).
+//! Never opens an existing file directly: closing any descriptor of it would drop the locks that SQLite holds on it in
+//! this process (<https://www.sqlite.org/howtocorrupt.html>, section 2.2).
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::ErrorKind;
@@ -12,13 +12,13 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags};
 use sysop_driver::port::StoreError;
 
-/// How long a connection waits for another process that writes.
+/// Time that a connection waits for another process that writes.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Held while a file is created, so that no other store of this process connects to it before its first
-/// descriptor is closed.
+/// Held while a file is created, so that no other store of this process connects to it before its first descriptor is
+/// closed.
 static CREATING: Mutex<()> = Mutex::new(());
 
-/// A database file that exists.
+/// An existing database file.
 #[derive(Debug)]
 pub(super) struct DatabaseFile {
     path: PathBuf,
@@ -27,7 +27,7 @@ pub(super) struct DatabaseFile {
 impl DatabaseFile {
     /// Finds or creates the file and its folder.
     pub(super) fn prepare(path: &Path) -> Result<Self, StoreError> {
-        // SQLite takes a name that begins with `file:` for a URI; an absolute path never does.
+        // SQLite treats a name that begins with `file:` as a URI; an absolute path never does.
         let path = std::path::absolute(path).map_err(|error| cannot_create(path, &error))?;
         if path.to_str().is_none() {
             return Err(StoreError::Unavailable(format!(
@@ -51,12 +51,12 @@ impl DatabaseFile {
         Ok(Self { path })
     }
 
-    /// Where it is.
+    /// Absolute path of the file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A connection for its writer, which sets the journal mode once it knows that the file is ours.
+    /// Opens the writer's connection. The writer sets the journal mode once it knows that the file is sysop's.
     pub(super) fn connect_read_write(&self) -> rusqlite::Result<Connection> {
         let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         connection.execute_batch(
@@ -65,12 +65,12 @@ impl DatabaseFile {
         Ok(connection)
     }
 
-    /// A connection for a reader.
+    /// Opens a read-only connection.
     pub(super) fn connect_read_only(&self) -> rusqlite::Result<Connection> {
         self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)
     }
 
-    /// A connection is used by one thread at a time, so SQLite need not see to that.
+    /// Opens a connection without SQLite's mutexes: only one thread at a time uses it.
     fn connect(&self, flags: OpenFlags) -> rusqlite::Result<Connection> {
         let connection = Connection::open_with_flags(&self.path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
@@ -97,7 +97,7 @@ fn create(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Takes the file from everyone but its owner, where an older umask or a copy left it open.
+/// Removes access of other users that an older umask or a copy left behind.
 #[cfg(unix)]
 fn restrict_permissions(path: &Path, found: &std::fs::Metadata) {
     use std::os::unix::fs::PermissionsExt;

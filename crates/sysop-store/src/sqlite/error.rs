@@ -1,6 +1,6 @@
-//! Puts what SQLite says into the words of a store.
+//! Maps SQLite errors to store errors.
 //!
-//! SQLite's own message is repeated only where it cannot hold stored text.
+//! SQLite's message is repeated only if it cannot contain stored text.
 
 use std::path::Path;
 
@@ -19,12 +19,12 @@ const CANTOPEN: i32 = 14;
 const TOOBIG: i32 = 18;
 const NOTADB: i32 = 26;
 
-/// Why a database was not opened.
+/// Reason that a database was not opened.
 #[derive(Debug)]
 pub(super) enum OpenDatabaseError {
-    /// SQLite did not do it.
+    /// SQLite failed.
     Sql(rusqlite::Error),
-    /// It is not ours to use.
+    /// The file must not be used.
     Rejected(StoreError),
 }
 
@@ -35,7 +35,7 @@ impl From<rusqlite::Error> for OpenDatabaseError {
 }
 
 impl OpenDatabaseError {
-    /// Whether another process was only in the way.
+    /// Returns true if another process held a lock.
     pub(super) fn is_busy(&self) -> bool {
         match self {
             Self::Sql(error) => is_busy_error(error),
@@ -43,7 +43,7 @@ impl OpenDatabaseError {
         }
     }
 
-    /// Whether a connection that may not write cannot go on: a crash left a journal that must be rolled back first.
+    /// Returns true if a read-only connection cannot continue: a crash left a journal that must be rolled back first.
     pub(super) fn is_read_only(&self) -> bool {
         match self {
             Self::Sql(error) => primary_code(error) == Some(READONLY),
@@ -51,7 +51,7 @@ impl OpenDatabaseError {
         }
     }
 
-    /// In the words of a store.
+    /// Converts to a store error.
     pub(super) fn into_store_error(self, path: &Path) -> StoreError {
         match self {
             Self::Sql(error) => store_error(path, &error),
@@ -60,7 +60,7 @@ impl OpenDatabaseError {
     }
 }
 
-/// Says what happened to the database at `path` and what to do about it.
+/// Describes the error at the database `path`, and the remedy.
 pub(super) fn store_error(path: &Path, error: &rusqlite::Error) -> StoreError {
     let path = path.display();
     let unavailable = StoreError::Unavailable;
@@ -97,12 +97,12 @@ pub(super) fn store_error(path: &Path, error: &rusqlite::Error) -> StoreError {
     }
 }
 
-/// Whether another process was only in the way.
+/// Returns true if another process held a lock.
 pub(super) fn is_busy_error(error: &rusqlite::Error) -> bool {
     matches!(primary_code(error), Some(BUSY | LOCKED))
 }
 
-/// The result code without its extension; none for what did not come from SQLite.
+/// Returns the primary result code; `None` if the error is not from SQLite.
 fn primary_code(error: &rusqlite::Error) -> Option<i32> {
     error.sqlite_error().map(|error| error.extended_code & 0xff)
 }

@@ -1,4 +1,4 @@
-//! Reads event logs over connections that cannot write.
+//! Reads event logs over read-only connections.
 
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
@@ -23,11 +23,11 @@ use crate::row_codec::{
     FILE_REFERENCE_MARKERS, LogDecoder, SummaryRow, referenced_files_in, summary, to_integer, to_seq,
 };
 
-/// Events that a thread reads in one go.
+/// Events read per part of a log.
 const PART_EVENTS: u64 = 128;
-/// Threads that read one log.
+/// Maximum threads that read one log.
 const THREADS_MAX: usize = 4;
-/// Reads at once; later ones wait. Each connection has a cache of its own.
+/// Maximum concurrent reads; later ones wait. Each connection has a cache of its own.
 const READS_MAX: usize = 4;
 
 const SELECT_LAST_SEQ: &str = "SELECT last_seq FROM sessions WHERE id = ?";
@@ -38,7 +38,7 @@ const LIST: &str = "SELECT id, title, created, changed, last_seq, host, root FRO
 const SELECT_REFERENCING_BODIES: &str =
     "SELECT body FROM events WHERE instr(body, ?) > 0 OR instr(body, ?) > 0";
 
-/// Reads one database; its connections are made when they are first needed and then kept.
+/// Reads one database. Connections are opened on demand and then reused.
 #[derive(Debug)]
 pub(super) struct SqliteReader {
     file: Arc<DatabaseFile>,
@@ -48,12 +48,12 @@ pub(super) struct SqliteReader {
 }
 
 impl SqliteReader {
-    /// Connects to nothing yet; `writer` creates the tables where there are none.
+    /// Creates the reader; does not connect. `writer` creates missing tables.
     pub(super) fn new(file: Arc<DatabaseFile>, writer: Arc<SqliteWriter>) -> Self {
         Self { file, writer, idle: Mutex::default(), permits: Arc::new(Semaphore::new(READS_MAX)) }
     }
 
-    /// See `Store::load`; a session that is not there is `NotFound`.
+    /// See `Store::load`. `NotFound` if the session does not exist.
     pub(super) async fn load(
         self: &Arc<Self>,
         id: &SessionId,
@@ -78,7 +78,7 @@ impl SqliteReader {
         .await
     }
 
-    /// See `Store::read`; a session that is not there is `NotFound`.
+    /// See `Store::read`. `NotFound` if the session does not exist.
     pub(super) async fn read(
         self: &Arc<Self>,
         id: &SessionId,
@@ -93,9 +93,9 @@ impl SqliteReader {
         .await
     }
 
-    /// Passes events on in their order. They are read in parts side by side, on threads that have a connection each and
-    /// take the next part when they are done with one: most of the work is to make events of what SQLite hands over.
-    /// Who has read a part passes it on, if it can, while it is at hand.
+    /// Passes events on in order. Several threads, with a connection each, read parts of the log concurrently and take
+    /// the next part when done: most of the work is parsing. The reader of a part passes it on, if it is its turn,
+    /// while the part is in cache.
     fn deliver(
         &self,
         id: &SessionId,
@@ -113,7 +113,7 @@ impl SqliteReader {
             let helpers: Vec<_> = (0..helpers)
                 .map(|_| {
                     scope.spawn(|| {
-                        // Where it cannot connect, the others do its work.
+                        // If this thread cannot connect, the others do its work.
                         let Ok(connection) = self.take() else { return None };
                         let fault = self.deliver_parts(&connection, id, &parts, &order).err();
                         if fault.is_none() {
@@ -128,18 +128,18 @@ impl SqliteReader {
                 helpers.into_iter().map(|helper| helper.join().unwrap_or_else(|panic| resume_unwind(panic)));
             own.into_iter().chain(others.flatten()).collect::<Vec<_>>()
         });
-        // Parts are given out in their order, so that those before a fault were all read.
+        // Parts are handed out in order, so all parts before a failed one were read.
         let Some((_, fault)) = faults.into_iter().min_by_key(|(part, _)| *part) else {
             self.return_connection(connection);
             return Ok(());
         };
         if self.last(&connection, id) == Ok(None) {
-            return Err(StoreError::NotFound(id.clone())); // it was deleted meanwhile
+            return Err(StoreError::NotFound(id.clone())); // deleted in the meantime
         }
         Err(fault)
     }
 
-    /// Reads parts as long as there are some and passes them on; an error comes with the part that it is in.
+    /// Reads parts as long as there are any and passes them on. An error is returned with the number of its part.
     fn deliver_parts(
         &self,
         connection: &Connection,
@@ -160,7 +160,7 @@ impl SqliteReader {
         Ok(())
     }
 
-    /// The last event of a session; none where there is no such session.
+    /// Returns the last seq of a session; `None` if it does not exist.
     fn last(&self, connection: &Connection, id: &SessionId) -> Result<Option<Seq>, StoreError> {
         let last = || {
             connection.prepare_cached(SELECT_LAST_SEQ)?.query_row([id.as_str()], |row| row.get(0)).optional()
@@ -219,7 +219,7 @@ impl SqliteReader {
         .await
     }
 
-    /// Closes its connections; the next use makes another.
+    /// Closes all connections; the next use opens new ones.
     pub(super) async fn close(self: &Arc<Self>) {
         let reader = Arc::clone(self);
         let closed = run_blocking(move || {
@@ -231,10 +231,10 @@ impl SqliteReader {
             }
             Ok(())
         });
-        closed.await.ok(); // it fails where the runtime ends, which closes them too
+        closed.await.ok(); // fails if the runtime shuts down, which closes them, too
     }
 
-    /// Reads something.
+    /// Runs a query on a blocking thread.
     pub(super) async fn with_connection<T: Send + 'static>(
         self: &Arc<Self>,
         read: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -255,7 +255,7 @@ impl SqliteReader {
         Arc::clone(&self.permits).acquire_owned().await.expect("the semaphore is never closed")
     }
 
-    /// A connection that nobody else uses. One that failed is not given back.
+    /// Returns a connection for exclusive use. One that failed is not returned to the pool.
     fn take(&self) -> Result<Connection, StoreError> {
         let idle = self.idle().pop();
         if let Some(connection) = idle {
@@ -282,8 +282,8 @@ impl SqliteReader {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// None where a writer has to put the file in order first: its tables are not those of today. So it has to where
-    /// a crash left something half done, which is an error here: `OpenDatabaseError::is_read_only`.
+    /// Opens a connection. `None` if the tables are not current, so that a writer must migrate them first. A crash that
+    /// left a journal is an error instead: `OpenDatabaseError::is_read_only`.
     fn try_connect(&self) -> Result<Option<Connection>, OpenDatabaseError> {
         let connection = self.file.connect_read_only()?;
         let current = schema::is_current(&connection, self.file.path())?;
@@ -295,13 +295,13 @@ impl SqliteReader {
     }
 }
 
-/// Seq, time and body of a row.
+/// Reads seq, time and body of a row.
 fn read_row<'r>(row: &'r Row<'_>) -> rusqlite::Result<(Seq, Timestamp, &'r str)> {
-    // What is no text any more is no event either.
+    // A body that is not text becomes empty, which is not a valid event.
     Ok((to_seq(row.get(0)?), Timestamp(row.get(1)?), row.get_ref(2)?.as_str().unwrap_or_default()))
 }
 
-/// The events of a log after one and up to another, in parts that are given out once each.
+/// Range of a log, split into parts that are handed out once each.
 struct PartRanges {
     after: Seq,
     end: Seq,
@@ -317,7 +317,7 @@ impl PartRanges {
         (self.end.0 - self.after.0).div_ceil(PART_EVENTS)
     }
 
-    /// The next one: which it is, and what it is after and up to.
+    /// Returns the next part: its number, and the seqs that it is after and up to.
     fn next(&self) -> Option<(u64, Seq, Seq)> {
         let part = self.given.fetch_add(1, Ordering::Relaxed);
         (part < self.count()).then(|| {

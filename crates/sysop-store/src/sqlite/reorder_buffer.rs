@@ -1,4 +1,4 @@
-//! Brings the parts of a log, which several threads read, back into their order.
+//! Restores the order of the parts of a log that several threads read.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -7,13 +7,13 @@ use std::thread;
 
 use sysop_core::event::Logged;
 
-/// How many parts may wait for their turn.
+/// Maximum parts that wait for their turn.
 const PARTS_AHEAD_MAX: u64 = 16;
 
-/// Takes events, in their order, until it wants no more.
+/// Receives events in order, until it returns `Break`.
 pub(super) type BatchSink<'a> = &'a mut (dyn FnMut(Vec<Logged>) -> ControlFlow<()> + Send);
 
-/// Passes parts on, numbered from 0. All are to be handed over, or the end to be said: others may wait for them.
+/// Passes on parts, numbered from 0. Every part must be delivered, or `end` called: other threads may wait for it.
 pub(super) struct ReorderBuffer<'a> {
     state: Mutex<State<'a>>,
     moved: Condvar,
@@ -21,11 +21,11 @@ pub(super) struct ReorderBuffer<'a> {
 
 struct State<'a> {
     take: BatchSink<'a>,
-    /// The part that comes next.
+    /// Number of the next part.
     next: u64,
-    /// Parts that were read before their turn.
+    /// Parts read before their turn.
     waiting: BTreeMap<u64, Vec<Logged>>,
-    /// Nothing more is passed on.
+    /// True if no further part is passed on.
     ended: bool,
 }
 
@@ -35,7 +35,7 @@ impl<'a> ReorderBuffer<'a> {
         Self { state: Mutex::new(state), moved: Condvar::new() }
     }
 
-    /// Takes a part over, and passes on what can be. Who is far ahead of the others waits for them.
+    /// Delivers a part, and passes on those whose turn it is. Blocks a thread that is too far ahead of the others.
     pub(super) fn deliver(&self, part: u64, events: Vec<Logged>) -> ControlFlow<()> {
         let mut guard = self.state();
         let state = &mut *guard;
@@ -52,13 +52,13 @@ impl<'a> ReorderBuffer<'a> {
         if state.ended { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
-    /// Passes nothing more on.
+    /// Stops passing on parts.
     pub(super) fn end(&self) {
         self.state().ended = true;
         self.moved.notify_all();
     }
 
-    /// Ends where its thread panics, so that the others do not wait for that.
+    /// Returns a guard that calls `end` if this thread panics, so that the others do not wait forever.
     pub(super) fn end_on_panic(&self) -> impl Drop {
         EndOnPanicGuard(self)
     }
@@ -132,7 +132,7 @@ mod tests {
                 thread::yield_now();
             }
             for _ in 0..1000 {
-                thread::yield_now(); // time enough to come with more
+                thread::yield_now(); // time enough to deliver more
                 assert_eq!(waiting(), PARTS_AHEAD_MAX);
             }
             assert!(order.deliver(0, part(0)).is_continue());

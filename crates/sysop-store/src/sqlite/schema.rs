@@ -1,6 +1,6 @@
-//! The tables, and how an older file becomes one of today.
+//! The tables, and the migrations from older versions.
 //!
-//! A migration is never changed once it was released; a new one is added at the end.
+//! A released migration is never changed; new ones are appended.
 
 use std::path::Path;
 use std::thread;
@@ -13,14 +13,14 @@ use super::backup;
 use super::database_file::{BUSY_TIMEOUT, DatabaseFile};
 use super::error::OpenDatabaseError;
 
-/// How long to wait before a busy database is opened again; SQLite itself does not wait where the journal mode
-/// of a new file is changed.
+/// Pause before a busy database is opened again; SQLite itself does not wait when the journal mode of a new file is
+/// changed.
 const BUSY_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Each brings the schema from the version of its index to the next.
+/// Each migrates the schema from the version of its index to the next.
 ///
-/// `events` keeps its rowid: with 32 sessions that append at once it takes 1.7 times as many appends a second as
-/// a table clustered by session, and reading a log costs the same.
+/// `events` keeps its rowid: with 32 sessions appending concurrently, it accepts 1.7 times as many appends per second
+/// as a table clustered by session, and reading a log costs the same.
 const MIGRATIONS: &[&str] = &[
     "
     CREATE TABLE sessions (
@@ -54,10 +54,10 @@ const MIGRATIONS: &[&str] = &[
         visited   INTEGER NOT NULL
     ) STRICT;
 ",
-    // The tables stay as they are. Logs may hold kinds of events from here on that 0.1.0 cannot read, and it must refuse
-    // the database as a whole instead of failing at single sessions.
+    // No change of the tables. From here on logs may contain kinds of events that 0.1.0 cannot read; it must refuse the
+    // database as a whole instead of failing at single sessions.
     "",
-    // Who could operate could decide.
+    // Before this version, `operate` included `decide`.
     "
     ALTER TABLE tokens ADD COLUMN owner      TEXT    NOT NULL DEFAULT '';
     ALTER TABLE tokens ADD COLUMN unattended INTEGER NOT NULL DEFAULT 0;
@@ -65,12 +65,12 @@ const MIGRATIONS: &[&str] = &[
 ",
 ];
 
-/// The backups that may be beside a database, by the version that was backed up.
+/// Returns the versions that may have a backup beside the database.
 pub(super) fn backup_versions() -> impl Iterator<Item = usize> {
     1..MIGRATIONS.len()
 }
 
-/// Connects for writing and brings the tables up to date.
+/// Opens a connection for writing and migrates the tables.
 pub(super) fn open(file: &DatabaseFile) -> Result<Connection, StoreError> {
     let deadline = Instant::now() + BUSY_TIMEOUT;
     loop {
@@ -84,7 +84,7 @@ pub(super) fn open(file: &DatabaseFile) -> Result<Connection, StoreError> {
     }
 }
 
-/// Whether the tables are those of today; an error where they are of a later day.
+/// Returns true if the tables are current; an error if they are newer.
 pub(super) fn is_current(connection: &Connection, path: &Path) -> Result<bool, OpenDatabaseError> {
     let version = version(connection)?;
     let known = i64::try_from(MIGRATIONS.len()).expect("there are few migrations");
@@ -112,7 +112,7 @@ fn try_open(file: &DatabaseFile) -> Result<Connection, OpenDatabaseError> {
             backup::ensure(&connection, file.path(), version)?;
         }
     }
-    // It answers with the mode that is now set.
+    // Returns a row with the new mode.
     connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
     if !current {
         connection.execute_batch("BEGIN IMMEDIATE")?;
@@ -122,7 +122,7 @@ fn try_open(file: &DatabaseFile) -> Result<Connection, OpenDatabaseError> {
     Ok(connection)
 }
 
-/// A file without our version that has tables is not ours to change.
+/// Rejects a file without sysop's version that has tables: it belongs to another program.
 fn reject_foreign_database(connection: &Connection, path: &Path) -> Result<(), OpenDatabaseError> {
     let foreign: bool = connection.query_row(
         "SELECT user_version = 0 AND EXISTS (SELECT 1 FROM sqlite_schema) FROM pragma_user_version",
@@ -138,7 +138,7 @@ fn reject_foreign_database(connection: &Connection, path: &Path) -> Result<(), O
     Ok(())
 }
 
-/// Runs inside a transaction; reads the version again, for another process may have migrated in the meantime.
+/// Must run inside a transaction. Reads the version again, because another process may have migrated in the meantime.
 fn migrate(connection: &Connection) -> Result<(), OpenDatabaseError> {
     let done = usize::try_from(version(connection)?).unwrap_or(0);
     for migration in MIGRATIONS.iter().skip(done) {

@@ -1,4 +1,4 @@
-//! What can only be shown from inside: faults of SQLite, and what shares a transaction.
+//! Behavior visible only from inside: errors of SQLite, and transactions shared by several writes.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ fn id(text: &str) -> SessionId {
     SessionId::new(text)
 }
 
-/// Runs SQL on the writer's own connection.
+/// Runs SQL on the writer's connection.
 async fn on_writer(store: &SqliteStore, sql: &'static str) {
     store.writer.with_connection(move |connection| connection.execute_batch(sql)).await.unwrap();
 }
@@ -83,7 +83,7 @@ async fn a_file_that_went_away_is_told() {
 #[tokio::test]
 async fn one_broken_session_does_not_fail_the_group() {
     let (_folder, _path, store) = store();
-    // A row without its summary, as a damaged file may have it.
+    // An event without its session's row, as in a damaged file.
     on_writer(&store, "PRAGMA foreign_keys = OFF; INSERT INTO events VALUES ('broken', 1, 0, '{}')").await;
     let held = store.writer.connection.lock().await;
     let tasks: Vec<_> = ["a", "broken", "b"]
@@ -115,7 +115,7 @@ fn a_store_outlives_the_runtime_that_it_was_used_in() {
         let events = events(0, 1, 10);
         let id = id("abandoned");
         let append = store.append(&id, Seq(0), &events);
-        // Queued, and its task started, but nothing waits for it.
+        // The append is queued and its task started, but nothing waits for it.
         assert!(futures::poll!(std::pin::pin!(append)).is_pending());
     });
     drop(first);
@@ -124,7 +124,7 @@ fn a_store_outlives_the_runtime_that_it_was_used_in() {
         let append = store.append(&id, Seq(0), &events);
         let appended = tokio::time::timeout(std::time::Duration::from_secs(30), append).await;
         assert_eq!(appended.expect("nobody writes any more"), Ok(Seq(1)));
-        // What was queued was not lost either.
+        // The queued append was not lost either.
         assert_eq!(store.load(&SessionId::new("abandoned"), Seq(0), 10).await.unwrap().len(), 1);
     });
 }

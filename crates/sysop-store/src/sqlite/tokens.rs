@@ -1,4 +1,4 @@
-//! Keeps the hashes of tokens in the same file as the logs.
+//! Stores the hashes of tokens in the same file as the logs.
 //!
 //! Few rows and few writes: each statement is a transaction of its own on the writer's connection.
 
@@ -62,7 +62,7 @@ impl TokenStore for SqliteStore {
 }
 
 impl SqliteStore {
-    /// Whether the statement changed anything of a token.
+    /// Returns true if the statement changed a token.
     async fn execute_on_token(&self, statement: &'static str, id: &TokenId) -> Result<bool, StoreError> {
         let id = id.clone();
         let change = move |connection: &Connection| connection.execute(statement, [id.as_str()]);

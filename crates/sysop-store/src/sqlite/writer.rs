@@ -1,8 +1,8 @@
-//! Writes event logs: one connection, one transaction at a time, many appends in each.
+//! Writes event logs: one connection, one transaction at a time, many appends per transaction.
 //!
-//! Appends that arrive while a transaction is on its way to the disk wait and share the next one, so that many
-//! sessions pay for one fsync together. Nothing is answered before it is durable. A thread of its own writes, so that
-//! nothing else that blocks is in its way; it ends when there has been nothing to write for a while.
+//! Appends that arrive while a transaction is in progress wait and share the next one, so that many sessions share one
+//! fsync. No append is answered before it is durable. A dedicated thread writes, so that no other blocking work delays
+//! it; it ends after a while without work.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,13 +21,13 @@ use super::{backup, run_blocking, schema};
 use crate::batch::{BatchSummary, check_seq_order};
 use crate::row_codec::{EncodedBatch, EventRow, to_integer, to_seq};
 
-/// Writes that may wait; later ones wait before they are queued.
+/// Maximum queued writes; later callers wait before queueing.
 pub(super) const JOBS_WAITING_MAX: usize = 1024;
-/// Writes that share one transaction.
+/// Maximum writes per transaction.
 const GROUP_JOBS_MAX: usize = 256;
-/// A transaction takes no further writes once it holds this many bytes of events.
+/// Bytes of events after which a transaction takes no further writes.
 const GROUP_BYTES_MAX: usize = 4 << 20;
-/// How long the thread that writes waits for more to do.
+/// Time that the writer thread waits for more work before it ends.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
 const BEGIN_SESSION: &str = "INSERT INTO sessions (id, title, created, changed, last_seq, host, root) \
@@ -43,20 +43,20 @@ pub(super) struct SqliteWriter {
     file: Arc<DatabaseFile>,
     pub(super) permits: Arc<Semaphore>,
     queue: Mutex<WriteQueue>,
-    /// Told when there is more to write.
+    /// Notified when there is more to write.
     work_available: Condvar,
-    /// Waited for by threads that may block.
+    /// Locked only by threads that may block.
     pub(super) connection: tokio::sync::Mutex<Option<Connection>>,
 }
 
 #[derive(Debug, Default)]
 struct WriteQueue {
     jobs: VecDeque<WriteJob>,
-    /// Whether a thread works on them.
+    /// True if a thread works on the queue.
     has_worker: bool,
 }
 
-/// One write and who waits for it.
+/// One write, with the caller that waits for it.
 #[derive(Debug)]
 struct WriteJob {
     id: SessionId,
@@ -72,7 +72,7 @@ enum WriteOp {
 }
 
 impl SqliteWriter {
-    /// Connects to nothing yet.
+    /// Creates the writer; does not connect.
     pub(super) fn new(file: Arc<DatabaseFile>) -> Self {
         Self {
             file,
@@ -83,7 +83,7 @@ impl SqliteWriter {
         }
     }
 
-    /// See `Store::append`. Once it is queued it happens, whether or not the caller still waits.
+    /// See `Store::append`. Once queued, the append completes even if the caller is dropped.
     pub(super) async fn append(
         self: &Arc<Self>,
         id: &SessionId,
@@ -95,7 +95,7 @@ impl SqliteWriter {
         self.submit(id, WriteOp::Append { after, last, rows }).await
     }
 
-    /// See `Store::delete`. When it is done, no file of the database holds the session's text.
+    /// See `Store::delete`. On return, no file of the database contains the session's text.
     pub(super) async fn delete(self: &Arc<Self>, id: &SessionId) -> Result<(), StoreError> {
         self.submit(id, WriteOp::Delete).await?;
         // Versions before 3 left the text of deleted sessions in free pages.
@@ -105,7 +105,7 @@ impl SqliteWriter {
                 if migrated {
                     connection.execute_batch("VACUUM")?;
                 }
-                // Its answer: whether another process was in the way, and two counts of pages.
+                // Returns a busy flag and two page counts.
                 connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
             })
             .await;
@@ -121,7 +121,7 @@ impl SqliteWriter {
         }
     }
 
-    /// Connects, and creates the tables where there are none. Blocks.
+    /// Connects, and creates the tables if there are none. Blocks.
     pub(super) fn ensure_open(&self) -> Result<(), StoreError> {
         let mut slot = self.connection.blocking_lock();
         if slot.is_none() {
@@ -130,7 +130,7 @@ impl SqliteWriter {
         Ok(())
     }
 
-    /// Closes the connection between two transactions; the next use makes another.
+    /// Closes the connection between two transactions; the next use opens another.
     pub(super) async fn close(self: &Arc<Self>) {
         let writer = Arc::clone(self);
         let closed = run_blocking(move || {
@@ -139,10 +139,10 @@ impl SqliteWriter {
             }
             Ok(())
         });
-        closed.await.ok(); // it fails where the runtime ends, which closes it too
+        closed.await.ok(); // fails if the runtime shuts down, which closes it, too
     }
 
-    /// Does something on the connection between two transactions.
+    /// Runs work on the connection between two transactions.
     pub(super) async fn with_connection<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -180,14 +180,14 @@ impl SqliteWriter {
         })
     }
 
-    /// Starts the thread that writes; where the system gives none, nothing that waits is written.
+    /// Starts the writer thread. If the system provides none, queued writes fail.
     fn start(self: &Arc<Self>) -> Result<(), StoreError> {
         let worker = WriterThread { writer: Arc::clone(self) };
         let started = thread::Builder::new().name("sysop-sqlite".to_owned()).spawn(move || worker.run());
         started.map(|_| ()).map_err(|error| {
             let mut queue = self.queue();
             queue.has_worker = false;
-            queue.jobs.clear(); // who waits for them is told
+            queue.jobs.clear(); // their callers get an error
             StoreError::Unavailable(format!("the system gives no thread to write the database: {error}"))
         })
     }
@@ -205,7 +205,7 @@ impl SqliteWriter {
                     job.reply(Err(error.clone()));
                 }
             }
-            // One job may be the reason; the others must not suffer for it.
+            // One job may be the cause of the error; the others must not fail with it.
             Err(_) => {
                 for job in group {
                     let answer = self.run_transaction(std::slice::from_ref(&job));
@@ -215,11 +215,10 @@ impl SqliteWriter {
         }
     }
 
-    /// One transaction. An error means that nothing of it was stored.
+    /// Runs one transaction. On error nothing of it was stored.
     fn run_transaction(&self, group: &[WriteJob]) -> Result<Vec<Result<Seq, StoreError>>, StoreError> {
         let mut slot = self.connection.blocking_lock();
-        // Taken out for the time of the transaction: where SQLite fails, the connection goes with it, and what it had
-        // begun is rolled back.
+        // Taken out during the transaction: if SQLite fails, the connection is dropped, which rolls it back.
         let connection = match slot.take() {
             Some(connection) => connection,
             None => schema::open(&self.file)?,
@@ -246,7 +245,7 @@ impl SqliteWriter {
     }
 }
 
-/// The thread that writes. Where it ends by a panic, the next write starts another.
+/// The writer thread. If it panics, the next write starts another.
 struct WriterThread {
     writer: Arc<SqliteWriter>,
 }
@@ -258,7 +257,7 @@ impl WriterThread {
         }
     }
 
-    /// Waits for work; none where there has been none for a while.
+    /// Waits for work; `None` after a while without any.
     fn next_group(&self) -> Option<Vec<WriteJob>> {
         let queue = self.writer.queue();
         let waited =
@@ -266,7 +265,7 @@ impl WriterThread {
         let (mut queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let group = queue.take_group();
         if group.is_empty() {
-            queue.has_worker = false; // under the lock: who comes later starts another
+            queue.has_worker = false; // under the lock, so that a later write starts another thread
             return None;
         }
         Some(group)
@@ -305,7 +304,7 @@ impl WriteJob {
     }
 
     fn reply(self, answer: Result<Seq, StoreError>) {
-        // Nobody listens where the caller was dropped; the write stands.
+        // The receiver is gone if the caller was dropped; the write remains.
         self.answer.send(answer).ok();
     }
 }
@@ -339,7 +338,7 @@ fn run(connection: &Connection, statement: &str) -> rusqlite::Result<()> {
     connection.prepare_cached(statement)?.execute([]).map(|_| ())
 }
 
-/// Moves the session's last seq from `after` to `last`; false, and nothing done, where it is not `after`.
+/// Advances the session's last seq from `after` to `last`. Returns false, without a change, if it is not `after`.
 fn advance_last_seq(
     connection: &Connection,
     id: &SessionId,
@@ -369,7 +368,7 @@ fn advance_last_seq(
     Ok(changed? == 1)
 }
 
-/// Compares only: `after` where the log ends there.
+/// Only compares: returns `after` if the log ends there.
 fn check_last_seq(
     connection: &Connection,
     job: &WriteJob,

@@ -1,6 +1,6 @@
-//! Three nodes on one PostgreSQL that die and lose their leases at random while people work on all of them.
+//! Three nodes on one PostgreSQL that die and lose their leases at random while users work on all of them.
 //!
-//! The time between two blows is measured in work that was done, so that a slow machine is hit as often.
+//! The interval between two faults is measured in completed jobs, so that a slow machine gets as many faults.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,16 +20,16 @@ use crate::server::shared;
 
 const NODES: usize = 3;
 const SESSIONS: usize = 6;
-/// How often something goes wrong.
+/// Number of faults.
 const FAULTS: u32 = 8;
-/// How many jobs are done between two blows.
+/// Jobs completed between two faults.
 const JOBS_BETWEEN_FAULTS: u32 = 12;
-/// How often a session is asked to end, and how long it has for it each time.
+/// Attempts to bring a session to its end, and the timeout of each.
 const TRIES_MAX: u32 = 6;
 const TRY_TIME: std::time::Duration = std::time::Duration::from_secs(10);
 const NAMES: [&str; NODES] = ["a", "b", "c"];
 
-/// A node, and the sign of its death.
+/// A node, with a signal of its death.
 struct Slot {
     node: Node,
     dead: CancellationToken,
@@ -56,11 +56,11 @@ impl Chaos {
         }
     }
 
-    /// Opens a session on any node; the sign tells when that is dead.
+    /// Opens a session on any node; the signal tells when that node is dead.
     async fn open(&self, name: &str) -> (TestClient, CancellationToken) {
         loop {
             let slot = self.slots[self.below(NODES)].read().await;
-            // A node that has just lost its lease opens nothing for a moment.
+            // A node that has just lost its lease cannot open sessions for a moment.
             if let Ok(face) = slot.node.try_open(name).await {
                 return (face, slot.dead.clone());
             }
@@ -68,7 +68,7 @@ impl Chaos {
     }
 }
 
-/// A person who works on a session, and goes to another node when theirs is gone.
+/// A user who works on a session, and moves to another node when theirs dies.
 async fn work(chaos: Arc<Chaos>, name: String) {
     let mut number = 0;
     while !chaos.over.load(Ordering::SeqCst) {
@@ -91,10 +91,10 @@ async fn work(chaos: Arc<Chaos>, name: String) {
     }
 }
 
-/// Says something and waits until a turn ends after it, or was interrupted; none where the session is gone from this
+/// Sends an input and waits until a turn ends after it, or was interrupted. `None` if the session is gone from this
 /// node.
 async fn one_job(face: &mut TestClient, said: Input) -> Option<()> {
-    // What was interrupted is not what this person wants to go on with.
+    // This user does not resume interrupted turns.
     for input in [Input::Cancel, said] {
         face.session.send(input).ok()?;
     }
@@ -111,7 +111,7 @@ async fn one_job(face: &mut TestClient, said: Input) -> Option<()> {
 async fn nodes_that_die_at_random_lose_nothing_and_run_nothing_twice() {
     let chosen = std::env::var("SYSOP_SIM_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed: u64 = chosen.unwrap_or_else(rand::random);
-    // Shown where the test fails.
+    // Shown if the test fails.
     eprintln!("SYSOP_SIM_SEED={seed}");
     let world = new_world();
     let (database, url) = database().await;
@@ -133,7 +133,7 @@ async fn nodes_that_die_at_random_lose_nothing_and_run_nothing_twice() {
         chaos.slots[number % NODES].read().await.node.create(name).await;
     }
     let chaos = Arc::new(chaos);
-    // Two people a session, so that most have a follower.
+    // Two users per session, so that most have a follower.
     let people: Vec<_> =
         names.iter().chain(&names).map(|name| tokio::spawn(work(Arc::clone(&chaos), name.clone()))).collect();
     for blow in 1..=FAULTS {
@@ -142,7 +142,7 @@ async fn nodes_that_die_at_random_lose_nothing_and_run_nothing_twice() {
             .expect("work goes on")
             .unwrap();
         let number = chaos.below(NODES);
-        // The database says that its time is over: it is dead, or was frozen for that long.
+        // The database considers the node expired: it is dead, or was frozen for that long.
         let expire =
             format!("UPDATE sysop_nodes SET until = clock_timestamp() WHERE name = '{}'", NAMES[number]);
         if chaos.below(2) == 0 {
@@ -162,7 +162,7 @@ async fn nodes_that_die_at_random_lose_nothing_and_run_nothing_twice() {
     check(&chaos, &names).await;
 }
 
-/// Brings a session to its end. What others said last may still come before that, and stop what is said here.
+/// Brings a session to its end. Late inputs of others may still arrive and cancel this one.
 async fn end(chaos: &Chaos, name: &str) -> TestClient {
     let (mut face, _) = chaos.open(name).await;
     for number in 0..TRIES_MAX {
@@ -176,7 +176,7 @@ async fn end(chaos: &Chaos, name: &str) -> TestClient {
     panic!("{name} does not end: {:?}", face.log.last());
 }
 
-/// The log of a session in which nothing goes on.
+/// Returns the log of an idle session.
 async fn idle(store: &PostgresStore, name: &str) -> Vec<Logged> {
     loop {
         let log = store.load(&SessionId::new(name), Seq(0), usize::MAX).await.unwrap();
@@ -187,7 +187,7 @@ async fn idle(store: &PostgresStore, name: &str) -> Vec<Logged> {
     }
 }
 
-/// Every session ends, its log is whole, and what the hosts ran is what it says.
+/// Every session ends, its log has no gap and matches what the hosts ran.
 async fn check(chaos: &Chaos, names: &[String]) {
     let store = PostgresStore::connect(&chaos.url).await.unwrap();
     let mut ends = Vec::new();
@@ -195,7 +195,7 @@ async fn check(chaos: &Chaos, names: &[String]) {
         let face = end(chaos, name).await;
         ends.push((name, face));
     }
-    // Nothing runs any more: the logs have to explain all that ran.
+    // All work has ended: the logs must account for every call.
     let ran = chaos.world.ran.lock().unwrap().clone();
     let mut started: HashSet<(String, CallId)> = HashSet::new();
     for (name, face) in ends {

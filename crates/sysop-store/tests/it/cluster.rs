@@ -1,4 +1,4 @@
-//! Nodes that share a PostgreSQL: each has a driver and a runtime of its own, so that it can die by itself.
+//! Nodes that share a PostgreSQL: each has a driver and a runtime of its own, so that it can die separately.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -24,27 +24,27 @@ use tokio::sync::{Notify, Semaphore};
 use crate::events::{id, opened, queued};
 use crate::server::shared;
 
-/// Longer than anything here takes.
+/// Longer than any step of these tests.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
-/// What the product promises.
+/// Maximum takeover time that the product promises.
 const TAKEOVER_MAX: Duration = Duration::from_secs(10);
 
-/// What a talking model has to say.
+/// Number of chunks that a talking model sends.
 const PIECES: usize = 1000;
-/// How long a live piece that may be lost is waited for, before the next one.
+/// Time to wait for a live chunk that may be lost, before the next is sent.
 const PIECE_TIME: Duration = Duration::from_millis(500);
 
-/// What the nodes of a test have in common besides their database.
+/// State shared by the nodes of a test besides their database.
 pub(crate) struct World {
-    /// Every call that a host has begun, on any node.
+    /// Every call begun by a host, on any node.
     pub(crate) ran: Mutex<Vec<(String, CallId)>>,
-    /// A tool began to wait.
+    /// Notified when a tool begins to wait.
     pub(crate) waits: Notify,
-    /// A model says a piece for each permit.
+    /// The model sends one chunk per permit.
     pieces: Semaphore,
 }
 
-/// Answers `talk` piece by piece, and anything else at once.
+/// Answers `talk` chunk by chunk, and everything else immediately.
 struct Model(Arc<World>);
 
 impl Provider for Model {
@@ -70,7 +70,7 @@ impl Provider for Model {
     }
 }
 
-/// Runs nothing; `wait` ends only when it is cancelled.
+/// Runs nothing; `wait` ends only when canceled.
 struct Tools {
     world: Arc<World>,
     session: String,
@@ -145,7 +145,7 @@ impl Node {
         })
     }
 
-    /// All that it does stops where it is, as by `kill -9`.
+    /// Stops all its work where it is, like `kill -9`.
     pub(crate) fn die(mut self) {
         self.runtime.take().unwrap().shutdown_background();
     }
@@ -160,7 +160,7 @@ impl Node {
         TestClient::new(created.await.unwrap())
     }
 
-    /// Lets go of all that it holds.
+    /// Releases all its leases.
     pub(crate) async fn evict_idle(&self) {
         let driver = self.driver.clone();
         let resting = self.runtime.as_ref().unwrap().spawn(async move {
@@ -172,7 +172,7 @@ impl Node {
         tokio::time::timeout(DEADLINE, resting).await.expect("nobody holds them").unwrap();
     }
 
-    /// Whether it counts as dead.
+    /// Returns true if the other nodes consider it dead.
     pub(crate) fn is_lost(&self) -> bool {
         self.cluster.ready().is_err()
     }
@@ -196,7 +196,7 @@ impl Drop for Node {
     }
 }
 
-/// What a person at a node sees.
+/// View of a user at a node.
 pub(crate) struct TestClient {
     pub(crate) session: Arc<dyn frontend::SessionHandle>,
     pub(crate) updates: BoxStream<'static, Update>,
@@ -220,7 +220,7 @@ impl TestClient {
         assert!(seen.is_some(), "the session is gone: {:?}", self.session.last_error());
     }
 
-    /// The next update, if it is logged; nothing at all once the session is gone.
+    /// Returns the next logged update; fails once the session is gone.
     pub(crate) async fn next(&mut self) -> Option<Option<Arc<Logged>>> {
         match self.updates.next().await? {
             Update::Logged(logged) => {
@@ -235,7 +235,7 @@ impl TestClient {
         Some(None)
     }
 
-    /// Looks on until an event is there; returns it.
+    /// Reads until an event arrives, and returns it.
     pub(crate) async fn until<T>(&mut self, wanted: impl Fn(&Event) -> Option<T>) -> T {
         let mut looked_at = 0;
         loop {
@@ -249,7 +249,7 @@ impl TestClient {
         }
     }
 
-    /// Looks on until a prompt had its answer.
+    /// Reads until a prompt was answered.
     pub(crate) async fn until_answered(&mut self, prompt: &str) {
         let turn = self
             .until(|event| match event {
@@ -283,7 +283,7 @@ pub(crate) fn new_world() -> Arc<World> {
     Arc::new(World { ran: Mutex::default(), waits: Notify::new(), pieces: Semaphore::new(0) })
 }
 
-/// Two nodes on a new database, and the name of that.
+/// Starts two nodes on a new database; returns its name, too.
 pub(crate) async fn two_nodes(world: &Arc<World>) -> (Node, Node, String) {
     let (name, url) = database().await;
     (Node::start("a", &url, world).await, Node::start("b", &url, world).await, name)
@@ -312,7 +312,7 @@ async fn a_session_is_in_the_hands_of_one_node_and_the_database_refuses_all_othe
     let refused = b.append(&id("s"), Seq(2), &queued(2, 1, "nobody")).await.unwrap_err();
     assert_eq!(refused, StoreError::LeaseLost { id: id("s"), by: "a".into() });
     assert_eq!(refused.to_string(), "session s is in the hands of node a now; open it again");
-    // The lease that this node had before ends when it takes the session again.
+    // This node's earlier lease ends when it acquires the session again.
     let again = owned(node_a.acquire(&id("s")).await.unwrap());
     let refused = begun.append(Seq(2), &queued(2, 1, "old"), &[]).await.unwrap_err();
     assert!(matches!(refused, StoreError::LeaseLost { .. }), "{refused}");
@@ -333,7 +333,7 @@ async fn a_session_that_rests_on_one_node_answers_on_another() {
     let (a, b, _) = two_nodes(&world).await;
     drop(a.create("s").await);
     a.evict_idle().await;
-    // Nobody at its node would hear this.
+    // No one at this node would see it.
     let mut frontend = b.open("s").await;
     frontend.say(prompt("hello"));
     frontend.until_answered("hello").await;
@@ -347,7 +347,7 @@ async fn a_stale_owner_is_refused_by_the_database_even_where_it_believes_in_its_
         (PostgresNode::join(&a, "a").await.unwrap(), PostgresNode::join(&b, "b").await.unwrap());
     let stale = node_a.new_lease(&id("s"));
     stale.append(Seq(0), &queued(0, 1, "a"), &[]).await.unwrap();
-    // What a node that sleeps looks like from outside: its own clock has not told it anything yet.
+    // Simulates a node that sleeps: its own clock has not noticed the end of its lease.
     shared().run(&name, "UPDATE sysop_nodes SET until = clock_timestamp() WHERE name = 'a'").await;
     let lease = owned(node_b.acquire(&id("s")).await.unwrap());
     assert!(stale.is_valid(), "its clock says so");
@@ -406,14 +406,14 @@ async fn a_letter_counts_once_however_often_it_is_posted() {
     let waiting = said(lease.queued_inputs().await.unwrap());
     let inputs: Vec<_> = waiting.iter().map(|(_, input)| input.clone()).collect();
     assert_eq!(inputs, [prompt("one"), prompt("two"), prompt("three")]);
-    // With an append, and alone.
+    // With an append, and without.
     lease.append(Seq(1), &queued(1, 1, "b"), &[waiting[1].0]).await.unwrap();
     lease.append(Seq(2), &[], &[waiting[0].0]).await.unwrap();
     for name in ["one", "two", "three"] {
         other.enqueue(&id("s"), &letter(name)).await.unwrap();
     }
     assert_eq!(said(lease.queued_inputs().await.unwrap()), waiting[2..]);
-    // A node that has lost the session takes nothing out.
+    // A node that lost the session consumes no inputs.
     let next = owned(node.acquire(&id("s")).await.unwrap());
     let refused = lease.append(Seq(2), &[], &[waiting[2].0]).await.unwrap_err();
     assert!(matches!(refused, StoreError::LeaseLost { .. }), "{refused}");
@@ -421,7 +421,7 @@ async fn a_letter_counts_once_however_often_it_is_posted() {
     assert!(matches!(refused, StoreError::LeaseLost { .. }), "{refused}");
     assert_eq!(said(next.queued_inputs().await.unwrap()), waiting[2..]);
     assert_eq!(other.enqueue(&id("none"), &letter("x")).await, Err(StoreError::NotFound(id("none"))));
-    // A session that nobody has takes queued inputs for whoever comes.
+    // A session without an owner accepts inputs for its next owner.
     node.leave().await.unwrap();
     other.enqueue(&id("s"), &letter("four")).await.unwrap();
     let lease = owned(other.acquire(&id("s")).await.unwrap());
@@ -454,7 +454,7 @@ async fn who_follows_sees_all_and_is_heard() {
     let said = |frontend: &TestClient| -> Vec<usize> {
         frontend.text.split_whitespace().map(|number| number.parse().unwrap()).collect()
     };
-    // A live piece may be lost on its way; those that come, come in their order, once, and while the model talks.
+    // A live chunk may be lost; those that arrive do so in order, once, and while the model talks.
     for _ in 0..PIECES {
         world.pieces.add_permits(1);
         tokio::time::timeout(PIECE_TIME, there.see()).await.ok();
@@ -560,7 +560,7 @@ async fn a_node_that_sleeps_past_its_lease_lets_go_and_follows() {
     there.say(Input::Cancel);
     there.say(prompt("who has it?"));
     there.until_answered("who has it?").await;
-    // The one who lost it sees the same log, and is heard where it is now.
+    // The node that lost the session sees the same log, and its inputs reach the new owner.
     here.until_answered("who has it?").await;
     assert_eq!(here.until(status).await, Status::Interrupted);
     here.say(prompt("and me?"));

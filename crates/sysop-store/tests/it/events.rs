@@ -1,4 +1,4 @@
-//! Events for the tests: one of each kind, any, and short ways to write a log.
+//! Events for the tests: one of each kind, random ones, and helpers to build a log.
 
 use std::sync::Arc;
 
@@ -25,18 +25,18 @@ use sysop_core::spec::SessionSpec;
 use sysop_core::todo::{TodoItem, TodoState};
 use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
 
-/// A session's name.
+/// Creates a session id.
 pub(crate) fn id(text: &str) -> SessionId {
     SessionId::new(text)
 }
 
-/// Puts events behind `after`, a millisecond apart.
+/// Numbers events after `after`, a millisecond apart.
 pub(crate) fn log(after: u64, at: i64, events: impl IntoIterator<Item = Event>) -> Vec<Arc<Logged>> {
     let place = |(event, (seq, at))| Arc::new(Logged { seq: Seq(seq), at: Timestamp(at), event });
     events.into_iter().zip((after + 1..).zip(at..)).map(place).collect()
 }
 
-/// `count` events behind `after` that can be told apart by `mark`.
+/// Returns `count` events after `after`, identifiable by `mark`.
 pub(crate) fn queued(after: u64, count: usize, mark: &str) -> Vec<Arc<Logged>> {
     log(after, 1000, (0..count).map(|n| Event::PromptQueued { text: format!("{mark} {n}") }))
 }
@@ -67,7 +67,7 @@ pub(crate) fn turn(number: u32, prompt: &str) -> Event {
     Event::TurnStarted { turn: TurnId(number), prompt: prompt.into(), origin: Origin::Model }
 }
 
-/// Which kind an event is; a new kind does not compile until it is generated below too.
+/// Returns the index of an event's kind; a new kind does not compile until it is generated below, too.
 pub(crate) fn kind(event: &Event) -> usize {
     match event {
         Event::SessionOpened { .. } => 0,
@@ -99,10 +99,10 @@ pub(crate) fn kind(event: &Event) -> usize {
     }
 }
 
-/// How many kinds `kind` tells apart.
+/// Number of kinds that `kind` distinguishes.
 pub(crate) const KINDS: usize = 26;
 
-/// Events of one kind.
+/// Random events of one kind.
 pub(crate) fn of_kind(kind: usize) -> impl Strategy<Value = Event> {
     let at = kind;
     match at {
@@ -162,7 +162,7 @@ pub(crate) fn of_kind(kind: usize) -> impl Strategy<Value = Event> {
     }
 }
 
-/// Events of the kinds that 0.1.0 did not have.
+/// Random events of the kinds unknown to 0.1.0.
 fn of_second_kind(kind: usize) -> proptest::strategy::BoxedStrategy<Event> {
     let call_id = || text().prop_map(CallId::new);
     match kind {
@@ -236,7 +236,7 @@ pub(crate) fn any_event() -> impl Strategy<Value = Event> {
     (0..KINDS).prop_flat_map(of_kind)
 }
 
-/// Any text: control characters, quotes, line feeds and all planes of Unicode are in it.
+/// Any text: control characters, quotes, newlines and all planes of Unicode.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         Just(String::new()),

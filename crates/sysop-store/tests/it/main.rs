@@ -1,4 +1,4 @@
-//! One conformance suite for all stores, and what is special to each.
+//! One conformance suite for all stores, and tests specific to each.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![expect(clippy::wildcard_enum_match_arm, reason = "a test picks out what it is about")]
 

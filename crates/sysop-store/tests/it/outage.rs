@@ -1,4 +1,4 @@
-//! Databases that are away, full, read-only or too old: what is told of it, and that it goes on when that is over.
+//! Databases that are unavailable, full, read-only or too old: the errors, and the recovery afterwards.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,13 +23,13 @@ fn is_one_sentence(text: &str, about: &str) {
     assert!(!text.contains('\n') && !text.ends_with('.'), "{text}");
 }
 
-/// Appends to a session for its owner, while something is in the way.
+/// Appends to a session for its owner while a fault is active.
 fn appending(lease: &Arc<dyn Lease>, after: u64) -> JoinHandle<Result<Seq, StoreError>> {
     let lease = Arc::clone(lease);
     tokio::spawn(async move { lease.append(Seq(after), &queued(after, 1, "waits"), &[]).await })
 }
 
-/// Waits until people can be told why.
+/// Waits until a stall reason is available.
 async fn stall_reason(lease: &Arc<dyn Lease>) -> String {
     let look = async {
         loop {
@@ -46,7 +46,7 @@ async fn done(appending: JoinHandle<Result<Seq, StoreError>>) -> Result<Seq, Sto
     tokio::time::timeout(DEADLINE, appending).await.expect("an append that waited is done").unwrap()
 }
 
-/// A node with a session that has one event.
+/// Creates a node with a session that has one event.
 async fn owner(url: &str) -> (PostgresStore, PostgresNode, Arc<dyn Lease>) {
     let store = PostgresStore::connect(url).await.unwrap();
     let node = PostgresNode::join(&store, "a").await.unwrap();
@@ -65,7 +65,7 @@ async fn what_an_owner_appends_waits_for_its_database_and_is_stored_once() {
     let (name, _) = database().await;
     let proxy = Proxy::to(shared().folder());
     let (store, _node, lease) = owner(&Server::url_through(proxy.folder(), &name)).await;
-    // Stored, but nobody hears of it before the database is away.
+    // Stored, but the answer is lost before the database goes away.
     proxy.set(ProxyMode::DropNextAnswer);
     let waiting = appending(&lease, 1);
     proxy.wait_for_drop().await;
@@ -73,7 +73,7 @@ async fn what_an_owner_appends_waits_for_its_database_and_is_stored_once() {
     let place = proxy.folder().to_str().unwrap();
     is_one_sentence(&stall_reason(&lease).await, place);
     is_one_sentence(&store.ready().await.unwrap_err().to_string(), place);
-    // Who makes a session does not wait: nobody has it yet.
+    // Creating a session fails at once: no one uses it yet.
     let refused = store.append(&id("new"), Seq(0), &queued(0, 1, "n")).await.unwrap_err();
     assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
     assert!(!waiting.is_finished());
@@ -207,7 +207,7 @@ async fn an_opening_that_is_given_up_half_way_keeps_nobody_out() {
     let world = new_world();
     let (a, b, _) = two_nodes(&world).await;
     for step in 0..40 {
-        // From its beginning to its end: what it waits for takes some thousand of these.
+        // Covers the whole time: the awaited work takes some thousand of these.
         let polls = 1 + step * step * 10;
         let name: &'static str = format!("s{step}").leak();
         drop(a.create(name).await);
@@ -244,7 +244,7 @@ async fn who_looks_on_at_a_node_that_lost_its_database_goes_on_there() {
     face.say(direct("wait"));
     world.waits.notified().await;
     proxy.set(ProxyMode::Closed);
-    // Said while nothing can be kept, and kept when it can.
+    // Sent while nothing can be stored, and stored afterwards.
     face.say(prompt("meanwhile"));
     let lost = async {
         loop {

@@ -1,4 +1,4 @@
-//! The store in PostgreSQL: the suite, and what only a server can suffer.
+//! The PostgreSQL store: the suite, and faults that only a server has.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,13 +18,13 @@ async fn postgres() -> Fixture {
 
 conformance!(postgres);
 
-/// A store in a database of its own, and the name of that.
+/// A store in a database of its own, with the database's name.
 async fn new_store() -> (PostgresStore, String) {
     let name = shared().database().await;
     (PostgresStore::connect(&shared().url(&name)).await.unwrap(), name)
 }
 
-/// A store behind a door.
+/// A store behind a proxy.
 async fn store_behind_proxy() -> (PostgresStore, Proxy) {
     let name = shared().database().await;
     let proxy = Proxy::to(shared().folder());
@@ -42,7 +42,7 @@ fn is_one_sentence(error: &StoreError, about: &str) {
 #[tokio::test]
 async fn an_append_whose_answer_was_lost_is_stored_once() {
     let (store, proxy) = store_behind_proxy().await;
-    // The first makes the connection and prepares the statement, so that the next is one question and one answer.
+    // The first append connects and prepares the statement, so that the next is one request and one answer.
     store.append(&id("s"), Seq(0), &queued(0, 1, "a")).await.unwrap();
     for after in 1..6 {
         let before = proxy.connections.load(Ordering::SeqCst);

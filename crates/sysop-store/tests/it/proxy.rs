@@ -1,4 +1,4 @@
-//! A door to a server that can be shut at the worst moment.
+//! A proxy to a server that can be closed at the worst moment.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 
-/// What the door does to what passes.
+/// Treatment of traffic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProxyMode {
     Open,
-    /// The next answer of the server is thrown away and its connection closed; then the door is open again.
+    /// Drops the server's next answer and its connection, then opens again.
     DropNextAnswer,
-    /// Everything that comes is closed, and what was there too.
+    /// Closes all connections, existing and new.
     Closed,
 }
 
-/// A relay between a socket of its own and a server's.
+/// A proxy between a socket of its own and that of a server.
 pub(crate) struct Proxy {
     folder: tempfile::TempDir,
     mode: watch::Sender<ProxyMode>,
-    /// Connections so far.
+    /// Number of connections so far.
     pub(crate) connections: Arc<AtomicUsize>,
 }
 
@@ -54,7 +54,7 @@ impl Proxy {
         self.folder.path()
     }
 
-    /// Waits until the answer that was to be thrown away has been.
+    /// Waits until the answer was dropped.
     pub(crate) async fn wait_for_drop(&self) {
         let mut modes = self.mode.subscribe();
         modes.wait_for(|mode| *mode != ProxyMode::DropNextAnswer).await.expect("the door is here");
@@ -70,7 +70,7 @@ async fn relay(client: UnixStream, server: UnixStream, mode: watch::Sender<Proxy
     let (from_server, to_server) = server.into_split();
     let mut modes = mode.subscribe();
     tokio::select! {
-        // What comes after the door was shut is not passed on, even where that is not yet noticed below.
+        // Data that arrives after closing is not forwarded, even if the copy task has not noticed the change.
         () = copy(from_client, to_server, |_| *mode.borrow() != ProxyMode::Closed) => {}
         () = copy(from_server, to_client, |_| !mode.send_if_modified(|now| {
             let dropping = *now == ProxyMode::DropNextAnswer;
@@ -83,7 +83,7 @@ async fn relay(client: UnixStream, server: UnixStream, mode: watch::Sender<Proxy
     }
 }
 
-/// Copies until the end, or until a piece may not pass.
+/// Copies until the end, or until a chunk must not pass.
 async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, may_pass: impl Fn(&[u8]) -> bool) {
     let mut buffer = vec![0; 16 * 1024];
     while let Ok(length) = from.read(&mut buffer).await

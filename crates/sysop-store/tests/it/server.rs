@@ -1,7 +1,7 @@
-//! A PostgreSQL server for tests: a private one in a folder of its own, reached by a socket there.
+//! A PostgreSQL server for tests: private, in a folder of its own, reached by a socket there.
 //!
-//! It is stopped and its folder removed when this process ends, however it ends: a shell that holds the other end of
-//! a pipe does it. Other crates' tests may include this file by its path.
+//! The server is stopped and its folder removed when this process ends, however it ends: a shell at the other end of a
+//! pipe does it. Tests of other crates may include this file by its path.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -13,7 +13,7 @@ use std::sync::{Mutex, OnceLock};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
 
-/// What the shell beside a server does: `$1` is the folder of PostgreSQL's programs, `$2` that of the server.
+/// Script of the shell beside a server: `$1` is the folder of PostgreSQL's programs, `$2` that of the server.
 const PROCESS_SCRIPT: &str = r#"
 trap '' PIPE # who is killed while it starts reads no answer
 start() {
@@ -38,7 +38,7 @@ stop "$@"
 rm -rf "$2"
 "#;
 
-/// Nothing here outlives the tests, so nothing has to reach a disk.
+/// No data outlives the tests, so nothing has to reach the disk.
 const SETTINGS: &str = "-c fsync=off -c full_page_writes=off -c max_connections=300 -c shared_buffers=32MB \
                         -c autovacuum=off -c log_min_messages=fatal";
 
@@ -54,14 +54,14 @@ struct PostgresProcess {
     answers: BufReader<ChildStdout>,
 }
 
-/// The server that the tests of this process share.
+/// The server shared by the tests of this process.
 pub(crate) fn shared() -> &'static Server {
     static SHARED: OnceLock<Server> = OnceLock::new();
     SHARED.get_or_init(Server::start)
 }
 
 impl Server {
-    /// Starts one.
+    /// Starts a server.
     pub(crate) fn start() -> Self {
         let folder = tempfile::Builder::new().prefix("sysop-pg-").tempdir().expect("a folder").keep();
         let programs = programs();
@@ -89,7 +89,7 @@ impl Server {
         server
     }
 
-    /// Stops it as a crash would: no connection is told, nothing is flushed.
+    /// Stops it like a crash: connections get no message, nothing is flushed.
     pub(crate) fn crash(&self) {
         self.tell("stop");
         self.expect("stopped");
@@ -101,36 +101,36 @@ impl Server {
         self.expect("started");
     }
 
-    /// Starts it again as a standby, which can be read only.
+    /// Starts it again as a read-only standby.
     pub(crate) fn demote(&self) {
         self.tell("demote");
         self.expect("started");
     }
 
-    /// Makes a standby a server that can be written.
+    /// Promotes a standby to a writable server.
     pub(crate) fn promote(&self) {
         self.tell("promote");
         self.expect("promoted");
     }
 
-    /// Where its socket is.
+    /// Folder of its socket.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Makes an empty database.
+    /// Creates an empty database.
     pub(crate) async fn database(&self) -> String {
         let name = format!("test_{}", self.databases.fetch_add(1, Ordering::SeqCst));
         self.admin(&format!("CREATE DATABASE {name}")).await;
         name
     }
 
-    /// The URL of a database, through the socket in `folder`.
+    /// URL of a database, through the socket in `folder`.
     pub(crate) fn url_through(folder: &Path, database: &str) -> String {
         format!("postgres://postgres@localhost/{database}?host={}", folder.display())
     }
 
-    /// The URL of a database.
+    /// URL of a database.
     pub(crate) fn url(&self, database: &str) -> String {
         Self::url_through(&self.folder, database)
     }
@@ -161,7 +161,7 @@ impl Server {
     }
 }
 
-/// Waits until all is gone; the shared server is never dropped, but its pipe ends with the process.
+/// Waits until the shell has cleaned up. The shared server is never dropped, but its pipe ends with the process.
 impl Drop for Server {
     fn drop(&mut self) {
         if let Ok(process) = self.process.get_mut() {
@@ -171,7 +171,7 @@ impl Drop for Server {
     }
 }
 
-/// The folder of the newest PostgreSQL's programs; Debian keeps them off the PATH.
+/// Folder of the programs of the newest PostgreSQL; Debian keeps them off the PATH.
 fn programs() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(&path).find(|folder| folder.join("initdb").is_file());
@@ -185,7 +185,7 @@ fn programs() -> PathBuf {
     })
 }
 
-/// PostgreSQL does not run as root: the user that its package made, where we are root.
+/// PostgreSQL refuses to run as root: uses the user that its package created, if this is root.
 fn server_user() -> Option<(u32, u32)> {
     use std::os::unix::fs::MetadataExt;
     let me = std::fs::metadata("/proc/self").map(|me| me.uid()).expect("Linux has /proc");

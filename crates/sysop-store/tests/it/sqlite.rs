@@ -1,4 +1,4 @@
-//! The store in a SQLite file: the suite, and what only a file can suffer.
+//! The SQLite store: the suite, and faults that only a file has.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -22,14 +22,14 @@ async fn sqlite() -> Fixture {
 
 conformance!(sqlite);
 
-/// A folder with a path for a database in it.
+/// A folder with a path for a database.
 fn place() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sysop.db");
     (folder, path)
 }
 
-/// Leaves a database with two sessions behind, closed.
+/// Leaves a closed database with two sessions.
 async fn fill(path: &Path) {
     let store = SqliteStore::open(path).unwrap();
     store.append(&id("a"), Seq(0), &queued(0, 100, &"long ".repeat(200))).await.unwrap();
@@ -172,7 +172,7 @@ async fn a_damaged_page_is_told() {
 async fn a_reader_that_comes_first_after_a_crash_finds_what_was_committed() {
     let (_folder, path) = place();
     fill(&path).await;
-    // A transaction with a rollback journal, cut in the middle: so is the change of a new file's journal mode.
+    // A transaction with a rollback journal, cut in the middle, as when the journal mode of a new file changes.
     let connection = raw(&path);
     for sql in [
         "PRAGMA journal_mode = DELETE",
@@ -239,7 +239,7 @@ async fn an_event_of_a_later_version_is_refused_by_name() {
         "event 2 of session b is of a kind that this sysop does not know (`teleported`); written by a newer version \
          of sysop; update sysop to open it"
     );
-    // A kind that is known and cannot be read all the same is damaged.
+    // A known kind that cannot be parsed is damaged.
     run_raw(&path, r#"UPDATE events SET body = '{"type":"prompt_queued"}' WHERE session = 'b' AND seq = 2"#);
     let error = store.load(&id("b"), Seq(0), 10).await.unwrap_err();
     assert!(matches!(error, StoreError::Corrupt(_)), "{error}");
@@ -308,7 +308,7 @@ async fn two_processes_may_use_one_file() {
     check_race(&stores[0], won).await;
 }
 
-/// Names the database to the second process of `acknowledged_events_survive_a_kill`.
+/// Passes the database to the second process of `acknowledged_events_survive_a_kill`.
 const KILLED: &str = "SYSOP_STORE_TEST_KILLED";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

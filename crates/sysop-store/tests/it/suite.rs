@@ -1,4 +1,4 @@
-//! What every store must do. A store joins by naming an `async fn() -> Fixture` to `conformance!`.
+//! Requirements on every store. A store joins by naming an `async fn() -> Fixture` to `conformance!`.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -14,7 +14,7 @@ use sysop_driver::port::{Store, StoreError};
 
 use crate::events::{KINDS, any_event, id, kind, log, of_kind, opened, queued, turn};
 
-/// An empty store, and the folder that it needs for as long as it lives.
+/// An empty store, with the folder that it needs while it lives.
 pub(crate) struct Fixture {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) folder: Option<tempfile::TempDir>,
@@ -120,7 +120,7 @@ pub(crate) async fn a_log_ends_where_it_was_left(store: Arc<dyn Store>) {
 pub(crate) async fn pages_join_without_gap_or_overlap(store: Arc<dyn Store>) {
     let events = queued(0, 1100, "x");
     store.append(&id("s"), Seq(0), &events).await.unwrap();
-    // Around the size of what a store may read at once, too.
+    // Also around the size of a store's internal batches.
     for limit in [7, 31, 32, 33, 511, 512, 513, 1024, 1025, 1099, 1100, 1101] {
         let mut joined = Vec::new();
         loop {
@@ -136,7 +136,7 @@ pub(crate) async fn pages_join_without_gap_or_overlap(store: Arc<dyn Store>) {
     assert_eq!(store.load(&id("s"), Seq(0), 0).await, Ok(vec![]));
 }
 
-/// What of a log is passed on to who wants no more than so many events.
+/// Returns the events passed to a visitor that breaks after a number of events.
 async fn read_events(store: &dyn Store, id: &SessionId, wanted: usize) -> Result<Vec<Logged>, StoreError> {
     let taken = Arc::new(Mutex::new(Vec::new()));
     let all = Arc::clone(&taken);
@@ -242,7 +242,7 @@ pub(crate) async fn a_summary_follows_the_log(store: Arc<dyn Store>) {
         ("web-1", "/srv/app", "")
     );
 
-    // A turn that only runs what a person typed has no prompt, and so gives no title.
+    // A turn that only runs a typed command has no prompt, and so gives no title.
     store.append(&id("s"), Seq(1), &log(1, 800, [turn(1, "")])).await.unwrap();
     store
         .append(&id("s"), Seq(2), &log(2, 900, [turn(2, "why is it slow?"), turn(3, "and now?")]))
@@ -304,7 +304,7 @@ pub(crate) async fn kept_files_are_named_as_long_as_any_log_does(store: Arc<dyn 
     let finished = Event::ToolFinished { call: CallId::new("c"), outcome };
     let files = [output, before, gone].map(str::to_owned).into();
     let [one, fork] = [id("one"), id("fork")];
-    // What a person wrote names nothing.
+    // File names in a user's text are not references.
     let said = turn(1, &format!("{gone} \"artefact\":\"{gone}\""));
     for id in [&one, &fork] {
         store
@@ -348,7 +348,7 @@ pub(crate) async fn many_sessions_at_once(store: Arc<dyn Store>) {
     assert_eq!(store.list(100).await.unwrap().len(), 24);
 }
 
-/// Appends one marked event at a time until the log has `end`; goes on from what is there after each conflict.
+/// Appends one marked event at a time until the log has `end`; after each conflict continues from the actual end.
 pub(crate) async fn race(store: Arc<dyn Store>, mark: String, end: u64) -> Vec<(Seq, String)> {
     let mut won = Vec::new();
     let mut last = Seq(0);
@@ -368,7 +368,7 @@ pub(crate) async fn race(store: Arc<dyn Store>, mark: String, end: u64) -> Vec<(
     won
 }
 
-/// The log holds exactly what its racers won.
+/// The log contains exactly the events that the racers won.
 pub(crate) async fn check_race(store: &dyn Store, mut won: Vec<(Seq, String)>) {
     won.sort();
     let log = whole(store, &id("raced")).await;
@@ -395,7 +395,7 @@ pub(crate) async fn many_writers_of_one_session(store: Arc<dyn Store>) {
 pub(crate) async fn a_conflict_harms_nobody_else(store: Arc<dyn Store>) {
     let append = |n: u64| {
         let store = Arc::clone(&store);
-        // Every second one believes in a log that is not there.
+        // Every second append expects a log that does not exist.
         let after = (n % 2) * 7;
         tokio::spawn(async move {
             store.append(&id(&format!("session-{n}")), Seq(after), &queued(after, 2, "x")).await

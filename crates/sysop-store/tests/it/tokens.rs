@@ -1,4 +1,4 @@
-//! What every store must do with tokens. A store joins by naming an `async fn() -> TokenFixture` to `conformance!`.
+//! Requirements on every token store. A store joins by naming an `async fn() -> TokenFixture` to `conformance!`.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use sysop_store::{MemoryStore, PostgresStore, SqliteStore};
 
 use crate::server::shared;
 
-/// An empty store, and the folder that it needs for as long as it lives.
+/// An empty store, with the folder that it needs while it lives.
 pub(crate) struct TokenFixture {
     pub(crate) store: Arc<dyn TokenStore>,
     pub(crate) folder: Option<tempfile::TempDir>,

@@ -1,4 +1,4 @@
-//! Logs and databases of sysop 0.1.0, and those of versions to come.
+//! Logs and databases of sysop 0.1.0, and those of future versions.
 
 use std::path::{Path, PathBuf};
 
@@ -14,12 +14,12 @@ use sysop_store::SqliteStore;
 
 use crate::events::{KINDS, any_event, id, of_kind, queued};
 
-/// A database that sysop 0.1.0 wrote: an edit with colors and an artifact, a dangerous call that nobody answered, a call in
-/// the terminal that ends the task, and a session that was killed while a call ran.
+/// A database written by sysop 0.1.0: an edit with colors and an artifact, an unanswered dangerous call, a call in the
+/// terminal that ends the task, and a session killed during a call.
 const DATABASE: &[u8] = include_bytes!("../fixtures/sysop-0.1.0.db");
-/// The logs of the same sessions as `sysop sessions export` of 0.1.0 printed them.
+/// Logs of the same sessions, as printed by `sysop sessions export` of 0.1.0.
 const LOGS: &str = include_str!("../fixtures/log-0.1.0.jsonl");
-/// The sessions with the numbers of their events, the newest first.
+/// The sessions with their numbers of events, newest first.
 const SESSIONS: [(&str, &str, usize); 4] = [
     ("01a20460-1bb0-75a2-9e36-da538db68f25", "wait", 5),
     ("01a20460-1b5e-7073-b2b8-13e6c5207c2a", "term", 10),
@@ -27,7 +27,7 @@ const SESSIONS: [(&str, &str, usize); 4] = [
     ("01a20460-1aed-752c-b829-76c7d2de4f0c", "please tidy up", 23),
 ];
 
-/// A copy of the database of 0.1.0.
+/// Copies the database of 0.1.0.
 fn old_database() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sysop.db");
@@ -66,7 +66,7 @@ async fn check_sessions(store: &SqliteStore) {
     }
 }
 
-/// The log makes a session and a transcript.
+/// The log yields a session and a transcript.
 fn check_replay(log: &[Logged]) {
     Session::replay(log.iter().map(|logged| &logged.event)).unwrap();
     let mut transcript = Transcript::new();
@@ -90,7 +90,7 @@ async fn the_database_of_0_1_0_is_backed_up_and_opens() {
         assert_eq!(mode & 0o777, 0o600);
     }
 
-    // The backup is a database of 0.1.0 by itself.
+    // The backup is a complete database of 0.1.0.
     let (_other, copy) = old_database();
     std::fs::copy(backup_of(&path), &copy).unwrap();
     check_sessions(&SqliteStore::open(&copy).unwrap()).await;
@@ -117,7 +117,7 @@ async fn a_new_database_has_no_backup() {
 #[tokio::test]
 async fn a_backup_that_cannot_be_written_stops_the_migration() {
     let (_folder, path) = old_database();
-    // The name of the copy becomes too long for a file system, and that of the database is not.
+    // The copy's name is too long for the file system, the database's is not.
     let long = path.with_file_name(format!("{}.db", "x".repeat(250)));
     std::fs::rename(&path, &long).unwrap();
     let store = SqliteStore::open(&long).unwrap();
@@ -178,7 +178,7 @@ async fn a_log_with_an_unknown_kind_is_refused_and_the_others_open() {
     }
 }
 
-/// The logs of the file, in its order.
+/// Logs in the file, in its order.
 fn old_logs() -> Vec<Vec<Logged>> {
     let mut logs: Vec<Vec<Logged>> = Vec::new();
     for line in LOGS.lines() {
@@ -213,7 +213,7 @@ fn every_kind_is_known_by_name() {
     assert!(kinds.contains(&"session_opened") && kinds.contains(&"guard_armed"), "{kinds:?}");
 }
 
-/// What a later version may add.
+/// Additions that a future version may make.
 fn with_unknown_fields(event: &Event) -> Value {
     let mut value = serde_json::to_value(event).unwrap();
     let fields = value.as_object_mut().unwrap();
@@ -248,7 +248,7 @@ fn unknown_fields_are_passed_over_in_an_event_of_each_kind() {
     }
 }
 
-/// The files of a folder that hold these bytes.
+/// Returns the files of a folder that contain these bytes.
 fn holders(folder: &Path, text: &str) -> Vec<String> {
     let holds = |name: &String| {
         let bytes = std::fs::read(folder.join(name)).unwrap();

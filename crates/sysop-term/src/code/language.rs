@@ -1,57 +1,57 @@
-//! The tables: what comments, texts and words look like in each language.
+//! Tables of languages: their comments, strings and words.
 
-/// How a language is written.
+/// Syntax of a language.
 #[derive(Debug)]
 pub struct Language {
-    /// What a code block calls it, and the endings of its files; as all words here with blanks between them.
+    /// Names in code blocks, and file extensions; like all word lists here separated by spaces.
     names: &'static str,
     pub(super) family: SyntaxFamily,
     pub(super) line_comments: &'static [&'static str],
     pub(super) block_comment: Option<(&'static str, &'static str)>,
     pub(super) quotes: &'static [Quote],
     pub(super) keywords: &'static str,
-    /// Words that stand for a value.
+    /// Words that are constants.
     pub(super) values: &'static str,
-    /// What attributes and directives begin with.
+    /// Prefix of attributes and directives.
     pub(super) attributes: &'static str,
-    /// Whether a dollar sign begins a variable.
+    /// True if a dollar sign begins a variable.
     pub(super) dollar: bool,
-    /// Whether keywords may be written in capitals.
+    /// True if keywords are case-insensitive.
     pub(super) any_case: bool,
-    /// Whether words with a capital are types.
+    /// True if capitalized words are types.
     pub(super) types: bool,
-    /// Whether the first word of a command is what is called.
+    /// True if the first word of a command is the called program.
     pub(super) shell: bool,
 }
 
-/// What kind of language it is.
+/// Kind of a language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SyntaxFamily {
     Code,
-    /// A text before a colon names a value.
+    /// Text before a colon is a key.
     Json,
-    /// A word before a colon does.
+    /// A word before a colon is a key.
     Yaml,
-    /// A word before `=` does; sections stand in brackets.
+    /// A word before `=` is a key; sections are in brackets.
     Assignments,
-    /// The first letter of a line says what it is.
+    /// The first character of a line determines its kind.
     Diff,
-    /// The first word of a line says what it does.
+    /// The first word of a line is a directive.
     Directives,
 }
 
-/// What begins and ends a text.
+/// Delimiter of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Quote {
     pub(super) mark: &'static str,
-    /// Whether a backslash takes the meaning of what follows.
+    /// True if a backslash escapes the next character.
     pub(super) escapes: bool,
-    /// Whether it may go over several lines.
+    /// True if the string may span several lines.
     pub(super) lines: bool,
 }
 
 impl Quote {
-    /// Where the text that begins here ends, its mark included, and whether it does.
+    /// Returns the offset of the string's end, including the delimiter, and true if the string ends here.
     pub(super) fn end_in(self, text: &str) -> (usize, bool) {
         let mut at = 0;
         while let Some(c) = text[at..].chars().next() {
@@ -68,7 +68,7 @@ impl Quote {
 }
 
 impl Language {
-    /// The language that a code block or the ending of a file names.
+    /// Returns the language with this name or file extension.
     pub fn named(name: &str) -> Option<&'static Self> {
         let word = name.split([' ', ',', '{', ':', '\t']).next().unwrap_or_default().trim_start_matches('.');
         if word.is_empty() || word.len() > 20 {
@@ -78,7 +78,7 @@ impl Language {
         ALL.iter().find(|language| has(language.names, &word))
     }
 
-    /// The language of a file.
+    /// Returns the language of a file.
     pub fn of_path(path: &str) -> Option<&'static Self> {
         let file = path.rsplit('/').next().unwrap_or_default();
         match file.rsplit_once('.') {
@@ -92,7 +92,7 @@ impl Language {
     }
 }
 
-/// Whether a list of words, written with blanks between them, has this one.
+/// Returns true if a list of words separated by spaces contains this word.
 pub(super) fn has(words: &str, word: &str) -> bool {
     words.split(' ').any(|known| known == word)
 }

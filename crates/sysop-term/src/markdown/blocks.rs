@@ -1,4 +1,4 @@
-//! The rows of one chunk.
+//! Layout of one chunk.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::code::{Highlighter, Language};
 use crate::link;
 use crate::theme::StyleRole;
 
-/// Below this many columns nothing is indented any more.
+/// Minimum columns for indentation.
 const COLUMNS_MIN: usize = 8;
 
-/// The rows of a chunk; its first item has the number.
+/// Lays out a chunk; `number` is that of its first item.
 pub(super) fn rows(source: &str, number: Option<u64>, markdown_style: &MarkdownStyle) -> Vec<TextRow> {
     let options = Options::ENABLE_TABLES | Options::ENABLE_TASKLISTS | Options::ENABLE_STRIKETHROUGH;
     let mut layout = BlockRenderer {
@@ -37,32 +37,32 @@ pub(super) fn rows(source: &str, number: Option<u64>, markdown_style: &MarkdownS
 
 struct BlockRenderer {
     markdown_style: MarkdownStyle,
-    /// The number for the first item, until it is used.
+    /// Number for the first item, until used.
     number: Option<u64>,
-    /// The blocks that are open, outermost first; the root never goes.
+    /// Open blocks, outermost first; the root always stays.
     containers: Vec<Container>,
-    /// The text of the paragraph so far, by lines.
+    /// Lines of the current paragraph.
     lines: Vec<Vec<InlineText>>,
-    /// The styles of the marks that are open.
+    /// Styles of the open inline marks.
     styles: Vec<Style>,
     link: Option<OpenLink>,
     table: Option<Table>,
     code: Option<(Highlighter, String)>,
 }
 
-/// A block that holds others.
+/// A block that contains others.
 struct Container {
     block: ContainerKind,
     columns: usize,
     rows: Vec<TextRow>,
-    /// Whether the last block in it was text, after which another text keeps its distance.
+    /// True if its last block was text; another text then gets an empty row before it.
     text: bool,
 }
 
 enum ContainerKind {
     Root,
     Quote,
-    /// The number of the next item, in a list that counts.
+    /// Number of the next item, in a numbered list.
     List(Option<u64>),
     Item {
         mark: String,
@@ -70,7 +70,7 @@ enum ContainerKind {
     },
 }
 
-/// Text as it is written, of one look.
+/// Text with one style.
 struct InlineText {
     text: String,
     style: Style,
@@ -110,7 +110,7 @@ impl BlockRenderer {
                 self.lines.push(Vec::new());
             }
             Event::InlineHtml(html) => self.put(&html, self.markdown_style.style(StyleRole::Dim)),
-            // Models do not wrap their lines: a break that they write is one that they want.
+            // Models do not wrap their lines: a line break is intended.
             Event::SoftBreak | Event::HardBreak => self.lines.push(Vec::new()),
             Event::Rule => {
                 let row = TextRow::of(
@@ -260,8 +260,8 @@ impl BlockRenderer {
         self.put(text, style);
     }
 
-    /// Adds text to the line; joined to what is before it where that looks the same, so that an address which the
-    /// parser cut at an underscore is whole again.
+    /// Adds text to the line, joined with text of the same style, so that an address that the parser split at an
+    /// underscore is whole again.
     fn put(&mut self, text: &str, style: Style) {
         let target = self.link.as_mut().and_then(|link| {
             link.text.push_str(text);
@@ -275,7 +275,7 @@ impl BlockRenderer {
     }
 
     fn open_link(&mut self, address: String, image: bool) {
-        // A link within a link is none.
+        // Links cannot be nested.
         if self.link.is_none() {
             let target = link::target(&address);
             self.link = Some(OpenLink { address, target, text: String::new(), image });
@@ -335,7 +335,7 @@ impl BlockRenderer {
         }
     }
 
-    /// Adds the rows of a block to the block that holds it.
+    /// Adds the rows of a block to its container.
     fn block(&mut self, mut rows: Vec<TextRow>, text: bool) {
         let Some(container) = self.containers.last_mut() else { return };
         if container.text && text && !rows.is_empty() {

@@ -1,4 +1,4 @@
-//! What one line of Markdown begins, seen from outside of all blocks.
+//! Classifies the start of a Markdown line, outside of any block.
 
 /// An open code block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,27 +9,27 @@ pub(super) struct CodeFence {
 }
 
 impl CodeFence {
-    /// Whether a line ends the block.
+    /// Returns true if a line closes the block.
     pub(super) fn closed_by(self, line: &str) -> bool {
         let marks = line.trim();
         marks.len() >= self.length && marks.chars().all(|c| c == self.mark)
     }
 
-    /// A line of the block without the indent of its fence.
+    /// Returns a line of the block without the fence's indent.
     pub(super) fn content(self, line: &str) -> &str {
         &line[indent(line).min(self.indent)..]
     }
 }
 
-/// What a line begins.
+/// Construct that a line starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineStart<'a> {
-    /// A code block of this language.
+    /// A code block, with its language.
     CodeFence(CodeFence, &'a str),
     Heading,
     Rule,
     Quote,
-    /// An item: its column, the column of its text, its number and the sign behind that.
+    /// A list item: its column, the column of its text, its number with delimiter.
     Item {
         indent: usize,
         content: usize,
@@ -39,7 +39,8 @@ pub(super) enum LineStart<'a> {
 }
 
 impl LineStart<'_> {
-    /// Whether it ends a paragraph before it. A row of dashes does not: it makes a heading of it.
+    /// Returns true if the line ends a preceding paragraph. A row of dashes does not: it turns the paragraph into a
+    /// heading.
     pub(super) fn interrupts(self) -> bool {
         match self {
             Self::CodeFence(..) | Self::Heading | Self::Quote => true,
@@ -49,12 +50,12 @@ impl LineStart<'_> {
     }
 }
 
-/// Blanks before the text of a line; only spaces count.
+/// Number of leading spaces.
 pub(super) fn indent(line: &str) -> usize {
     line.bytes().take_while(|b| *b == b' ').count()
 }
 
-/// What a line begins.
+/// Classifies a line.
 pub(super) fn start(line: &str) -> LineStart<'_> {
     let indent = indent(line);
     let text = &line[indent..];
@@ -77,7 +78,7 @@ pub(super) fn start(line: &str) -> LineStart<'_> {
     item(text, indent)
 }
 
-/// The code block that a line opens, and its language.
+/// Returns the code fence that a line opens, and its language.
 pub(super) fn fence(line: &str) -> Option<(CodeFence, &str)> {
     let indent = indent(line);
     let text = &line[indent..];
@@ -114,7 +115,7 @@ fn item(text: &str, indent: usize) -> LineStart<'_> {
     if rest.trim().is_empty() || blanks == 0 {
         return LineStart::Text;
     }
-    // More than four blanks are code within the item.
+    // More than four blanks start a code block within the item.
     let blanks = if blanks > 4 { 1 } else { blanks };
     LineStart::Item { indent, content: indent + digits + 1 + blanks, number }
 }

@@ -1,4 +1,4 @@
-//! Markdown for a terminal that only ever adds rows: a row is given out once no text that may follow changes it.
+//! Markdown for a terminal to which rows are only appended: a row is emitted once later text cannot change it.
 
 use ratatui::style::Style;
 
@@ -9,21 +9,21 @@ use crate::theme::Theme;
 /// Text that closes emphasis which may be open. A row of an open paragraph is settled if none of these changes it.
 const CLOSERS: [&str; 13] = ["*", "x*", "**", "x**", "***", "x***", "_", "x_", "__", "x__", "~", "~~", "x~~"];
 
-/// Takes text in pieces and gives out rows. The rows say the same however the text was cut, with one exception: where the
-/// head of a table does not begin with a bar and is longer than a row, rows of it may be given out before its first bar
-/// came. They are then given out again as a table.
+/// Takes text in chunks and emits rows. The rows do not depend on how the text was split, with one exception: if the
+/// head of a table does not begin with a bar and is longer than a row, rows of it may be emitted before its first bar
+/// arrives. They are then emitted again as a table.
 #[derive(Debug)]
 pub struct MarkdownStream {
     document: MarkdownDocument,
     text: String,
-    /// Rows that were given out.
+    /// Number of rows emitted.
     given: usize,
-    /// Those of them that were open, each with its place.
+    /// Emitted rows that were still open, with their indices.
     early: Vec<(usize, TextRow)>,
 }
 
 impl MarkdownStream {
-    /// A stream of rows of at most `columns` cells. The targets of links are written out.
+    /// Creates a stream of rows of at most `columns` cells. Link targets are written out.
     pub fn new(columns: usize, theme: Theme) -> Self {
         let style = MarkdownStyle { columns: columns.max(1), theme, base: Style::new(), write_targets: true };
         Self {
@@ -34,7 +34,7 @@ impl MarkdownStream {
         }
     }
 
-    /// The rows of a whole text.
+    /// Lays out a whole text.
     pub fn rows(text: &str, columns: usize, theme: Theme) -> Vec<TextRow> {
         let mut stream = Self::new(columns, theme);
         let mut rows = stream.push(text);
@@ -42,7 +42,7 @@ impl MarkdownStream {
         rows
     }
 
-    /// Takes a piece; returns the rows that are settled now.
+    /// Adds a chunk. Returns the rows that are settled now.
     pub fn push(&mut self, piece: &str) -> Vec<TextRow> {
         self.text.push_str(piece);
         self.document.update(&self.text);
@@ -50,13 +50,13 @@ impl MarkdownStream {
         self.give(self.document.rows.len() + self.settled_open_rows())
     }
 
-    /// The last row as it looks so far; `None` where every row was given out.
+    /// Returns the last row as it looks so far; `None` if every row was emitted.
     pub fn tail(&self) -> Option<&TextRow> {
         let last = self.document.len().checked_sub(1)?;
         if last < self.given { None } else { self.document.row(last) }
     }
 
-    /// Ends the text; returns the rows that were not settled yet.
+    /// Ends the text. Returns the remaining rows.
     pub fn finish(&mut self) -> Vec<TextRow> {
         self.give(self.document.len())
     }
@@ -71,7 +71,7 @@ impl MarkdownStream {
         rows
     }
 
-    /// Notices that a row which was given out early has changed: it is given out again, so that no text is lost.
+    /// Detects rows that changed after they were emitted early; they are emitted again, so that no text is lost.
     fn take_back(&mut self) {
         let changed =
             |(at, row): &(usize, TextRow)| self.document.row(*at).is_none_or(|now| now.text() != row.text());
@@ -83,7 +83,7 @@ impl MarkdownStream {
         self.early.retain(|(at, _)| *at >= settled);
     }
 
-    /// How many rows of the open paragraph or item stay as they are. The last one may always grow.
+    /// Number of rows of the open paragraph or item that are settled. The last one may always grow.
     fn settled_open_rows(&self) -> usize {
         let tail = &self.document.tail;
         let start = match &self.document.parser.open {
@@ -116,8 +116,9 @@ impl MarkdownStream {
     }
 }
 
-/// Whether the last line may yet begin another block or none, or its last mark become a longer one. A line of dashes makes a
-/// heading of what is before it, and a paragraph of what follows. A fence of backticks is one until another backtick comes.
+/// Returns true if the last line may yet start another block or none, or its last mark become a longer one. A line of
+/// dashes turns the text before it into a heading, or becomes a paragraph with what follows. A fence of backticks is
+/// one until another backtick arrives.
 fn may_begin_block(text: &str) -> bool {
     let last = text.rsplit('\n').next().unwrap_or_default();
     let underlines = |line: &str| {
@@ -131,8 +132,8 @@ fn may_begin_block(text: &str) -> bool {
         || text.lines().any(underlines)
 }
 
-/// The first place of an open paragraph where something begins that more text may make shorter: a code span, a link, a
-/// tag, an entity, an escape. A bar may make a table of everything.
+/// Returns the first offset in an open paragraph where a construct begins that later text may shorten: a code span, a
+/// link, a tag, an entity, an escape. A bar may turn everything into a table.
 fn unfinished(text: &str) -> Option<usize> {
     if text.contains('|') {
         return Some(0);
@@ -156,7 +157,7 @@ fn unfinished(text: &str) -> Option<usize> {
     None
 }
 
-/// The length of the code span at the beginning, if it is closed.
+/// Length of the code span at the start, if it is closed.
 fn code_span(text: &str) -> Option<usize> {
     let run = |text: &str| text.bytes().take_while(|b| *b == b'`').count();
     let length = run(text);
@@ -172,7 +173,7 @@ fn code_span(text: &str) -> Option<usize> {
     None
 }
 
-/// The length of the plain link at the beginning, if it is whole.
+/// Length of the plain link at the start, if it is complete.
 fn link(text: &str) -> Option<usize> {
     let end = 1 + text[1..].find(['[', ']', '`', '<', '\\'])?;
     let target = text[end..].strip_prefix("](")?;

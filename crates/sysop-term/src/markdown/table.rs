@@ -1,4 +1,4 @@
-//! Tables: columns as wide as they need where that fits, else wrapped, else each row as a list of its values.
+//! Tables: columns in natural width if they fit, otherwise wrapped, otherwise each row as a list of its values.
 
 use pulldown_cmark::Alignment;
 
@@ -6,11 +6,11 @@ use super::MarkdownStyle;
 use crate::cells::{Span, TextRow, width, wrap};
 use crate::theme::StyleRole;
 
-/// A column is not made narrower than this.
+/// Minimum width of a column.
 const COLUMN_MIN: usize = 4;
 const BORDER: &str = " │ ";
 
-/// A table as it is read.
+/// A table while it is read.
 pub(super) struct Table {
     alignments: Vec<Alignment>,
     rows: Vec<Vec<Vec<Span>>>,
@@ -22,17 +22,17 @@ impl Table {
         Self { alignments, rows: Vec::new(), row: Vec::new() }
     }
 
-    /// Takes the next cell of the row.
+    /// Adds a cell to the current row.
     pub(super) fn cell(&mut self, spans: Vec<Span>) {
         self.row.push(spans);
     }
 
-    /// Ends the row; the first is the head.
+    /// Ends the row; the first row is the head.
     pub(super) fn end_row(&mut self) {
         self.rows.push(std::mem::take(&mut self.row));
     }
 
-    /// The table laid out.
+    /// Lays out the table.
     pub(super) fn rows(&self, markdown_style: &MarkdownStyle) -> Vec<TextRow> {
         match self.widths(markdown_style.columns) {
             Some(widths) => self.grid(&widths, markdown_style),
@@ -40,7 +40,7 @@ impl Table {
         }
     }
 
-    /// The width of each column; none where they do not fit side by side.
+    /// Returns the width of each column; `None` if they do not fit side by side.
     fn widths(&self, columns: usize) -> Option<Vec<usize>> {
         let count = self.alignments.len();
         let borders = count.saturating_sub(1) * BORDER.chars().count();
@@ -51,7 +51,7 @@ impl Table {
                 cells.map(|cell| spans_width(cell)).max().unwrap_or(0).max(1)
             })
             .collect();
-        // Narrow columns get what they want; the wide ones share the rest.
+        // Narrow columns get their natural width; the wide ones share the rest.
         let mut widths = natural.clone();
         let mut wide: Vec<usize> = (0..count).collect();
         let mut left = room;

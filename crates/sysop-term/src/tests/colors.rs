@@ -1,4 +1,4 @@
-//! Colors: that they can be read, and that nothing hangs on them alone.
+//! Colors: they are readable, and no meaning depends on them alone.
 
 use ratatui::style::{Color, Modifier, Style};
 
@@ -19,7 +19,7 @@ fn channels(color: Color) -> Option<[f64; 3]> {
     Some(rgb.map(|channel| f64::from(channel) / 255.0))
 }
 
-/// Relative luminance, as WCAG 2 defines it.
+/// Relative luminance as defined by WCAG 2.
 fn luminance(color: Color) -> Option<f64> {
     let linear = |c: f64| if c <= 0.03928 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) };
     let [r, g, b] = channels(color)?.map(linear);

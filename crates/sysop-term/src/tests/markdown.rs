@@ -1,4 +1,4 @@
-//! Markdown: what it looks like, and that it is the same however it streams.
+//! Markdown: its layout, which is the same however it streams.
 
 use expect_test::{Expect, expect};
 use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
@@ -164,7 +164,7 @@ fn a_finished_part_is_not_laid_out_again() {
         ));
         document.update(&text);
     }
-    // All but the open end is settled: what another frame lays out does not grow with the text.
+    // Everything but the open end is settled: the work per frame does not grow with the text.
     assert!(document.open_rows() <= 2, "{}", document.open_rows());
     assert_eq!(document.len(), rows(&text, 60).len());
 }

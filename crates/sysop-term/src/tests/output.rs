@@ -1,4 +1,4 @@
-//! The output of programs.
+//! Output of programs.
 
 use expect_test::{Expect, expect};
 use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};

@@ -1,4 +1,4 @@
-//! Markdown that is written row by row, and rows as text with colors.
+//! Markdown emitted row by row, and rows as text with colors.
 
 use expect_test::expect;
 use proptest::prelude::{ProptestConfig, any, prop_assert, prop_assert_eq, proptest};
@@ -26,7 +26,7 @@ fn a_paragraph_streams_row_by_row() {
     assert_eq!(markdown.tail().map(TextRow::text).as_deref(), Some("one two th"));
     assert_eq!(shown(&markdown.push("ree fo")), "one two\n");
     assert_eq!(markdown.tail().map(TextRow::text).as_deref(), Some("three fo"));
-    // An open mark holds back only what it may still change.
+    // An open mark holds back only the text that it may still change.
     assert_eq!(shown(&markdown.push("ur five **six seven eight")), "three four\n");
     assert_eq!(shown(&markdown.push("** nine")), "five six\nseven\n");
     assert_eq!(shown(&markdown.finish()), "eight nine\n");

@@ -1,4 +1,4 @@
-//! What is drawn, seen by a real terminal model: what we think is N cells takes N cells.
+//! Drawn output in a real terminal emulator: a text measured as N cells takes N cells.
 
 use alacritty_terminal::event::VoidListener;
 use alacritty_terminal::grid::Dimensions;
@@ -30,7 +30,7 @@ impl Dimensions for Size {
     }
 }
 
-/// The screen of a terminal that got the changes from each buffer to the next.
+/// Returns the screen of a terminal that received the changes from each buffer to the next.
 fn shown(buffers: &[Buffer]) -> Term<VoidListener> {
     let area = buffers[0].area;
     let size = Size(usize::from(area.width), usize::from(area.height));

@@ -1,4 +1,4 @@
-//! Messages of clients: what they mean, and what cannot be read.
+//! Client messages: their meaning, and messages that are invalid.
 
 use serde_json::{Value, json};
 use sysop_core::event::{ConfigChange, Decision, Input, Origin};

@@ -1,4 +1,4 @@
-//! Messages of events that stand for themselves: nothing that `state` tells changes with them.
+//! Messages of events that do not affect `state`.
 
 use sysop_core::compaction::Compaction;
 use sysop_core::event::Event;
@@ -7,7 +7,7 @@ use sysop_core::job::RunningJobs;
 
 use crate::server_message::{LogPosition, ServerMessage};
 
-/// The message of such an event; `None` for an event of another kind.
+/// Encodes such an event; `None` for any other.
 pub(super) fn message(
     session_id: SessionId,
     position: LogPosition,

@@ -101,7 +101,7 @@ fn messages(events: Vec<Event>) -> Vec<ServerMessage> {
     log.flat_map(|logged| encoder.encode_event(&logged)).collect()
 }
 
-/// What the events say, one message a line, without the `sessionId` that all have.
+/// Compares the messages of the events, one per line and without `sessionId`.
 fn check(events: Vec<Event>, expected: &Expect) {
     let messages = messages(events);
     let mut lines = String::new();
@@ -562,7 +562,7 @@ fn how_an_output_looked_stands_beside_it_and_may_be_missing() {
     let outcome = Outcome { styles, ..Outcome::ok(output) };
     let line = to_json_line(&messages(vec![finished("c1", outcome)])[0]);
     assert!(line.contains(r#""output":"a red b","looks":[[2,"1;31"],[5,""]]"#), "{line}");
-    // Messages of a server from before, and of one that says what no look can.
+    // Messages of an older server, and of one with styles that cannot be expressed.
     let read =
         |styles: &str| match serde_json::from_str(&line.replace(r#""looks":[[2,"1;31"],[5,""]],"#, styles)) {
             Ok(ServerMessage::ToolFinished { styles, .. }) => styles,

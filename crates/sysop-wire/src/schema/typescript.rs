@@ -1,6 +1,6 @@
-//! TypeScript of a JSON Schema: as much of it as our messages use, and no more: what is not known here panics.
+//! Converts a JSON Schema to TypeScript. Covers only the features that the messages use; panics on others.
 //!
-//! A field that may be left out is never `null` here: a server leaves it out, and a client should.
+//! An optional field is never `null`: servers omit it, and clients should.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,7 +14,7 @@ const HEAD: &str = "\
 // Texts come from models, files and commands: show them as text.
 ";
 
-/// A module with all types of both directions.
+/// Returns a module with the types of both directions.
 pub(super) fn module(client: &Value, server: &Value) -> String {
     let mut types: BTreeMap<&str, &Value> = BTreeMap::new();
     for schema in [client, server] {
@@ -35,7 +35,7 @@ pub(super) fn module(client: &Value, server: &Value) -> String {
     module
 }
 
-/// A field's type, after a `?` where it may be left out; then it is not `null`.
+/// Returns `?` for an optional field, and its type without `null` in that case.
 pub(super) fn field_type(object: &Value, name: &str, field: &Value, depth: usize) -> (&'static str, String) {
     let required = object["required"].as_array().is_some_and(|names| names.iter().any(|other| other == name));
     let of = type_of(field, depth);
@@ -46,7 +46,7 @@ pub(super) fn field_type(object: &Value, name: &str, field: &Value, depth: usize
     }
 }
 
-/// The type of a schema; lines after the first are indented by `depth` steps.
+/// Returns the type of a schema; lines after the first are indented by `depth` levels.
 fn type_of(schema: &Value, depth: usize) -> String {
     if let Some(only) = schema.get("const") {
         return only.to_string();
@@ -114,7 +114,7 @@ fn object(schema: &Value, depth: usize) -> String {
 
 fn comment(schema: &Value, depth: usize) -> String {
     let Some(about) = schema["description"].as_str() else { return String::new() };
-    // The end of a comment in a text would end the comment.
+    // A description could contain the end of a comment.
     let about = about.replace('\n', " ").replace("*/", "* /");
     format!("{}/** {about} */\n", "  ".repeat(depth))
 }

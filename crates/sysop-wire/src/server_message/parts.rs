@@ -1,4 +1,4 @@
-//! Types that the messages of a server are made of.
+//! Parts of server messages.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,9 +12,9 @@ use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OfferedTool {
-    /// Its name.
+    /// Name as the model sees it.
     pub name: String,
-    /// What a call may do.
+    /// Effect of a call.
     #[serde(default)]
     pub effect: ToolEffect,
 }
@@ -25,13 +25,13 @@ impl From<&ToolSpec> for OfferedTool {
     }
 }
 
-/// The tools that a client lends.
+/// Tools of a client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClientToolSet {
-    /// The tools; those of the session's own host with the same names are not used.
+    /// The tools; they replace tools of the session's host with the same names.
     pub tools: Vec<OfferedTool>,
-    /// The root of its file tools, on the client.
+    /// Root of the file tools on the client.
     pub root: String,
 }
 
@@ -41,16 +41,16 @@ impl From<&ClientTools> for ClientToolSet {
     }
 }
 
-/// A call that a model wants to make.
+/// A tool call requested by a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCallRequest {
-    /// Id of the call.
+    /// The call.
     pub tool_call_id: CallId,
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
-    /// The arguments: an object, or a string if the model wrote no object.
+    /// Arguments: an object, or a string with the model's invalid text.
     pub arguments: Value,
 }
 
@@ -72,7 +72,7 @@ impl From<ToolCallRequest> for ToolCall {
     }
 }
 
-/// The arguments as they were before [`Arguments::to_value`].
+/// Reverses [`Arguments::to_value`].
 pub(crate) fn arguments_of(value: Value) -> Arguments {
     match value {
         Value::Object(map) => Arguments::Object(map),
@@ -83,17 +83,17 @@ pub(crate) fn arguments_of(value: Value) -> Arguments {
     }
 }
 
-/// One file that a file tool changed.
+/// A file changed by a file tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ChangedFile {
     /// Path relative to the root.
     pub path: String,
-    /// The artifact with the bytes before, on the host; none where the file did not exist.
+    /// Artifact with the previous content, on the host; omitted if the file did not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// BLAKE3 of the bytes after, in hex.
+    /// BLAKE3 of the new content, in hex.
     pub after_hash: String,
 }
 
@@ -109,7 +109,7 @@ impl From<ChangedFile> for FileChange {
     }
 }
 
-/// Kind of the problem that an `error` reports.
+/// Kind of an `error`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -122,54 +122,54 @@ pub enum ErrorCode {
     TooLarge,
     /// Too many messages, calls, sessions or connections.
     TooMany,
-    /// The token does not allow it.
+    /// The token lacks the permission.
     Forbidden,
-    /// There is no such session.
+    /// The session does not exist.
     NoSession,
-    /// There is no such call, approval or question, or it was answered before.
+    /// The call, approval or question does not exist or was already answered.
     Stale,
-    /// It cannot be done while a turn runs.
+    /// Not possible while a turn runs.
     Busy,
-    /// The client did not read fast enough; it may resume.
+    /// The client read too slowly; it may resume.
     TooSlow,
-    /// The server is shutting down. The session continues after its restart, or on another node.
+    /// The server shuts down; the session continues after its restart, or on another node.
     Draining,
-    /// The session cannot continue here: its log cannot be written.
+    /// The session ended here: its log cannot be written.
     Closed,
-    /// The terminal cannot be opened, or there is none.
+    /// The terminal does not exist or cannot be opened.
     NoTerminal,
-    /// Internal error of the server.
+    /// An internal error of the server.
     Internal,
 }
 
-/// How a turn ended and what it took.
+/// End of a turn and its cost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TurnSummary {
-    /// Why it ended.
+    /// Cause of the end.
     pub stop_reason: StopReason,
-    /// Which turn.
+    /// The turn.
     pub turn: TurnId,
-    /// The tokens of all its model calls.
+    /// Tokens of all model calls.
     pub usage: TokenCounts,
-    /// How many model calls it made.
+    /// Number of model calls.
     pub iterations: u32,
-    /// Why the turn was paused, if it ended while it was paused.
+    /// Cause of the pause, if the turn ended while paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<PauseReason>,
 }
 
-/// Tokens as the models' servers counted them; zero where they did not say.
+/// Tokens as counted by the models' servers; 0 if not reported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TokenCounts {
-    /// All input tokens, cached ones included.
+    /// All input tokens, including cached ones.
     pub input_tokens: u64,
-    /// All output tokens, reasoning included.
+    /// All output tokens, including reasoning.
     pub output_tokens: u64,
-    /// Input tokens that came from a cache.
+    /// Input tokens read from a cache.
     #[serde(default)]
     pub cached_tokens: u64,
 }

@@ -1,4 +1,4 @@
-//! The part of `state` that tells what a session does now.
+//! Body of the `state` message.
 
 use serde::{Deserialize, Serialize};
 use sysop_core::event::PauseReason;
@@ -6,67 +6,67 @@ use sysop_core::id::TurnId;
 use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
 
-/// Events that only `state` reports.
+/// Event reported by `state` alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StateEvent {
-    /// A turn without a prompt started: a direct call.
+    /// A turn without a prompt began: a direct call.
     TurnStarted,
-    /// A model call runs.
+    /// A model request is in flight.
     StepStarted,
-    /// A user asked to stop the turn.
+    /// A user canceled the turn.
     CancelAsked,
-    /// The turn is paused.
+    /// The turn was paused.
     Paused,
     /// The turn continues.
     Resumed,
     /// Older messages are no longer sent to the model.
     Compacted,
-    /// The history was cleared.
+    /// The history was dropped.
     HistoryCleared,
 }
 
-/// What a session does now.
+/// Current state of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct State {
-    /// The state.
+    /// Summary in one word.
     pub state: SessionState,
     /// The current or last turn; 0 before the first.
     pub turn: TurnId,
-    /// Model calls in that turn so far.
+    /// Number of model calls in that turn so far.
     pub iteration: u32,
-    /// Maximum number of model calls per turn.
+    /// Maximum model calls per turn.
     pub max_iterations: u32,
-    /// Model of the next step. Absent if the encoder did not see it.
+    /// Model of the next step; omitted if the encoder did not see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelRef>,
     /// Approval mode.
     pub approve: ApprovalMode,
-    /// Number of queued prompts.
+    /// Number of prompts queued behind the turn.
     pub queued: u32,
-    /// Reason of a pause.
+    /// Cause of the pause, if paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_reason: Option<PauseReason>,
-    /// Number of newest messages that the model receives, if older ones are omitted.
+    /// Number of newest messages sent to the model, if older ones had to be left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_messages: Option<usize>,
-    /// Set if the history was just cleared.
+    /// True if the history was dropped by this event.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub history_cleared: bool,
 }
 
-/// State of a session.
+/// Current state of a session, in one word.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SessionState {
-    /// No turn runs.
+    /// No turn is active.
     #[default]
     Idle,
-    /// A model call runs.
+    /// A model request is in flight.
     Thinking,
     /// A tool runs.
     Running,
@@ -74,6 +74,6 @@ pub enum SessionState {
     Waiting,
     /// The turn waits for `resume`.
     Paused,
-    /// A user stopped the turn, and a tool is still running.
+    /// A user canceled the turn, and the running tool has not ended yet.
     Stopping,
 }

@@ -1,4 +1,4 @@
-//! What a front end shows of a server's session is what it would show of its own.
+//! A front end shows the same for a remote session as for a local one.
 
 use std::collections::HashSet;
 
@@ -11,12 +11,12 @@ use sysop_wire::{Decoder, Encoder, ServerMessage, to_json_line};
 
 use crate::world::World;
 
-/// As a message arrives: through its text.
+/// Sends a message through its text form.
 fn over(message: &ServerMessage) -> ServerMessage {
     serde_json::from_str(&to_json_line(message)).expect("what is sent can be read")
 }
 
-/// The items without the one thing that the wire leaves out: the ids of a provider's own.
+/// Returns the items without provider-specific ids, the one thing that the wire omits.
 fn items(transcript: &Transcript) -> Vec<Item> {
     let mut items: Vec<_> = transcript.items().cloned().collect();
     for item in &mut items {
@@ -68,7 +68,7 @@ fn a_connection_that_breaks_anywhere_loses_and_doubles_nothing() {
         let (mut near, mut far) = (Transcript::new(), Transcript::new());
         log.iter().for_each(|logged| near.apply_logged(logged));
         loop {
-            // As a server does it: all is folded, what comes after the last whole event is sent.
+            // Like a server: folds everything, and sends what follows the last complete event.
             let after = decoder.seq();
             let mut encoder = Encoder::new(SessionId::new("s"));
             let messages: Vec<_> = log

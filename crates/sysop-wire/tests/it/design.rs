@@ -1,4 +1,4 @@
-//! The messages of the JolliAgent design, letter by letter: names and fields are exactly those.
+//! Messages of the JolliAgent design: names and fields match exactly.
 
 use serde_json::{Value, json};
 use sysop_core::event::{Event, Logged, Origin, StopReason};
@@ -12,7 +12,7 @@ fn keys(value: &Value) -> Vec<&str> {
     value.as_object().expect("an object").keys().map(String::as_str).collect()
 }
 
-/// What a client of the design sends is read, and means what it says.
+/// Messages of the design's clients are parsed with their meaning.
 #[test]
 fn messages_of_a_client() {
     let messages = [
@@ -29,7 +29,7 @@ fn messages_of_a_client() {
     }
 }
 
-/// What a server sends has every field of the design, by that name and of that type.
+/// Messages of a server have every field of the design, with its name and type.
 #[test]
 fn messages_of_a_server() {
     let spec = SessionSpec {

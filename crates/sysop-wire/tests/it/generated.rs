@@ -1,4 +1,4 @@
-//! What is generated from the types is what is committed, and its examples are messages.
+//! Generated files are up to date, and their examples are valid messages.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn kinds(schema: &Value) -> BTreeSet<String> {
     messages.iter().map(|message| kind(message).expect("a type")).collect()
 }
 
-/// Every example is read and written back as it stands, fits the schema, and no message is without one.
+/// Every example round-trips and fits the schema, and every message has one.
 fn check<M: DeserializeOwned + Serialize>(schema: &Value, examples: &str) {
     let validator = jsonschema::validator_for(schema).expect("a schema");
     let mut shown = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Real sessions led through random words of what the world may do, with what a driver would publish of them.
+//! Sessions driven through random inputs, with the updates that a driver would publish.
 
 use arbtest::arbitrary::{Result, Unstructured};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
 
 const TEXTS: [&str; 6] = ["", "go on", "stop", "漢 \"quoted\"\n", "\u{1b}[31mred\u{202e}", "rm -rf /tmp/x"];
 
-/// A session and all that was published of it.
+/// A session and its published updates.
 pub(crate) struct World {
     session: Session,
     step: Option<StepId>,
@@ -121,7 +121,7 @@ fn compaction(u: &mut Unstructured<'_>) -> Result<Compaction> {
     })
 }
 
-/// An event that the session does not write by itself.
+/// An event that the session does not emit by itself.
 fn later_event(u: &mut Unstructured<'_>) -> Result<Event> {
     let call = CallId::new(*u.choose(&["a", "b"])?);
     let job = JobId(u.int_in_range(0..=3)?);
@@ -193,7 +193,7 @@ fn decision(u: &mut Unstructured<'_>) -> Result<Decision> {
 }
 
 impl World {
-    /// A session that lives through whatever `u` says.
+    /// Creates a session that lives through the inputs drawn from `u`.
     pub(crate) fn random(u: &mut Unstructured<'_>) -> Result<Self> {
         let effects = [
             ("bash", ToolEffect::Command),
@@ -242,7 +242,7 @@ impl World {
         Ok(world)
     }
 
-    /// The log alone.
+    /// Returns the logged events only.
     pub(crate) fn log(&self) -> Vec<std::sync::Arc<Logged>> {
         let logged = self.updates.iter().filter_map(|update| match update {
             Update::Logged(logged) => Some(logged.clone()),
@@ -287,7 +287,7 @@ impl World {
         }
     }
 
-    /// What the world does next: mostly what leads on.
+    /// Draws the next input, mostly one that makes progress.
     fn input(&mut self, u: &mut Unstructured<'_>) -> Result<Input> {
         if u.ratio(2, 3)? {
             if let Some(step) = self.step.take() {

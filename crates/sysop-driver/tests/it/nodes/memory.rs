@@ -1,4 +1,4 @@
-//! The nodes of a simulation: one database, one time, and words that get lost.
+//! Nodes of a simulation: one database, one clock, and events that get lost.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -26,7 +26,7 @@ const LEASE_MS: i64 = 6000;
 const BEAT_MS: i64 = 2000;
 const MARGIN_MS: i64 = 500;
 
-/// What the nodes share: a database, and the time.
+/// State shared by the nodes: a database, and the time.
 pub(super) struct SharedDatabase {
     pub(super) world: Arc<World>,
     pub(super) now: AtomicI64,
@@ -37,15 +37,15 @@ pub(super) struct SharedDatabase {
 #[derive(Default)]
 pub(super) struct Tables {
     pub(super) logs: BTreeMap<SessionId, SessionRow>,
-    /// When each node counts as dead; those that are buried are gone.
+    /// Time at which each node counts as dead; nodes removed by others are absent.
     nodes: HashMap<u64, i64>,
     pub(super) letters: Vec<PostedInput>,
-    /// Calls that began on a node that had no right to.
+    /// Calls that began on a node without a valid lease.
     pub(super) trespassers: Vec<CallId>,
     pub(super) taken_twice: usize,
-    /// How often a session went from one node to another.
+    /// Number of takeovers.
     pub(super) takeovers: usize,
-    /// Words on their way to each node's ear.
+    /// Events in transit to each node.
     words: HashMap<usize, VecDeque<ClusterEvent>>,
 }
 
@@ -88,7 +88,7 @@ impl SharedDatabase {
 }
 
 impl Tables {
-    /// One word in five is lost; the ear is told that some may be, later.
+    /// Sends an event. One in five is lost and replaced by `Lagged`.
     fn say(&mut self, shared: &SharedDatabase, to: usize, word: ClusterEvent) {
         let words = self.words.entry(to).or_default();
         if shared.world.below(5) == 0 {
@@ -132,7 +132,7 @@ impl Tables {
     }
 }
 
-/// The store as it is read.
+/// The read side of the store.
 pub(super) struct Reader(pub(super) Arc<SharedDatabase>);
 
 #[async_trait]
@@ -176,12 +176,12 @@ impl Clock for VirtualClock {
     }
 }
 
-/// A node's life: from its row to the end of its lease.
+/// Lifetime of a node: from its row to the end of its lease.
 pub(super) struct NodeLifetime {
     id: u64,
     until: AtomicI64,
     over: AtomicBool,
-    /// The node is to stand still here.
+    /// Set to make the node stand still at this point.
     pub(super) freeze: AtomicBool,
     pub(super) shared: Arc<SharedDatabase>,
 }
@@ -200,7 +200,7 @@ impl NodeLifetime {
     }
 }
 
-/// A node as its driver knows it.
+/// A node as seen by its driver.
 pub(super) struct MemoryNode {
     node_index: usize,
     pub(super) shared: Arc<SharedDatabase>,
@@ -225,7 +225,7 @@ impl MemoryNode {
         Arc::clone(&self.life.lock().expect("unpoisoned"))
     }
 
-    /// Says that it lives; none where nothing is to be told.
+    /// Renews the lease. Returns `LeasesLost` if it was lost.
     async fn beat(&self) -> Option<ClusterEvent> {
         let (life, begun) = (self.life(), self.shared.now());
         self.next_beat.store(begun + BEAT_MS, Ordering::SeqCst);
@@ -298,7 +298,7 @@ impl Cluster for MemoryNode {
                 let (id, input) = (letter.id.clone(), letter.input.clone());
                 tables.letters.push(PostedInput { id, session: session_id(), input, taken: false });
             }
-            // Everyone is told: who does not own it has nothing to do.
+            // Every node is notified: only the owner reacts.
             for node_index in 0..NODES {
                 tables.say(&self.shared, node_index, ClusterEvent::InputQueued { id: id.clone() });
             }
@@ -407,7 +407,7 @@ impl Lease for MemoryLease {
             }
             Ok::<_, StoreError>(seq)
         })?;
-        // The worst place to fall asleep: what was decided is durable, and not done.
+        // The worst moment to stall: events are durable, their effects not performed.
         if shared.world.below(6) == 0 {
             self.life.freeze.store(true, Ordering::SeqCst);
             for _ in 0..2 {
@@ -462,7 +462,7 @@ impl Lease for MemoryLease {
     }
 }
 
-/// A host of one node: it must not be told to run anything once the node may be dead for the others.
+/// Host of one node: records calls that start after the node may count as dead.
 pub(super) struct NodeHost {
     pub(super) host: Arc<dyn Host>,
     pub(super) node: Arc<MemoryNode>,
@@ -482,7 +482,7 @@ impl Host for NodeHost {
         let (now, life) = (self.node.shared.now(), self.node.life());
         let owner = self.node.shared.with(|tables| tables.logs[&session_id()].owner);
         if owner != Some(life.id) || now >= life.until.load(Ordering::SeqCst) {
-            // The driver survives a panic here.
+            // A panic here would be caught by the driver.
             self.node.shared.with(|tables| tables.trespassers.push(call.id.clone()));
         }
         self.host.run(call, sink, cancel).await

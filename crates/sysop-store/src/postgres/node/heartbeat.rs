@@ -1,4 +1,4 @@
-//! Keeps a node alive: one statement every `HEARTBEAT_INTERVAL`, whatever the number of its sessions.
+//! Renews a node's lease: one statement every `HEARTBEAT_INTERVAL`, independent of the number of its sessions.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -14,13 +14,13 @@ use uuid::Uuid;
 use super::super::database::Database;
 use super::{HEARTBEAT_INTERVAL, LEASE_DURATION, LEASE_MARGIN, NodeIncarnation, NodeInner, lock};
 
-/// How long a queued input that was taken is kept, so that one that is posted again is known.
+/// Retention of consumed inputs, so that a repeated post is recognized.
 const INPUT_RETENTION: &str = "10 minutes";
-/// How long a database that fails is left alone.
+/// Pause after a database failure.
 const RETRY_INTERVAL: std::time::Duration = std::time::Duration::from_millis(200);
 
-/// Says that this node lives; says whether it did all the time, which of the sessions that it watches are free, and
-/// which of those that it owns have queued inputs: their word may have gone to the owner before.
+/// Renews the lease. Returns the success, the owned sessions with queued inputs, whose notification may have gone to an
+/// earlier owner, and the watched sessions without a live owner.
 const RENEW: &str = "
     WITH alive AS (
         UPDATE sysop_nodes SET until = clock_timestamp() + $2 * interval '1 millisecond'
@@ -38,7 +38,7 @@ const RENEW: &str = "
         )
     )";
 
-/// Forgets the dead and what nobody can need any more. Of several nodes one does it.
+/// Deletes dead nodes and obsolete rows. Only one of several nodes gets each row.
 const SWEEP: &str = "
     WITH dead AS (
         DELETE FROM sysop_nodes WHERE id IN (
@@ -50,7 +50,7 @@ const SWEEP: &str = "
         LIMIT 1000 FOR UPDATE SKIP LOCKED
     )";
 
-/// Begins a life.
+/// Begins a lifetime.
 pub(super) async fn register_node(
     database: &Database,
     name: &str,
@@ -68,7 +68,7 @@ pub(super) async fn register_node(
         .bind(lease_milliseconds())
         .execute(&database.pool)
     };
-    // Where the first try had no answer, its row is the one that counts.
+    // If the answer to the first attempt was lost, its row counts.
     let first = Instant::now();
     database.retry(begin).await?;
     Ok(NodeIncarnation {
@@ -82,7 +82,7 @@ fn lease_milliseconds() -> i64 {
     i64::try_from(LEASE_DURATION.as_millis()).expect("a lease is short")
 }
 
-/// Keeps the node alive until it is dropped or leaves; begins a new life where one is lost.
+/// Keeps the node alive until it is dropped or leaves; begins a new lifetime if one is lost.
 pub(super) async fn run(node: Weak<NodeInner>) {
     let mut connection = None;
     let mut next = Instant::now() + HEARTBEAT_INTERVAL;
@@ -120,7 +120,7 @@ pub(super) async fn run(node: Weak<NodeInner>) {
     }
 }
 
-/// What there is to know; none where this node is dead.
+/// Renews the lease and returns pending events; `None` if this node is dead.
 async fn renew_lease(
     inner: &NodeInner,
     incarnation: &NodeIncarnation,
@@ -145,7 +145,7 @@ async fn renew_lease(
         connection.close().await.ok();
         return Ok(None);
     }
-    // Not what the lease waits for: a fault in it is one of the next beat.
+    // Not part of the lease: a failure here is detected by the next renewal.
     match sqlx::query(SWEEP).bind(INPUT_RETENTION).execute(&mut connection).await {
         Ok(_) => *slot = Some(connection),
         Err(error) => tracing::debug!(%error, "nothing was swept"),
@@ -156,7 +156,7 @@ async fn renew_lease(
     ))
 }
 
-/// Begins another life as soon as the database lets it.
+/// Begins another lifetime as soon as the database allows it.
 async fn register_again(node: &Weak<NodeInner>) {
     loop {
         let Some(inner) = node.upgrade() else { return };

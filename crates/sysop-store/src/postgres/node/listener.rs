@@ -1,4 +1,5 @@
-//! Hears what other nodes say. What is said while nobody listens is made up for by `ClusterEvent::Lagged`.
+//! Receives the messages of other nodes. Messages sent while the connection is down are made up for by
+//! `ClusterEvent::Lagged`.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -12,13 +13,13 @@ use tokio::time::timeout;
 use super::super::database::RETRY_TIME_MAX;
 use super::{HEARTBEAT_INTERVAL, NodeInner, NodeMessage};
 
-/// How long a database that fails is left alone.
+/// Pause after a database failure.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A node speaks to itself at each beat; where it hears nothing for this long, it does not hear others either.
+/// A node notifies itself with each renewal; after this much silence it receives no others either.
 const SILENCE_MAX: Duration = HEARTBEAT_INTERVAL.saturating_mul(3);
 
-/// Listens from now on.
+/// Starts to listen.
 pub(super) async fn start(inner: &Arc<NodeInner>) -> Result<AbortHandle, StoreError> {
     let pool = PgPoolOptions::new()
         .max_connections(1)
@@ -44,7 +45,7 @@ async fn receive_loop(node: Weak<NodeInner>, pool: PgPool, channel: String, firs
         let heard = match &mut listener {
             Some(open) => match timeout(SILENCE_MAX, open.try_recv()).await {
                 Ok(heard) => heard,
-                // Not even its own voice: the connection is dead, and nobody said so.
+                // Not even its own message arrived: the connection is silently dead.
                 Err(_) => Ok(None),
             },
             None => match listen(&pool, &channel).await {

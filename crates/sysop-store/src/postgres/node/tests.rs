@@ -1,4 +1,4 @@
-//! What is told fits into a notification and comes out whole.
+//! Messages fit into a notification and arrive complete.
 
 use sysop_core::event::Delta;
 use sysop_core::id::{CallId, Seq, SessionId, StepId, TurnId};
