@@ -293,10 +293,15 @@ pub fn decision_summary(plan: &Proposal, own: &str) -> Option<String> {
     }
 }
 
-/// Splits an error of the form `what failed; what to do` into the failure and its hint. A `;` inside backticks, as in a
-/// command, does not count.
+/// Splits an error of the form `what failed; what to do` into the failure and its hint. A `;` inside
+/// backticks, double quotes or parentheses does not count: it belongs to a command or a value.
 pub fn split_hint(text: &str) -> (&str, Option<&str>) {
-    let is_outside = |at: usize| text[..at].matches('`').count() % 2 == 0;
+    let is_outside = |at: usize| {
+        let before = &text[..at];
+        let count = |mark: char| before.matches(mark).count();
+        let quotes = count('"') - before.matches("\\\"").count();
+        count('`') % 2 == 0 && quotes % 2 == 0 && count('(') <= count(')')
+    };
     match text.rmatch_indices("; ").map(|(at, _)| at).find(|at| is_outside(*at)) {
         Some(at) if at > 0 && at + 2 < text.len() => (&text[..at], Some(&text[at + 2..])),
         Some(_) | None => (text, None),
@@ -354,6 +359,8 @@ mod tests {
         assert_eq!(split_hint("a; b; c"), ("a; b", Some("c")));
         assert_eq!(split_hint("`a; b` failed"), ("`a; b` failed", None));
         assert_eq!(split_hint("`a; b` failed; retry"), ("`a; b` failed", Some("retry")));
+        assert_eq!(split_hint("bad value \"x; y\" (a; b)"), ("bad value \"x; y\" (a; b)", None));
+        assert_eq!(split_hint("bad value \"a\\\"; y\"; retry"), ("bad value \"a\\\"; y\"", Some("retry")));
         assert_eq!(split_hint("plain"), ("plain", None));
         assert_eq!(split_hint("; x"), ("; x", None));
     }

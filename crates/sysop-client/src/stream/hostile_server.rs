@@ -333,7 +333,7 @@ async fn what_covers_a_call_for_the_session_is_told_here() {
     rig.run("3", "bash", bash("mkdir c"));
     let question = rig.question().await;
     assert!(question.prompt.contains("mkdir c") && question.prompt.contains("nobody allowed it here"));
-    assert_eq!(question.details, ["Judged on this machine: changes something.", "writes to a file"]);
+    assert_eq!(question.details, ["Judged on this machine: makes changes.", "writes to a file"]);
     assert_eq!(rig.ran().len(), 2);
 }
 

@@ -38,8 +38,8 @@ impl ModelAccess {
             models => models.join(", "),
         };
         Some(format!(
-            "{name} may not see what {host} shows: `models` of [hosts.{host}] allows {allowed}; choose one of these with \
-             /model or --model, or add this one there"
+            "{name} may not receive output of {host}: `models` of [hosts.{host}] allows {allowed}; choose an allowed \
+             model with /model or --model, or add this one there"
         ))
     }
 
@@ -84,8 +84,8 @@ mod tests {
         let why = refusal(&access, "openai/ollama/phi3").unwrap();
         assert_eq!(
             why,
-            "openai/ollama/phi3 may not see what db1 shows: `models` of [hosts.db1] allows local/*, ollama/*; choose one \
-             of these with /model or --model, or add this one there"
+            "openai/ollama/phi3 may not receive output of db1: `models` of [hosts.db1] allows local/*, ollama/*; choose an \
+             allowed model with /model or --model, or add this one there"
         );
         assert!(refusal(&access, "ollama+ssh/phi3").unwrap().contains("[hosts.db1]"));
         assert!(refusal(&access, "ollama/library/phi4").unwrap().contains("[hosts.db2] allows ollama/phi3;"));

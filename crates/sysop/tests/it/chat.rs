@@ -282,8 +282,8 @@ fn at_a_terminal_a_proposal_is_allowed_and_a_turn_is_stopped() {
     });
     assert_eq!(code, 0, "{seen}");
     // What it says on leaving works as it stands.
-    let hint = seen.rsplit_once("`sysop ").and_then(|(_, rest)| rest.split_once('`')).expect("a hint").0;
-    let mut line: Vec<&str> = hint.split(' ').collect();
+    let hint = seen.rsplit_once("To resume this session: sysop ").expect("a hint").1;
+    let mut line: Vec<&str> = hint.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(line[0], "chat", "{hint}");
     line[0] = "exec";
     line.push("and now");

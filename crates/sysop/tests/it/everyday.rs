@@ -270,7 +270,7 @@ fn colors_that_were_picked_stay() {
         viewer.sees("Describe a task").await;
         assert_eq!(color(&viewer), dark);
         viewer.types("/theme terminal\r").await;
-        viewer.sees("config.toml:2 decides").await;
+        viewer.sees("config.toml:2 overrides it").await;
         assert_eq!(color(&viewer), Some(Color::Named(NamedColor::Cyan)));
         viewer.types(LEAVE).await;
         assert_eq!(viewer.ends().await, 0);

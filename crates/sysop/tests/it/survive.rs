@@ -46,10 +46,11 @@ fn check_disk(world: &World) {
 }
 
 /// The one sentence of a run that failed; notices of what it tried are no sentences.
-fn sentence(run: &Run) -> &str {
-    let said: Vec<&str> = run.err.lines().filter(|line| line.starts_with("error: ")).collect();
-    assert_eq!(said.len(), 1, "one error: {run:?}");
-    &run.err
+fn sentence(run: &Run) -> String {
+    let lines = |label: &str| -> Vec<&str> { run.err.lines().filter_map(|line| line.strip_prefix(label)).collect() };
+    let (errors, hints) = (lines("error: "), lines("hint: "));
+    assert!(errors.len() == 1 && hints.len() <= 1, "one error: {run:?}");
+    [errors, hints].concat().join("; ")
 }
 
 /// The task failed with 1 and these words, and the session tells it.

@@ -202,8 +202,8 @@ fn with_own_models() -> RemoteMachineRig {
     far
 }
 
-const REFUSED: &str = "may not see what far shows: `models` of [hosts.far] allows local/*, openai/own-*; choose one of these \
-                       with /model or --model, or add this one there";
+const REFUSED: &str = "may not receive output of far: `models` of [hosts.far] allows local/*, openai/own-*\n\
+                       hint: choose an allowed model with /model or --model, or add this one there";
 
 #[test]
 fn a_model_that_may_not_see_a_host_is_sent_nothing_from_there() {
@@ -223,7 +223,7 @@ fn a_model_that_may_not_see_a_host_is_sent_nothing_from_there() {
     assert!(run.err.contains(&format!("openai/other {REFUSED}")), "{run:?}");
     assert_eq!(far.mock.requests().len(), before, "nothing was sent");
     let shown = far.world.finish(&["sessions", "show", &id]);
-    assert!(shown.out.ends_with("[what tools showed was sent to openai/own-1]\n"), "{shown:?}");
+    assert!(shown.out.ends_with("[tool output was sent to openai/own-1]\n"), "{shown:?}");
     far.nothing_is_left();
 }
 
@@ -237,13 +237,13 @@ fn a_model_that_is_chosen_later_is_withheld_what_a_host_shows_until_another_is_c
         person.types("count them\r").await;
         person.sees("Done.").await;
         person.types("/model openai/other\r").await;
-        person.sees("the model is openai/other from now on").await;
+        person.sees("model set to openai/other").await;
         let before = far.mock.requests().len();
         person.types("again\r").await;
-        person.sees("may not see what far shows").await;
+        person.sees("may not receive output of far").await;
         assert_eq!(far.mock.requests().len(), before, "nothing was sent");
         person.types("/model openai/own-2\r").await;
-        person.sees("the model is openai/own-2 from now on").await;
+        person.sees("model set to openai/own-2").await;
         person.types("again\r").await;
         person.sees("Once more.").await;
         person.types("\u{4}").await;
@@ -258,8 +258,8 @@ fn a_server_withholds_what_a_host_shows_too() {
     let server = serve(&far.world, &["--host", "far", "--model", "openai/other"]);
     let post = |path: &str, body: serde_json::Value| server.post_as(&server.token, path, &body);
     let (status, answer) = post("/api/agent/sessions", json!({ "host": "far", "model": "openai/another" }));
-    assert!(status == 422 && answer.contains("may not see what far shows"), "{answer}");
+    assert!(status == 422 && answer.contains("may not receive output of far"), "{answer}");
     let (_, answer) = post("/chat", json!({ "message": "again" }));
-    assert!(answer.contains("may not see what far shows"), "{answer}");
+    assert!(answer.contains("may not receive output of far"), "{answer}");
     assert!(far.mock.requests().is_empty(), "nothing was sent");
 }

@@ -83,7 +83,7 @@ fn another_machine_is_chosen_in_the_middle_of_a_conversation() {
         let mut person = Person::sits_down(&far.world, &["chat"]);
         person.sees("›").await;
         person.types("/host\r").await;
-        person.sees("commands run on this machine").await;
+        person.sees("host: this machine").await;
         person.sees("; idle").await;
         person.sees("start a session on another host with /host DEST").await;
         person.sees("›").await;
@@ -95,7 +95,7 @@ fn another_machine_is_chosen_in_the_middle_of_a_conversation() {
         person.sees("exit code 0").await;
         person.sees("›").await;
         person.types("/host\r").await;
-        person.sees("commands run on far").await;
+        person.sees("host: far").await;
         person.sees("›").await;
         person.types("\u{4}").await;
         person.leaves().await;
