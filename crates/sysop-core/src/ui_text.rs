@@ -293,6 +293,14 @@ pub fn decision_summary(plan: &Proposal, own: &str) -> Option<String> {
     }
 }
 
+/// An error as programs print it: a line `error: …` and, if the text names one, a line `hint: …`.
+pub fn error_lines(text: &str) -> String {
+    match split_hint(text) {
+        (failure, Some(hint)) => format!("error: {failure}\nhint: {hint}\n"),
+        (failure, None) => format!("error: {failure}\n"),
+    }
+}
+
 /// Splits an error of the form `what failed; what to do` into the failure and its hint. A `;` inside
 /// backticks, double quotes or parentheses does not count: it belongs to a command or a value.
 pub fn split_hint(text: &str) -> (&str, Option<&str>) {
@@ -351,7 +359,7 @@ fn safe(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::split_hint;
+    use super::{error_lines, split_hint};
 
     #[test]
     fn an_error_is_split_at_its_last_semicolon_outside_of_code() {
@@ -363,5 +371,7 @@ mod tests {
         assert_eq!(split_hint("bad value \"a\\\"; y\"; retry"), ("bad value \"a\\\"; y\"", Some("retry")));
         assert_eq!(split_hint("plain"), ("plain", None));
         assert_eq!(split_hint("; x"), ("; x", None));
+        assert_eq!(error_lines("no model; set a key"), "error: no model\nhint: set a key\n");
+        assert_eq!(error_lines("plain"), "error: plain\n");
     }
 }

@@ -16,7 +16,7 @@ use sysop_core::id::{CallId, Seq, StepId, TurnId};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::text::{Stripper, strip_controls};
 use sysop_core::transcript::{Decider, ItemBody, ItemId, ProposalState, Transcript, TurnEnd};
-use sysop_core::ui_text::split_hint;
+use sysop_core::ui_text::error_lines;
 use sysop_driver::frontend::{AttachedSession, SessionService};
 use sysop_term::markdown::MarkdownStream;
 use sysop_wire::Encoder;
@@ -203,7 +203,7 @@ pub async fn run(context: ExecContext) -> Exit {
     let left = (run.opened.last > Seq(0)).then_some(Input::Cancel);
     for input in left.into_iter().chain([input_of(context.task)]) {
         if let Err(error) = session.send(input) {
-            run.printer.notice(&error);
+            run.printer.error(&error);
             return Exit::Failed;
         }
     }
@@ -216,7 +216,7 @@ pub async fn run(context: ExecContext) -> Exit {
                 Some(update) => run.handle_update(&update, context.ask.as_ref(), &answers, &replies),
                 None => {
                     let error = session.last_error().unwrap_or_else(|| "the session was closed".to_owned());
-                    run.printer.notice(&error);
+                    run.printer.error(&error);
                     Some(run.ending.map_or(Exit::Failed, |(exit, _)| exit))
                 }
             },
@@ -313,7 +313,7 @@ impl ExecRun {
                 None
             }
             Event::Paused { reason: PauseReason::Loop } if self.turn.is_some() => {
-                self.printer.notice("stopped: the model repeated the same call 3 times; rephrase the task");
+                self.printer.error("stopped: the model repeated the same call 3 times; rephrase the task");
                 self.end(Exit::Failed)
             }
             Event::TurnEnded { turn, .. } if self.turn == Some(*turn) => Some(self.ended(*turn)),
@@ -372,7 +372,7 @@ impl ExecRun {
         let Some(ask) = ask.cloned() else {
             let command: String =
                 safe(&plan.command).replace('\n', "␊").chars().take(COMMAND_CHARS_MAX).collect();
-            self.printer.notice(&format!(
+            self.printer.error(&format!(
                 "`{command}` needs approval, but there is no terminal to ask on; not run; use --approve auto or run \
                  interactively"
             ));
@@ -402,7 +402,7 @@ impl ExecRun {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return self.end(Exit::PipeClosed);
         }
-        self.printer.notice(&format!("cannot write to standard output: {error}"));
+        self.printer.error(&format!("cannot write to standard output: {error}"));
         self.end(Exit::Failed)
     }
 
@@ -418,7 +418,7 @@ impl ExecRun {
                 let Some(service) = &self.service else { return None };
                 let answered = service.allow_always(self.opened.session.as_ref(), &offered, BY).await;
                 return answered.err().and_then(|error| {
-                    self.printer.notice(&error);
+                    self.printer.error(&error);
                     self.request_approval(&call, ask, answers) // nothing was decided
                 });
             }
@@ -428,14 +428,14 @@ impl ExecRun {
             Ok(ApprovalOutcome::Interrupt) => return self.end(Exit::Interrupted),
             Ok(ApprovalOutcome::Withdrawn) => return None,
             Err(error) => {
-                self.printer.notice(&format!("cannot prompt for approval on this terminal: {error}"));
+                self.printer.error(&format!("cannot prompt for approval on this terminal: {error}"));
                 return self.end(Exit::ApprovalNeeded);
             }
         };
         match self.opened.session.send(Input::Decision { call, decision, by: BY.to_owned() }) {
             Ok(()) => None,
             Err(error) => {
-                self.printer.notice(&error);
+                self.printer.error(&error);
                 Some(Exit::Failed)
             }
         }
@@ -543,15 +543,11 @@ impl ExecPrinter {
         }
     }
 
-    /// A sentence for the person. Standard error that is gone is no reason to fail.
-    fn notice(&mut self, text: &str) {
+    /// Prints an error and its hint; a closed standard error is ignored.
+    fn error(&mut self, text: &str) {
         let _ = self.pause();
         let text = safe(text).replace('\n', " ");
-        let (failure, hint) = split_hint(&text);
-        let _ = writeln!(self.err, "error: {failure}");
-        if let Some(hint) = hint {
-            let _ = writeln!(self.err, "hint: {hint}");
-        }
+        let _ = self.err.write_all(error_lines(&text).as_bytes());
         let _ = self.err.flush();
     }
 
@@ -563,7 +559,7 @@ impl ExecPrinter {
 
     fn end(&mut self, end: &TurnEnd) {
         if let Some(text) = words::turn_end_summary(end) {
-            self.notice(&text);
+            self.error(&text);
         }
     }
 

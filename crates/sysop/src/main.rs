@@ -38,7 +38,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use sysop_core::text::neutralize;
-use sysop_core::ui_text::split_hint;
+use sysop_core::ui_text::error_lines;
 
 use crate::cli::{
     Arguments, AuditCommand, Command, ConfigCommand, PolicyCheckArguments, PolicyCommand, RunArguments,
@@ -84,12 +84,7 @@ fn end(result: Result<Exit>) -> ExitCode {
     match result {
         Ok(exit) => exit.into(),
         Err(error) => {
-            let text = format!("{error:#}");
-            let (failure, hint) = split_hint(&text);
-            tell(&format!("error: {failure}"));
-            if let Some(hint) = hint {
-                tell(&format!("hint: {hint}"));
-            }
+            tell(error_lines(&format!("{error:#}")).trim_end());
             exit::exit_of(&error).into()
         }
     }

@@ -27,7 +27,10 @@ fn without_a_display_a_sentence_says_so() {
     let said = String::from_utf8(run.stderr).unwrap();
     assert_eq!(run.status.code(), Some(2), "{said}");
     assert!(said.contains("no display") && said.contains("sysop serve"), "{said}");
-    assert!(said.starts_with("error: no display") && said.lines().count() == 2, "an error and a hint: {said}");
+    assert!(
+        said.starts_with("error: no display") && said.lines().count() == 2,
+        "an error and a hint: {said}"
+    );
 
     let run = world.command(&sysop(), &["desktop"]).env("DISPLAY", ":54321").output().unwrap();
     let said = String::from_utf8(run.stderr).unwrap();

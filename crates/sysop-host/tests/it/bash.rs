@@ -185,7 +185,7 @@ async fn wrong_arguments_are_named(factory: &impl Factory) {
     }
     let outcome = world.call("rm_rf", json!({})).await;
     assert_eq!(outcome.status, Status::Failed);
-    assert!(outcome.output.contains("there is no tool rm_rf"), "{}", outcome.output);
+    assert!(outcome.output.contains("unknown tool rm_rf"), "{}", outcome.output);
 }
 
 async fn what_takes_too_long_is_stopped_with_what_it_said(factory: &impl Factory) {

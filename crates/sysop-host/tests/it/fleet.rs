@@ -141,7 +141,9 @@ fn the_tools_are_those_of_all_without_the_terminal() {
 #[tokio::test]
 async fn a_tool_that_is_not_on_offer_runs_nowhere() {
     let fleet = fleet([("web1", fake(|_, _, _| async { panic!("it ran") }))]);
-    for (tool, why) in [("run_command", "several hosts; use bash"), ("nothing", "there is no tool nothing")] {
+    for (tool, why) in
+        [("run_command", "several hosts; use bash"), ("nothing", "no tool nothing on all these hosts")]
+    {
         let outcome = run(&fleet, call(tool, json!({}))).await;
         assert_eq!(outcome.status, Status::Failed);
         assert!(outcome.output.contains(why) && outcome.hosts.is_empty(), "{outcome:?}");

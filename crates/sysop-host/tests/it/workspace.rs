@@ -30,7 +30,7 @@ async fn a_host_offers_its_profile_and_runs_nothing_else(factory: &impl Factory)
     let world = factory.workspace();
     let outcome = world.call("bash", json!({ "command": "echo > ran" })).await;
     assert_eq!(outcome.status, Status::Failed);
-    assert!(outcome.output.starts_with("there is no tool bash; there are read_file, "), "{}", outcome.output);
+    assert!(outcome.output.starts_with("unknown tool bash; available: read_file, "), "{}", outcome.output);
     assert!(!world.at("ran").exists());
 }
 

@@ -91,7 +91,7 @@ impl ExecRun {
         if !self.opened.session.answer(question.id, prompter::PromptReply::Refused) || self.ending.is_some() {
             return None;
         }
-        self.printer.notice(&format!(
+        self.printer.error(&format!(
             "{}, but there is no terminal to ask on; run interactively",
             one_line_summary(question)
         ));
@@ -146,12 +146,12 @@ impl ExecRun {
             Ok(PromptOutcome::Withdrawn) => return self.ask_for_program(replies),
             Err(error) => {
                 self.opened.session.answer(id, prompter::PromptReply::Refused);
-                self.printer.notice(&format!("cannot prompt on this terminal: {error}"));
+                self.printer.error(&format!("cannot prompt on this terminal: {error}"));
                 return self.end(Exit::ApprovalNeeded);
             }
         };
         if !self.opened.session.answer(id, answer) {
-            self.printer.notice("the prompt is no longer open");
+            self.printer.error("the prompt is no longer open");
         }
         self.ask_for_program(replies)
     }

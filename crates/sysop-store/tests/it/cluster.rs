@@ -311,7 +311,7 @@ async fn a_session_is_in_the_hands_of_one_node_and_the_database_refuses_all_othe
     assert!(matches!(node_b.acquire(&id("s")).await.unwrap(), AcquireOutcome::OwnedBy(node) if node == "a"));
     let refused = b.append(&id("s"), Seq(2), &queued(2, 1, "nobody")).await.unwrap_err();
     assert_eq!(refused, StoreError::LeaseLost { id: id("s"), by: "a".into() });
-    assert_eq!(refused.to_string(), "session s is in the hands of node a now; open it again");
+    assert_eq!(refused.to_string(), "session s is now owned by node a; reopen it");
     // This node's earlier lease ends when it acquires the session again.
     let again = owned(node_a.acquire(&id("s")).await.unwrap());
     let refused = begun.append(Seq(2), &queued(2, 1, "old"), &[]).await.unwrap_err();
@@ -584,7 +584,7 @@ async fn a_node_that_leaves_hands_its_sessions_over_at_once() {
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
     let end = async { while here.updates.next().await.is_some() {} };
     tokio::time::timeout(DEADLINE, end).await.expect("its own faces are sent away");
-    assert!(here.session.last_error().unwrap().contains("being shut down"));
+    assert!(here.session.last_error().unwrap().contains("shutting down"));
     assert!(a.cluster.ready().is_err());
 }
 

@@ -176,7 +176,7 @@ async fn an_event_of_a_later_day_is_named() {
     shared().run(&name, r#"UPDATE sysop_events SET body = '{"type":"dreamt","secret":"x"}'"#).await;
     let error = store.load(&id("s"), Seq(0), 10).await.unwrap_err();
     assert!(matches!(error, StoreError::NewerLog { .. }), "{error}");
-    is_one_sentence(&error, "event 1 of session s is of a kind that this sysop does not know (`dreamt`)");
+    is_one_sentence(&error, "event 1 of session s has the unknown kind `dreamt`");
     assert!(!error.to_string().contains("secret"), "{error}");
 }
 

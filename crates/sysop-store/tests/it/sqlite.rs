@@ -236,8 +236,7 @@ async fn an_event_of_a_later_version_is_refused_by_name() {
     let text = error.to_string();
     assert_eq!(
         text,
-        "event 2 of session b is of a kind that this sysop does not know (`teleported`); written by a newer version \
-         of sysop; update sysop to open it"
+        "event 2 of session b has the unknown kind `teleported`, written by a newer version of sysop; update sysop to open it"
     );
     // A known kind that cannot be parsed is damaged.
     run_raw(&path, r#"UPDATE events SET body = '{"type":"prompt_queued"}' WHERE session = 'b' AND seq = 2"#);

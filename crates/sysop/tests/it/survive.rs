@@ -47,7 +47,8 @@ fn check_disk(world: &World) {
 
 /// The one sentence of a run that failed; notices of what it tried are no sentences.
 fn sentence(run: &Run) -> String {
-    let lines = |label: &str| -> Vec<&str> { run.err.lines().filter_map(|line| line.strip_prefix(label)).collect() };
+    let lines =
+        |label: &str| -> Vec<&str> { run.err.lines().filter_map(|line| line.strip_prefix(label)).collect() };
     let (errors, hints) = (lines("error: "), lines("hint: "));
     assert!(errors.len() == 1 && hints.len() <= 1, "one error: {run:?}");
     [errors, hints].concat().join("; ")

@@ -276,7 +276,10 @@ fn a_call_that_cannot_run_is_told_to_the_model_and_the_turn_goes_on() {
     assert_eq!(world.read("once"), "first\n");
     assert!(!world.has("wrong-argument"));
     let results = texts(&mock.last_body(), "tool");
-    assert!(results[0].contains("unknown tool `launch_rocket`") && results[0].contains("bash"), "{results:?}");
+    assert!(
+        results[0].contains("unknown tool `launch_rocket`") && results[0].contains("bash"),
+        "{results:?}"
+    );
     assert!(results[1].contains("command") && results[1].contains("nothing ran"), "{results:?}");
     assert!(results[3].contains("same id"), "{results:?}");
 }

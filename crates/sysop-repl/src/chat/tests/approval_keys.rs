@@ -108,7 +108,7 @@ fn always_is_the_answer_once_the_rule_was_seen_and_confirmed() {
     let (answer, drawn, _) = always(&[(400, 'A'), (401, 'x'), (402, 'y')]);
     assert_eq!(answer, ApprovalOutcome::Always(offered.clone()));
     let shown = drawn.iter().position(|row| row.ends_with("action = \"allow\"")).unwrap();
-    let confirm = "Write this rule to /home/me/rules.toml and run the command?";
+    let confirm = "Save this rule to /home/me/rules.toml and run the command?";
     assert!(drawn[shown + 1].contains(confirm), "{drawn:?}");
     assert_eq!(always(&[(400, 'A'), (401, 'n'), (402, 's')]).0, ApprovalOutcome::StopTurn);
     // Where no rule is offered, the key is no other answer.

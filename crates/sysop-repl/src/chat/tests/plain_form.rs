@@ -33,10 +33,10 @@ async fn the_plain_form_works_through_a_pipe() {
         (the command ended with exit code 1)
 
         You: /clear
-        (the history was cleared)
+        (history cleared)
 
         You: /exti
-        (there is no /exti; did you mean /exit?)
+        (unknown command /exti; did you mean /exit?)
 
         You: /exit
     "#]]
@@ -61,9 +61,9 @@ async fn plain_approvals_are_asked_on_the_same_lines() {
 
         risk: effect unknown
         ! rm -rf — recursive delete
-        for this session would cover: any plain `rm …`, in this folder
+        allow for session: any simple `rm …` in this directory
         Run it? [y/n/e/a/s] maybe
-        y runs it once, n [REASON] does not, e [COMMAND] changes it, a allows for this session: any plain `rm …`, in this folder, s stops.
+        y run once, n [REASON] reject, e [COMMAND] edit, a allow for this session: any simple `rm …` in this directory, s stop
         Run it? [y/n/e/a/s] y
         [Tool: bash("rm -rf build && echo done")]
 
@@ -80,7 +80,7 @@ async fn plain_approvals_are_asked_on_the_same_lines() {
 
         risk: effect unknown
         ! rm -rf — recursive delete
-        for this session would cover: any plain `rm …`, in this folder
+        allow for session: any simple `rm …` in this directory
         Run it? [y/n/e/a/s] n too early
         (rejected)
 
@@ -97,7 +97,7 @@ async fn plain_approvals_are_asked_on_the_same_lines() {
 
         risk: effect unknown
         ! rm -rf — recursive delete
-        for this session would cover: any plain `rm …`, in this folder
+        allow for session: any simple `rm …` in this directory
         Run it? [y/n/e/a/s] e
         Command: rm -ri build
         [Tool: bash("rm -ri build")]
@@ -115,7 +115,7 @@ async fn plain_approvals_are_asked_on_the_same_lines() {
 
         risk: effect unknown
         ! rm -rf — recursive delete
-        for this session would cover: any plain `rm …`, in this folder
+        allow for session: any simple `rm …` in this directory
         Run it? [y/n/e/a/s] s
         (rejected)
         (stopped)
@@ -144,28 +144,28 @@ async fn plain_commands_do_what_they_say() {
         sysop: demo/one on web1, approval ask
 
         You: /host
-        (commands run on web1, files are below /srv/app; nothing runs there)
+        (host: web1, root: /srv/app; idle)
         (web1                 the first
         web2                 the second)
-        (/host DEST begins a session there)
+        (start a session on another host with /host DEST)
 
         You: /model
-        (the model is demo/one)
+        (model: demo/one)
 
         You: /model phi3
-        (the model is demo/phi3 from now on)
+        (model set to demo/phi3)
 
         You: /approve auto
-        (approval is `auto` from now on)
+        (approval mode set to `auto`)
 
         You: /mode
-        (the model has tools; /mode chat takes them away for a plain chat)
+        (mode: agent (tools available); use /mode chat for a chat without tools)
 
         You: /mode chat
-        (plain chat from the next turn on: the model has no tools)
+        (mode set to chat: no tools from the next turn)
 
         You: /mode agent
-        (the model may use its tools from the next turn on)
+        (mode set to agent: tools are available from the next turn)
 
         You: /routines
         (greet                Says hello)
@@ -178,11 +178,11 @@ async fn plain_commands_do_what_they_say() {
         (`name` has no value)
 
         You: /run nope
-        (there is no routine nope; /routines lists them)
+        (unknown routine nope; see /routines)
 
         You: /resume
         (s-0  web1  hello from before)
-        (/resume ID opens one)
+        (open one with /resume ID)
 
         You: /resume s-9
         (there is no session s-9)
@@ -199,20 +199,20 @@ async fn plain_commands_do_what_they_say() {
         Agent: Hello **there**, how are you?
 
         You: loop
-        (paused: the same call had the same result three times in a row)
+        (paused: the model repeated the same call 3 times)
 
         You: /resume
 
         Agent: Going on.
 
         You: loop
-        (paused: the same call had the same result three times in a row)
+        (paused: the model repeated the same call 3 times)
 
         You: /stop
-        (given up while it was paused)
+        (canceled while paused)
 
         You: fail
-        (nobody answers at http://x; is it running?)
+        (no response from http://x; is it running?)
 
         You: /cmd uptime
         ran uptime
