@@ -120,7 +120,7 @@ async function startServer(
   const begin = async (at: string) => {
     const server = run(SYSOP, ["serve", "--port", at, ...args], environment, work);
     ends.push(server.end);
-    const [, url, tokenFile] = await server.says(/(http:\/\/127\.0\.0\.1:\d+)\/ with token file (.+)\n/);
+    const [, url, tokenFile] = await server.says(/(http:\/\/127\.0\.0\.1:\d+)\/, token file (.+)\n/);
     if (!url || !tokenFile) throw new Error(server.said());
     const token = readFileSync(tokenFile, "utf8").trim();
     return { server, url, token };

@@ -181,7 +181,7 @@ impl BenchServer {
         let line = first_line(&mut child)?;
         let (page, file) = line
             .trim_end()
-            .split_once("/ with token file ")
+            .split_once("/, token file ")
             .context("the server does not say where it is")?;
         let (_, address) = page.rsplit_once("http://").context("the server does not say where it is")?;
         let token = std::fs::read_to_string(file).context("there is no token")?.trim_end().to_owned();
