@@ -1,6 +1,55 @@
-//! Who may enter: tokens, the page's cookie, the names by which the server is called and the pages that may call it.
+//! Authentication and authorization of requests: tokens, the page's cookie, `Host` and `Origin`.
 //!
-//! It decides of requests, not of sessions. Nothing here says, logs or stores a token; what is wrong with one is not told.
+//! # Problem
+//!
+//! Anyone who may operate a session can run commands as the server's user. Servers of this kind have been taken over again
+//! and again in the same few ways: no token on the loopback address, a web page of another origin that calls it, a DNS name
+//! that was rebound to 127.0.0.1, a WebSocket upgrade without an origin check (browsers send those without a preflight). A
+//! token also leaks easily: into logs, the browser's history, the `Referer` header. At the same time a user must be able to
+//! open the page with one click on a printed address.
+//!
+//! # Design
+//!
+//! [`TokenAuth`] implements [`crate::authenticator::Authenticator`]; every request passes it before its handler runs. It
+//! checks in this order, and the first failure is the answer:
+//!
+//! 1. `Host`: exactly one, and a known name ([`HostPolicy`]). A rebound name ends here.
+//! 2. `Origin` and `Sec-Fetch-Site`: the page's own origin, an origin allowed by the operator, or none at all.
+//! 3. Token: `Authorization: Bearer`, or the page's cookie. A cookie is never accepted as a bearer token, nor a bearer token
+//!    as a cookie. Browsers attach cookies by themselves, so a request with a cookie that changes something or opens a
+//!    socket must also prove that our own page made it.
+//! 4. Scope of the route, then the content type of the body (JSON only, which rules out cross-site forms).
+//! 5. Limits of the token: requests, then simultaneous connections.
+//!
+//! A token is 256 random bits. The store keeps only its BLAKE3 hash: a fast hash is enough for a value that nobody can
+//! guess, and cheap enough for every request. [`Tokens`] caches the store's records and reads them again twice a second, so
+//! revoking a token in another process needs no message. Every [`Bearer`] carries a cancellation token by which open sockets
+//! and streams end together with their token.
+//!
+//! The printed address contains the token of this start. A browser can visit with a token once; it gets a cookie that is a
+//! token of its own (child of the first, at most 30 days) and is redirected to an address without the token. A leaked
+//! address therefore opens no second browser.
+//!
+//! Failed attempts are counted per client address, and only failed attempts are refused for it. Behind a proxy, the client
+//! address comes from `X-Forwarded-For`, but only from proxies that the operator listed ([`Proxies`]).
+//!
+//! # Rejected
+//!
+//! - No token on 127.0.0.1: any page and any user of the machine could run commands.
+//! - Password hashes (Argon2, scrypt): they protect guessable values, and would make every request slow.
+//! - The token in every address: it would end up in histories, logs and `Referer`. Only `GET /` reads it from the query.
+//! - Locking out an address after failures, tokens included: a stranger behind the same proxy could lock out the owner.
+//! - `tower_governor` for the limits: its memory grows with every address that connects.
+//!
+//! # Invariants
+//!
+//! - No request reaches a handler without a token, except health checks, the login form and what `Scope::Public` routes
+//!   serve; those too pass the checks of `Host` and `Origin`.
+//! - A wrong `Host` or `Origin` is refused whatever token comes with it.
+//! - Nothing in this module logs, stores or returns a token in clear text, except the one response that hands it out. Error
+//!   messages say what is wrong with the address, which the user can fix, and never what is wrong with a token.
+//! - Work for a request without a token is bounded by one hash and one read of the store per 100 ms for all such requests.
+//! - A revoked or expired token is useless within a second, also for sockets that are already open.
 
 mod origin;
 mod proxy;

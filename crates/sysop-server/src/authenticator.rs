@@ -1,4 +1,4 @@
-//! Who may enter, and what they may do there: the port that authentication implements.
+//! The `Authenticator` trait: decides who is admitted to which route, and with which scopes.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -15,21 +15,21 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Peer;
 
-/// What a route asks of its callers.
+/// Scope that a route requires of its callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
-    /// Nothing: everybody may call it, but not from everywhere (`Host` and `Origin` are still looked at).
+    /// No token needed; `Host` and `Origin` are still checked.
     Public,
-    /// To look at sessions.
+    /// Read sessions.
     Read,
-    /// To say something to a session that exists. What it is decides what it needs: see `dispatch`.
+    /// Send messages to an existing session. `dispatch` then checks the scope that the message itself needs.
     Answer,
-    /// To make sessions do something.
+    /// Create sessions and make them act.
     Operate,
 }
 
 impl Scope {
-    /// Whether a token of these scopes has enough to come in.
+    /// Returns true if a token with these scopes is admitted to the route.
     pub fn is_met_by(self, scopes: Scopes) -> bool {
         match self {
             Self::Public | Self::Read => true,
@@ -39,55 +39,55 @@ impl Scope {
     }
 }
 
-/// How the token of a caller came to be.
+/// Provenance of a caller's token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenOrigin {
-    /// When it was made.
+    /// Creation time.
     pub created: Timestamp,
-    /// Whether a process of unknown origin made it, which a command of a session may have left behind.
+    /// True if a process of unknown origin created the token, for example one that a session's command left running.
     pub unattended: bool,
 }
 
-/// Who calls.
+/// An authenticated caller.
 #[derive(Clone)]
 pub struct Caller {
-    /// The name for the log and for other people.
+    /// Display name, for the log and for other users.
     pub name: String,
-    /// What tells this caller from others, and stays the same from call to call.
+    /// Stable identity across requests: the id of the token, or of the token that the page was opened with.
     pub key: String,
-    /// What they may do.
+    /// Scopes of the token.
     pub scopes: Scopes,
-    /// How their token came to be; `None` where there are no tokens.
+    /// Provenance of the token; `None` if the authenticator uses no tokens.
     pub token: Option<TokenOrigin>,
-    /// Cancelled when they may no longer do it: their sockets and streams must end then, within a second.
+    /// Cancelled when the token is revoked or expires. The caller's sockets and streams must end within a second.
     pub ended: CancellationToken,
-    /// Kept for as long as the request, the socket or the stream lives.
+    /// Connection permit; held as long as the request, the socket or the stream.
     pub hold: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-/// Decides who may enter.
+/// Authenticates requests and enforces the callers' limits.
 #[async_trait]
 pub trait Authenticator: Send + Sync {
-    /// Lets a request for a route with this scope in, or answers it in the server's place.
+    /// Admits a request for a route with this scope, or returns the response to send instead.
     async fn admit(&self, request: &Parts, peer: Peer, scope: Scope) -> Result<Caller, Box<Response>>;
 
-    /// Whether a path that is no route, or a route that needs nothing, is answered at all.
+    /// Checks a request that needs no token (a public route or an unknown path), or returns the response to send instead.
     fn admit_public(&self, request: &Parts, peer: Peer) -> Result<(), Box<Response>>;
 
-    /// Whether a caller may open another session, after those that they opened already.
+    /// Counts one more opened session, or returns the response to send if the caller's quota is used up.
     fn check_session_quota(&self, caller: &Caller) -> Result<(), Box<Response>>;
 
-    /// How long a caller has to wait before their next message on a socket is heard; it counts as a request.
+    /// Counts one message on a socket as a request. Returns the time to wait before reading it, or `None` if within limits.
     fn message_delay(&self, caller: &Caller) -> Option<Duration>;
 
-    /// Answers the form of the page where a person types a token.
+    /// Answers the login form, where a user types a token.
     async fn log_in(&self, request: &Parts, peer: Peer, token: SecretString) -> Response;
 
-    /// Adds what every response has, whoever it is for; `origin` is that of the request.
+    /// Adds the headers that every response needs. `origin` is the request's `Origin` header.
     fn add_response_headers(&self, origin: Option<&HeaderValue>, response: &mut Response);
 }
 
-/// Lets everybody in who reaches the server: for tests, and for a server that only its own process can reach.
+/// Admits every request. For tests, and for a server that only its own process can reach.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AllowAll;
 

@@ -1,4 +1,4 @@
-//! Where the server gets its sessions from: the port that the binary implements.
+//! The `SessionBackend` trait: opens sessions and calls models. The binary implements it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,47 +13,47 @@ use sysop_core::policy::{ApprovalMode, Rule};
 use sysop_driver::frontend::{NamedItem, SessionHandle};
 use sysop_driver::port::{Host, ModelEvent, SessionSummary};
 
-/// What a new session is to be like; what is left out is as the server's own settings say.
+/// Properties of a new session. The server's settings apply where a field is `None`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CreateSession {
-    /// Where its tools run; `none` gives it no tools but those that clients lend.
+    /// Name of the host on which its tools run; `none` leaves only the tools that clients offer.
     pub host: Option<String>,
-    /// The model to ask.
+    /// The model to use.
     pub model: Option<ModelRef>,
-    /// How much runs without a person.
+    /// Approval mode.
     pub approve: Option<ApprovalMode>,
-    /// The name of its tool profile.
+    /// Name of its tool profile.
     pub profile: Option<String>,
-    /// The root of its file tools; on this machine it lies below the server's own root.
+    /// Root of its file tools; on this machine it must be below the server's own root.
     pub root: Option<PathBuf>,
-    /// The name of the person who opens it.
+    /// Name of the user who opens it.
     pub opened_by: Option<String>,
 }
 
-/// Puts something in front of the host of a session that is opened, each time that it comes here.
+/// Wraps the host of a session each time the session is loaded into memory.
 pub type HostDecorator = Arc<dyn Fn(Arc<dyn Host>) -> Arc<dyn Host> + Send + Sync>;
 
-/// A session that is open.
+/// A session loaded in memory.
 #[derive(Clone)]
 pub struct OpenedSession {
-    /// The session.
+    /// Handle for inputs and updates.
     pub session: Arc<dyn SessionHandle>,
-    /// The last event of its log when it was found.
+    /// Last event of its log when it was found.
     pub last: Seq,
 }
 
-/// What was kept of a call, which may be more than is to be held in memory.
+/// A stored output of a call; streamed, because it may be too large for memory.
 pub struct Artifact {
-    /// How long it is.
+    /// Total size.
     pub bytes: u64,
-    /// It, piece by piece.
+    /// The content, in chunks.
     pub pieces: BoxStream<'static, std::io::Result<bytes::Bytes>>,
 }
 
-/// Opens and finds sessions, and asks models.
+/// Opens and finds sessions, and calls models.
 #[async_trait]
 pub trait SessionBackend: Send + Sync {
-    /// Opens a new session of this id; it is durable on return.
+    /// Creates a session with this id; it is durable on return.
     async fn create(
         &self,
         id: SessionId,
@@ -61,31 +61,31 @@ pub trait SessionBackend: Send + Sync {
         decorate: HostDecorator,
     ) -> Result<OpenedSession, BackendError>;
 
-    /// Opens an earlier session. One that is live already is handed out, and `decorate` is dropped.
+    /// Opens an existing session. If it is already in memory, `decorate` is ignored.
     async fn open(&self, id: &SessionId, decorate: HostDecorator) -> Result<OpenedSession, BackendError>;
 
-    /// A session that is open already; nothing is opened for it.
+    /// Returns a session that is already in memory; never loads one.
     fn find_open(&self, id: &SessionId) -> Option<OpenedSession> {
         let _ = id;
         None
     }
 
-    /// The sessions, the most recently changed first.
+    /// Lists sessions, most recently changed first.
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, BackendError>;
 
-    /// Whether the log of a session has an event, as the store knows it by now; also where nobody can say.
+    /// Returns true if the session's log in the store contains event `seq`, or if that cannot be determined.
     async fn is_logged(&self, id: &SessionId, seq: Seq) -> bool {
         let _ = (id, seq);
-        false // what is open here is all there is
+        false // without a shared store, there are no events but those known here
     }
 
-    /// Removes a session and all that was kept of it; what it does is stopped.
+    /// Stops a session and deletes its log and artifacts.
     async fn delete(&self, id: &SessionId) -> Result<(), BackendError>;
 
-    /// The whole output of a call, as its artifact has it.
+    /// Opens a stored output of a call.
     async fn artifact(&self, id: &SessionId, name: &str) -> Result<Artifact, BackendError>;
 
-    /// Gives a new session of this person the log of an earlier one up to the prompt of a turn, which is left out.
+    /// Creates session `id` for `person` with the log of `from` up to the prompt of turn `before`, which is left out.
     async fn fork(
         &self,
         from: &SessionId,
@@ -97,81 +97,79 @@ pub trait SessionBackend: Send + Sync {
         Err(BackendError::Invalid(format!("session {from} cannot be forked here")))
     }
 
-    /// Paths below the root of a session's file tools that hold `word`; nothing where they cannot be told quickly.
+    /// Returns paths below the root of the session's file tools that contain `word`; empty if they cannot be listed quickly.
     async fn paths(&self, id: &SessionId, word: &str, limit: usize) -> Result<Vec<String>, BackendError> {
         let _ = (id, word, limit);
         Ok(Vec::new())
     }
 
-    /// The hosts that are known by a name.
+    /// Named hosts of the configuration.
     fn hosts(&self) -> Vec<NamedItem> {
         Vec::new()
     }
 
-    /// The models that are known and can be asked, the one of the settings first.
+    /// Models that can be used, the configured default first.
     async fn models(&self) -> Vec<ModelRef> {
         vec![self.model(None)]
     }
 
-    /// Whether a client may change this; the error is one sentence.
+    /// Checks whether clients may make this configuration change. The error is one sentence.
     fn check_change(&self, change: &ConfigChange) -> Result<(), String>;
 
-    /// The file that rules are written to, for people; `None` where none can be written.
+    /// Path of the user's rules file, for display; `None` if rules cannot be written.
     fn rules_file(&self) -> Option<String> {
         None
     }
 
-    /// Writes a rule of the server's own making into the user's file, for sessions that begin from now on, and gives it
-    /// with its place. The error is one sentence.
+    /// Writes a rule that the server built to the user's rules file, where it applies to new sessions. Returns the rule with
+    /// its location in the file. The error is one sentence.
     async fn save_rule(&self, rule: Rule) -> Result<Rule, String> {
         let _ = rule;
         Err("this server writes no rules; nothing was decided".to_owned())
     }
 
-    /// From now on it is their wish what the session does; for who keeps account of it.
+    /// Attributes the session's actions from now on to `who`, for the audit.
     fn attribute_to(&self, id: &SessionId, who: &str, trace: Option<&str>);
 
-    /// Somebody tried to decide what they may not, by a token that a command of a session may have made; for who keeps
-    /// account of it.
+    /// Audits an attempt to decide with a token that a command of the session may have created.
     async fn audit_refusal(&self, id: &SessionId, who: &str, what: &str) {
         let _ = (id, who, what);
     }
 
-    /// The model that answers to this name, or the one of the settings.
+    /// Returns the model of this name, or the configured default.
     fn model(&self, wanted: Option<&str>) -> ModelRef;
 
-    /// Asks a model once, for no session.
+    /// Calls a model once, outside any session.
     fn ask(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent>;
 
-    /// What keeps sessions from being opened, in one sentence; nothing where all is there.
+    /// Reason why sessions cannot be opened now, in one sentence; `None` if the server is ready.
     async fn readiness_error(&self) -> Option<String>;
 
-    /// An error for clients, without where the server's own folders are: its files are told by their names there.
+    /// Removes the paths of the server's own folders from an error meant for clients; file names remain.
     fn without_folders(&self, error: String) -> String {
         error
     }
 
-    /// How many sessions are in memory.
+    /// Number of sessions in memory.
     fn live_session_count(&self) -> usize;
 
-    /// Lets go of sessions that nobody holds and that have done nothing for so long.
+    /// Evicts sessions without holders that have been idle for `idle`.
     fn evict_idle(&self, idle: Duration);
 
-    /// Stops all sessions and gives them to other servers that share the store, if there are any. Called when the
-    /// server ends, perhaps twice.
+    /// Stops all sessions and hands them to other servers that share the store, if any. Called at shutdown, possibly twice.
     async fn leave(&self);
 }
 
-/// Why there is no such session, or none could be opened. `Display` is one sentence.
+/// Error of opening or finding a session. `Display` is one sentence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BackendError {
-    /// There is none of that id.
+    /// No session has this id.
     #[error("there is no session {0}")]
     NotFound(SessionId),
-    /// What was asked for cannot be had.
+    /// The request cannot be fulfilled as stated.
     #[error("{0}")]
     Invalid(String),
-    /// The store or another part did not do it.
+    /// The store or another component failed.
     #[error("{0}")]
     Failed(String),
 }

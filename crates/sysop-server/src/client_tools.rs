@@ -1,8 +1,8 @@
-//! Tools that a client lends: calls go out to it, its results come in.
+//! Tools that run on a client: calls are sent to the client, results come back from it.
 //!
-//! Each session has one [`ClientToolBroker`]. A client that lends takes a [`ToolRegistration`]; the newest seat counts. A call waits for
-//! its result, also while the client is away, and is given to the same client only: to whoever comes back with the
-//! same token and the same root. Nothing of a client's machine is touched from here.
+//! Each session has one [`ClientToolBroker`]. A client that offers tools holds a [`ToolRegistration`]; the newest one is in
+//! effect. A call waits for its result even while the client is disconnected, and only the same client (same token, same
+//! root) may deliver it. This module accesses nothing on a client's machine.
 
 mod host;
 mod result_limits;
@@ -23,28 +23,27 @@ use tokio::time::Instant;
 
 pub(crate) use self::host::ClientToolHost;
 
-/// How much longer than a call's own time limit its result may take.
+/// Time allowed for a result beyond the call's own time limit.
 const OWN_LIMIT_GRACE: Duration = Duration::from_secs(15);
-/// How many refused calls, and how many that were given up, are remembered for streams that have yet to hear of it.
+/// Maximum number of refused and of abandoned calls to remember, for streams that have not processed them yet.
 const REMEMBERED_MAX: usize = 64;
-/// A minute.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Bounds of what is lent.
+/// Limits for tools that run on clients.
 #[derive(Debug, Clone)]
 pub struct ClientToolSettings {
-    /// The longest silence of a call: while its client is away, or says nothing of it.
+    /// Maximum time without a sign of life from a call, whether or not its client is connected.
     pub tool_timeout: Duration,
-    /// How long a client that is told to stop a call may take to say how it ended. The person who stopped it waits for that;
-    /// a client that takes longer goes on to stop, and its result is ignored.
+    /// Time that a client gets to report the end of a call it was told to stop. The user who stopped the call waits this
+    /// long; later results are ignored.
     pub stop_wait: Duration,
-    /// The most calls that are sent to one session's client in a minute.
+    /// Maximum number of calls per minute and session.
     pub calls_per_minute: usize,
-    /// The most bytes of a result; a longer one is refused.
+    /// Maximum size of a result, in bytes; larger ones are refused.
     pub result_bytes_max: usize,
-    /// The most bytes of a result that the model is told; head and tail are kept.
+    /// Maximum size of a result given to the model, in bytes; the middle is cut.
     pub output_bytes: usize,
-    /// The most lines of a result that the model is told.
+    /// Maximum number of lines given to the model.
     pub output_lines: usize,
 }
 
@@ -52,7 +51,7 @@ impl Default for ClientToolSettings {
     fn default() -> Self {
         Self {
             tool_timeout: Duration::from_secs(120),
-            // Twice as long as a process gets to end by itself.
+            // Twice the time that a process gets to terminate.
             stop_wait: Duration::from_secs(1),
             calls_per_minute: 120,
             result_bytes_max: 1024 * 1024,
@@ -62,11 +61,11 @@ impl Default for ClientToolSettings {
     }
 }
 
-/// What one session's clients lend, and the calls that are out.
+/// The client tools of one session, and the calls in progress.
 pub(crate) struct ClientToolBroker {
     settings: ClientToolSettings,
     state: Mutex<State>,
-    /// Told when seats or calls change.
+    /// Notified when the registration or the calls change.
     changed: watch::Sender<()>,
 }
 
@@ -76,9 +75,9 @@ struct State {
     last_registration: u64,
     calls: BTreeMap<CallId, OutstandingCall>,
     refused: VecDeque<CallId>,
-    /// Calls that were given up while the client may still run them.
+    /// Calls that were abandoned although the client may still be running them.
     given_up: VecDeque<CallId>,
-    /// When the calls of the last minute were made.
+    /// Times of the calls of the last minute.
     made: VecDeque<Instant>,
 }
 
@@ -88,33 +87,33 @@ struct RegisteredClient {
     client_tools: ClientTools,
 }
 
-/// Whose machine it is, as far as that can be known.
+/// Identity of the client's machine, as far as it can be known: its token and its root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ToolOwner {
     key: String,
     root: String,
 }
 
-/// A call that waits for its result.
+/// A call whose result has not arrived.
 struct OutstandingCall {
     tool: String,
-    /// Who was given it; nobody else is.
+    /// The client that received the call; no other client may receive it.
     owner: Option<ToolOwner>,
     result: Option<oneshot::Sender<Outcome>>,
     sink: DeltaSink,
     stopping: bool,
-    /// When something was last heard of it.
+    /// Time of the last sign of life.
     last_activity: Instant,
 }
 
-/// What is to become of a call, for the stream that tells its client of it.
+/// State of a call, from the viewpoint of one client's stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallState {
-    /// It waits for this client's result.
+    /// Waiting for this client's result.
     Runnable,
-    /// It will not be run, or not by this client, or is over.
+    /// Finished, refused, or assigned to another client.
     Settled,
-    /// Nobody has said yet: the host is about to be asked.
+    /// Announced by an event, but the host has not been called yet.
     Unknown,
 }
 
@@ -127,7 +126,7 @@ impl ClientToolBroker {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Seats a client that lends; the one before it has its tools back.
+    /// Registers a client; its tools replace those of the previous registration.
     pub(crate) fn register(self: &Arc<Self>, key: &str, client_tools: ClientTools) -> ToolRegistration {
         let number = {
             let mut state = self.state();
@@ -150,12 +149,12 @@ impl ClientToolBroker {
         ToolRegistration { tool_broker: Arc::clone(self), number, changes: self.changed.subscribe() }
     }
 
-    /// Whether somebody lends now.
+    /// Returns true if a client is registered.
     pub(crate) fn is_registered(&self) -> bool {
         self.state().registration.is_some()
     }
 
-    /// Takes a client's result; says whether somebody waited for it from this client.
+    /// Delivers a client's result. Returns false if no call was waiting for it from this client.
     pub(crate) fn finish(&self, key: &str, result: ToolResult) -> bool {
         let mut state = self.state();
         let sender = match state.calls.get_mut(&result.tool_call_id) {
@@ -170,7 +169,7 @@ impl ClientToolBroker {
         sender.send(result_limits::limit_result(outcome, &self.settings)).is_ok()
     }
 
-    /// Passes on more of a running call's output; says whether somebody waits for it from this client.
+    /// Forwards output of a running call. Returns false if no such call is running on this client.
     pub(crate) fn output(&self, key: &str, call: &CallId, text: &str) -> bool {
         let sink = match self.state().calls.get_mut(call) {
             Some(pending) if pending.owner.as_ref().is_some_and(|owner| owner.key == key) => {
@@ -183,7 +182,7 @@ impl ClientToolBroker {
         true
     }
 
-    /// Gives a call to the client and waits for what comes of it.
+    /// Runs a call on the client and returns its outcome.
     pub(crate) async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
         let began = Instant::now();
         let result = match self.begin(&call, sink) {
@@ -200,7 +199,7 @@ impl ClientToolBroker {
         Outcome { duration_ms: if outcome.duration_ms == 0 { took } else { outcome.duration_ms }, ..outcome }
     }
 
-    /// Notes the call, or says why it is not made.
+    /// Records the call, or returns the reason for refusing it.
     fn begin(&self, call: &ToolCall, sink: DeltaSink) -> Result<oneshot::Receiver<Outcome>, String> {
         let mut state = self.state();
         let now = Instant::now();
@@ -259,7 +258,7 @@ impl ClientToolBroker {
         }
     }
 
-    /// The longest silence: calls that say themselves how long they may take are given that.
+    /// Maximum time without a sign of life; longer for calls with a longer time limit of their own.
     fn call_timeout(&self, call: &ToolCall) -> Duration {
         let own = match &call.arguments {
             Arguments::Object(map) => map.get("timeout_s").and_then(serde_json::Value::as_u64),
@@ -284,7 +283,7 @@ impl ClientToolBroker {
         }
     }
 
-    /// Tells the client to stop, and waits a while for how it ended.
+    /// Tells the client to stop the call, and waits up to `stop_wait` for the result.
     async fn wait_for_stop(&self, call: &ToolCall, result: oneshot::Receiver<Outcome>) -> Outcome {
         self.stop(&call.id);
         if !self.is_registered() {
@@ -321,7 +320,7 @@ fn connection_lost() -> Outcome {
     Outcome::new(Status::Unknown, "the connection to the client broke; nobody knows how far it came")
 }
 
-/// Forgets a call that is over, however its waiting ended.
+/// Removes a call when its future ends or is dropped.
 struct CallGuard<'a> {
     tool_broker: &'a ClientToolBroker,
     call: &'a CallId,
@@ -339,7 +338,7 @@ impl Drop for CallGuard<'_> {
     }
 }
 
-/// The place of a client that lends; given back when it is dropped.
+/// A client's registration; removed on drop.
 pub(crate) struct ToolRegistration {
     tool_broker: Arc<ClientToolBroker>,
     number: u64,
@@ -347,20 +346,20 @@ pub(crate) struct ToolRegistration {
 }
 
 impl ToolRegistration {
-    /// Returns when seats or calls may have changed. Cancel safe.
+    /// Waits until the registration or the calls may have changed. Cancel safe.
     pub(crate) async fn changed(&mut self) {
         if self.changes.changed().await.is_err() {
-            std::future::pending::<()>().await; // it lives as long as this seat
+            std::future::pending::<()>().await; // unreachable: the broker outlives its registrations
         }
     }
 
-    /// What is to become of a call.
+    /// Returns the state of a call for this client.
     pub(crate) fn call_state(&self, call: &CallId) -> CallState {
         let state = self.tool_broker.state();
         let Some(registered) =
             state.registration.as_ref().filter(|registered| registered.number == self.number)
         else {
-            return CallState::Settled; // somebody else lends now
+            return CallState::Settled; // replaced by a newer registration
         };
         match state.calls.get(call) {
             Some(pending) if pending.stopping || pending.result.is_none() => CallState::Settled,
@@ -377,7 +376,7 @@ impl ToolRegistration {
         }
     }
 
-    /// Whether this client is to stop the call.
+    /// Returns true if this client must stop the call.
     pub(crate) fn is_stopping(&self, call: &CallId) -> bool {
         let state = self.tool_broker.state();
         state.calls.get(call).is_some_and(|pending| pending.stopping) || state.given_up.contains(call)
@@ -389,7 +388,7 @@ impl Drop for ToolRegistration {
         {
             let mut state = self.tool_broker.state();
             if state.registration.as_ref().is_none_or(|registered| registered.number != self.number) {
-                return; // another one has taken its place
+                return; // replaced by a newer registration
             }
             state.registration = None;
             let now = Instant::now();

@@ -1,4 +1,4 @@
-//! What a client's message does to its session, whichever way it came.
+//! Handles clients' messages, whatever transport they came by.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use crate::authenticator::Caller;
 use crate::registry::SessionRef;
 use crate::session_feed::Follower;
 
-/// What is told while the server comes to its end.
+/// Error message during shutdown.
 pub(crate) const DRAINING: &str = "the server is about to end; connect again in a moment";
 
-/// Why a message is not acted on.
+/// Reason for rejecting a message.
 #[derive(Debug)]
 pub(crate) struct MessageRejection {
     pub(crate) code: ErrorCode,
@@ -31,16 +31,16 @@ pub(crate) fn rejection(code: ErrorCode, why: impl Into<String>) -> MessageRejec
     MessageRejection { code, why: why.into() }
 }
 
-/// What came of a message.
+/// Result of a message that was not rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MessageOutcome {
-    /// The session was told.
+    /// Passed to the session.
     Accepted,
-    /// Nobody waits for it any more, or never did.
+    /// No longer relevant, or a duplicate.
     Ignored,
 }
 
-/// Does what a message says. Greetings and watching belong to a connection and are not done here.
+/// Handles a message. Greetings and terminal attachments belong to a connection and are handled there.
 pub(crate) async fn handle_message(
     inner: &ServerInner,
     session_ref: &SessionRef,
@@ -93,7 +93,7 @@ pub(crate) async fn handle_message(
     forward_to_session(inner, session_ref, caller, &message)
 }
 
-/// Fails where a decision is none that the call's open approval takes. The rule of "always" is written here.
+/// Checks that a decision fits the call's open approval. For "allow always", writes the rule.
 async fn check_decision(
     inner: &ServerInner,
     session_ref: &SessionRef,
@@ -104,7 +104,7 @@ async fn check_decision(
     let now = inner.registry.open(&session_ref.state.id).await;
     let now = now.map_err(|error| rejection(ErrorCode::Closed, error.to_string()))?;
     let known = Follower::caught_up(&now).await;
-    // Of several servers another one may have told of an approval that this one has yet to hear of.
+    // In a cluster, another server may have announced an approval whose event has not arrived here yet.
     if known.asked_about() != Some(tool_call_id)
         && !inner.registry.backend.is_logged(&session_ref.state.id, known.seq().next()).await
     {
@@ -125,7 +125,7 @@ async fn check_decision(
     Ok(())
 }
 
-/// Writes a rule that the server made for the open approval, and gives it to the session; the call is yet to be allowed.
+/// Writes the rule that the server offers for the open approval and adds it to the session. Does not approve the call.
 async fn write_rule(
     inner: &ServerInner,
     session_ref: &SessionRef,
@@ -142,13 +142,13 @@ async fn write_rule(
     Ok(())
 }
 
-/// From now on it is the caller's wish what the session does.
+/// Attributes the session's actions from now on to the caller.
 fn attribute(inner: &ServerInner, session_ref: &SessionRef, caller: &Caller) {
     let trace = session_ref.state.trace().map(|trace| trace.to_string());
     inner.registry.backend.attribute_to(&session_ref.state.id, &caller.name, trace.as_deref());
 }
 
-/// Tells the session, once however often a message of a name comes.
+/// Passes a message to the session, once per message id.
 fn forward_to_session(
     inner: &ServerInner,
     session_ref: &SessionRef,
@@ -170,13 +170,13 @@ fn forward_to_session(
     }
     let sent = send(inner, session_ref, message.inputs(by));
     if let (Some(name), Err(_)) = (&name, &sent) {
-        inner.registry.forget_delivery(&session_ref.state.id, &caller.key, name); // it may be tried again
+        inner.registry.forget_delivery(&session_ref.state.id, &caller.key, name); // so that the client can retry
     }
     sent
 }
 
-/// Fails where no more prompts can wait, as far as is known here: of several servers another one may work on it, and
-/// could only tell of a prompt that it was not taken.
+/// Rejects a prompt if the queue is full, as far as this server knows. If another server of the cluster runs the session,
+/// that one could only report afterwards that the prompt was dropped.
 async fn check_queue_capacity(inner: &ServerInner, session_ref: &SessionRef) -> Result<(), MessageRejection> {
     let now = inner.registry.open(&session_ref.state.id).await;
     let now = now.map_err(|error| rejection(ErrorCode::Closed, error.to_string()))?;
@@ -207,7 +207,7 @@ fn send(
     Ok(MessageOutcome::Accepted)
 }
 
-/// Why the session was not told: it is gone, or takes no more for now.
+/// Maps a send error: the session is closed, or temporarily overloaded.
 pub(crate) fn send_error(session_ref: &SessionRef, why: String) -> MessageRejection {
     let gone = session_ref.opened.session.last_error().is_some();
     rejection(if gone { ErrorCode::Closed } else { ErrorCode::TooMany }, why)
@@ -230,13 +230,13 @@ fn answer(
     Err(rejection(ErrorCode::Stale, "this question is not open; it may have been answered before"))
 }
 
-/// The session's terminal.
+/// Returns the session's terminal.
 pub(crate) fn terminal(session_ref: &SessionRef) -> Result<Arc<dyn Terminal>, MessageRejection> {
     let terminal = session_ref.opened.session.terminal();
     terminal.ok_or_else(|| rejection(ErrorCode::NoTerminal, "no terminal in this session"))
 }
 
-/// The session's terminal for who wants to watch it: opened if it is not, in the size of their screen.
+/// Opens the session's terminal if necessary, sizes it to the client's screen and returns a view of it.
 pub(crate) async fn watch(
     session_ref: &SessionRef,
     caller: &Caller,
@@ -247,7 +247,7 @@ pub(crate) async fn watch(
     terminal.watch_back(scrollback_rows).await.map_err(|why| rejection(ErrorCode::NoTerminal, why))
 }
 
-/// The session's terminal, where this caller may watch it; it gets the size of their screen.
+/// Returns the session's terminal if the caller may watch it, sized to the client's screen.
 pub(crate) fn attach(
     session_ref: &SessionRef,
     caller: &Caller,
@@ -255,7 +255,7 @@ pub(crate) fn attach(
 ) -> Result<Arc<dyn Terminal>, MessageRejection> {
     let terminal = terminal(session_ref)?;
     if !terminal.is_open() {
-        require_operate(caller)?; // to watch is to look, to open a shell is not
+        require_operate(caller)?; // watching needs `read`; opening a shell does not
     }
     if let Some((columns, rows)) = size
         && caller.scopes.operate
@@ -265,7 +265,7 @@ pub(crate) fn attach(
     Ok(terminal)
 }
 
-/// The scopes that a message needs. Where it decides what runs, the opener of the session needs no `decide`.
+/// Returns the scopes that a message needs. For decisions, the session's opener can do without `decide`.
 pub(crate) fn needed_scopes(message: &ClientMessage) -> Scopes {
     match message {
         ClientMessage::Hello(_)
@@ -277,7 +277,7 @@ pub(crate) fn needed_scopes(message: &ClientMessage) -> Scopes {
             let decide = approve.is_some();
             Scopes { operate: !decide || model.is_some() || mode.is_some(), decide }
         }
-        // What is typed runs without a question.
+        // Typed commands run without approval.
         ClientMessage::Direct { origin: DirectOrigin::Typed, .. } | ClientMessage::TerminalInput { .. } => {
             Scopes::ALL
         }
@@ -307,7 +307,7 @@ async fn require_scopes(
     if needed.decide { require_decide(inner, session_ref, caller).await } else { Ok(()) }
 }
 
-/// Fails where the caller may not make sessions do something.
+/// Fails if the caller may not operate sessions.
 pub(crate) fn require_operate(caller: &Caller) -> Result<(), MessageRejection> {
     if caller.scopes.operate {
         return Ok(());
@@ -315,8 +315,8 @@ pub(crate) fn require_operate(caller: &Caller) -> Result<(), MessageRejection> {
     Err(rejection(ErrorCode::Forbidden, "this token may not do that; make one with `--scope operate`"))
 }
 
-/// Fails where the caller may not decide what runs in a session. A command of the session must not decide for its own
-/// calls, so a token that one may have made since the last prompt decides nothing.
+/// Fails if the caller may not decide in this session. A command of the session must not approve its own calls, so an
+/// unattended token created after the last prompt cannot decide.
 async fn require_decide(
     inner: &ServerInner,
     session_ref: &SessionRef,

@@ -1,5 +1,5 @@
-//! All routes, in one table: what a route needs of its callers and what it says of itself stand beside it, and a
-//! route without that is none.
+//! The table of routes. Each entry declares the scope, the documentation and the handler together; a route cannot exist
+//! without all three.
 
 mod assets;
 mod body;
@@ -30,10 +30,9 @@ use self::openapi::{ResponseKind, RouteBody, RouteDoc};
 use crate::authenticator::Scope;
 use crate::{Peer, ServerInner, socket, sse};
 
-/// What handlers share.
+/// State shared by all handlers.
 pub(crate) type SharedServer = Arc<ServerInner>;
 
-/// One route.
 struct Route {
     method: &'static str,
     path: &'static str,
@@ -218,7 +217,7 @@ fn routes() -> Vec<Route> {
     routes
 }
 
-/// The routes of what a client without a socket says to a session.
+/// Routes that carry the messages of clients without a WebSocket.
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn message_routes() -> Vec<Route> {
     let message_routes =
@@ -326,7 +325,7 @@ fn at(
     Route { method, path, scope, doc, handler }
 }
 
-/// The router of a server.
+/// Builds the router from the table; authentication wraps every route.
 pub(crate) fn router(shared: &SharedServer) -> Router {
     let mut router = Router::new();
     for Route { path, scope, handler, .. } in routes() {
@@ -347,7 +346,7 @@ struct RouteAuth {
     path: &'static str,
 }
 
-/// Lets a request in, or not; and tells of it, without its query: there may be a token in it.
+/// Authenticates a request, then counts and logs it without its query, which may contain a token.
 async fn admit(State(route_auth): State<RouteAuth>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let method = request.method().clone();
@@ -358,7 +357,7 @@ async fn admit(State(route_auth): State<RouteAuth>, request: Request, next: Next
     response
 }
 
-/// A method that somebody made up must not become a series of its own.
+/// Limits the method label of metrics to known values.
 fn known_method(method: &axum::http::Method) -> &str {
     match method.as_str() {
         known @ ("GET" | "HEAD" | "POST" | "DELETE") => known,
@@ -369,7 +368,7 @@ fn known_method(method: &axum::http::Method) -> &str {
 async fn authenticate_request(route_auth: &RouteAuth, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let Some(ConnectInfo(peer)) = parts.extensions.get::<ConnectInfo<Peer>>().copied() else {
-        return StatusCode::FORBIDDEN.into_response(); // nobody knows where it comes from
+        return StatusCode::FORBIDDEN.into_response(); // without a peer address there is nothing to check
     };
     let authenticator = &route_auth.shared.authenticator;
     if route_auth.scope == Scope::Public {
@@ -392,7 +391,7 @@ async fn add_response_headers(State(shared): State<SharedServer>, request: Reque
     response
 }
 
-/// Files of the page beside its assets; everything else is not there.
+/// Serves the page's files outside `assets/`; everything else is 404.
 async fn no_route(request: Request) -> Response {
     if request.method() == axum::http::Method::GET && assets::is_file(request.uri().path()) {
         return assets::send(request.uri().path().trim_start_matches('/'), request.headers());

@@ -1,7 +1,7 @@
-//! Sessions over HTTP: the WebSocket, SSE with POST, who may do what, and the door for tools that clients lend.
+//! Sessions over HTTP: WebSocket, SSE with POST, authentication, limits, and tools that run on clients.
 //!
-//! It knows no model and no machine: sessions come through the port [`SessionBackend`], and who may enter is decided by a
-//! [`Authenticator`]. It decides nothing about a session either: what clients say becomes inputs, what happens becomes
+//! The server knows no model and no machine. Sessions come from a [`SessionBackend`], callers are admitted by an
+//! [`Authenticator`]. It makes no decision about a session either: messages of clients become inputs, events become
 //! messages.
 #![warn(missing_docs)]
 
@@ -44,25 +44,25 @@ use self::limits::Listener;
 use self::metrics::Metrics;
 use self::registry::SessionRegistry;
 
-/// How long requests, sockets and streams may take to come to their end once the server is asked to end.
+/// Maximum time that requests, sockets and streams get to finish once shutdown begins.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// How a server works.
+/// Settings of a server.
 #[derive(Debug, Clone)]
 pub struct ServerSettings {
-    /// The most bytes of a request's body.
+    /// Maximum size of a request body, in bytes.
     pub body_bytes_max: usize,
-    /// How long the body of a request may be on its way.
+    /// Maximum time to receive a request body.
     pub body_wait: Duration,
-    /// Times of sockets.
+    /// Timeouts of sockets.
     pub socket: SocketSettings,
-    /// Bounds of what clients lend.
+    /// Limits for tools that run on clients.
     pub client_tools: ClientToolSettings,
-    /// How long a session that nobody is connected to is kept in memory when it has nothing to do.
+    /// Time after which an idle session without connected clients is evicted from memory.
     pub idle: Duration,
-    /// Who makes spans of what sessions do, where somebody wants them.
+    /// Recorder of OpenTelemetry spans, if enabled.
     pub spans: Option<Arc<spans::SpanRecorder>>,
-    /// How long `/readyz` says no before anything is ended.
+    /// Time between `/readyz` reporting the shutdown and the server closing connections, so that a load balancer notices.
     pub notice: Duration,
 }
 
@@ -80,7 +80,7 @@ impl Default for ServerSettings {
     }
 }
 
-/// A server. Cheap to clone; clones are the same server.
+/// An HTTP server for sessions. Clones are cheap and share the same server.
 #[derive(Clone)]
 pub struct Server {
     inner: Arc<ServerInner>,
@@ -92,18 +92,18 @@ pub(crate) struct ServerInner {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) authenticator: Arc<dyn Authenticator>,
     pub(crate) settings: ServerSettings,
-    /// Which process this is, for clients that come back.
+    /// Random id of this process. Clients that reconnect compare it to detect a restart.
     pub(crate) instance: String,
-    /// No new work: the server is about to end.
+    /// Set when shutdown begins: new work is refused.
     draining: AtomicBool,
-    /// Sockets and streams come to their end.
+    /// Cancelled when open sockets and streams must end.
     pub(crate) closing: CancellationToken,
-    /// Sockets, which nobody else waits for.
+    /// Tasks of upgraded sockets, which the HTTP connection no longer waits for.
     pub(crate) sockets: TaskTracker,
 }
 
 impl Server {
-    /// Puts a server together; it opens nothing yet.
+    /// Creates a server; nothing listens yet.
     pub fn new(
         backend: Arc<dyn SessionBackend>,
         authenticator: Arc<dyn Authenticator>,
@@ -124,12 +124,12 @@ impl Server {
         Self { inner: Arc::new(inner) }
     }
 
-    /// All routes.
+    /// Builds the router with all routes.
     pub fn router(&self) -> Router {
         http::router(&self.inner)
     }
 
-    /// Serves until `stop`; then takes nothing new, ends what is under way, and returns within some seconds.
+    /// Serves until `stop`, then refuses new work and ends connections. Returns within a few seconds.
     pub async fn serve(&self, listener: Listener, stop: CancellationToken) {
         let inner = Arc::clone(&self.inner);
         let drain = async {
@@ -138,7 +138,7 @@ impl Server {
             tokio::time::sleep(DRAIN).await;
         };
         let served = async {
-            // Sockets and streams see to it themselves before.
+            // Longer than the timeouts of sockets and streams, which therefore detect a stalled client first.
             let write_timeout = inner.settings.socket.write + 2 * inner.settings.socket.close_timeout;
             listener.serve(self.router(), inner.closing.clone(), write_timeout).await;
             inner.sockets.wait().await;
@@ -148,18 +148,18 @@ impl Server {
             () = served => {}
             () = drain => {}
         }
-        // Where the last socket ended first.
+        // Needed if the last socket closed before `drain` got this far.
         self.inner.registry.backend.leave().await;
     }
 }
 
 impl ServerInner {
-    /// Whether new work is taken.
+    /// Returns true until shutdown begins.
     pub(crate) fn is_open(&self) -> bool {
         !self.draining.load(Ordering::Acquire)
     }
 
-    /// Lets go of idle sessions now and then; never returns.
+    /// Evicts idle sessions periodically; never returns.
     async fn run_eviction(&self) {
         let idle = self.settings.idle;
         let mut look =
@@ -170,7 +170,7 @@ impl ServerInner {
         }
     }
 
-    /// Says first that no more work is taken, so that a balancer sends none, then ends what is open.
+    /// Reports the shutdown first, so that a load balancer sends no more requests, then closes what is open.
     async fn drain(&self) {
         self.draining.store(true, Ordering::Release);
         tokio::time::sleep(self.settings.notice).await;

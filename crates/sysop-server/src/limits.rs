@@ -1,7 +1,7 @@
-//! What one caller or one peer may use of the server: requests, connections, sessions.
+//! Limits per token and per client address: requests, connections, sessions.
 //!
-//! Knows no request and no session; counts only. However many peers knock, its memory has an end: who they are is
-//! kept for a bounded number of them, and all others share one account.
+//! This module only counts; it knows no requests and no sessions. Its memory is bounded however many clients connect: a
+//! limited number of them are tracked individually, all others share one account.
 
 mod lingering_close;
 mod listener;
@@ -18,18 +18,18 @@ pub use self::listener::Listener;
 pub(crate) use self::peer_slots::UnauthenticatedSlot;
 pub use self::rate::{Rate, RateLimiter, RetryAfter};
 
-/// What a server lets its callers use.
+/// Limits of a server.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Requests of one token, upgrades to sockets among them.
+    /// Requests per token, including WebSocket upgrades and messages on sockets.
     pub requests: Rate,
-    /// Sockets and streams of one token at a time.
+    /// Simultaneous requests, sockets and streams per token.
     pub connections: usize,
-    /// Sessions that one token may open.
+    /// Sessions opened per token.
     pub sessions: Rate,
-    /// Connections of one peer at a time on which no token was shown.
+    /// Simultaneous connections per client address that have not presented a valid token.
     pub peer_connections: usize,
-    /// Requests of one peer that show no token, or a wrong one.
+    /// Failed authentications per client address.
     pub failures: Rate,
 }
 
@@ -45,7 +45,7 @@ impl Default for Limits {
     }
 }
 
-/// Counts what is held at the moment, by its holder.
+/// Limits the number of permits held at a time, per holder.
 #[derive(Debug)]
 pub struct ConcurrencyLimiter<K> {
     in_use: Arc<Mutex<HashMap<K, usize>>>,
@@ -53,12 +53,12 @@ pub struct ConcurrencyLimiter<K> {
 }
 
 impl<K: Hash + Eq + Clone> ConcurrencyLimiter<K> {
-    /// Nobody may hold more than `most`.
+    /// Allows each holder at most `most` permits.
     pub fn new(most: usize) -> Self {
         Self { in_use: Arc::default(), most }
     }
 
-    /// Takes one for a holder until what is returned is dropped; none where it holds as many as it may.
+    /// Takes a permit, or returns `None` if the holder has used up its limit. Dropping the permit releases it.
     pub fn take(&self, holder: &K) -> Option<ConcurrencyPermit<K>> {
         let mut in_use = self.in_use.lock().unwrap_or_else(PoisonError::into_inner);
         let count = in_use.get(holder).copied().unwrap_or(0);
@@ -70,7 +70,7 @@ impl<K: Hash + Eq + Clone> ConcurrencyLimiter<K> {
     }
 }
 
-/// One of what is counted, until it is dropped.
+/// Held permit; released on drop.
 #[derive(Debug)]
 pub struct ConcurrencyPermit<K: Hash + Eq> {
     in_use: Arc<Mutex<HashMap<K, usize>>>,
@@ -89,8 +89,8 @@ impl<K: Hash + Eq> Drop for ConcurrencyPermit<K> {
     }
 }
 
-/// What stands for a peer in accounts: an IPv4 address, or the /64 that an IPv6 address lies in, which one person has
-/// all of.
+/// Accounting key of a client address: an IPv4 address, or the /64 prefix of an IPv6 address, which one customer usually
+/// owns entirely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PeerKey(IpAddr);
 

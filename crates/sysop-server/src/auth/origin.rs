@@ -1,7 +1,7 @@
-//! The names by which a server answers, and the pages that may call it: `Host`, `Origin`, and what they are compared with.
+//! Checks of `Host` and `Origin`: the names that a server answers to, and the pages that may call it.
 //!
-//! An address of ours in the browser's address bar proves nothing about who sent the page (a name can be made to point
-//! here), so only names that are known are answered.
+//! Only known names are accepted, even on a loopback address: any DNS name can be rebound to the server's address, and the
+//! browser then takes a foreign page for one of ours.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -12,21 +12,21 @@ use axum::http::{HeaderValue, Version, header};
 
 use super::responses::AuthError;
 
-/// A host and perhaps a port, as in `Host` and in addresses.
+/// A host with an optional port, as in `Host` headers and URLs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Authority {
-    /// In lower case; an IPv6 address stands in brackets.
+    /// Lower case; an IPv6 address is in brackets.
     host: String,
     port: Option<u16>,
 }
 
 impl Authority {
-    /// The name with its port, or with this one where it has none.
+    /// Formats the host with its port, or with `port` if it has none.
     pub fn with_port(&self, port: u16) -> String {
         format!("{}:{}", self.host, self.port.unwrap_or(port))
     }
 
-    /// The port that it says, or the usual one of its scheme.
+    /// Returns the explicit port, or the scheme's default.
     pub(super) fn port_or_usual(&self, scheme: Scheme) -> u16 {
         self.port.unwrap_or(match scheme {
             Scheme::Http => 80,
@@ -57,13 +57,13 @@ fn bracketed(address: IpAddr) -> String {
     }
 }
 
-/// A text that is no name of a server or of a page.
+/// Malformed authority or origin.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OriginParseError {
-    /// It is no HOST or HOST:PORT.
+    /// Not `NAME` or `NAME:PORT`.
     #[error("write it as NAME or NAME:PORT")]
     Authority,
-    /// It is no origin.
+    /// Not `http://NAME` or `https://NAME`.
     #[error("write it as http://NAME or https://NAME, with :PORT where it is not the usual one")]
     Origin,
 }
@@ -100,12 +100,12 @@ impl FromStr for Authority {
     }
 }
 
-/// How an address is spoken to.
+/// Scheme that the client used; behind a proxy, the one it used towards the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Scheme {
-    /// In the clear.
+    /// Plain HTTP.
     Http,
-    /// By TLS.
+    /// HTTP over TLS.
     Https,
 }
 
@@ -118,7 +118,7 @@ impl Scheme {
     }
 }
 
-/// Where a page comes from.
+/// Web origin: scheme, host and port.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Origin {
     scheme: Scheme,
@@ -126,7 +126,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Whether a page from here was served under this name.
+    /// Returns true if this is the origin of pages served under the name `host`.
     pub(super) fn is(&self, scheme: Scheme, host: &Authority) -> bool {
         self.scheme == scheme
             && self.authority.host == host.host
@@ -155,18 +155,17 @@ impl FromStr for Origin {
     }
 }
 
-/// The names that a server answers to and the pages that may call it.
+/// Names that the server answers to, and foreign origins that may call it.
 #[derive(Debug, Clone)]
 pub struct HostPolicy {
     hosts: Vec<Authority>,
-    /// Names without a port go with this one, or with none.
+    /// Port of the listener. A configured name without a port matches this port, the default ports and no port.
     port: u16,
     origins: Vec<Origin>,
 }
 
 impl HostPolicy {
-    /// A server that listens here is always called by its address; on this machine also by the names that every machine
-    /// has for itself.
+    /// Always includes the address of the listener; for a loopback or wildcard listener also the loopback names.
     pub fn new(listens: SocketAddr, hosts: Vec<Authority>, origins: Vec<Origin>) -> Self {
         let port = listens.port();
         let mut own = vec![];
@@ -181,7 +180,7 @@ impl HostPolicy {
         Self { hosts: own, port, origins }
     }
 
-    /// Whether the server answers to this name.
+    /// Returns true if the server answers to this name.
     pub(super) fn allows_host(&self, scheme: Scheme, host: &Authority) -> bool {
         self.hosts.iter().any(|known| {
             known.host == host.host
@@ -192,24 +191,24 @@ impl HostPolicy {
         })
     }
 
-    /// Whether pages from elsewhere may call.
+    /// Returns true if the operator allowed this foreign origin.
     pub(super) fn allows_origin(&self, origin: &Origin) -> bool {
         self.origins.contains(origin)
     }
 }
 
-/// How far a server can be reached, and how what it says is protected on the way.
+/// Reachability of a server, and the protection of its connections.
 #[derive(Debug, Clone)]
 pub struct Exposure {
-    /// Where it listens.
+    /// Address of the listener.
     pub listen: SocketAddr,
-    /// It speaks TLS itself.
+    /// True if the server itself speaks TLS.
     pub tls: bool,
-    /// Something in front of it speaks TLS.
+    /// True if a proxy in front speaks TLS.
     pub behind_proxy: bool,
 }
 
-/// A server would be open to a network without protection. `Display` is the sentence for the person.
+/// Error: the server would accept plain connections from other machines. `Display` tells the user what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0} can be reached from other machines, and tokens would cross the network in the clear; give --tls-cert and \
@@ -218,29 +217,30 @@ pub struct Exposure {
 pub struct UnprotectedListenError(SocketAddr);
 
 impl Exposure {
-    /// Refuses what must not be served.
+    /// Refuses a listener that would send tokens over a network in the clear.
     ///
     /// # Errors
-    /// When others could reach it, and read along.
+    /// If other machines can reach the listener, and neither the server nor a proxy speaks TLS.
     pub fn check(&self) -> Result<(), UnprotectedListenError> {
         let here = self.listen.ip().to_canonical().is_loopback();
         if here || self.tls || self.behind_proxy { Ok(()) } else { Err(UnprotectedListenError(self.listen)) }
     }
 }
 
-/// The page that a request comes from, as far as its headers tell.
+/// Name and page that a request came through, according to its headers.
 pub(super) struct RequestingPage {
-    /// The name by which the server was called.
+    /// Name by which the server was called.
     pub(super) host: Authority,
-    /// The page is the server's own.
+    /// True if one of the server's own pages made the request.
     pub(super) is_same_origin: bool,
     pub(super) has_origin_header: bool,
 }
 
-/// Checks the name by which the server was called, and the page that calls.
+/// Checks the `Host` and the origin of a request.
 ///
 /// # Errors
-/// `AuthError::Host` if the server does not answer by that name; `AuthError::Origin` if a page from elsewhere calls.
+/// `AuthError::Host` if the server does not answer to that name; `AuthError::Origin` if a foreign page calls that is not
+/// allowed to.
 pub(super) fn check_origin(
     policy: &HostPolicy,
     scheme: Scheme,
@@ -264,7 +264,7 @@ pub(super) fn check_origin(
     if origin.is_some() && !own && !allowed {
         return Err(AuthError::Origin);
     }
-    // Tells of requests without an `Origin` where they come from: pages elsewhere may load pictures and scripts from here.
+    // `Sec-Fetch-Site` covers requests without `Origin`, such as images and scripts that a foreign page loads from here.
     let site = request.headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
     match site {
         Some(b"cross-site" | b"same-site") if !allowed => return Err(AuthError::Origin),
@@ -277,7 +277,7 @@ pub(super) fn check_origin(
     })
 }
 
-/// The one name by which the server was called, or `None` unless there is exactly one.
+/// Returns the name by which the server was called, or `None` if it is missing, malformed or ambiguous.
 fn host_of(request: &Parts) -> Option<Authority> {
     let mut hosts = request.headers.get_all(header::HOST).iter();
     let host = match (hosts.next(), hosts.next()) {
@@ -285,7 +285,7 @@ fn host_of(request: &Parts) -> Option<Authority> {
         (None, _) => None,
         (Some(_), Some(_)) => return None,
     };
-    // A target like `GET http://name/` has a name of its own, and so has every request of HTTP/2.
+    // A target in absolute form (`GET http://name/`) contains a name as well, and so does every HTTP/2 request.
     let target = match request.uri.authority() {
         Some(authority) => Some(authority.as_str().parse::<Authority>().ok()?),
         None => None,

@@ -1,4 +1,4 @@
-//! What a proxy in front says of those behind it, believed of known proxies only.
+//! Client addresses behind a reverse proxy. `X-Forwarded-*` headers are trusted only if a known proxy sent them.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,31 +7,31 @@ use ipnet::IpNet;
 
 use super::origin::Scheme;
 
-/// How many hops of `X-Forwarded-For` are looked at.
+/// Maximum number of `X-Forwarded-For` entries to evaluate.
 const HOPS_MAX: usize = 16;
 
-/// A text that is no network.
+/// Not an address or a network in CIDR notation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("write it as an address, or as a network like 10.0.0.0/8")]
 pub struct BadNetwork;
 
-/// The proxies that are believed.
+/// Networks of the trusted proxies.
 #[derive(Debug, Clone, Default)]
 pub struct Proxies(Vec<IpNet>);
 
-/// Who is at the far end, as far as it is known.
+/// Address and scheme of the client, as far as trusted headers tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClientAddress {
     pub(crate) address: IpAddr,
-    /// How they speak to the proxy; none where there is no proxy, or it does not say.
+    /// Scheme between client and proxy; `None` without a proxy, or if the proxy does not send it.
     pub(super) scheme: Option<Scheme>,
 }
 
 impl Proxies {
-    /// Nobody is believed but these: addresses, or networks like `10.0.0.0/8`.
+    /// Parses the trusted proxies: addresses, or networks like `10.0.0.0/8`.
     ///
     /// # Errors
-    /// When a text is neither.
+    /// If an entry is neither.
     pub fn new<'a>(networks: impl IntoIterator<Item = &'a str>) -> Result<Self, BadNetwork> {
         let network = |text: &str| text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
         networks
@@ -41,7 +41,7 @@ impl Proxies {
             .map(Self)
     }
 
-    /// Proxies on this machine.
+    /// Trusts proxies on this machine.
     pub fn here() -> Self {
         Self::new(["127.0.0.0/8", "::1"]).expect("they are networks")
     }
@@ -51,7 +51,7 @@ impl Proxies {
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// The nearest address that no proxy of ours has: what stands further out anybody could have written.
+    /// Returns the nearest address that is not a trusted proxy. Entries beyond it could be forged by the client.
     pub(crate) fn client_address(&self, peer: SocketAddr, headers: &HeaderMap) -> ClientAddress {
         let peer = peer.ip();
         if !self.believes(peer) {
@@ -79,7 +79,7 @@ impl Proxies {
     }
 }
 
-/// An address, which some proxies write with a port.
+/// Parses an entry of `X-Forwarded-For`; some proxies append a port.
 fn hop_address(text: &str) -> Option<IpAddr> {
     text.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
 }

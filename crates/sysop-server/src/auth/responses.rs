@@ -1,6 +1,6 @@
-//! What those hear who are not let in, and the headers that every answer has.
+//! Responses to rejected requests, the headers of every response, and the page's cookie.
 //!
-//! Says what is wrong with the address, which a browser's person can mend, and nothing about tokens.
+//! A rejection says what is wrong with the address, which the user can fix, and nothing about tokens.
 
 use axum::http::header::{self, HeaderName, HeaderValue};
 use axum::http::{HeaderMap, StatusCode};
@@ -11,13 +11,13 @@ use serde_json::json;
 use super::origin::Scheme;
 use crate::Scope;
 
-/// What the page may do: its own scripts only. Styles that scripts make are what a terminal on the page needs.
+/// Content security policy: only the page's own scripts. The page's terminal needs inline styles.
 const PAGE_POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' \
      data:; connect-src 'self'; object-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
 );
 
-/// What every answer says to browsers, unless its handler says otherwise.
+/// Default headers of every response; a handler may override them.
 const ALWAYS: [(HeaderName, HeaderValue); 8] = [
     (header::CONTENT_SECURITY_POLICY, PAGE_POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
@@ -32,10 +32,10 @@ const ALWAYS: [(HeaderName, HeaderValue); 8] = [
     ),
 ];
 
-/// How long a browser is to insist on TLS once it saw it.
+/// Validity of `Strict-Transport-Security`: one year.
 const STRICT_TRANSPORT: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
-/// Adds what every answer has.
+/// Adds the default headers without overriding existing ones.
 pub(super) fn add_response_headers(headers: &mut HeaderMap, scheme: Scheme) {
     for (name, value) in ALWAYS {
         headers.entry(name).or_insert(value);
@@ -45,24 +45,24 @@ pub(super) fn add_response_headers(headers: &mut HeaderMap, scheme: Scheme) {
     }
 }
 
-/// Why somebody is not let in.
+/// Reason for rejecting a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum AuthError {
-    /// The server does not answer to that name.
+    /// Unknown `Host`.
     Host,
-    /// A page from elsewhere calls, or the page's cookie comes without a word of where from.
+    /// Request of a foreign page, or one with the page's cookie but without proof of its origin.
     Origin,
-    /// No token, or none that opens anything.
+    /// No token, or an invalid one.
     Token,
-    /// As `Token`, and a person with a browser is there, who can type one.
+    /// Like `Token`, but the client is a browser: answered with the login form.
     TokenInBrowser,
-    /// The token may not do what this scope allows.
+    /// The token lacks this scope.
     Scope(Scope),
-    /// A body that is not JSON.
+    /// Body that is not JSON.
     ContentType,
-    /// Too much of something; after so many seconds it is not.
+    /// Limit exceeded; contains the seconds until a retry can succeed.
     RateLimited(u64),
-    /// The tokens cannot be read.
+    /// The token store cannot be read.
     Unavailable,
 }
 
@@ -125,16 +125,16 @@ impl IntoResponse for AuthError {
     }
 }
 
-/// Where a person can type a token.
+/// Renders the login form.
 fn log_in_page(status: StatusCode) -> Response {
     const PAGE: &str = include_str!("log_in.html");
     let mut response = (status, axum::response::Html(PAGE)).into_response();
-    // A form of a page without referrers says `Origin: null`, and then nobody knows whose form it was.
+    // Under `no-referrer`, browsers send the form with `Origin: null`, and its origin could not be checked.
     response.headers_mut().insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     response
 }
 
-/// Sends a browser to the page with its cookie, and the token out of its address bar.
+/// Redirects a browser to the page, which removes the token from its address bar, and sets the cookie.
 pub(super) fn redirect_to_page(cookie: Option<String>) -> Response {
     let mut response = (StatusCode::SEE_OTHER, [(header::LOCATION, "/")]).into_response();
     if let Some(cookie) = cookie.and_then(|cookie| HeaderValue::try_from(cookie).ok()) {
@@ -143,8 +143,8 @@ pub(super) fn redirect_to_page(cookie: Option<String>) -> Response {
     response
 }
 
-/// Reads and writes the page's cookie. Browsers send cookies to every port of a name, so the port is in its name: two
-/// servers on one machine do not log each other out.
+/// Reads and writes the page's cookie. Browsers send a cookie to every port of a host, so the port is part of the cookie's
+/// name: two servers on one machine do not overwrite each other's login.
 #[derive(Debug, Clone)]
 pub(super) struct Cookie {
     name: String,
@@ -159,10 +159,10 @@ impl Cookie {
         }
     }
 
-    /// What the browser is told to keep.
+    /// Formats the `Set-Cookie` header.
     pub(super) fn set(&self, token: &SecretString) -> String {
         let secure = if self.secure { "; Secure" } else { "" };
-        // As long as the token at its other end may live.
+        // Max-Age is the lifetime of a page's token: 30 days.
         format!(
             "{}={}; HttpOnly; SameSite=Strict; Path=/; Max-Age=2592000{secure}",
             self.name,
@@ -170,7 +170,7 @@ impl Cookie {
         )
     }
 
-    /// What the browser kept.
+    /// Returns the page's cookie from the request, if any.
     pub(super) fn read(&self, headers: &HeaderMap) -> Option<SecretString> {
         let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
         let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));

@@ -1,4 +1,4 @@
-//! Requests at the gate, each with what its caller hears. The names are those of published failures of other servers.
+//! Requests to `TokenAuth` and their responses. The tests are named after published vulnerabilities of other servers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -21,7 +21,7 @@ use crate::{Authenticator, Caller, Peer, Scope};
 
 const PEER: &str = "127.0.0.1:50000";
 
-/// A clock that stands until it is moved.
+/// A clock that moves only when told to.
 #[derive(Default)]
 struct StoppedClock(AtomicI64);
 
@@ -95,7 +95,7 @@ impl World {
         self.auth.admit(&parts, Peer(PEER.parse().unwrap()), scope).await.map_err(|response| *response)
     }
 
-    /// The status that a request hears; 200 where it is let in.
+    /// Returns the status of the response, or 200 if the request is admitted.
     async fn status(&self, request: Request<()>, scope: Scope) -> u16 {
         self.ask(request, scope).await.map_or_else(|response| response.status().as_u16(), |_| 200)
     }
@@ -104,7 +104,7 @@ impl World {
         ("authorization", format!("Bearer {}", self.operate.expose_secret()))
     }
 
-    /// The cookie of a browser that visited with a token.
+    /// Returns the cookie of a logged-in browser.
     async fn cookie(&self) -> String {
         let page = self.tokens.log_in(&self.operate).await.unwrap().unwrap();
         format!("sysop-8765={}", page.expose_secret())
@@ -156,7 +156,7 @@ async fn local_http_server_without_authentication() {
         }
         assert_eq!(status(&[bearer, json, ("origin", "http://127.0.0.1:8765")]).await, 200, "{method}");
     }
-    // A query is no place for a token, but for the one visit to the page.
+    // A token in the query is accepted for the visit to the page only.
     let target = format!("/api/agent/sessions?token={}", world.operate.expose_secret());
     assert_eq!(world.status(request("GET", &target, &[]), Scope::Read).await, 401);
 }
@@ -314,7 +314,7 @@ async fn cross_site_request_forgery() {
         assert_eq!(status(method, &[("origin", "http://127.0.0.1:8765")]).await, 200, "{method}");
         assert_eq!(status(method, &[("origin", "https://board.example")]).await, 403, "{method}");
     }
-    // A token that a program put there by itself needs no such proof.
+    // A bearer token needs no proof of origin: no browser attaches it by itself.
     let (name, bearer) = world.bearer();
     let sent = request("POST", "/api/agent/sessions/x/cancel", &[(name, bearer.as_str())]);
     assert_eq!(world.status(sent, Scope::Operate).await, 200);
@@ -521,12 +521,12 @@ async fn a_token_that_another_process_made_opens_at_once() {
     let world = World::new().await;
     let stranger = || world.tokens.bearer(&world.read, CredentialKind::Cookie);
     for _ in 0..3 {
-        // The store was read a moment ago, and did not have it.
+        // The store was read a moment ago, before this token existed.
         assert!(stranger().await.unwrap().is_none());
         let (token, _) = keep(&world.store, Scopes::ALL, None).await;
         assert!(world.tokens.bearer(&token, CredentialKind::Explicit).await.unwrap().is_some());
     }
-    // However many ask for one that there is not, the store is not read more often for it.
+    // Any number of requests with unknown tokens causes one read per interval.
     let begun = tokio::time::Instant::now();
     let strangers = futures::future::join_all((0..100).map(|_| stranger())).await;
     assert!(strangers.into_iter().all(|found| found.unwrap().is_none()));
@@ -597,7 +597,7 @@ async fn every_answer_has_the_headers_of_a_safe_page() {
     assert_eq!(kept.headers()["cache-control"], "max-age=60", "files of the page say for themselves");
 }
 
-/// Counts how often all tokens are read.
+/// Counts reads of the store.
 struct Counting {
     store: Arc<MemoryStore>,
     reads: AtomicI64,

@@ -1,4 +1,4 @@
-//! Tokens themselves: how one is made, and how one that was shown is compared with what is kept.
+//! Creating a token, and comparing a presented token with the stored hash.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -7,35 +7,35 @@ use subtle::ConstantTimeEq;
 use sysop_core::id::Timestamp;
 use sysop_driver::tokens::{Scopes, TokenId, TokenKind, TokenRecord};
 
-/// What every token begins with, so that one that leaks is known for what it is.
+/// Prefix of every token; lets secret scanners recognize a leaked one.
 const PREFIX: &str = "sysop_";
-/// The longest text that is looked at as a token, in bytes.
+/// Maximum length of a presented token, in bytes. Longer text is not hashed.
 const TOKEN_BYTES_MAX: usize = 256;
 
-/// What a new token is to be.
+/// Properties of a token to create.
 #[derive(Debug, Clone)]
 pub struct NewToken {
-    /// How it comes to be.
+    /// Origin of the token: issued by a user, printed at start, or a page's cookie.
     pub kind: TokenKind,
-    /// What its maker calls it.
+    /// Name given by its creator.
     pub name: String,
-    /// The user of the system who makes it.
+    /// System user who creates it.
     pub owner: String,
-    /// What its bearer may do.
+    /// Scopes it grants.
     pub scopes: Scopes,
-    /// When it is made.
+    /// Creation time.
     pub now: Timestamp,
-    /// From when on it is worth nothing.
+    /// Expiry; the token is invalid from this time on.
     pub expires: Option<Timestamp>,
-    /// The token that a page is opened with.
+    /// The token that opened the page, if this is a page's cookie.
     pub parent: Option<TokenId>,
-    /// Whether a process of unknown origin makes it.
+    /// True if a process of unknown origin creates it.
     pub unattended: bool,
 }
 
-/// Makes a token of 256 random bits. This is the only time that it is seen; its record has a hash of it.
+/// Creates a token of 256 random bits. Only the caller ever sees the token; the record contains its hash.
 ///
-/// Of so many random bits a fast hash gives nothing away; slow ones are for passwords.
+/// A fast hash is enough for 256 random bits; slow hashes protect guessable passwords.
 pub fn mint(new: NewToken) -> (SecretString, TokenRecord) {
     let random: [u8; 32] = rand::random();
     let token = format!("{PREFIX}{}", BASE64_URL_SAFE_NO_PAD.encode(random));
@@ -56,14 +56,14 @@ pub fn mint(new: NewToken) -> (SecretString, TokenRecord) {
     (token.into(), record)
 }
 
-/// The hash of a text that was shown as a token; none where it cannot be one.
+/// Hashes a presented token. Returns `None` if the text cannot be a token.
 pub(super) fn hash_of(shown: &SecretString) -> Option<[u8; 32]> {
     let shown = shown.expose_secret();
     let plausible = shown.starts_with(PREFIX) && shown.len() <= TOKEN_BYTES_MAX;
     plausible.then(|| *blake3::hash(shown.as_bytes()).as_bytes())
 }
 
-/// Whether two hashes are the same, in a time that does not say where they differ.
+/// Compares two hashes in constant time.
 pub(super) fn same(a: &[u8; 32], b: &[u8; 32]) -> bool {
     a.ct_eq(b).into()
 }

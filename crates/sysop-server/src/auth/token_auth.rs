@@ -1,7 +1,7 @@
-//! Looks at every request before anything else does: by which name it comes, from which page, with which token.
+//! Checks every request before its handler: host, origin, token, scope, content type, limits.
 //!
-//! The order matters: a wrong name or a page from elsewhere is turned away whatever token it has, and nothing that costs
-//! more than a hash is done for who has none.
+//! The order matters: a wrong host or a foreign page is refused whatever token it presents, and a request without a token
+//! costs at most one hash and a bounded number of store reads.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,23 +22,23 @@ use super::tokens::{Bearer, CredentialKind, Tokens};
 use crate::limits::{ConcurrencyLimiter, Limits, PeerKey, RateLimiter, RetryAfter, UnauthenticatedSlot};
 use crate::{Authenticator, Caller, Peer, Scope, TokenOrigin};
 
-/// The longest query in which a token is looked for, in bytes.
+/// Maximum length of a query that is searched for a token, in bytes.
 const QUERY_BYTES_MAX: usize = 1024;
 
-/// How a gate works.
+/// Settings of [`TokenAuth`].
 #[derive(Debug, Clone)]
 pub struct TokenAuthSettings {
-    /// The names and pages that are let in.
+    /// Accepted host names and foreign origins.
     pub host_policy: HostPolicy,
-    /// The server speaks TLS itself.
+    /// True if the server itself speaks TLS.
     pub tls: bool,
-    /// Who is believed about those behind them.
+    /// Proxies whose forwarded headers are trusted.
     pub proxies: Proxies,
-    /// What callers may use.
+    /// Limits per client address and per token.
     pub limits: Limits,
 }
 
-/// Decides who may enter by tokens. See the module.
+/// Authenticates requests by token. The module documentation gives the order of the checks.
 #[derive(Debug)]
 pub struct TokenAuth {
     tokens: Arc<Tokens>,
@@ -49,19 +49,19 @@ pub struct TokenAuth {
     connections: ConcurrencyLimiter<TokenId>,
 }
 
-/// What is known of a request before its token is looked at.
+/// Facts about a request that are known before its token is read.
 struct RequestOrigin {
     address: IpAddr,
     scheme: Scheme,
     port: u16,
-    /// A page of our own calls.
+    /// True if one of the server's own pages made the request.
     is_same_origin: bool,
-    /// The request says from which page it comes.
+    /// True if the request has an `Origin` header.
     has_origin_header: bool,
 }
 
 impl TokenAuth {
-    /// A gate for those tokens.
+    /// Creates an authenticator for these tokens.
     pub fn new(tokens: Arc<Tokens>, settings: TokenAuthSettings) -> Self {
         let limits = &settings.limits;
         Self {
@@ -74,7 +74,7 @@ impl TokenAuth {
         }
     }
 
-    /// Checks `Host` and `Origin`, also where no token is needed.
+    /// Checks `Host` and `Origin`; also used for routes without a token.
     fn check_origin(&self, request: &Parts, peer: Peer) -> Result<RequestOrigin, AuthError> {
         let ClientAddress { address, scheme } =
             self.settings.proxies.client_address(peer.0, &request.headers);
@@ -130,7 +130,7 @@ impl TokenAuth {
         })
     }
 
-    /// A browser comes with a token in its address bar.
+    /// Handles a browser that presents a token in its address: sets a cookie and redirects.
     async fn visit(
         &self,
         request_origin: &RequestOrigin,
@@ -139,7 +139,7 @@ impl TokenAuth {
         known: bool,
     ) -> Response {
         if known {
-            return redirect_to_page(None); // it has its cookie; the token need not be spent, and leaves the address bar
+            return redirect_to_page(None); // already logged in; no visit is spent
         }
         match self.tokens.visit(token).await {
             Ok(Some(page)) => redirect_to_page(Some(cookie.set(&page))),
@@ -148,7 +148,7 @@ impl TokenAuth {
         }
     }
 
-    /// Books a failure on its peer; who fails too often hears only that.
+    /// Counts a failure for the client's address. Returns `RateLimited` instead of the refusal if there were too many.
     fn count_failure(&self, request_origin: &RequestOrigin, refusal: AuthError) -> AuthError {
         match self.failures.try_acquire(&request_origin.address.into()) {
             Ok(()) => refusal,
@@ -221,7 +221,7 @@ fn unavailable(error: &sysop_driver::port::StoreError) -> AuthError {
     AuthError::Unavailable
 }
 
-/// The token that a request shows, and how.
+/// Returns the token that a request presents, and its kind.
 fn credential_of(
     request: &Parts,
     cookie: &Cookie,
@@ -241,24 +241,24 @@ fn credential_of(
     }
 }
 
-/// The token in the address of a page.
+/// Returns the token in the query of the page's address.
 fn token_from_query(request: &Parts) -> Option<SecretString> {
     if request.method != Method::GET || request.uri.path() != "/" {
         return None;
     }
     let query = request.uri.query().filter(|query| query.len() <= QUERY_BYTES_MAX)?;
     let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-    // Tokens need no percent encoding.
+    // The alphabet of tokens needs no percent encoding.
     pairs.find(|(name, _)| *name == "token").map(|(_, token)| token.into())
 }
 
-/// Whether a person looks at the answer.
+/// Returns true if a browser requests a page.
 fn wants_page(request: &Parts) -> bool {
     let accept = request.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     request.method == Method::GET && accept.is_some_and(|accept| accept.contains("text/html"))
 }
 
-/// What a request with a good token must have beside it.
+/// Checks a request with a valid token: origin if it came by cookie, scope, content type.
 fn check(
     request: &Parts,
     request_origin: &RequestOrigin,
@@ -269,7 +269,7 @@ fn check(
     let read_only = matches!(request.method, Method::GET | Method::HEAD);
     let upgrades = request.headers.contains_key(header::UPGRADE);
     if by_cookie {
-        // A browser sends the cookie by itself, so the request must prove that our own page made it.
+        // Browsers attach the cookie by themselves, so the request must prove that our own page made it.
         let proven = if upgrades {
             request_origin.has_origin_header && request_origin.is_same_origin
         } else {
@@ -279,7 +279,7 @@ fn check(
             return Err(AuthError::Origin);
         }
     }
-    // A route that forgot what it needs may still only be looked at by who may only look.
+    // Safeguard for a route that declares too low a scope: a method that writes always needs at least `Operate`.
     let needed = match scope {
         Scope::Public | Scope::Read if !read_only => Scope::Operate,
         Scope::Public | Scope::Read | Scope::Answer | Scope::Operate => scope,
@@ -307,7 +307,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
-/// Answers a browser that asks before a page from elsewhere, which is allowed here, calls. `add_response_headers` adds for whom.
+/// Answers a CORS preflight request. `add_response_headers` adds the allowed origin.
 fn preflight(headers: &HeaderMap) -> Response {
     if !headers.contains_key(header::ORIGIN) {
         return StatusCode::NO_CONTENT.into_response();

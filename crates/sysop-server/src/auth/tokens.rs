@@ -1,5 +1,5 @@
-//! The tokens that open this server, as they are now: those of the store, read again and again, so that one that was
-//! revoked in another process is worth nothing within a second.
+//! Cache of the store's tokens. It is refreshed twice a second, so a token that another process revoked is invalid within a
+//! second.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -14,59 +14,59 @@ use tokio_util::sync::CancellationToken;
 
 use super::token::{NewToken, hash_of, mint, same};
 
-/// How old what is known of the tokens may be when one is looked at.
+/// Maximum age of the cache when a token is checked.
 const FRESH: Duration = Duration::from_millis(500);
-/// A token that is not known makes the store be read again, but not more often than this: who shows one waits so long,
-/// together with all others who do, and is not refused for what was known before.
+/// Minimum interval between the extra reads of the store that unknown tokens cause. A request with an unknown token waits
+/// for the next read, which serves all such requests, so a token that was just created works at once.
 const UNKNOWN_STEP: Duration = Duration::from_millis(100);
-/// A use is written down when the last one that was is this long ago.
+/// Minimum interval between two recorded uses of a token, in milliseconds.
 const USE_STEP_MS: i64 = 60_000;
-/// How long a browser stays logged in.
+/// Lifetime of a page's cookie, in milliseconds.
 const PAGE_MS: i64 = 30 * DAY_MS;
-/// How long the token of a server's start lives where nobody made one of their own.
+/// Lifetime of the start token if the user has issued no token of their own, in milliseconds.
 const START_MS: i64 = 30 * DAY_MS;
-/// And where somebody did: long enough to open the page.
+/// Lifetime of the start token otherwise: only needed to open the page.
 const START_BESIDE_OTHERS_MS: i64 = DAY_MS / 2;
 const DAY_MS: i64 = 24 * 3600 * 1000;
-/// How many browsers one token keeps logged in; the oldest goes first.
+/// Maximum number of browsers logged in by one token; the oldest is logged out first.
 const PAGES_MAX: usize = 32;
-/// How many tokens of earlier starts go on to work; the oldest goes first.
+/// Maximum number of start tokens that stay valid; the oldest is revoked first.
 const STARTS_MAX: usize = 16;
 
-/// Who calls, as their token says.
+/// Holder of a valid token.
 #[derive(Debug, Clone)]
 pub struct Bearer {
-    /// The token, or the one that the page was opened with.
+    /// Id of the token, or of the token that the page was opened with.
     pub id: TokenId,
-    /// What its maker calls it.
+    /// Name given by its creator.
     pub name: String,
-    /// The user of the system who made the token.
+    /// System user who created the token.
     pub owner: String,
-    /// What they may do.
+    /// Scopes of the token.
     pub scopes: Scopes,
-    /// When the token was made, or the one that the page was opened with.
+    /// Creation time of the token, or of the token that the page was opened with.
     pub created: Timestamp,
-    /// Whether a process of unknown origin made it.
+    /// True if a process of unknown origin created it.
     pub unattended: bool,
-    /// Cancelled when the token is revoked or expires: what they hold open must end then.
+    /// Cancelled when the token is revoked or expires; open connections must end then.
     pub ended: CancellationToken,
 }
 
-/// How a token was shown.
+/// Way in which a token was presented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CredentialKind {
-    /// In a header or an address.
+    /// In a header or in the page's address.
     Explicit,
     /// As the page's cookie.
     Cookie,
 }
 
-/// The tokens that open this server.
+/// Tokens that are valid for this server. Follow the store with [`Tokens::follow`].
 pub struct Tokens {
     store: Arc<dyn TokenStore>,
     clock: Arc<dyn Clock>,
     table: RwLock<Arc<Table>>,
-    /// Only one reads the store at a time.
+    /// Serializes reads of the store.
     reading: tokio::sync::Mutex<()>,
     uses: Mutex<HashMap<TokenId, Timestamp>>,
 }
@@ -89,10 +89,10 @@ impl TokenEntry {
 }
 
 impl Tokens {
-    /// Reads the tokens.
+    /// Reads the tokens from the store.
     ///
     /// # Errors
-    /// When the store cannot.
+    /// If the store cannot be read.
     pub async fn open(store: Arc<dyn TokenStore>, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         let table = RwLock::new(Arc::new(Table { read: Instant::now(), rows: Vec::new() }));
         let tokens =
@@ -101,11 +101,11 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// Makes the token that the page's address has when the server starts. It goes on to work after a restart, for a
-    /// month if nobody has made another, else for half a day.
+    /// Creates the token that is printed in the page's address at start. It survives restarts: valid for 30 days if the user
+    /// has issued no token that may operate, otherwise for 12 hours.
     ///
     /// # Errors
-    /// When the store cannot.
+    /// If the store fails.
     pub async fn start(&self, owner: &str) -> Result<SecretString, StoreError> {
         self.remove_expired().await?;
         let now = self.clock.now();
@@ -128,10 +128,10 @@ impl Tokens {
         Ok(token)
     }
 
-    /// Who shows this token; none where it opens nothing.
+    /// Returns the holder of a token, or `None` if the token is invalid.
     ///
     /// # Errors
-    /// When nobody can say, because the store cannot be read.
+    /// If the store cannot be read.
     pub async fn bearer(
         &self,
         token: &SecretString,
@@ -148,11 +148,11 @@ impl Tokens {
         Ok(found.map(|row| self.used(row)))
     }
 
-    /// Lets a browser in that shows a token in the page's address: gives it a cookie of its own. A token is good for one
-    /// such visit.
+    /// Logs in a browser that presents a token in the page's address. Returns its cookie, or `None` if the token is invalid
+    /// or was already used for a visit.
     ///
     /// # Errors
-    /// When the store cannot.
+    /// If the store fails.
     pub async fn visit(&self, token: &SecretString) -> Result<Option<SecretString>, StoreError> {
         let Some(bearer) = self.bearer(token, CredentialKind::Explicit).await? else { return Ok(None) };
         if !self.store.spend_visit(&bearer.id).await? {
@@ -161,10 +161,10 @@ impl Tokens {
         self.page(&bearer).await.map(Some)
     }
 
-    /// Gives a browser a cookie for a token that its person typed.
+    /// Logs in a browser whose user typed a token. Returns its cookie, or `None` if the token is invalid.
     ///
     /// # Errors
-    /// When the store cannot.
+    /// If the store fails.
     pub async fn log_in(&self, token: &SecretString) -> Result<Option<SecretString>, StoreError> {
         match self.bearer(token, CredentialKind::Explicit).await? {
             Some(bearer) => self.page(&bearer).await.map(Some),
@@ -172,8 +172,7 @@ impl Tokens {
         }
     }
 
-    /// Follows the store until `stop`, so that also what is held open ends when its token does; writes down what was used
-    /// when.
+    /// Refreshes the cache until `stop`, so that open connections end with their token, and records when tokens were used.
     pub async fn follow(&self, stop: CancellationToken) {
         loop {
             tokio::select! {
@@ -210,7 +209,7 @@ impl Tokens {
         Ok(token)
     }
 
-    /// Removes what expired, and the oldest of the earlier starts.
+    /// Deletes expired tokens and the oldest start tokens.
     async fn remove_expired(&self) -> Result<(), StoreError> {
         self.read().await?;
         let now = self.clock.now();
@@ -235,7 +234,7 @@ impl Tokens {
         Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Compares with every token, so that the time says nothing of which one was near.
+    /// Compares with every token, so that the time taken does not reveal a near match.
     fn find(&self, hash: &[u8; 32], kind: CredentialKind) -> Option<TokenEntry> {
         let now = self.clock.now();
         let mut found = None;
@@ -278,7 +277,7 @@ impl Tokens {
         }
         let _reading = self.reading.lock().await;
         if self.table().read.elapsed() < age {
-            return Ok(()); // somebody else just did
+            return Ok(()); // another task just did
         }
         self.read_now().await
     }
@@ -288,21 +287,21 @@ impl Tokens {
         self.read_now().await
     }
 
-    /// Knows at least what the store knew at that moment. Of many who ask, the next reading is for all.
+    /// Makes the cache at least as new as `moment`. One read serves all waiting callers.
     async fn read_since(&self, moment: Instant) -> Result<(), StoreError> {
         let _reading = self.reading.lock().await;
         let read = self.table().read;
         if read > moment {
-            return Ok(()); // somebody else's reading was for this one too
+            return Ok(()); // another task's read was late enough
         }
         tokio::time::sleep_until(read + UNKNOWN_STEP).await;
         self.read_now().await
     }
 
-    /// Reads the store; whoever does holds `reading`.
+    /// Reads the store; the caller must hold `reading`.
     async fn read_now(&self) -> Result<(), StoreError> {
         let old = self.table();
-        // Taken before the store is asked: what it says is at least as new.
+        // Taken before the query, so the cache is never newer than it claims.
         let read = Instant::now();
         let records = self.store.tokens().await?;
         let now = self.clock.now();

@@ -1,5 +1,5 @@
-//! The host of a session on the server: its own tools as they are, lent ones by their client; each call is counted
-//! and told to the log of the server.
+//! The host of a session on the server: runs the session's own tools, sends client tools to the client, and logs and counts
+//! every call.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use sysop_driver::prompter::{Prompter, Terminal};
 
 use crate::registry::SessionContext;
 
-/// A session's own host, with the door to what clients lend.
+/// Wraps a session's host and adds the tools that clients offer.
 pub(crate) struct ClientToolHost {
     own: Arc<dyn Host>,
     session_context: Arc<SessionContext>,
@@ -25,11 +25,11 @@ impl ClientToolHost {
         Self { own, session_context }
     }
 
-    /// Tells of a call that is over; neither arguments nor output are told.
+    /// Logs and counts a finished call, without its arguments and output.
     fn record_call(&self, call: &str, tool: &str, place: &'static str, began: Instant, outcome: &Outcome) {
         let took = began.elapsed();
         let status = outcome.status.as_str();
-        // A name that a client made up must not become a series of its own.
+        // Clients choose the names of their tools, so these must not become labels of metrics.
         let counted = if place == CLIENT { CLIENT } else { tool };
         self.session_context.metrics.tool_ended(counted, status, took, outcome.output.len());
         tracing::info!(

@@ -1,11 +1,11 @@
-//! What of a client's result the model is told.
+//! Size limits for the results of client tools.
 
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::text::strip_controls;
 
 use super::ClientToolSettings;
 
-/// A result within its bounds; one that is far too long is refused.
+/// Cuts a result to its limits; refuses one beyond `result_bytes_max`.
 pub(super) fn limit_result(mut outcome: Outcome, settings: &ClientToolSettings) -> Outcome {
     let bytes = outcome.output.len();
     if bytes > settings.result_bytes_max {
@@ -19,14 +19,14 @@ pub(super) fn limit_result(mut outcome: Outcome, settings: &ClientToolSettings) 
     let (text, cut) = shortened(&text, settings.output_bytes, settings.output_lines);
     outcome.truncated |= cut;
     outcome.output = text;
-    // A client tells how its own call ended; that nobody allowed it, only this server can say.
+    // Only this server can know that a call was rejected; a client cannot claim it.
     if outcome.status == Status::Rejected {
         outcome.status = Status::Failed;
     }
     outcome
 }
 
-/// Head and tail of a text, with the gap counted between them; and whether anything is left out.
+/// Keeps head and tail of a text and states the size of the gap. Also returns whether text was cut.
 fn shortened(text: &str, bytes_max: usize, lines_max: usize) -> (String, bool) {
     let (head, tail) = by_lines(text, lines_max);
     let (head, tail) = by_bytes(text, head, tail, bytes_max);
@@ -37,7 +37,7 @@ fn shortened(text: &str, bytes_max: usize, lines_max: usize) -> (String, bool) {
     (format!("{}\n[… {gap} bytes left out …]\n{}", text[..head].trim_end_matches('\n'), &text[tail..]), true)
 }
 
-/// Where the head ends and the tail begins so that both have half of the lines.
+/// Returns the end of the head and the start of the tail, each with half of the lines.
 fn by_lines(text: &str, lines_max: usize) -> (usize, usize) {
     let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
     let lines = ends.len() + usize::from(!text.ends_with('\n') && !text.is_empty());
@@ -50,7 +50,7 @@ fn by_lines(text: &str, lines_max: usize) -> (usize, usize) {
     (head, tail.max(head))
 }
 
-/// Takes more away from both, where they are too long.
+/// Shrinks head and tail further to fit `bytes_max`.
 fn by_bytes(text: &str, head: usize, tail: usize, bytes_max: usize) -> (usize, usize) {
     let whole = head >= tail;
     if whole && text.len() <= bytes_max {

@@ -1,7 +1,6 @@
-//! The page: its files as they were packed when the server was built, sent as they lie here.
+//! The files of the page, embedded and compressed when the server was built.
 //!
-//! What is below `assets/` has a name that changes with its content, so a browser asks for it once; all else it asks
-//! about each time.
+//! Files below `assets/` have a content hash in their name and are cached forever; all others are revalidated on each use.
 
 use std::io::Read as _;
 
@@ -10,22 +9,21 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use flate2::read::GzDecoder;
 
-/// A file of the page.
 struct File {
-    /// Its path below the page, without a `/` before it.
+    /// Path below the page, without a leading `/`.
     name: &'static str,
     kind: &'static str,
-    /// The value of `ETag`.
+    /// Value of `ETag`.
     tag: &'static str,
-    /// Its bytes, compressed with gzip.
+    /// Content, compressed with gzip.
     packed: &'static [u8],
 }
 
 static FILES: &[File] = &include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
-/// Where the files lie whose names change with their content.
+/// Folder of the files with a content hash in their name.
 const ASSETS: &str = "assets/";
-/// Nobody but this browser keeps it, and asks whether it is still so.
+/// Only the browser may cache it, and must revalidate it.
 const REVALIDATE: HeaderValue = HeaderValue::from_static("private, no-cache");
 const IMMUTABLE: HeaderValue = HeaderValue::from_static("private, max-age=31536000, immutable");
 
@@ -39,13 +37,13 @@ pub(super) async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Respo
     send(&format!("{ASSETS}{name}"), &headers)
 }
 
-/// A file of the page that is no asset: `/favicon.svg` and its like.
+/// Returns true for a file of the page outside `assets/`, such as `/favicon.svg`.
 pub(super) fn is_file(path: &str) -> bool {
     let name = path.strip_prefix('/').unwrap_or(path);
     !name.starts_with(ASSETS) && FILES.iter().any(|file| file.name == name)
 }
 
-/// Sends a file by its path below the page.
+/// Sends a file, given its path below the page.
 pub(super) fn send(name: &str, headers: &HeaderMap) -> Response {
     let Some(file) = FILES.iter().find(|file| file.name == name) else {
         let why = "the page has no such file; load it again";

@@ -1,4 +1,4 @@
-//! Bodies of requests.
+//! Reading request bodies.
 
 use axum::body::{Body, HttpBody};
 use axum::extract::FromRequest;
@@ -12,7 +12,7 @@ use sysop_wire::ErrorCode;
 
 use super::{SharedServer, problem};
 
-/// Reads a body of so many bytes at most; who sends it drop by drop is let go of.
+/// Reads a body of at most `bytes_max` bytes; fails if it takes longer than `body_wait`.
 pub(super) async fn read(body: Body, shared: &SharedServer, bytes_max: usize) -> Result<Bytes, Response> {
     let wait = shared.settings.body_wait;
     if let Ok(read) = tokio::time::timeout(wait, collect(body, bytes_max)).await {
@@ -28,7 +28,7 @@ async fn collect(body: Body, bytes_max: usize) -> Result<Bytes, Response> {
         problem::of(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::TooLarge, &why)
     };
     if body.size_hint().lower() > bytes_max as u64 {
-        return Err(too_large()); // it says so itself
+        return Err(too_large()); // according to `Content-Length`
     }
     let mut whole = BytesMut::new();
     let mut pieces = body.into_data_stream();
@@ -42,7 +42,7 @@ async fn collect(body: Body, bytes_max: usize) -> Result<Bytes, Response> {
     Ok(whole.freeze())
 }
 
-/// A JSON object, and nothing but one: a form or a text of another origin's page is no message.
+/// A JSON object body. Other content types are refused: a foreign page could send them as a form without a preflight.
 pub(super) struct Object(pub(super) Map<String, Value>);
 
 impl FromRequest<SharedServer> for Object {
@@ -70,7 +70,7 @@ impl FromRequest<SharedServer> for Object {
 }
 
 impl Object {
-    /// The object as what it stands for.
+    /// Deserializes the object.
     pub(super) fn read<T: DeserializeOwned>(self) -> Result<T, Box<Response>> {
         serde_json::from_value(Value::Object(self.0))
             .map_err(|error| Box::new(problem::bad(&format!("the body cannot be used: {error}"))))

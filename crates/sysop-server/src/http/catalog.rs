@@ -1,4 +1,4 @@
-//! What a front end offers beside a session: hosts, models, paths to complete, and another session from a point of one.
+//! Queries of front ends beside a session: hosts, models, path completion, and forking a session.
 
 use axum::Json;
 use axum::extract::{Extension, Path, Query, State};
@@ -12,11 +12,11 @@ use super::body::Object;
 use super::{SharedServer, problem};
 use crate::authenticator::Caller;
 
-/// The most paths of one answer.
+/// Maximum number of paths in a response.
 const PATHS_MAX: usize = 1000;
-/// How many there are where nobody says how many.
+/// Number of paths if the request has no `limit`.
 const PATHS_DEFAULT: usize = 100;
-/// The most characters of a word that is completed.
+/// Maximum length of the word to complete, in characters.
 const WORD_CHARS_MAX: usize = 4096;
 
 /// `GET /api/hosts`.
@@ -31,7 +31,7 @@ pub(super) async fn models(State(shared): State<SharedServer>) -> Response {
     Json(json!({ "models": shared.registry.backend.models().await })).into_response()
 }
 
-/// Which paths are wanted.
+/// Query of a path completion.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct PathsQuery {
     #[serde(default)]
@@ -61,7 +61,7 @@ pub(super) async fn paths(
     }
 }
 
-/// Where the new session leaves the old one.
+/// Body of a fork request: the turn before which the new session branches off.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ForkRequest {

@@ -1,5 +1,5 @@
-//! The web chat of lsimons-agent: `POST /chat` streams an answer, `POST /clear` forgets. One session for each client,
-//! known by a cookie or by its token.
+//! The web chat API of lsimons-agent: `POST /chat` streams a reply, `POST /clear` clears the history. Each client has one
+//! session, identified by a cookie or by its token.
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
@@ -24,12 +24,12 @@ use crate::backend::{BackendError, CreateSession};
 use crate::dispatch::send_error;
 use crate::registry::SessionRef;
 
-/// The cookie that names the session.
+/// Name of the cookie that contains the session id.
 const COOKIE: &str = "sysop_chat";
-/// How many callers without a cookie are remembered; the one that came first goes first.
+/// Maximum number of remembered callers without a cookie; the oldest is forgotten first.
 const CALLERS_MAX: usize = 10_000;
 
-/// The sessions of callers that keep no cookie.
+/// Sessions of callers that keep no cookies.
 #[derive(Default)]
 pub(crate) struct Chats {
     state: Mutex<(HashMap<String, SessionId>, VecDeque<String>)>,
@@ -118,13 +118,13 @@ pub(super) async fn clear(
                 return problem::rejection(&shared, &send_error(&session_ref, why));
             }
         }
-        Ok(None) => {} // nothing was said
+        Ok(None) => {} // no session yet
         Err(error) => return problem::backend_error(&shared, &error),
     }
     Json(json!({ "status": "ok" })).into_response()
 }
 
-/// The caller's session, where there is one.
+/// Returns the caller's session, if any.
 async fn find_session(
     shared: &SharedServer,
     caller: &Caller,
@@ -133,7 +133,7 @@ async fn find_session(
     for id in cookie(headers).into_iter().chain(shared.chats.of(&caller.key)) {
         match shared.registry.open(&id).await {
             Ok(session_ref) => return Ok(Some(session_ref)),
-            Err(BackendError::NotFound(_)) => {} // it was deleted
+            Err(BackendError::NotFound(_)) => {} // deleted since
             Err(error) => return Err(error),
         }
     }
@@ -149,12 +149,12 @@ fn cookie(headers: &HeaderMap) -> Option<SessionId> {
     named.map(SessionId::new)
 }
 
-/// One answer, as it is told.
+/// A reply while it is streamed.
 struct WebChatResponse {
     session_ref: SessionRef,
     prompt: String,
     turn: Option<TurnId>,
-    /// What of a step's text was told.
+    /// Step, and its text sent so far.
     streamed: (Option<StepId>, String),
     ready: VecDeque<SseEvent>,
     over: bool,
@@ -244,7 +244,7 @@ impl WebChatResponse {
             Event::TurnStarted { turn, prompt, .. } if self.turn.is_none() && *prompt == self.prompt => {
                 self.turn = Some(*turn);
             }
-            _ if self.turn.is_none() => {} // an earlier turn
+            _ if self.turn.is_none() => {} // earlier turn
             Event::Replied { step, reply } => self.replied(*step, &reply.text),
             Event::ToolStarted { call, .. } => {
                 let data = json!({ "name": call.name, "input": call.arguments.to_value() });
@@ -267,7 +267,7 @@ impl WebChatResponse {
         }
     }
 
-    /// Tells what of a step's text was not told yet.
+    /// Sends the part of a step's text that was not streamed.
     fn replied(&mut self, step: StepId, text: &str) {
         let streamed = if self.streamed.0 == Some(step) { self.streamed.1.as_str() } else { "" };
         match text.strip_prefix(streamed) {
@@ -275,7 +275,7 @@ impl WebChatResponse {
                 let rest = rest.to_owned();
                 self.text(&rest);
             }
-            None => self.text(&format!("\n{text}")), // the model began again meanwhile
+            None => self.text(&format!("\n{text}")), // the model restarted its reply
         }
         self.streamed = (None, String::new());
     }

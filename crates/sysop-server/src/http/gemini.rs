@@ -1,5 +1,5 @@
-//! The endpoints of juni-cli: one step of a conversation whose history and tools are the client's own business. Any
-//! configured model may be behind them.
+//! The endpoints of juni-cli: single steps of a conversation whose history and tools the client manages. Works with any
+//! configured model.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use sysop_wire::ErrorCode;
 use super::body::Object;
 use super::{SharedServer, problem};
 
-/// The most messages of a history.
+/// Maximum number of messages in a history.
 const MESSAGES_MAX: usize = 1000;
 
 const AGENT_PROMPT: &str = "\
@@ -131,7 +131,7 @@ pub(super) async fn chat(State(shared): State<SharedServer>, body: Object) -> Re
     }
 }
 
-/// One model call; given up when the client goes or the server ends.
+/// Calls the model once; aborted when the client disconnects or the server shuts down.
 async fn ask(shared: &SharedServer, request: ModelRequest) -> Result<Reply, Box<Response>> {
     let mut events = shared.registry.backend.ask(request);
     loop {
@@ -162,12 +162,12 @@ async fn ask(shared: &SharedServer, request: ModelRequest) -> Result<Reply, Box<
     }
 }
 
-/// Whether a model's own form is that of Gemini's parts.
+/// Returns true if the model's native format is Gemini parts.
 fn speaks_parts(model: &ModelRef) -> bool {
     matches!(model.provider.as_str(), "gemini" | "vertex")
 }
 
-/// A reply as Gemini writes it; its own parts where it is Gemini's, so that signatures of thoughts come back.
+/// Converts a reply to Gemini parts. A reply of Gemini itself keeps its own parts, including thought signatures.
 fn parts(reply: Reply) -> Vec<Value> {
     if let Some(RawReply { model, value: Value::Array(parts) }) = &reply.raw
         && speaks_parts(model)
@@ -185,7 +185,7 @@ fn parts(reply: Reply) -> Vec<Value> {
     text.into_iter().chain(calls).collect()
 }
 
-/// A history as Gemini writes it.
+/// Converts a history from the Gemini format.
 fn history(contents: Vec<Content>, model: &ModelRef) -> Result<Vec<HistoryMessage>, &'static str> {
     let mut messages = Vec::new();
     let mut open: Vec<ToolCall> = Vec::new();
@@ -210,7 +210,7 @@ fn history(contents: Vec<Content>, model: &ModelRef) -> Result<Vec<HistoryMessag
     checked(messages)
 }
 
-/// The texts and the function responses of a person's message.
+/// Splits a user message into its text and its function responses.
 fn texts_and_responses(parts: &[Map<String, Value>]) -> (String, Vec<(String, String)>) {
     let mut texts: Vec<&str> = Vec::new();
     let mut results = Vec::new();
@@ -236,7 +236,7 @@ fn texts_and_responses(parts: &[Map<String, Value>]) -> (String, Vec<(String, St
     (texts.join("\n"), results)
 }
 
-/// Answers all calls that are open; those that have no result are said to have none.
+/// Adds the results of all open calls; a call without a response gets an error result.
 fn answered(messages: &mut Vec<Message>, open: &mut Vec<ToolCall>, mut given: Vec<(String, String)>) {
     let results: Vec<ToolResult> = open
         .drain(..)
@@ -282,7 +282,7 @@ fn reply(parts: Vec<Map<String, Value>>, number: usize, model: &ModelRef) -> Rep
     Reply { text, calls, raw, ..Reply::default() }
 }
 
-/// Models want a history that a person begins and ends.
+/// Checks that the history is within its limit and starts and ends with the user, as models require.
 fn checked(messages: Vec<Message>) -> Result<Vec<HistoryMessage>, &'static str> {
     if messages.len() > MESSAGES_MAX {
         return Err("the history has too many messages");

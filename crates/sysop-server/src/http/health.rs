@@ -1,4 +1,4 @@
-//! Whether the server lives, and whether it takes work.
+//! Liveness, readiness and metrics.
 
 use axum::Json;
 use axum::extract::State;
@@ -8,12 +8,12 @@ use serde_json::json;
 
 use super::SharedServer;
 
-/// It answers, so it lives.
+/// Liveness: always 200.
 pub(super) async fn alive() -> Json<serde_json::Value> {
     Json(json!({ "status": "ok" }))
 }
 
-/// Whether it takes work; says what is missing.
+/// Readiness: 200, or 503 with the reason.
 pub(super) async fn ready(State(shared): State<SharedServer>) -> Response {
     let missing = if shared.is_open() {
         let backend = &shared.registry.backend;
@@ -30,7 +30,7 @@ pub(super) async fn ready(State(shared): State<SharedServer>) -> Response {
     }
 }
 
-/// Counters, as Prometheus reads them.
+/// Metrics in the OpenMetrics text format.
 pub(super) async fn metrics(State(shared): State<SharedServer>) -> Response {
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     (

@@ -1,4 +1,4 @@
-//! The form where a person types a token into the page.
+//! The login form, where a user types a token into the page.
 
 use axum::extract::{ConnectInfo, Request, State};
 use axum::response::Response;
@@ -6,10 +6,10 @@ use axum::response::Response;
 use super::{SharedServer, body, problem};
 use crate::Peer;
 
-/// The longest form, in bytes. Nobody knows yet who sends it: that is all that is read.
+/// Maximum size of the form, in bytes. The sender is not authenticated, so no more than this is read.
 const FORM_BYTES_MAX: usize = 1024;
 
-/// Gives a browser its cookie.
+/// Checks the token and sets the page's cookie.
 pub(super) async fn log_in(
     State(shared): State<SharedServer>,
     ConnectInfo(peer): ConnectInfo<Peer>,
@@ -22,7 +22,7 @@ pub(super) async fn log_in(
     };
     let mut pairs =
         std::str::from_utf8(&form).unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
-    // Tokens need no percent encoding.
+    // The alphabet of tokens needs no percent encoding.
     let Some((_, token)) = pairs.find(|(name, _)| *name == "token") else {
         return problem::bad("the form has no `token`");
     };

@@ -1,5 +1,5 @@
-//! The description of the API, made of the table of routes and of the schemas of the messages, so that it cannot say
-//! anything else than what is there.
+//! The OpenAPI description, generated from the table of routes and the schemas of the messages, so it cannot deviate from
+//! them.
 
 use axum::Json;
 use axum::extract::State;
@@ -8,11 +8,11 @@ use serde_json::{Map, Value, json};
 use super::{Route, SharedServer, routes};
 use crate::authenticator::Scope;
 
-/// The schemas of what clients and servers say, as they are generated from the types.
+/// JSON schemas of client and server messages, generated from the types of `sysop-wire`.
 const CLIENT: &str = include_str!("../../../sysop-wire/schema/client.json");
 const SERVER: &str = include_str!("../../../sysop-wire/schema/server.json");
 
-/// What a route says of itself.
+/// Documentation of a route.
 pub(super) struct RouteDoc {
     what: &'static str,
     answers: ResponseKind,
@@ -20,7 +20,7 @@ pub(super) struct RouteDoc {
     asks: &'static [&'static str],
 }
 
-/// What a route answers when all goes well.
+/// Successful response of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ResponseKind {
     Status,
@@ -46,13 +46,13 @@ pub(super) enum ResponseKind {
     Reply,
 }
 
-/// What a route takes.
+/// Request body of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RouteBody {
     Nothing,
     NewSession,
     Fork,
-    /// A client's message of this type, without its `type`.
+    /// A client message of this type, without its `type` field.
     Message(&'static str),
     Chat,
     GeminiAgent,
@@ -69,7 +69,7 @@ impl RouteDoc {
         Self { body, ..self }
     }
 
-    /// The type of the message that the body is, if it is one.
+    /// Type of the message that is the body, if any.
     #[cfg(test)]
     pub(super) fn message_kind(&self) -> Option<&'static str> {
         match self.body {
@@ -123,7 +123,7 @@ fn describe() -> Value {
     })
 }
 
-/// The schema of a file of messages, its definitions moved to where OpenAPI keeps them.
+/// Loads a schema file and moves its definitions to `components/schemas`.
 fn definitions(file: &str, schemas: &mut Map<String, Value>) -> Value {
     let mut schema: Value = serde_json::from_str(file).expect("the committed schema is JSON");
     moved(&mut schema);
@@ -366,7 +366,7 @@ fn good(answers: ResponseKind) -> (&'static str, Value) {
     }
 }
 
-/// A session as a list tells of it.
+/// Schema of a session in a list.
 fn row_of_list() -> Value {
     json!({
         "type": "object",
@@ -384,7 +384,7 @@ fn row_of_list() -> Value {
     })
 }
 
-/// The schema of a body, and whether there must be one.
+/// Schema of a body, and whether the body is required.
 fn body_schema(body: RouteBody, client: &Value) -> Option<(Value, bool)> {
     let parts = json!({ "type": "array", "items": { "type": "object" } });
     let roles = json!({ "enum": ["user", "model"] });
@@ -464,7 +464,7 @@ fn new_session() -> Value {
     })
 }
 
-/// The schema of a client's message without its `type`.
+/// Schema of a client message without its `type` field, and whether the body is required.
 fn message(client: &Value, kind: &str) -> (Value, bool) {
     let all = client["oneOf"].as_array().into_iter().flatten();
     let mut schema =

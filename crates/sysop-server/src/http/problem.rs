@@ -1,4 +1,4 @@
-//! Responses that say what went wrong: one sentence and a code for programs.
+//! Error responses: one sentence for people and a code for programs.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -10,22 +10,22 @@ use crate::ServerInner;
 use crate::backend::BackendError;
 use crate::dispatch::{DRAINING, MessageRejection};
 
-/// A response of this status.
+/// Builds an error response.
 pub(crate) fn of(status: StatusCode, code: ErrorCode, why: &str) -> Response {
     (status, Json(json!({ "error": why, "code": code }))).into_response()
 }
 
-/// The request cannot be used.
+/// 400: the request is malformed.
 pub(crate) fn bad(why: &str) -> Response {
     of(StatusCode::BAD_REQUEST, ErrorCode::BadMessage, why)
 }
 
-/// The server is about to end.
+/// 503: the server is shutting down.
 pub(crate) fn draining() -> Response {
     of(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::Draining, DRAINING)
 }
 
-/// There is no such session, or it cannot be opened.
+/// The session does not exist or cannot be opened.
 pub(crate) fn backend_error(shared: &ServerInner, error: &BackendError) -> Response {
     let (status, code) = match error {
         BackendError::NotFound(_) => (StatusCode::NOT_FOUND, ErrorCode::NoSession),
@@ -38,7 +38,7 @@ pub(crate) fn backend_error(shared: &ServerInner, error: &BackendError) -> Respo
     of(status, code, &shared.registry.backend.without_folders(error.to_string()))
 }
 
-/// A message was not acted on.
+/// The message was rejected.
 pub(crate) fn rejection(shared: &ServerInner, refused: &MessageRejection) -> Response {
     let status = match refused.code {
         ErrorCode::BadMessage => StatusCode::BAD_REQUEST,

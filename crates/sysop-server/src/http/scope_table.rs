@@ -1,4 +1,4 @@
-//! The table of scopes in `docs/server.md` against the routes and the messages.
+//! Checks the table of scopes in `docs/server.md` against the routes and the messages.
 
 use sysop_driver::tokens::Scopes;
 use sysop_wire::ClientMessage;
@@ -8,7 +8,7 @@ use crate::dispatch::needed_scopes;
 
 const PAGE: &str = include_str!("../../../../docs/server.md");
 
-/// The cells of the rows of the table under this heading.
+/// Cells of the table below a heading, by row.
 fn rows(heading: &str) -> Vec<Vec<String>> {
     let (_, after) = PAGE.split_once(heading).unwrap();
     let lines = after.lines().skip(2).take_while(|line| line.starts_with('|'));

@@ -1,4 +1,4 @@
-//! Sessions: made, listed, looked at, deleted; and what a client without a socket says to them.
+//! Session endpoints: create, list, show, delete, and the messages of clients without a WebSocket.
 
 use std::path::PathBuf;
 
@@ -25,14 +25,15 @@ use crate::dispatch::{MessageOutcome, handle_message, rejection, send_error};
 use crate::session_feed::Follower;
 use crate::trace::TraceParent;
 
-/// The most sessions of one list.
+/// Maximum number of sessions in a list.
 const LIST_MAX: usize = 1000;
-/// How many sessions are listed where nobody says how many.
+/// Number of sessions in a list if the request has no `limit`.
 const LIST_DEFAULT: usize = 100;
-/// The most characters of a text in a wish.
+/// Maximum length of a text in a request, in characters.
 const WISH_CHARS_MAX: usize = 4096;
 
-/// What a new session is to be like. Only what is known is taken: a slip must not make another session than was meant.
+/// Body of a request to create a session. Unknown fields are refused, so a typo cannot create a session with other
+/// properties than intended.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct NewSession {
@@ -107,7 +108,7 @@ pub(super) async fn create(
     (StatusCode::CREATED, [(header::LOCATION, place)], Json(made)).into_response()
 }
 
-/// Which sessions are wanted.
+/// Query of a session list.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ListQuery {
@@ -155,7 +156,7 @@ pub(super) async fn list(
     Json(json!({ "sessions": rows })).into_response()
 }
 
-/// Whether all these words, in lower case, are somewhere in what a list tells of a session.
+/// Returns true if every word (in lower case) occurs in the id, title, host or root.
 fn matches_search(session: &SessionSummary, words: &[String]) -> bool {
     let told = [session.id.as_str(), &session.title, &session.host, &session.root].map(str::to_lowercase);
     words.iter().all(|word| told.iter().any(|text| text.contains(word)))
@@ -202,7 +203,7 @@ pub(super) async fn artifact(
     Path((id, name)): Path<(String, String)>,
 ) -> Response {
     match shared.registry.backend.artifact(&SessionId::new(id), &name).await {
-        // Whatever a command printed: a browser must not take it for a page.
+        // Any bytes that a command printed: a browser must not interpret them as a page.
         Ok(Artifact { bytes, pieces }) => {
             let headers = [
                 (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
@@ -214,7 +215,7 @@ pub(super) async fn artifact(
     }
 }
 
-/// Makes the handler of a message: the body is the message without its `type`.
+/// Defines the handler of a message endpoint; the body is the message without its `type` field.
 macro_rules! message_endpoint {
     ($name:ident, $kind:literal) => {
         pub(super) async fn $name(

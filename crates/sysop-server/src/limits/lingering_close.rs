@@ -1,8 +1,8 @@
-//! A connection that is closed only after its peer could read the last answer.
+//! Lingering close: delays closing a connection until the peer could read the last response.
 //!
-//! A request may be answered before all of its body was read: it is too large, or has no token. If the connection were
-//! closed at once, the system would reset it, because there are bytes that nobody read, and a peer that still sends
-//! would often lose the answer. So the end of what is sent is told first, and what still comes is thrown away for a while.
+//! A request may be answered before its body was read completely: it is too large, or has no valid token. Closing the
+//! connection at once would make the kernel send a reset, because unread bytes are pending, and a peer that is still sending
+//! would often lose the response. So the write side is shut down first, and incoming bytes are discarded for a while.
 
 use std::io;
 use std::pin::Pin;
@@ -21,7 +21,7 @@ const PIECE_BYTES: usize = 16 * 1024;
 /// Reads before the task yields.
 const PIECES_MAX: usize = 16;
 
-/// Says whether the connection lingers when it is closed.
+/// Shared switch between the HTTP service and its connection.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Linger(Arc<AtomicBool>);
 
@@ -31,20 +31,20 @@ impl Linger {
     }
 }
 
-/// How a connection is closed.
+/// Way of closing a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LingerMode {
-    /// At once.
+    /// Immediately.
     Off,
-    /// When the peer has closed it too, or after some seconds.
+    /// When the peer has closed its side, or after [`LINGER_WAIT`].
     UntilRead,
 }
 
-/// See the module.
+/// Stream with a lingering close; see the module documentation.
 pub(super) struct LingeringClose<S> {
     inner: S,
     linger: Linger,
-    /// Since the end was told.
+    /// Timer, running since the write side was shut down.
     closing: Option<Pin<Box<Sleep>>>,
 }
 
@@ -61,7 +61,7 @@ impl<S: AsyncRead + Unpin> LingeringClose<S> {
             let mut buffer = ReadBuf::new(&mut piece);
             match ready!(Pin::new(&mut self.inner).poll_read(context, &mut buffer)) {
                 Ok(()) if !buffer.filled().is_empty() => {}
-                Ok(()) | Err(_) => return Poll::Ready(()), // the peer has gone
+                Ok(()) | Err(_) => return Poll::Ready(()), // the peer closed the connection
             }
         }
         context.waker().wake_by_ref();

@@ -1,4 +1,4 @@
-//! Where connections come in: with TLS or without, so many of one peer that has shown no token, and none that says nothing.
+//! Accepts plain and TLS connections, caps unauthenticated ones per peer, and drops idle ones.
 
 use std::convert::Infallible;
 use std::io;
@@ -25,22 +25,22 @@ use crate::Peer;
 use crate::auth::Proxies;
 use crate::tls::Tls;
 
-/// How long a peer may take for the head of a request, and to say nothing between two.
+/// Maximum time to receive the head of a request, and maximum idle time between requests.
 const HEAD_WAIT: Duration = Duration::from_secs(30);
-/// Time for the first byte of a peer.
+/// Maximum time until the first byte arrives.
 const FIRST_BYTE_WAIT: Duration = Duration::from_secs(5);
-/// How long a peer may take to begin TLS.
+/// Maximum duration of a TLS handshake.
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
-/// The longest head of a request, in bytes.
+/// Maximum size of a request head, in bytes.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// How many lines it may have.
+/// Maximum number of header lines.
 const HEAD_LINES_MAX: usize = 100;
-/// How long to wait where the system has no room for another connection.
+/// Delay before accepting again when the system is out of resources, such as file descriptors.
 const NO_ROOM_WAIT: Duration = Duration::from_millis(100);
-/// The same, after a silent connection was dropped for it.
+/// The same delay after an idle connection was dropped to free resources.
 const ROOM_MADE_WAIT: Duration = Duration::from_millis(10);
 
-/// A listener and what it asks of who connects.
+/// Listening socket with TLS, connection limits and trusted proxies.
 #[derive(Debug)]
 pub struct Listener {
     listener: TcpListener,
@@ -50,28 +50,28 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Lets `unauthenticated` connections of one peer be there at a time that have shown no token.
+    /// Allows each peer `unauthenticated` simultaneous connections without a valid token.
     pub fn new(listener: TcpListener, tls: Option<Tls>, unauthenticated: usize) -> Self {
         let slots = Arc::new(PeerSlots::new(unauthenticated));
         Self { listener, tls, slots, proxies: Proxies::default() }
     }
 
-    /// The same, behind proxies: a request counts for the address that they tell.
+    /// Trusts these proxies: requests count for the client address that they forward.
     #[must_use]
     pub fn behind(self, proxies: Proxies) -> Self {
         Self { proxies, ..self }
     }
 
-    /// Where it listens.
+    /// Returns the local address.
     ///
     /// # Errors
-    /// What the system says.
+    /// If the system cannot tell the address.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Hands requests to the router until `stop`; then takes no more connections, and returns when what is under way has
-    /// ended. A peer that takes nothing of what it is sent for longer than `write_timeout` is let go of.
+    /// Serves the router until `stop`, then accepts no more connections and returns when the existing ones have ended. Drops
+    /// a peer that accepts no bytes for longer than `write_timeout`.
     pub async fn serve(self, router: Router, stop: CancellationToken, write_timeout: Duration) {
         let connections = TaskTracker::new();
         while let Some((stream, peer)) = self.accept(&stop).await {
@@ -108,7 +108,7 @@ impl Listener {
     }
 }
 
-/// Whether the peer had gone before its turn came.
+/// Returns true if the error concerns only the accepted connection: its peer has already disconnected.
 fn is_of_peer(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -122,12 +122,12 @@ struct Connection {
     proxies: Proxies,
     router: Router,
     stop: CancellationToken,
-    /// How long the peer may take nothing of what it is sent.
+    /// Maximum time for which the peer may accept no bytes.
     write_timeout: Duration,
 }
 
 impl Connection {
-    /// Serves a connection to its end, or until it has to make room for another.
+    /// Serves a connection until it ends or its slot is taken for another one.
     async fn run(self, stream: TcpStream, tls: Option<Tls>) {
         let dropped = self.slot.dropped();
         tokio::select! {
@@ -137,7 +137,7 @@ impl Connection {
     }
 
     async fn begin(self, stream: TcpStream, tls: Option<Tls>) {
-        // A delta is sent at once; without it, it is only slower.
+        // Sends deltas without delay. A failure only makes them slower.
         let _ = stream.set_nodelay(true);
         let stop = self.stop.clone();
         tokio::select! {
@@ -147,7 +147,7 @@ impl Connection {
         let linger = Linger::default();
         let stream = LingeringClose::new(WriteTimeout::new(stream, self.write_timeout), linger.clone());
         let Some(tls) = tls else { return self.serve(stream, linger).await };
-        // Who speaks no TLS, or never begins, is let go of without a word.
+        // A failed or late handshake closes the connection without a response.
         tokio::select! {
             begun = tokio::time::timeout(HANDSHAKE_WAIT, tls.acceptor().accept(stream)) => {
                 if let Ok(Ok(stream)) = begun {
@@ -170,7 +170,7 @@ impl Connection {
             async move {
                 let answered = router.oneshot(request).await?;
                 slot.count_for(peer.0.ip().into());
-                // What was refused may not have been read.
+                // The body of a refused request may be unread.
                 let refused = answered.status().is_client_error() || answered.status().is_server_error();
                 linger.set(if has_body && refused { LingerMode::UntilRead } else { LingerMode::Off });
                 Ok::<_, Infallible>(answered)
@@ -184,7 +184,7 @@ impl Connection {
             .serve_connection(TokioIo::new(stream), service)
             .with_upgrades();
         let mut connection = std::pin::pin!(connection);
-        // How a connection ends, its peer has seen.
+        // Errors of a connection are ignored: there is nobody left to report them to.
         tokio::select! {
             _ = connection.as_mut() => return,
             () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
@@ -194,7 +194,7 @@ impl Connection {
     }
 }
 
-/// Whether the peer says anything at all, in time. What it says is left to be read.
+/// Waits for the first byte and leaves it unread. Returns false if the peer closes or takes longer than [`FIRST_BYTE_WAIT`].
 async fn first_byte(stream: &TcpStream) -> bool {
     let mut first = [0];
     matches!(tokio::time::timeout(FIRST_BYTE_WAIT, stream.peek(&mut first)).await, Ok(Ok(1..)))
@@ -249,7 +249,7 @@ mod tests {
         TestServer { address, stop, ended }
     }
 
-    /// Sends a request and reads its answer; nothing where the connection ends instead.
+    /// Sends a request and reads its response; returns an empty text if the connection is closed instead.
     async fn ask(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), path: &str) -> String {
         let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n");
         let mut answer = vec![0; 4096];
@@ -284,7 +284,7 @@ mod tests {
         assert!(TcpStream::connect(served.address).await.is_err());
     }
 
-    /// Waits until the server has closed a connection without a word.
+    /// Waits until the server closes a connection without sending anything.
     async fn closed(stream: &mut TcpStream) {
         let mut rest = Vec::new();
         let read = tokio::time::timeout(Duration::from_secs(120), stream.read_to_end(&mut rest)).await;
@@ -343,7 +343,7 @@ mod tests {
             let mut stream = TcpStream::connect(served.address).await.unwrap();
             let head =
                 format!("POST /read HTTP/1.1\r\nhost: a\r\nx-forwarded-for: {far}\r\ncontent-length: 2\r\n");
-            // The answer to the wish to go on says that the head was read.
+            // `100 Continue` shows that the server has read the head.
             let head = format!("{head}expect: 100-continue\r\n\r\n{said}");
             stream.write_all(head.as_bytes()).await.unwrap();
             let mut answer = [0; 25];
@@ -365,7 +365,7 @@ mod tests {
         assert_eq!(&answer, b"HTTP/1.1 200");
     }
 
-    /// Sends all of a request with a large body before it reads; gives the answer, read to its end.
+    /// Sends a complete request with a large body before reading; returns the response, read to its end.
     async fn refused(address: std::net::SocketAddr, lines: &str, pieces: usize) -> String {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let head = format!("POST /refuse HTTP/1.1\r\nhost: a\r\n{lines}\r\n\r\n");
@@ -404,7 +404,7 @@ mod tests {
         }
     }
 
-    /// Writes a certificate for `localhost` and its key into a folder.
+    /// Writes a certificate for `localhost` and its key to a folder.
     fn certify(folder: &Path) -> CertificateDer<'static> {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         std::fs::write(folder.join("cert.pem"), made.cert.pem()).unwrap();

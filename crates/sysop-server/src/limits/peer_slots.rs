@@ -1,12 +1,11 @@
-//! Connections of each peer on which no token was shown: so many at a time, and the one that has been silent the longest
-//! makes room for a new one.
+//! Limits the unauthenticated connections per peer: when a peer exceeds its limit, its longest idle connection is dropped.
 //!
-//! A peer may be a proxy, or one address of many people. If connections that say nothing could fill its account, all
-//! others at that address would be locked out for as long as the server listens to silence. So no connection without a
-//! token holds its slot against a new one. A connection is silent until the head of a request is whole, however many bytes
-//! of it came, and silent again from then on: a body that never comes does not hold a slot either.
+//! A peer may be a proxy, or one address of many users. If idle connections could use up its limit, all other users of that
+//! address would be locked out until timeouts expire. So no connection without a token can keep its slot against a new one.
+//! A connection counts as idle until the head of a request is complete, however many bytes have arrived, and idle again from
+//! then on: an unfinished body does not hold a slot either.
 //!
-//! Behind a believed proxy a request counts for the address that the proxy tells, and between requests the connection
+//! Behind a trusted proxy, a request counts for the client address that the proxy forwards; between requests, the connection
 //! counts for the proxy.
 
 use std::collections::{BTreeMap, HashMap};
@@ -16,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::PeerKey;
 
-/// The slots of all peers.
+/// Slots of all peers.
 #[derive(Debug)]
 pub(super) struct PeerSlots {
     most: usize,
@@ -26,11 +25,11 @@ pub(super) struct PeerSlots {
 #[derive(Debug, Default)]
 struct Accounts {
     next: u64,
-    /// The connections that count, by peer; the smallest number has been silent the longest.
+    /// Connections that count, by peer. The smallest number has been idle the longest.
     by_peer: HashMap<PeerKey, BTreeMap<u64, CancellationToken>>,
 }
 
-/// The place of a connection in the account of a peer.
+/// Position of a connection in a peer's account.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     peer: PeerKey,
@@ -38,7 +37,7 @@ struct Place {
 }
 
 impl Accounts {
-    /// The last place in the account of a peer.
+    /// Adds a connection as the most recently active one of its peer; drops the longest idle ones beyond the limit.
     fn enter(&mut self, peer: PeerKey, most: usize, dropped: CancellationToken) -> Place {
         while self.by_peer.get(&peer).is_some_and(|account| account.len() >= most.max(1)) {
             self.drop_oldest(peer);
@@ -49,7 +48,7 @@ impl Accounts {
         Place { peer, number }
     }
 
-    /// Gives a place back; says whether the connection still had it.
+    /// Removes a connection. Returns false if it was dropped before.
     fn leave(&mut self, Place { peer, number }: Place) -> bool {
         let Some(account) = self.by_peer.get_mut(&peer) else { return false };
         let had = account.remove(&number).is_some();
@@ -68,12 +67,12 @@ impl Accounts {
 }
 
 impl PeerSlots {
-    /// So many for each peer, and one at the least.
+    /// Allows `most` connections per peer; at least one.
     pub(super) fn new(most: usize) -> Self {
         Self { most, accounts: Mutex::default() }
     }
 
-    /// The slot of a new connection of a peer.
+    /// Opens a slot for a new connection.
     pub(super) fn open(self: &Arc<Self>, peer: PeerKey) -> ConnectionSlot {
         let dropped = CancellationToken::new();
         let place = lock(&self.accounts).enter(peer, self.most, dropped.clone());
@@ -81,8 +80,7 @@ impl PeerSlots {
         ConnectionSlot(UnauthenticatedSlot(Arc::new(slot)))
     }
 
-    /// Drops the connection that has been silent the longest of the peer that has the most of them; says whether there
-    /// was one.
+    /// Drops the longest idle connection of the peer with the most connections. Returns false if there is none.
     pub(super) fn make_room(&self) -> bool {
         let mut accounts = lock(&self.accounts);
         let fullest = accounts.by_peer.iter().max_by_key(|(_, account)| account.len()).map(|(peer, _)| *peer);
@@ -93,7 +91,7 @@ impl PeerSlots {
     }
 }
 
-/// The slot of one connection, given back when this is dropped.
+/// Slot of one connection; freed on drop.
 #[derive(Debug)]
 pub(super) struct ConnectionSlot(UnauthenticatedSlot);
 
@@ -102,7 +100,7 @@ impl ConnectionSlot {
         &self.0
     }
 
-    /// Canceled when the connection has to make room.
+    /// Cancelled when the connection must close to free its slot.
     pub(super) fn dropped(&self) -> CancellationToken {
         self.0.0.dropped.clone()
     }
@@ -114,17 +112,17 @@ impl Drop for ConnectionSlot {
     }
 }
 
-/// A connection whose peer has shown no token yet; it counts against the peer until it does.
+/// Marks a connection as unauthenticated; it counts against its peer until it presents a valid token.
 #[derive(Debug, Clone)]
 pub(crate) struct UnauthenticatedSlot(Arc<Slot>);
 
 impl UnauthenticatedSlot {
-    /// A good token was shown: the connection counts no more.
+    /// Frees the slot after a valid token: the connection no longer counts.
     pub(crate) fn mark_authenticated(&self) {
         self.0.free();
     }
 
-    /// Counts for a peer from now on, as the one that spoke last, if the connection still counts at all.
+    /// Moves the connection to another peer's account as its most recently active one, unless it no longer counts.
     pub(super) fn count_for(&self, peer: PeerKey) {
         let Slot { slots, place, dropped } = &*self.0;
         let mut place = lock(place);
@@ -136,8 +134,8 @@ impl UnauthenticatedSlot {
     }
 }
 
-/// Locks are taken in the order `place`, `accounts`. Who drops a connection locks the accounts only, and leaves a place
-/// behind that is no longer there.
+/// State of a slot. Locks are taken in the order `place`, `accounts`. Dropping the oldest connection locks only `accounts`,
+/// so a `place` may refer to an entry that is gone.
 #[derive(Debug)]
 struct Slot {
     slots: Arc<PeerSlots>,

@@ -1,4 +1,4 @@
-//! So many a minute, and so many at once: the generic cell rate algorithm, one number for each account.
+//! Rate limiter with a sustained rate and a burst: the generic cell rate algorithm (GCRA), with one timestamp per account.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How many accounts are kept apart; all others share one.
+/// Maximum number of individual accounts; all further ones share one.
 const ACCOUNTS_MAX: usize = 8192;
 
-/// How often something may happen.
+/// Allowed frequency of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// In the long run.
+    /// Sustained rate.
     pub per_minute: u32,
-    /// At once, after a pause.
+    /// Number allowed at once after a pause.
     pub burst: u32,
 }
 
@@ -24,50 +24,50 @@ impl Rate {
         Duration::from_secs(60) / self.per_minute.max(1)
     }
 
-    /// How far ahead of now an account may be booked before one more is too many.
+    /// Maximum time that an account may be booked ahead of now.
     fn tolerance(self) -> Duration {
         self.interval() * self.burst.max(1).saturating_sub(1)
     }
 }
 
-/// It was too much; after this long it is not.
+/// Rate exceeded; the action is possible again after this time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryAfter(pub Duration);
 
 impl RetryAfter {
-    /// Whole seconds, for `Retry-After`; never 0.
+    /// Whole seconds for the `Retry-After` header; never 0.
     pub fn seconds(self) -> u64 {
         self.0.as_secs() + 1
     }
 }
 
-/// Holds accounts to a rate.
+/// Enforces a rate per account.
 #[derive(Debug)]
 pub struct RateLimiter<K> {
     rate: Rate,
-    /// Until when each account is booked. One that is not booked ahead of now is as good as none.
+    /// Time up to which each account is booked. An entry in the past is equivalent to none. `None` is the shared account.
     booked: Mutex<HashMap<Option<K>, Instant>>,
 }
 
 impl<K: Hash + Eq + Clone> RateLimiter<K> {
-    /// All accounts are empty.
+    /// Creates a limiter without bookings.
     pub fn new(rate: Rate) -> Self {
         Self { rate, booked: Mutex::default() }
     }
 
-    /// Books one on an account.
+    /// Books one action for an account.
     ///
     /// # Errors
-    /// When it is too much, and then nothing is booked.
+    /// If the rate is exceeded; nothing is booked then.
     pub fn try_acquire(&self, account: &K) -> Result<(), RetryAfter> {
         let mut booked = self.booked.lock().unwrap_or_else(PoisonError::into_inner);
-        // Not before: who waits for the lock with an older time would take what others booked meanwhile for too much.
+        // Read after taking the lock: with an older time, bookings made while waiting would look like an exceeded rate.
         let now = Instant::now();
         let mut account = Some(account.clone());
         if booked.len() >= ACCOUNTS_MAX && !booked.contains_key(&account) {
             booked.retain(|_, until| *until > now);
             if booked.len() >= ACCOUNTS_MAX {
-                account = None; // the one that all others share
+                account = None; // the shared account
             }
         }
         let until = booked.get(&account).map_or(now, |until| (*until).max(now));

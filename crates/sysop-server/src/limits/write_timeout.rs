@@ -1,6 +1,6 @@
-//! A connection whose peer takes what it is sent, or is let go of.
+//! A stream that fails if its peer accepts no bytes for too long.
 //!
-//! A stream that nobody reads would stay for ever otherwise: HTTP asks for more of it only when there is room.
+//! Otherwise a response that nobody reads would stay open forever: HTTP polls for more of it only when there is room.
 
 use std::io;
 use std::pin::Pin;
@@ -10,16 +10,16 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// See the module.
+/// Stream with a write timeout; see the module documentation.
 pub(super) struct WriteTimeout<S> {
     inner: S,
     timeout: Duration,
-    /// Since the peer took something last, where more waits for it.
+    /// Timer, running since a write first found no room.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> WriteTimeout<S> {
-    /// Fails to write once the peer has taken nothing for so long.
+    /// Makes writes fail once the peer has accepted nothing for `timeout`.
     pub(super) fn new(inner: S, timeout: Duration) -> Self {
         Self { inner, timeout, stalled: None }
     }
@@ -67,7 +67,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.inner).poll_flush(context);
-        // What is flushed may have gone nowhere: only bytes that are taken end a stall.
+        // A completed flush may have written nothing, so it does not reset the timer; only accepted bytes do.
         if flushed.is_ready() { flushed } else { self.check_stall(context, flushed) }
     }
 
