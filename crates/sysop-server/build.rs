@@ -1,5 +1,5 @@
-//! Packs the page into the server: the files that `cargo xtask web` built, each compressed once, and where there are
-//! none a small page that says how to build them.
+//! Embeds the page into the server: compresses the files that `cargo xtask web` built. Without them, embeds a small page
+//! that explains how to build them.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let here = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
     let built = here.join("../../web/dist");
     let instead = here.join("src/http/unbuilt");
-    // Cargo builds anew each time what waits for a folder that is not there. Where it cannot be made, that is all.
+    // Cargo reruns the script on every build if a watched folder is missing. A failure to create it has no other effect.
     let _ = fs::create_dir_all(&built);
     println!("cargo::rerun-if-changed={}", built.display());
     println!("cargo::rerun-if-changed={}", instead.display());
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (number, path) in files_below(&folder)?.iter().enumerate() {
         let name = path.strip_prefix(&folder)?.to_str().ok_or("names of the page's files are UTF-8")?;
         let bytes = compressed(&fs::read(path)?)?;
-        // A gzip stream ends with a checksum and the length of what is in it.
+        // A gzip stream ends with the checksum and length of its content.
         let tag: String = bytes[bytes.len() - 8..].iter().map(|byte| format!("{byte:02x}")).collect();
         let kept = packed.join(format!("{number}.gz"));
         fs::write(&kept, bytes)?;
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// All files but hidden ones and what only debuggers read, in order.
+/// Lists all files in order, except hidden ones and source maps.
 fn files_below(folder: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -63,7 +63,7 @@ fn compressed(bytes: &[u8]) -> Result<Vec<u8>, Box<dyn Error>> {
     Ok(encoder.finish()?)
 }
 
-/// What a browser is told that a file is.
+/// Returns the content type.
 fn kind(path: &Path) -> &'static str {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("html") => "text/html; charset=utf-8",

@@ -1,11 +1,11 @@
-//! Who did what, where, and what came of it: one line for every approval and every tool call, chained by hashes.
+//! The audit log: one line per approval and per tool call with user, host and outcome, chained by hashes.
 //!
-//! The lines come from the events of sessions on their way to the store ([`AuditedStore`]), so that no front end and no client can
-//! do something beside the audit: a call whose line is not on the disk does not run. A line has no output, no file's content
-//! and no secret; arguments are there as a hash, and of shell commands the command after redaction.
+//! The lines are derived from the events of sessions on their way to the store ([`AuditedStore`]), so no front end and no
+//! client can bypass the audit: a call does not run unless its line is on the disk. A line contains no output, no file
+//! content and no secret; arguments are hashed, and shell commands are redacted.
 //!
-//! A chain shows that a line was changed, left out or put in between; not that its end was cut off, nor that somebody made
-//! all of it anew. Who wants to see that keeps what `sysop audit verify` says of its end somewhere else.
+//! The chain reveals that a line was changed, removed or inserted. It does not reveal that its end was cut off or that all
+//! of it was rewritten. To detect that, store the final hash that `sysop audit verify` prints in another place.
 
 mod cluster;
 mod entry;
@@ -30,35 +30,35 @@ pub use self::store::{AppendListener, AuditFailurePolicy, AuditedStore};
 pub use self::tracker::Actor;
 pub use self::verify::{ChainError, ChainSummary, each_line, files, verify};
 
-/// The name of the audit in its folder; earlier files stand beside it with a number.
+/// Name of the current audit file in its folder; rotated files have a number in their name.
 pub const FILE: &str = "audit.jsonl";
-/// Lines that may wait for the disk; who comes later is refused.
+/// Maximum number of lines waiting for the disk; further ones are refused.
 const WAITING_MAX: usize = 65_536;
 
-/// Why a line was not written. `Display` is one sentence that says what to do next.
+/// Error of writing the audit. `Display` is one sentence that tells the user what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuditError {
-    /// The disk did not take it.
+    /// Writing to the disk failed.
     #[error(
         "the audit {path} cannot be written ({why}), and what is not audited does not run; see that its disk has room and can be written"
     )]
     Disk {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// What the system says.
+        /// Underlying error.
         why: String,
     },
-    /// Its end cannot be read, so nothing can be chained to it.
+    /// The last line is malformed, so nothing can be chained to it.
     #[error(
         "the last line of the audit {0} is damaged; `sysop audit verify` says more; move the file away to begin another"
     )]
     Damaged(String),
-    /// More waits than the disk takes.
+    /// Too many lines are waiting for the disk.
     #[error("the audit {0} is slower than what is to be audited; try again")]
     Behind(String),
 }
 
-/// Writes the audit. Lines that arrive while others are on their way to the disk share the next write.
+/// Writes the audit log. Lines that arrive during a write share the next one.
 #[derive(Debug)]
 pub struct Audit {
     path: PathBuf,
@@ -73,7 +73,7 @@ struct Queue {
     draining: bool,
 }
 
-/// Lines, and who waits for them to be written.
+/// Lines, and the channel on which their writer waits.
 type QueuedEntries = (Vec<AuditEntry>, oneshot::Sender<Result<(), AuditError>>);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -81,30 +81,30 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Audit {
-    /// An audit in a folder, which is made, private to its owner, with the first line.
+    /// Creates an audit in a folder. The folder is created with the first line and is private to its owner.
     pub fn in_folder(folder: &Path) -> Self {
         let path = folder.join(FILE);
         let file = Arc::new(Mutex::new(AuditFile::new(path.clone())));
         Self { path, inner: Arc::default(), file }
     }
 
-    /// Where it is.
+    /// Path of the current file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Sees now whether the audit can be written, rather than with the first call.
+    /// Checks that the audit can be written, before the first call needs it.
     ///
     /// # Errors
-    /// When it cannot.
+    /// If it cannot be written.
     pub async fn check(&self) -> Result<(), AuditError> {
         self.write(Vec::new()).await
     }
 
-    /// Writes lines; they are on the disk on return.
+    /// Writes lines; they are durable on return.
     ///
     /// # Errors
-    /// When they are not.
+    /// If they could not be written.
     pub async fn write(&self, entries: Vec<AuditEntry>) -> Result<(), AuditError> {
         let (answer, answered) = oneshot::channel();
         let start = {
@@ -129,7 +129,7 @@ impl Audit {
     }
 }
 
-/// Writes until nothing waits.
+/// Writes until the queue is empty.
 fn drain(queue: &Mutex<Queue>, file: &Mutex<AuditFile>) {
     loop {
         let group = {
@@ -143,7 +143,7 @@ fn drain(queue: &Mutex<Queue>, file: &Mutex<AuditFile>) {
         }
         let written = lock(file).append(group.iter().flat_map(|(entries, _)| entries));
         for (_, answer) in group {
-            // Nobody listens where the caller was dropped; the line stands.
+            // Fails if the caller was dropped; the line is written all the same.
             let _ = answer.send(written.clone());
         }
     }

@@ -10,7 +10,7 @@
 //!
 //! # Design
 //!
-//! [`TokenAuth`] implements [`crate::authenticator::Authenticator`]; every request passes it before its handler runs. It
+//! [`TokenAuth`] implements [`crate::Authenticator`]; every request passes it before its handler runs. It
 //! checks in this order, and the first failure is the answer:
 //!
 //! 1. `Host`: exactly one, and a known name ([`HostPolicy`]). A rebound name ends here.
@@ -43,8 +43,8 @@
 //!
 //! # Invariants
 //!
-//! - No request reaches a handler without a token, except health checks, the login form and what `Scope::Public` routes
-//!   serve; those too pass the checks of `Host` and `Origin`.
+//! - No request reaches a handler without a token, except health checks and the login form (`Scope::Public`), which must
+//!   pass the checks of `Host` and `Origin` as well.
 //! - A wrong `Host` or `Origin` is refused whatever token comes with it.
 //! - Nothing in this module logs, stores or returns a token in clear text, except the one response that hands it out. Error
 //!   messages say what is wrong with the address, which the user can fix, and never what is wrong with a token.

@@ -1,4 +1,4 @@
-//! What the server counts, for Prometheus. Labels come from small closed sets: no name that a client makes up.
+//! Metrics in the OpenMetrics format. Labels come from small closed sets, never from names that clients choose.
 
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::Duration;
@@ -10,12 +10,12 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-/// Upper bounds of durations, in seconds.
+/// Upper bounds of the histogram buckets, in seconds.
 const SECONDS: [f64; 10] = [0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0, 600.0];
 
 type Labels<const N: usize> = [(&'static str, String); N];
 
-/// All counters of one server.
+/// All metrics of one server.
 pub(crate) struct Metrics {
     registry: Registry,
     sessions_created: Counter<u64, AtomicU64>,
@@ -106,7 +106,7 @@ impl Metrics {
         );
     }
 
-    /// All of it, as Prometheus reads it. Must be called within a tokio runtime.
+    /// Encodes all metrics as text. Must be called within a tokio runtime.
     pub(crate) fn text(&self, sessions_live: usize) -> String {
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.sessions_live.set(count(sessions_live));
@@ -120,12 +120,12 @@ impl Metrics {
         self.sessions_created.inc();
     }
 
-    /// A socket is there until what is returned is dropped.
+    /// Counts an open socket until the returned guard is dropped.
     pub(crate) fn socket(&self) -> GaugeGuard {
         GaugeGuard::new(&self.sockets)
     }
 
-    /// A stream is there until what is returned is dropped.
+    /// Counts an open event stream until the returned guard is dropped.
     pub(crate) fn stream(&self) -> GaugeGuard {
         GaugeGuard::new(&self.streams)
     }
@@ -161,7 +161,7 @@ impl Metrics {
     }
 }
 
-/// One more, as long as it lives.
+/// Increments a gauge for as long as it lives.
 pub(crate) struct GaugeGuard(Gauge<i64, AtomicI64>);
 
 impl GaugeGuard {

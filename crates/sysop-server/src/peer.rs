@@ -1,7 +1,7 @@
-//! Where a request comes from.
+//! Address of the connection that a request came over.
 
 use std::net::SocketAddr;
 
-/// Who is at the other end of the connection.
+/// Address of the peer; behind a proxy, the proxy's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer(pub SocketAddr);

@@ -1,4 +1,4 @@
-//! The sessions that are open here, and what the server keeps beside each.
+//! Registry of the sessions in use on this server, and the server's own state per session.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -13,23 +13,23 @@ use crate::metrics::Metrics;
 use crate::session_feed::Follower;
 use crate::trace::TraceParent;
 
-/// How many messages with names of their own are remembered.
+/// Maximum number of message ids to remember for deduplication.
 const DELIVERED_IDS_MAX: usize = 16_384;
 
-/// The most bytes of the name of a session; ours have 36.
+/// Maximum length of a session id, in bytes; ours have 36.
 const ID_BYTES_MAX: usize = 256;
 
-/// All rooms.
+/// All sessions in use.
 pub(crate) struct SessionRegistry {
     pub(crate) backend: Arc<dyn SessionBackend>,
     client_tools: ClientToolSettings,
     metrics: Arc<Metrics>,
     states: Mutex<HashMap<SessionId, Weak<SessionContext>>>,
-    /// The messages with names of their own that were acted on.
+    /// Messages with an id that were handled.
     delivered: Mutex<DeliveredIds>,
 }
 
-/// The newest messages that were acted on, by session, caller and name.
+/// The most recent messages that were handled, hashed from session, caller and message id.
 #[derive(Default)]
 struct DeliveredIds {
     names: HashSet<blake3::Hash>,
@@ -42,22 +42,22 @@ impl DeliveredIds {
     }
 }
 
-/// What the server keeps of a session for as long as its host lives or somebody is connected to it.
+/// Server state of a session; lives as long as its host or a connection does.
 pub(crate) struct SessionContext {
     pub(crate) id: SessionId,
     pub(crate) tool_broker: Arc<ClientToolBroker>,
     pub(crate) metrics: Arc<Metrics>,
-    /// The file that rules are written to, for people; `None` where none can be written.
+    /// The user's rules file, for display; `None` if rules cannot be written.
     pub(crate) rules_file: Option<String>,
-    /// What the log came to when somebody last looked.
+    /// Fold of the log up to the last time it was read.
     pub(crate) followed: tokio::sync::Mutex<Option<Follower>>,
-    /// The trace of the last message that had one.
+    /// Trace of the last message that had one.
     trace: Mutex<Option<TraceParent>>,
-    /// Who offered tools without a socket: a stream of theirs takes the seat.
+    /// Caller that offered tools when creating the session over HTTP; an event stream of theirs runs the tools.
     offered: Mutex<Option<String>>,
 }
 
-/// An open session.
+/// An open session with its server state.
 #[derive(Clone)]
 pub(crate) struct SessionRef {
     pub(crate) opened: OpenedSession,
@@ -73,7 +73,7 @@ impl SessionRegistry {
         Self { backend, client_tools, metrics, states: Mutex::default(), delivered: Mutex::default() }
     }
 
-    /// Opens a new session.
+    /// Creates a session.
     pub(crate) async fn create(
         &self,
         id: SessionId,
@@ -86,7 +86,7 @@ impl SessionRegistry {
         Ok(SessionRef { opened, state })
     }
 
-    /// Opens an earlier session, or hands out one that is live.
+    /// Opens a session; reuses the one in memory if there is one.
     pub(crate) async fn open(&self, id: &SessionId) -> Result<SessionRef, BackendError> {
         if id.as_str().len() > ID_BYTES_MAX {
             return Err(BackendError::NotFound(SessionId::new("of so long a name")));
@@ -102,7 +102,7 @@ impl SessionRegistry {
         }
     }
 
-    /// Leaves nothing of a session that is none: names of such can be made up without end.
+    /// Removes the state of a session that could not be opened: clients can invent any number of ids.
     fn forget(&self, id: &SessionId) {
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
         if states.get(id).is_some_and(|state| state.strong_count() == 0) {
@@ -110,14 +110,14 @@ impl SessionRegistry {
         }
     }
 
-    /// A session that is open already.
+    /// Returns a session that is in memory; never loads one.
     pub(crate) fn find_open(&self, id: &SessionId) -> Option<SessionRef> {
         let opened = self.backend.find_open(id)?;
         Some(SessionRef { opened, state: self.state_of(id) })
     }
 
-    /// Whether a message comes for the first time: who does not know whether it arrived may send it again by the same
-    /// name, and it is acted on once.
+    /// Returns true if the message is handled for the first time. Clients may resend a message with the same id if they do
+    /// not know whether it arrived.
     pub(crate) fn first_delivery(&self, session: &SessionId, key: &str, name: &str) -> bool {
         let name = DeliveredIds::name(session, key, name);
         let mut delivered = self.delivered.lock().unwrap_or_else(PoisonError::into_inner);
@@ -133,15 +133,15 @@ impl SessionRegistry {
         true
     }
 
-    /// A message was not acted on: it counts as never heard.
+    /// Forgets a message that could not be handled, so that it can be sent again.
     pub(crate) fn forget_delivery(&self, session: &SessionId, key: &str, name: &str) {
         let name = DeliveredIds::name(session, key, name);
         let mut delivered = self.delivered.lock().unwrap_or_else(PoisonError::into_inner);
         delivered.names.remove(&name);
-        delivered.order.retain(|other| *other != name); // it is seldom
+        delivered.order.retain(|other| *other != name); // rare, so a linear scan is fine
     }
 
-    /// Lets go of what nobody needs.
+    /// Evicts idle sessions and drops state that nobody uses.
     pub(crate) fn evict_idle(&self, idle: std::time::Duration) {
         self.backend.evict_idle(idle);
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
@@ -151,7 +151,7 @@ impl SessionRegistry {
         }
     }
 
-    /// The state of a session. It is the one that the host of the live session has, as long as that lives.
+    /// Returns the state of a session. While the session is in memory, its host shares this state.
     fn state_of(&self, id: &SessionId) -> Arc<SessionContext> {
         let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(state) = states.get(id).and_then(Weak::upgrade) {
@@ -177,29 +177,29 @@ fn decorate(state: &Arc<SessionContext>) -> HostDecorator {
 }
 
 impl SessionContext {
-    /// Notes the trace that what happens next belongs to. What a person says begins another, if it names none.
+    /// Sets the trace to which further events belong. A prompt without a trace starts a new one.
     pub(crate) fn begin_trace(&self, message: &ClientMessage, named: Option<TraceParent>) {
         if let Some(trace) = named.or_else(|| message.starts_turn().then(TraceParent::new)) {
             *self.trace.lock().unwrap_or_else(PoisonError::into_inner) = Some(trace);
         }
     }
 
-    /// The trace that what happens now belongs to.
+    /// Trace to which current events belong.
     pub(crate) fn trace(&self) -> Option<TraceParent> {
         self.trace.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The trace's id, for the log.
+    /// Trace id for the log; empty if there is none.
     pub(crate) fn trace_id(&self) -> String {
         self.trace().map(|trace| trace.trace_id().to_owned()).unwrap_or_default()
     }
 
-    /// Notes who offered tools without a socket.
+    /// Remembers the caller that offered tools over HTTP.
     pub(crate) fn offered_by(&self, key: &str) {
         *self.offered.lock().unwrap_or_else(PoisonError::into_inner) = Some(key.to_owned());
     }
 
-    /// Whether this caller offered tools without a socket.
+    /// Returns true if this caller offered tools over HTTP.
     pub(crate) fn is_offered_by(&self, key: &str) -> bool {
         self.offered.lock().unwrap_or_else(PoisonError::into_inner).as_deref() == Some(key)
     }

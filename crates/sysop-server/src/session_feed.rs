@@ -1,7 +1,7 @@
-//! A session's updates as the messages of one client: what it missed, once and in order, then what comes.
+//! Converts a session's updates to the messages of one client: first the missed ones, once and in order, then new ones.
 //!
-//! A client that lends is also told which calls to run, and which to stop. Nothing piles up here: the driver keeps
-//! what waits, and bounds it.
+//! A client that offers tools also learns which calls to run and which to stop. Nothing is queued here without bound:
+//! pending updates stay in the driver, which limits them.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -22,30 +22,30 @@ use crate::backend::SessionBackend;
 use crate::client_tools::{CallState, ToolRegistration};
 use crate::registry::SessionRef;
 
-/// The most bytes of text in one message of a delta: what waited for a slow client was joined, and many a client takes no
-/// message of any size.
+/// Maximum length of the text in one delta message, in bytes. Deltas for a slow client are merged, and many clients limit
+/// the size of a message.
 const DELTA_BYTES_MAX: usize = 64 * 1024;
-/// How long a call may be on its way from the log to its host, before its message is sent without it.
+/// Maximum time to wait for the host to be called for a logged call, before its message is sent without `run`.
 const UNKNOWN_MAX: Duration = Duration::from_secs(2);
 
-/// What the log comes to, up to an event.
+/// Fold of the log up to an event.
 #[derive(Clone)]
 pub(crate) struct Follower {
     encoder: Encoder,
     seq: Seq,
-    /// The tools that are lent at this point of the log.
+    /// Client tools offered at this point of the log.
     client_tools: ClientTools,
-    /// Calls of lent tools that have begun and not ended, each with its message.
+    /// Client tool calls that have started and not finished, with their messages.
     running: HashMap<CallId, ServerMessage>,
-    /// The approval that is open.
+    /// Open approval request, if any.
     asked: Option<ServerMessage>,
-    /// The session's own host.
+    /// Name of the session's own host.
     host: String,
-    /// The file that rules are written to, for people; `None` where none can be written.
+    /// The user's rules file, for display; `None` if rules cannot be written.
     rules_file: Option<String>,
-    /// The person who opened the session, and when.
+    /// User who opened the session, and the time.
     opened: Option<(String, Timestamp)>,
-    /// The time of the last prompt.
+    /// Time of the last prompt.
     prompted: Option<Timestamp>,
 }
 
@@ -64,7 +64,7 @@ impl Follower {
         }
     }
 
-    /// Reads the log to its end as it was when the room was opened. What was read before is not read again.
+    /// Reads the log up to the event that was last when the session was opened. Continues from the previous read.
     pub(crate) async fn caught_up(session_ref: &SessionRef) -> Self {
         let mut kept = session_ref.state.followed.lock().await;
         let mut follower = kept.take().unwrap_or_else(|| Self::new(session_ref));
@@ -83,17 +83,17 @@ impl Follower {
         follower
     }
 
-    /// The last event that it knows of.
+    /// Last event that was read.
     pub(crate) fn seq(&self) -> Seq {
         self.seq
     }
 
-    /// The rule that "always" would write for the call that waits; `None` where it is not offered.
+    /// Rule that "allow always" would write for the open approval; `None` if it is not offered.
     pub(crate) fn offered_rule(&self) -> Option<Rule> {
         self.rule_for(self.asked.as_ref()?)
     }
 
-    /// The rule that "always" would write for a request. A client that lends tools has rules of its own.
+    /// Rule that "allow always" would write for a request. Client tools get none: the client has its own rules.
     fn rule_for(&self, request: &ServerMessage) -> Option<Rule> {
         let ServerMessage::ApprovalRequest { tool_call_id, name, command, arguments, risk, .. } = request
         else {
@@ -108,7 +108,7 @@ impl Follower {
         Rule::for_approval(&self.host, &call, command, &Risk { class: *risk, findings: Vec::new() })
     }
 
-    /// A message with the rule that "always" would write, where it is a request for which there is one.
+    /// Adds the "allow always" rule to an approval request, if one can be offered.
     fn with_offer(&self, mut message: ServerMessage) -> ServerMessage {
         let rule = self.rule_for(&message);
         if let (ServerMessage::ApprovalRequest { always, rules_file, .. }, Some(rule)) = (&mut message, rule)
@@ -119,24 +119,25 @@ impl Follower {
         message
     }
 
-    /// The time of the last prompt.
+    /// Time of the last prompt.
     pub(crate) fn prompted(&self) -> Option<Timestamp> {
         self.prompted
     }
 
-    /// Whether this caller opened the session. Names are not unique: a token that was made later is another one.
+    /// Returns true if this caller opened the session. Names are not unique, so a token created after the session does not
+    /// count.
     pub(crate) fn is_opened_by(&self, caller: &Caller) -> bool {
         self.opened.as_ref().is_some_and(|(person, at)| {
             *person == caller.name && caller.token.is_none_or(|token| token.created <= *at)
         })
     }
 
-    /// Whether the call that waits can be allowed only once.
+    /// Returns true if the open approval can only be given once.
     pub(crate) fn allows_once_only(&self) -> bool {
         matches!(&self.asked, Some(ServerMessage::ApprovalRequest { risk, .. }) if risk.always_asks())
     }
 
-    /// The call that a person is asked about.
+    /// Call whose approval is open.
     pub(crate) fn asked_about(&self) -> Option<&CallId> {
         match &self.asked {
             Some(ServerMessage::ApprovalRequest { tool_call_id, .. }) => Some(tool_call_id),
@@ -144,17 +145,17 @@ impl Follower {
         }
     }
 
-    /// How the session works now; none where its log cannot be read.
+    /// The `session.created` message for the current state; `None` if the log could not be read.
     pub(crate) fn hello_reply(&self) -> Option<ServerMessage> {
         self.encoder.hello_reply()
     }
 
-    /// What the session does now.
+    /// Current state of the session.
     pub(crate) fn now(&self) -> &sysop_wire::State {
         self.encoder.now()
     }
 
-    /// The tools that are lent.
+    /// Client tools that are offered.
     pub(crate) fn client_tools(&self) -> &ClientTools {
         &self.client_tools
     }
@@ -196,7 +197,7 @@ impl Follower {
         }
     }
 
-    /// What a client is told that joins here: how the session works, what it does, and what it waits for.
+    /// First messages for a client that joins live: greeting, current state, open approval.
     fn joining(&self, session_ref: &SessionRef) -> VecDeque<ServerMessage> {
         let state = ServerMessage::State {
             session_id: session_ref.state.id.clone(),
@@ -211,19 +212,19 @@ impl Follower {
     }
 }
 
-/// The messages of one client.
+/// Message stream of one client.
 pub(crate) struct SessionFeed {
     follower: Follower,
     updates: BoxStream<'static, Update>,
     ready: VecDeque<ServerMessage>,
-    /// Events up to here are known to the client.
+    /// Events up to this one are already known to the client.
     known: Seq,
-    /// The place of a client that lends.
+    /// Registration of a client that offers tools.
     registration: Option<ToolRegistration>,
-    /// Calls that this client was told to run, and calls that it was told to stop.
+    /// Calls that this client was told to run.
     announced: HashSet<CallId>,
     stopped: HashSet<CallId>,
-    /// Messages that wait until it is known whether their call is to be run.
+    /// Messages held back until it is known whether their call must run on this client.
     deferred: Option<DeferredCall>,
     session_ref: SessionRef,
 }
@@ -234,17 +235,17 @@ struct DeferredCall {
     since: Instant,
 }
 
-/// Where a client begins.
+/// Position in the log at which a client starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StartPosition {
-    /// With what comes now.
+    /// At the current end.
     Live,
-    /// After an event that it has.
+    /// After an event that the client already has.
     After(Seq),
 }
 
 impl SessionFeed {
-    /// Follows a session. `greet`: the first message tells how the session works now.
+    /// Subscribes to a session. With `greet`, the first message describes the session.
     pub(crate) async fn new(
         session_ref: SessionRef,
         backend: &dyn SessionBackend,
@@ -257,13 +258,13 @@ impl SessionFeed {
             StartPosition::After(seq) => {
                 let greeting = now.encoder.hello_reply().into_iter().collect();
                 if seq < now.seq {
-                    // Who missed something gets it from the log's start on.
+                    // The client missed events: replay the log from its start to build the encoder's state.
                     (greeting, seq, Follower::new(&session_ref))
                 } else if seq == now.seq || backend.is_logged(&session_ref.state.id, seq).await {
-                    // Who has all begins here. Of several servers another one may have told more than this one knows.
+                    // The client is up to date. In a cluster it may know more events than this server, from another one.
                     (greeting, seq, now)
                 } else {
-                    (greeting, now.seq, now) // nobody ever told that
+                    (greeting, now.seq, now) // no server ever sent this event
                 }
             }
         };
@@ -284,18 +285,18 @@ impl SessionFeed {
         }
     }
 
-    /// From now on this client lends, or no longer does.
+    /// Starts or stops offering tools through this client.
     pub(crate) fn register(&mut self, registration: Option<ToolRegistration>) {
         self.registration = registration;
         self.announce_calls();
     }
 
-    /// The next message; none once the session is gone. Cancel safe.
+    /// Returns the next message, or `None` once the session is gone. Cancel safe.
     pub(crate) async fn next(&mut self) -> Option<ServerMessage> {
         loop {
             if let Some(message) = self.ready.pop_front() {
                 if self.ready.is_empty() {
-                    self.ready = VecDeque::new(); // many wait for long, and the first words are the most
+                    self.ready = VecDeque::new(); // frees memory: most feeds idle, after a large first batch
                 }
                 return Some(message);
             }
@@ -354,13 +355,13 @@ impl SessionFeed {
         }
     }
 
-    /// Sends what is held, as soon as it is known what becomes of its call.
+    /// Sends the held-back messages once the state of their call is known.
     fn flush_deferred(&mut self) {
         let Some(deferred) = &self.deferred else { return };
         let history = self.follower.seq <= self.session_ref.opened.last;
         match self.registration.as_ref().map(|registration| registration.call_state(&deferred.call)) {
             Some(CallState::Runnable) => self.release_deferred(true),
-            // Of history it is told later, if it is still to be run.
+            // For a call from the history, `announce_calls` sends it later if it must still run.
             Some(CallState::Unknown) if !history => {}
             Some(CallState::Unknown | CallState::Settled) | None => self.release_deferred(false),
         }
@@ -375,10 +376,10 @@ impl SessionFeed {
         if run {
             self.announced.insert(deferred.call);
         }
-        self.announce_calls(); // what came of other calls meanwhile
+        self.announce_calls(); // for changes of other calls in the meantime
     }
 
-    /// Tells of calls that are to be run and that this client does not know of, or is to stop.
+    /// Announces calls that this client must run or stop and has not been told about.
     fn announce_calls(&mut self) {
         let Some(registration) = &self.registration else { return };
         let deferred = self.deferred.as_ref().map(|deferred| &deferred.call);
@@ -416,7 +417,7 @@ impl SessionFeed {
     }
 }
 
-/// A delta as messages that are not too long.
+/// Splits a delta into messages of at most [`DELTA_BYTES_MAX`].
 #[expect(clippy::wildcard_enum_match_arm, reason = "only these hold text that was joined")]
 fn in_pieces(message: ServerMessage) -> Vec<ServerMessage> {
     match message {
@@ -464,7 +465,7 @@ mod tests {
     use crate::metrics::Metrics;
     use crate::registry::SessionRegistry;
 
-    /// A session of which this server knows two events so far, and hears of three more that another one told of.
+    /// A session of which this server knows two events and then receives three more from another server.
     struct Behind(SessionId);
 
     fn event(seq: u64) -> Update {
@@ -561,7 +562,7 @@ mod tests {
         async fn leave(&self) {}
     }
 
-    /// The seqs that a client is told which has everything up to `had`.
+    /// Returns the event numbers sent to a client that already has the events up to `had`.
     async fn told_after(had: u64) -> Vec<u64> {
         let registry = SessionRegistry::new(
             Arc::new(SingleSession),

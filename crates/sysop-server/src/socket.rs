@@ -1,7 +1,7 @@
-//! A client's socket: what it says goes to its session, what happens there goes to it.
+//! WebSocket of a client: its messages go to the session, the session's messages go to it.
 //!
-//! Reading and writing are one task: a peer that does not read is dropped, one that is silent too, and neither slows
-//! the session. A message that cannot be used is answered by `error`, and the socket stays.
+//! Reader and writer run in one task. A peer that does not read or is silent for too long is disconnected, without slowing
+//! the session. A malformed message gets an `error` reply, and the socket stays open.
 
 mod reader;
 mod terminal;
@@ -29,27 +29,27 @@ use crate::http::{SharedServer, problem};
 use crate::registry::SessionRef;
 use crate::session_feed::StartPosition;
 
-/// The most bytes of one message; what is longer is answered by an error.
+/// Maximum size of a message, in bytes; a larger one gets an error reply.
 const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
-/// The most bytes that are read of a message, so that it can be answered; what is longer ends the connection.
+/// Maximum size of a message that is still read so that it can be answered; a larger one closes the connection.
 const READ_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// The buffer that one connection reads into while it waits; what is longer has the room that it needs.
+/// Size of the read buffer of an idle connection, in bytes; it grows for larger messages.
 const BUFFER_BYTES: usize = 1024;
-/// Says which process this is: only to the same one may a client repeat what it was not told to have arrived.
+/// Header with the instance id. Clients may resend unacknowledged messages only to the same instance.
 const INSTANCE: &str = "sysop-instance";
-/// How many answers may wait for a client that does not read.
+/// Maximum number of commands queued for the writer while the peer does not read.
 const WAITING_MAX: usize = 32;
 
-/// Times of a socket.
+/// Timeouts of a socket.
 #[derive(Debug, Clone)]
 pub struct SocketSettings {
-    /// How often the server says that it lives.
+    /// Interval of the server's heartbeat messages.
     pub heartbeat: Duration,
-    /// How long a peer may be silent; it answers pings without knowing.
+    /// Maximum time without any frame from the peer; pongs count, and WebSocket libraries send them automatically.
     pub silence: Duration,
-    /// How long a message may take to be taken by the peer.
+    /// Maximum time for the peer to accept a message.
     pub write: Duration,
-    /// How long the reason of an end may then take.
+    /// Maximum time to send the close reason afterwards.
     pub close_timeout: Duration,
 }
 
@@ -64,27 +64,27 @@ impl Default for SocketSettings {
     }
 }
 
-/// What the hearing half tells the telling half.
+/// Command from the reader to the writer.
 enum WriterCommand {
-    /// The client said hello: it begins here, and lends this.
+    /// The client said hello: start its feed and register its tools.
     Hello(Box<SubscribeRequest>),
-    /// A message for this client alone.
+    /// Send a message to this client only.
     Send(Box<ServerMessage>),
-    /// It watches the terminal from now on, or no longer.
+    /// Start or stop sending terminal output.
     Terminal(Option<Box<TerminalView>>),
 }
 
-/// Where a client begins, and what it lends.
+/// Starting position and tools of a client.
 struct SubscribeRequest {
     start: StartPosition,
     lent: ToolManifest,
 }
 
-/// What a `hello` says of tools.
+/// Tools in a `hello` message.
 enum ToolManifest {
-    /// It lends these.
+    /// The client offers these.
     Tools(ClientTools),
-    /// It lends none.
+    /// The client offers none.
     Empty,
 }
 

@@ -1,7 +1,7 @@
-//! Spans of turns, model calls and tool calls, made of the events of sessions once these are in the log.
+//! Tracing spans of turns, model calls and tool calls, derived from events after they are in the log.
 //!
-//! A span has what is counted and named: session, tool, durations, sizes, how it ended. It never has what was said, run,
-//! read or answered: nothing is taken from an event but through the few fields below.
+//! A span contains numbers and names: session, tool, durations, sizes, result. It never contains prompts, commands, file
+//! contents or replies: only the fields below are read from events.
 
 mod otlp;
 
@@ -18,14 +18,14 @@ use tokio::sync::mpsc;
 pub use self::otlp::{ServiceInfo, export_request};
 use crate::trace::TraceParent;
 
-/// Sessions whose spans are open at a time; those of more are not made.
+/// Maximum number of sessions with open spans; further sessions get none.
 const SESSIONS_MAX: usize = 16_384;
-/// Spans that wait to be exported; more are left out.
+/// Maximum number of spans waiting for export; further ones are dropped and counted.
 const WAITING_MAX: usize = 8_192;
-/// The longest name of a tool that is told: a client may call its tools anything.
+/// Maximum length of a tool name, in characters; clients choose the names of their tools.
 const NAME_CHARS_MAX: usize = 64;
 
-/// Something that took a while.
+/// A finished span.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
     trace: String,
@@ -39,14 +39,14 @@ pub struct Span {
     failed: bool,
 }
 
-/// Whether it was done here or asked of somebody else.
+/// Span kind of OpenTelemetry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Internal,
     Client,
 }
 
-/// What an attribute says.
+/// Value of an attribute.
 #[derive(Debug, Clone, PartialEq)]
 enum Value {
     Text(String),
@@ -54,7 +54,7 @@ enum Value {
     Flag(bool),
 }
 
-/// Makes spans. See the module.
+/// Builds spans from events. See the module documentation.
 #[derive(Debug)]
 pub struct SpanRecorder {
     sessions: Mutex<HashMap<SessionId, SessionTrace>>,
@@ -62,10 +62,10 @@ pub struct SpanRecorder {
     left_out: AtomicU64,
 }
 
-/// A session whose trace is known.
+/// Trace state of a session.
 #[derive(Debug, Default)]
 struct SessionTrace {
-    /// The trace that the last wish named, and the span that wished.
+    /// Trace of the last message that named one, with its parent span.
     trace_parent: Option<TraceParent>,
     turn: Option<OpenTurn>,
 }
@@ -97,13 +97,13 @@ fn span_id() -> String {
 }
 
 impl SpanRecorder {
-    /// Makes spans, and where they come out.
+    /// Creates a recorder and the channel of its finished spans.
     pub fn new() -> (Arc<Self>, mpsc::Receiver<Span>) {
         let (out, spans) = mpsc::channel(WAITING_MAX);
         (Arc::new(Self { sessions: Mutex::default(), out, left_out: AtomicU64::new(0) }), spans)
     }
 
-    /// How many were left out since this was last asked.
+    /// Returns the number of dropped spans since the last call.
     pub fn left_out(&self) -> u64 {
         self.left_out.swap(0, Ordering::Relaxed)
     }
@@ -112,7 +112,7 @@ impl SpanRecorder {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the session does next belongs to this trace.
+    /// Assigns the session's next turn to a trace.
     pub(crate) fn attribute_to(&self, id: &SessionId, trace: TraceParent) {
         let mut sessions = self.sessions();
         if let Some(traced) = session_trace(&mut sessions, id) {
@@ -120,7 +120,7 @@ impl SpanRecorder {
         }
     }
 
-    /// These are in the log now.
+    /// Processes events that were appended to the log.
     pub(crate) fn logged(&self, id: &SessionId, events: &[Arc<Logged>]) {
         let mut sessions = self.sessions();
         for logged in events {
@@ -132,7 +132,7 @@ impl SpanRecorder {
                     self.left_out.fetch_add(1, Ordering::Relaxed);
                 }
             }
-            // What was wished for while another turn ran is still to come, unless that was stopped.
+            // A trace named during this turn belongs to the next one, unless the turn was canceled.
             if let Event::TurnEnded { reason, .. } = &logged.event
                 && (traced.trace_parent.is_none() || *reason == StopReason::Cancelled)
             {
@@ -142,13 +142,13 @@ impl SpanRecorder {
     }
 }
 
-/// What is known of a session, where there is room to know something.
+/// Returns the trace state of a session, or `None` if there are too many.
 fn session_trace<'a>(
     sessions: &'a mut HashMap<SessionId, SessionTrace>,
     id: &SessionId,
 ) -> Option<&'a mut SessionTrace> {
     if sessions.len() >= SESSIONS_MAX && !sessions.contains_key(id) {
-        sessions.retain(|_, traced| traced.turn.is_some()); // wishes that came to nothing
+        sessions.retain(|_, traced| traced.turn.is_some()); // traces whose turn never started
         if sessions.len() >= SESSIONS_MAX {
             return None;
         }
@@ -157,7 +157,7 @@ fn session_trace<'a>(
 }
 
 impl SessionTrace {
-    /// The spans that end with an event.
+    /// Returns the spans that end with this event.
     fn take(&mut self, id: &SessionId, logged: &Logged) -> Vec<Span> {
         let at = logged.at;
         match (&logged.event, &mut self.turn) {
@@ -191,7 +191,7 @@ impl OpenTurn {
     fn begin(turn: TurnId, trace_parent: Option<TraceParent>, at: Timestamp) -> Self {
         let own = trace_parent.is_none();
         let trace_parent = trace_parent.unwrap_or_else(TraceParent::new);
-        // A trace that began here begins with the turn.
+        // In a trace that started here, the turn is the root span.
         let began_here = own || trace_parent.is_own();
         let id = if began_here { trace_parent.span_id().to_owned() } else { span_id() };
         Self {

@@ -1,4 +1,4 @@
-//! A session's messages as server-sent events: the same as those of the socket, for clients that have none.
+//! A session's messages as server-sent events: the same messages as on a WebSocket, for clients without one.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -22,22 +22,22 @@ use crate::socket::{TerminalFeed, next_terminal_message};
 const LAST_EVENT_ID: &str = "last-event-id";
 const TOO_SLOW: &str = "this client does not read fast enough; connect again with `Last-Event-ID` to go on";
 
-/// What an address may say of a stream.
+/// Query parameters of an event stream.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EventsQuery {
-    /// The last event that the client has, where it cannot send the header.
+    /// Last event that the client has; for clients that cannot send `Last-Event-ID`.
     resume_from: Option<u64>,
-    /// Whether the client runs the tools that were lent with its token.
+    /// True if the client runs the tools that were offered with its token.
     #[serde(default)]
     lend: bool,
-    /// Whether the client watches the terminal, which is opened if it is not.
+    /// True to include terminal output; opens the terminal if necessary.
     #[serde(default)]
     terminal: bool,
-    /// The size of its own screen.
+    /// Columns of the client's screen.
     cols: Option<u16>,
     rows: Option<u16>,
-    /// How many rows above the screen it begins with.
+    /// Number of scrollback rows to start with.
     scrollback: Option<u16>,
 }
 
@@ -95,8 +95,8 @@ pub(crate) async fn events(
     Sse::new(stream).keep_alive(KeepAlive::new()).into_response()
 }
 
-/// The beginning: what the header says counts before what the address says, so that a client which connects again by
-/// itself goes on where it was.
+/// Returns the starting position. The header has precedence over the query, so that a browser's automatic reconnect
+/// continues where it stopped.
 fn start(headers: &HeaderMap, query: &EventsQuery) -> Result<StartPosition, ()> {
     let seq = match headers.get(LAST_EVENT_ID) {
         Some(value) => value.to_str().map_err(|_| ())?.trim().parse().map_err(|_| ())?,
@@ -105,16 +105,16 @@ fn start(headers: &HeaderMap, query: &EventsQuery) -> Result<StartPosition, ()> 
     Ok(StartPosition::After(Seq(seq)))
 }
 
-/// What a stream tells of.
+/// Messages of a stream.
 struct SseFeed {
     feed: SessionFeed,
     terminal: Option<TerminalFeed>,
-    /// Comes before all else.
+    /// Sent before everything else.
     first: Option<ServerMessage>,
 }
 
 impl SseFeed {
-    /// The next message; none once the session is gone. Cancel safe.
+    /// Returns the next message, or `None` once the session is gone. Cancel safe.
     async fn next(&mut self) -> Option<ServerMessage> {
         if let Some(first) = self.first.take() {
             return Some(first);
@@ -127,11 +127,11 @@ impl SseFeed {
     }
 }
 
-/// Who reads a stream, and whether they do.
+/// Tracks whether the reader of a stream keeps up.
 struct SseReader {
     shared: SharedServer,
     session_id: SessionId,
-    /// When there was a message for them that nobody has asked for more after.
+    /// Time of the last message after which the next one has not been polled.
     last_sent: Option<Instant>,
 }
 
@@ -140,7 +140,7 @@ impl SseReader {
         Self { shared, session_id, last_sent: None }
     }
 
-    /// Whether they have not made room for another message for too long.
+    /// Returns true if the reader has left no room for another message for too long.
     fn is_slow(&self) -> bool {
         self.last_sent.is_some_and(|last_sent| last_sent.elapsed() > self.shared.settings.socket.write)
     }
@@ -161,7 +161,7 @@ fn stream(reader: SseReader, feed: SseFeed, caller: Caller) -> impl Stream<Item 
     futures::stream::unfold(Some(state), |state| async {
         let (mut reader, mut feed, held) = state?;
         let (shared, session_id) = (Arc::clone(&reader.shared), reader.session_id.clone());
-        // It is asked for the next message when there is room for it, and not before.
+        // Polled only when there is room for the next message.
         if reader.is_slow() {
             shared.metrics.message_out();
             return Some((event(&closed(&session_id, ErrorCode::TooSlow, TOO_SLOW)), None));

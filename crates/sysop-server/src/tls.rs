@@ -1,4 +1,4 @@
-//! TLS with a certificate and a key from files, which may be replaced while the server runs.
+//! TLS with certificate and key from files, which can be replaced while the server runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -11,43 +11,43 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tokio_rustls::TlsAcceptor;
 
-/// Speaks TLS. Cheap to clone; clones share the certificate.
+/// TLS configuration. Clones are cheap and share the certificate.
 #[derive(Debug, Clone)]
 pub struct Tls {
     current: Arc<CurrentCertificate>,
     config: Arc<ServerConfig>,
 }
 
-/// Why there is no TLS. `Display` is one sentence.
+/// Error of loading the TLS files. `Display` is one sentence.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file is not there, or holds something else.
+    /// A file is missing or has other content than expected.
     #[error("cannot read {what} from {path}: {why}; a PEM file is expected")]
     File {
-        /// What it should hold.
+        /// Expected content.
         what: &'static str,
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// What is wrong.
+        /// Underlying error.
         why: String,
     },
-    /// Key and certificate do not go together, or are of a kind that is not known.
+    /// Key and certificate do not match, or are of an unsupported kind.
     #[error("the key {key} cannot be used with the certificate {certificate}: {why}")]
     Pair {
-        /// The file of the key.
+        /// Path of the key.
         key: String,
-        /// The file of the certificate.
+        /// Path of the certificate.
         certificate: String,
-        /// What is wrong.
+        /// Underlying error.
         why: rustls::Error,
     },
 }
 
 impl Tls {
-    /// Reads a certificate, with those between it and its root, and its key.
+    /// Loads a certificate chain and its key.
     ///
     /// # Errors
-    /// When one of them cannot be used.
+    /// If one of the files cannot be used.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let pair = read(certificate, key)?;
         warn_of_readers(key);
@@ -65,11 +65,10 @@ impl Tls {
         Ok(Self { current, config: Arc::new(config) })
     }
 
-    /// Reads the files again; who connects from now on sees the new certificate. Where they cannot be used, all stays as
-    /// it is.
+    /// Reloads the files for new connections. On error, the current certificate stays in use.
     ///
     /// # Errors
-    /// When one of them cannot be used.
+    /// If one of the files cannot be used.
     pub fn reload(&self) -> Result<(), TlsError> {
         let pair = read(&self.current.certificate, &self.current.key)?;
         *self.current.pair.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pair);
@@ -81,7 +80,7 @@ impl Tls {
     }
 }
 
-/// A key for the owner's group may be meant so; one for everybody hardly is.
+/// Warns if every user can read the key. A key readable by its group may be intended.
 fn warn_of_readers(key: &Path) {
     #[cfg(unix)]
     {
@@ -95,7 +94,7 @@ fn warn_of_readers(key: &Path) {
     let _ = key;
 }
 
-/// What is shown to who connects now.
+/// Certificate for new connections, with the paths it is reloaded from.
 #[derive(Debug)]
 struct CurrentCertificate {
     certificate: PathBuf,

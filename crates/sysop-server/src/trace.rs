@@ -1,8 +1,8 @@
-//! Which trace something belongs to, as W3C Trace Context writes it.
+//! W3C Trace Context.
 
 use std::fmt;
 
-/// `00-<trace id>-<span id>-<flags>`, checked.
+/// A validated `traceparent`: `00-<trace id>-<span id>-<flags>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TraceParent {
     text: String,
@@ -10,7 +10,7 @@ pub(crate) struct TraceParent {
 }
 
 impl TraceParent {
-    /// Reads one; nothing where it is none.
+    /// Parses a `traceparent` header; `None` if malformed.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let hex = |part: &str, length: usize| {
             part.len() == length && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
@@ -24,28 +24,27 @@ impl TraceParent {
             .then(|| Self { text: format!("00-{trace}-{span}-{flags}"), own: false })
     }
 
-    /// A new trace.
+    /// Starts a new, sampled trace.
     pub(crate) fn new() -> Self {
         let (trace, span) = (uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple().to_string());
         Self { text: format!("00-{trace}-{}-01", &span[..16]), own: true }
     }
 
-    /// Whether the trace began here.
+    /// Returns true if the trace started in this process.
     pub(crate) fn is_own(&self) -> bool {
         self.own
     }
 
-    /// Whether who began it wants it recorded.
+    /// Returns true if the `sampled` flag is set.
     pub(crate) fn is_sampled(&self) -> bool {
         u8::from_str_radix(&self.text[53..55], 16).is_ok_and(|flags| flags & 1 == 1)
     }
 
-    /// The span that it comes from.
+    /// Id of the parent span.
     pub(crate) fn span_id(&self) -> &str {
         &self.text[36..52]
     }
 
-    /// The trace's own id.
     pub(crate) fn trace_id(&self) -> &str {
         &self.text[3..35]
     }

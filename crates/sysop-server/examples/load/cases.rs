@@ -1,4 +1,4 @@
-//! The cases.
+//! The load cases.
 
 use std::io::{Error, Result};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,23 +12,23 @@ use crate::{now, quantile, tell};
 
 const SESSIONS: &str = "/api/agent/sessions";
 const HELLO: &str = r#"{"type":"hello","clientVersion":"load"}"#;
-/// How many requests, or handshakes, are under way at a time.
+/// Requests or handshakes in flight.
 const AT_ONCE: usize = 64;
-/// Turns at a time, pieces a second of each, and for how long.
+/// Simultaneous turns, chunks per second of each, and duration.
 const TURNS: usize = 500;
 const RATE: u32 = 40;
 const SECONDS: u32 = 15;
-/// What is left out at the beginning of these turns, and at their end, where not all run.
+/// Time excluded at the start and the end of a measurement, when not all turns run.
 const UNEVEN: Duration = Duration::from_secs(3);
-/// Tool calls of one turn.
+/// Tool calls per turn.
 const CALLS: u32 = 200;
-/// The storm.
+/// Reconnects per second, and duration.
 const STORMS_A_SECOND: usize = 1000;
 const STORM: Duration = Duration::from_secs(10);
-/// How long the server may take to let go of sessions that nobody is connected to.
+/// Maximum time for the server to evict sessions without connections.
 const REST_MAX: Duration = Duration::from_secs(150);
 
-/// The server that is loaded.
+/// The server under load.
 #[derive(Clone)]
 pub(crate) struct Target {
     address: String,
@@ -77,14 +77,14 @@ impl Target {
         Ok(ticks.iter().sum::<f64>() / 100.0)
     }
 
-    /// One of the server's own numbers.
+    /// Returns one of the server's metrics.
     async fn metric(&self, name: &str) -> Result<f64> {
         let metrics = self.http().await?.get("/metrics").await?;
         let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.and_then(|number| number.parse().ok()).ok_or_else(|| Error::other(format!("no {name}")))
     }
 
-    /// Makes so many sessions.
+    /// Creates `count` sessions.
     async fn sessions(&self, count: usize) -> Result<Vec<String>> {
         let mut makers = JoinSet::new();
         for at in 0..AT_ONCE {
@@ -104,7 +104,7 @@ impl Target {
         Ok(made?.concat())
     }
 
-    /// Connects to all of them.
+    /// Connects to all sessions.
     async fn connect(&self, sessions: &[String]) -> Result<Vec<Socket>> {
         let mut connecting = JoinSet::new();
         let sessions = Arc::new(sessions.to_vec());
@@ -127,10 +127,10 @@ impl Target {
     }
 }
 
-/// When pieces came, and how long after they were said.
+/// Arrival times of chunks, with their latency in milliseconds.
 type Latencies = Arc<Mutex<Vec<(Instant, f64)>>>;
 
-/// Many sessions are connected; some of them work; then all are left.
+/// Connects many sessions, runs some of them, then disconnects all.
 pub(crate) async fn connected(target: Target) -> Result<()> {
     drop(target.connect(&target.sessions(AT_ONCE).await?).await?);
     let (resident, tasks) = (target.resident()?, target.metric("sysop_tasks").await?);
@@ -166,9 +166,9 @@ pub(crate) async fn connected(target: Target) -> Result<()> {
     for speak in &active {
         speak.send(prompt.clone()).await.map_err(Error::other)?;
     }
-    tokio::time::sleep(UNEVEN).await; // the beginning is not measured
+    tokio::time::sleep(UNEVEN).await; // the start is not measured
     let (from, used) = (Instant::now(), target.processor()?);
-    // The time that is measured: a load goes on for so long, whatever happens in it.
+    // Duration of the measurement; the load is independent of it.
     tokio::time::sleep(Duration::from_secs(SECONDS.into()) - UNEVEN - began.elapsed()).await;
     let (window, used) = (from.elapsed(), target.processor()? - used);
     tell("working_mib", target.resident()? / 1024.0);
@@ -182,7 +182,7 @@ pub(crate) async fn connected(target: Target) -> Result<()> {
     tell("delta_p99_ms", quantile(&times, 0.99));
     tell("delta_max_ms", quantile(&times, 1.0));
     tell("delta_cpu_us", used * 1e6 / times.len() as f64);
-    // What was sent last is on its way for a while; a load knows of no end to wait for.
+    // Time for the last chunks to arrive; they have no end marker.
     tokio::time::sleep(UNEVEN + Duration::from_secs(1)).await;
     while clients.try_join_next().is_some() {} // those that ended
     tell("sockets_that_stayed", clients.len() as f64);
@@ -195,7 +195,7 @@ pub(crate) async fn connected(target: Target) -> Result<()> {
         if left.elapsed() > REST_MAX {
             break;
         }
-        // Each look asks the server that is to come to rest.
+        // Each poll is a request and disturbs the server that should become idle.
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     tell("left_kib", (target.resident()? - resident) / count);
@@ -203,7 +203,7 @@ pub(crate) async fn connected(target: Target) -> Result<()> {
     Ok(())
 }
 
-/// Notes how long after they were said the pieces of a message came.
+/// Records the latency of the chunks in a message.
 fn hear(message: &str, heard: &Latencies) {
     if !message.starts_with(r#"{"type":"assistant.delta""#) {
         return;
@@ -217,7 +217,7 @@ fn hear(message: &str, heard: &Latencies) {
     }
 }
 
-/// A model calls a lent tool again and again; the client answers at once.
+/// The model calls a client tool repeatedly; the client answers at once.
 pub(crate) async fn calls(target: Target) -> Result<()> {
     let sessions = target.sessions(target.count).await?;
     let mut clients = JoinSet::new();
@@ -262,7 +262,7 @@ pub(crate) async fn calls(target: Target) -> Result<()> {
     Ok(())
 }
 
-/// Connections break and come back, so many a second.
+/// Connections break and reconnect at a fixed rate.
 pub(crate) async fn storm(target: Target) -> Result<()> {
     let sessions = target.sessions(target.count).await?;
     let mut sockets: Vec<_> = target.connect(&sessions).await?.into_iter().map(Some).collect();
@@ -316,7 +316,7 @@ pub(crate) async fn storm(target: Target) -> Result<()> {
     Ok(())
 }
 
-/// Makes sessions and leaves them.
+/// Creates sessions and leaves them.
 pub(crate) async fn stored(target: Target) -> Result<()> {
     let began = Instant::now();
     target.sessions(target.count).await?;

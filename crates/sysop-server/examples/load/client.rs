@@ -1,11 +1,11 @@
-//! A client that costs little: HTTP and WebSocket by hand.
+//! A cheap client: minimal HTTP and WebSocket without libraries.
 
 use std::io::{Error, Result};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A connection for requests, kept alive.
+/// A keep-alive connection for requests.
 pub(crate) struct Http {
     stream: TcpStream,
     address: String,
@@ -60,22 +60,22 @@ fn head(read: &[u8]) -> Option<(usize, usize)> {
     Some((head, length.and_then(|length| length.trim().parse().ok()).unwrap_or(0)))
 }
 
-/// The text that a JSON text has under a key that occurs once.
+/// Returns the string value of a key that occurs once in a JSON text.
 pub(crate) fn field<'a>(json: &'a str, key: &str) -> Option<&'a str> {
     let (_, rest) = json.split_once(&format!("\"{key}\":\""))?;
     Some(rest.split_once('"')?.0)
 }
 
-/// A WebSocket of a session.
+/// WebSocket of a session.
 pub(crate) struct Socket {
     stream: TcpStream,
     read: Vec<u8>,
-    /// How much of `read` was handed out.
+    /// Length of the consumed part of `read`.
     taken: usize,
 }
 
 impl Socket {
-    /// Connects and says hello.
+    /// Connects and sends hello.
     pub(crate) async fn open(address: &str, token: &str, session: &str, hello: &str) -> Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -103,12 +103,11 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Sends a message.
     pub(crate) async fn say(&mut self, text: &str) -> Result<()> {
         self.stream.write_all(&frame(1, text.as_bytes())).await
     }
 
-    /// The next message; answers pings.
+    /// Returns the next message and answers pings.
     pub(crate) async fn next(&mut self) -> Result<String> {
         loop {
             if let Some((code, from, to)) = whole(&self.read, self.taken) {
@@ -132,7 +131,7 @@ impl Socket {
         }
     }
 
-    /// Reads up to a message of this type.
+    /// Reads up to and including a message of this type.
     pub(crate) async fn until(&mut self, kind: &str) -> Result<String> {
         let wanted = format!("{{\"type\":\"{kind}\"");
         loop {
@@ -143,13 +142,13 @@ impl Socket {
         }
     }
 
-    /// Breaks the connection as a network does that goes away.
+    /// Resets the connection, like a network failure.
     pub(crate) fn tear(self) -> Result<()> {
         self.stream.set_zero_linger()
     }
 }
 
-/// A masked frame.
+/// Builds a masked frame.
 fn frame(code: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![0x80 | code];
     match payload.len() {
@@ -159,13 +158,13 @@ fn frame(code: u8, payload: &[u8]) -> Vec<u8> {
             frame.extend(u16::try_from(long).unwrap_or(u16::MAX).to_be_bytes());
         }
     }
-    // A mask of zeros changes nothing, and is a mask.
+    // A mask of zeros is valid and leaves the payload unchanged.
     frame.extend([0; 4]);
     frame.extend(payload);
     frame
 }
 
-/// A whole frame: its code, and where its payload lies.
+/// Parses a complete frame: its opcode and the range of its payload.
 fn whole(read: &[u8], at: usize) -> Option<(u8, usize, usize)> {
     let read = &read[at..];
     let (code, length) = (read.first()? & 0x0f, read.get(1)? & 0x7f);

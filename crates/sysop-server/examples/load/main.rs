@@ -1,8 +1,8 @@
-//! Loads a server for `cargo xtask bench server`, from a process of its own, and prints numbers: `NAME NUMBER` lines.
+//! Load generator for `cargo xtask bench server`. Runs as a separate process and prints results as `NAME NUMBER` lines.
 //!
-//! `load model` is the model that is asked meanwhile: it says when it said each piece. All else is `load CASE ADDRESS PID
-//! …`, with the server's token in `SYSOP_TOKEN`. It is written to cost little beside what it measures: one thread, no JSON
-//! but what is put together and searched as text.
+//! `load model` serves the model, which stamps each chunk with its time. All other cases are `load CASE ADDRESS PID …`, with
+//! the server's token in `SYSOP_TOKEN`. The generator must cost little compared to the server: it has one thread, and builds
+//! and searches JSON as text.
 #![expect(clippy::print_stdout, reason = "an example that prints")]
 
 mod cases;
@@ -27,18 +27,18 @@ fn main() -> Result<()> {
     })
 }
 
-/// Tells a number.
+/// Prints a result.
 fn tell(name: &str, number: f64) {
     println!("{name} {number}");
 }
 
-/// Nanoseconds of a clock that all processes of this machine share.
+/// Nanoseconds since 1970, from the clock that all processes of the machine share.
 fn now() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// The value below which this share of the sorted values lies.
+/// Returns the quantile `share` (0 to 1) of sorted values.
 fn quantile(sorted: &[f64], share: f64) -> f64 {
     let last = sorted.len().saturating_sub(1);
     let at = (share * last as f64).round() as usize;

@@ -1,6 +1,6 @@
-//! A model for measuring: streams at an even pace and stamps each piece with its time, or calls a tool so many times.
+//! A model for measurements: streams at a constant rate with a time stamp in each chunk, or calls a tool a number of times.
 //!
-//! What a prompt asks of it stands in the prompt: `PACE:RATE:SECONDS.` or `CALLS:NUMBER:TOOL.`.
+//! The prompt controls it: `PACE:RATE:SECONDS.` or `CALLS:NUMBER:TOOL.`.
 
 use std::collections::HashMap;
 use std::io::Result;
@@ -15,7 +15,7 @@ use crate::{now, tell};
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 
-/// For each conversation when its last reply was out, and how long it then took until it asked again.
+/// Time of the last reply per conversation, and the delays until the next request.
 #[derive(Default)]
 struct Gaps {
     replied: HashMap<String, u64>,
@@ -24,7 +24,7 @@ struct Gaps {
 
 type SharedGaps = Arc<Mutex<Gaps>>;
 
-/// Serves until it is killed; says first where.
+/// Prints the port, then serves until killed.
 pub(crate) async fn serve() -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     tell("port", f64::from(listener.local_addr()?.port()));
@@ -33,7 +33,7 @@ pub(crate) async fn serve() -> Result<()> {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
         let gaps = Arc::clone(&gaps);
-        // A client that goes away in the middle is no fault.
+        // A client may disconnect at any time.
         tokio::spawn(async move { answer_all(stream, &gaps).await.ok() });
     }
 }
@@ -62,7 +62,7 @@ fn lock(gaps: &SharedGaps) -> std::sync::MutexGuard<'_, Gaps> {
     gaps.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads one request, head and body; none where the client is gone.
+/// Reads one request with its body; `None` if the client disconnected.
 async fn request(stream: &mut TcpStream, read: &mut Vec<u8>) -> Result<Option<String>> {
     loop {
         if let Some(head) = read.windows(4).position(|end| end == b"\r\n\r\n").map(|at| at + 4) {
@@ -81,7 +81,7 @@ async fn request(stream: &mut TcpStream, read: &mut Vec<u8>) -> Result<Option<St
     }
 }
 
-/// The two words after `key`, up to a dot.
+/// Returns the two fields after `key`, up to a dot.
 fn asked<'a>(request: &'a str, key: &str) -> Option<[&'a str; 2]> {
     let (_, rest) = request.rsplit_once(key)?;
     let (first, second) = rest.split_once('.')?.0.split_once(':')?;
@@ -109,7 +109,7 @@ async fn finish(stream: &mut TcpStream, before: String) -> Result<()> {
 async fn pace(stream: &mut TcpStream, rate: u32, seconds: u32) -> Result<()> {
     stream.write_all(HEAD.as_bytes()).await?;
     let step = Duration::from_secs(1) / rate;
-    // Streams must not all speak at the same moment.
+    // Staggers the streams so that they do not send at the same moment.
     let mut tick =
         tokio::time::interval_at(Instant::now() + step.mul_f64((now() % 997) as f64 / 997.0), step);
     tick.set_missed_tick_behavior(MissedTickBehavior::Burst);

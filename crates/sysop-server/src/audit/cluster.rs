@@ -1,4 +1,4 @@
-//! A node whose leases audit what is appended under them, as the store in front of which it stands does.
+//! A cluster whose leases audit the events appended through them, like [`AuditedStore`] does for a single node.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use sysop_driver::port::StoreError;
 
 use super::AuditedStore;
 
-/// See the module.
+/// Cluster with an audit; see the module documentation.
 pub struct AuditedCluster {
     inner: Arc<dyn Cluster>,
     store: Arc<AuditedStore>,
 }
 
 impl AuditedCluster {
-    /// Audits what is appended under the leases of a node, with the audit of that store.
+    /// Wraps a cluster; lines go to the audit of `store`.
     pub fn new(inner: Arc<dyn Cluster>, store: Arc<AuditedStore>) -> Self {
         Self { inner, store }
     }

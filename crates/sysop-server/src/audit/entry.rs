@@ -1,94 +1,94 @@
-//! One line of the audit, and how lines are chained.
+//! A line of the audit, and the chaining of lines.
 
 use serde::{Deserialize, Serialize};
 use sysop_core::id::Timestamp;
 
-/// What every chain begins with.
+/// Hash before the first line.
 pub(super) const NO_HASH: [u8; 32] = [0; 32];
-/// What stands between the body of a line and its hash.
+/// Separator between the body of a line and its hash.
 const HASH_KEY: &str = r#","hash":""#;
-/// What follows the hash.
+/// End of a line, after the hash.
 const HASH_END: &str = r#""}"#;
-/// The longest line, in bytes.
+/// Maximum length of a line, in bytes.
 pub(super) const LINE_BYTES_MAX: usize = 64 * 1024;
 
-/// What a line tells of.
+/// Subject of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A file begins.
+    /// A file was started.
     Opened,
-    /// What a crash had left of a line was taken away.
+    /// An incomplete line left by a crash was removed.
     Mended,
-    /// A person answered an approval.
+    /// A user answered an approval request.
     Decided,
-    /// Somebody tried to decide by a token that a command of a session may have made.
+    /// A decision was refused because a command of the session may have created the token.
     Refused,
-    /// A call began.
+    /// A call started.
     Started,
-    /// A call ended, or was refused.
+    /// A call finished, or was refused.
     Finished,
-    /// A person typed into the terminal.
+    /// A user typed into the terminal.
     Typed,
     /// A session was deleted.
     Deleted,
-    /// What the line with this session and `seq` tells of was not stored, and did not happen.
+    /// The event with this session and `seq` was not stored, so the action of its line did not happen.
     Void,
 }
 
-/// One line, without its place in the chain.
+/// A line without its number and hash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEntry {
-    /// When, in RFC 3339.
+    /// Time in RFC 3339.
     pub at: String,
-    /// What it tells of.
+    /// Subject of the line.
     pub kind: Kind,
-    /// The session.
+    /// Session id.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub session: String,
-    /// The event in the session's log.
+    /// Number of the event in the session's log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
-    /// The call.
+    /// Call id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// Who let it happen: a person, or `policy` where nobody was asked.
+    /// Who allowed it: a user, or `policy` if nobody was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub who: Option<String>,
-    /// For whom: the name of the token whose wish the turn is.
+    /// Name of the token on whose behalf the turn runs.
     #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
     pub wished: Option<String>,
-    /// The host and the root, as in `local:/srv`.
+    /// Host and root, as in `local:/srv`.
     #[serde(default, rename = "where", skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// The tool.
+    /// Tool name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// The command line of a shell tool, or the path of a file tool, after redaction.
+    /// Command line of a shell tool or path of a file tool, redacted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub what: Option<String>,
-    /// BLAKE3 of the arguments as JSON, or of what was typed.
+    /// BLAKE3 hash of the arguments as JSON, or of the typed bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<String>,
-    /// The decision, or how the call ended.
+    /// The decision, or the status of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
-    /// The exit code, where a command ended by itself.
+    /// Exit code, if a command exited by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// How long it took, in milliseconds.
+    /// Duration in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// The trace that it belongs to.
+    /// Trace id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
-    /// The hash that the file before this one ended with.
+    /// Final hash of the previous file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<String>,
 }
 
 impl AuditEntry {
-    /// A line that says only when and what.
+    /// Creates an entry with time and subject only.
     pub fn new(kind: Kind, at: Timestamp) -> Self {
         Self {
             at: jiff::Timestamp::from_millisecond(at.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string(),
@@ -118,25 +118,25 @@ struct NumberedEntry<E> {
     entry: E,
 }
 
-/// Where a chain has come to.
+/// End of a chain so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ChainLink {
-    /// The number of the last line.
+    /// Number of the last line.
     pub(super) n: u64,
-    /// Its hash.
+    /// Hash of the last line.
     pub(super) hash: [u8; 32],
 }
 
 impl ChainLink {
-    /// Before the first line.
+    /// Start of the chain, before any line.
     pub(super) const START: Self = Self { n: 0, hash: NO_HASH };
 
-    /// Chains an entry; returns its line, with its end.
+    /// Appends an entry to the chain; returns its line, including the newline.
     pub(super) fn add(&mut self, entry: &AuditEntry) -> String {
         let numbered = NumberedEntry { n: self.n + 1, entry };
         let mut line = serde_json::to_string(&numbered).expect("texts and numbers are JSON");
         let next = self.hash_of(&line);
-        line.pop(); // the brace
+        line.pop(); // the closing brace
         line.push_str(HASH_KEY);
         line.push_str(&hex(&next));
         line.push_str(HASH_END);
@@ -145,24 +145,24 @@ impl ChainLink {
         line
     }
 
-    /// The hash of a body that follows.
+    /// Hash of the next line with this body.
     pub(super) fn hash_of(&self, body: &str) -> [u8; 32] {
         *blake3::Hasher::new().update(&self.hash).update(body.as_bytes()).finalize().as_bytes()
     }
 }
 
-/// A line taken apart.
+/// A parsed line.
 #[derive(Debug)]
 pub(super) struct AuditLine {
     pub(super) n: u64,
     pub(super) entry: AuditEntry,
-    /// What was hashed.
+    /// The hashed part.
     pub(super) body: String,
     pub(super) hash: [u8; 32],
 }
 
 impl AuditLine {
-    /// Reads a line, without its end; none where it is none of ours.
+    /// Parses a line without its newline; `None` if it is not an audit line.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let (body, hash) = line.strip_suffix(HASH_END)?.rsplit_once(HASH_KEY)?;
         let hash = *blake3::Hash::from_hex(hash).ok()?.as_bytes();
@@ -176,7 +176,7 @@ impl AuditLine {
     }
 }
 
-/// A hash as it is written.
+/// Hexadecimal form of a hash.
 pub(super) fn hex(hash: &[u8; 32]) -> String {
     blake3::Hash::from_bytes(*hash).to_hex().to_string()
 }

@@ -1,7 +1,7 @@
-//! The files of an audit: appending to the chain, also where several processes do, and beginning another file in time.
+//! Audit files: appends to the chain, also from several processes, and rotates files.
 //!
-//! Blocks; to be called where that does no harm. Nothing that was written is ever changed, but for the beginning of a line
-//! that a crash left: nobody had been told that it was there.
+//! All functions block. Written lines are never changed; only the start of a line left by a crash is removed, whose writer
+//! was never told that it succeeded.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -12,11 +12,11 @@ use super::AuditError;
 use super::entry::{AuditEntry, AuditLine, ChainLink, Kind, LINE_BYTES_MAX, hex};
 use sysop_core::id::Timestamp;
 
-/// A file that has reached this many bytes is followed by another.
+/// Size at which a file is rotated, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 20;
-/// How long to wait for another process that writes.
+/// Maximum time to wait for another process's lock.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
-/// How long to wait before trying again.
+/// Interval between attempts to lock.
 const LOCK_STEP: Duration = Duration::from_millis(2);
 
 /// The current file of an audit.
@@ -35,7 +35,7 @@ struct OpenAuditFile {
     end: ChainLink,
 }
 
-/// Why nothing was appended.
+/// Reason for which nothing was appended.
 enum Fault {
     Io(io::Error),
     Damaged,
@@ -48,7 +48,7 @@ impl From<io::Error> for Fault {
 }
 
 impl AuditFile {
-    /// Opens nothing yet.
+    /// Creates the handle; the file is opened on the first append.
     pub(super) fn new(path: PathBuf) -> Self {
         Self { path, most: FILE_BYTES_MAX, open: None }
     }
@@ -58,14 +58,14 @@ impl AuditFile {
         Self { path, most, open: None }
     }
 
-    /// Appends lines: all of them are on the disk, or an error is returned and they do not count.
+    /// Appends lines. All of them are durable on return; on error, none of them count.
     pub(super) fn append<'a>(
         &mut self,
         entries: impl Iterator<Item = &'a AuditEntry>,
     ) -> Result<(), AuditError> {
         let done = self.try_append(entries);
         done.map_err(|fault| {
-            self.open = None; // what is there is read again before anything else is written
+            self.open = None; // forces reading the file's end again before the next write
             let path = self.path.display().to_string();
             match fault {
                 Fault::Io(error) => AuditError::Disk { path, why: error.to_string() },
@@ -107,7 +107,7 @@ impl AuditFile {
             return Ok(());
         }
         if let Err(error) = open.file.write_all(lines.as_bytes()).and_then(|()| open.file.sync_data()) {
-            // Half a line would have to be mended by whoever comes next; if this fails too, it is.
+            // Removes a partial line. If that fails too, the next writer repairs the file.
             let _ = open.file.set_len(open.len);
             return Err(error.into());
         }
@@ -120,11 +120,11 @@ impl AuditFile {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         create_private_folder(folder)?;
         let lock = private().read(true).append(true).open(self.path.with_extension("lock"))?;
-        // Of no file, so that the file is opened once the lock is held.
+        // Has no file yet: it is opened while the lock is held.
         Ok(OpenAuditFile { file: lock.try_clone()?, lock, len: u64::MAX, end: ChainLink::START })
     }
 
-    /// Opens the file and reads how it ends; what belongs before any other line is added to `lines`.
+    /// Opens the file and reads its end. Adds the lines that must come first (file start, repair) to `lines`.
     fn open_end(&self, lines: &mut String) -> Result<OpenAuditFile, Fault> {
         let mut file = private().read(true).append(true).open(&self.path)?;
         let len = file.metadata()?.len();
@@ -142,7 +142,7 @@ impl AuditFile {
         let (end, whole) = end_of(&mut file)?;
         let mut open = match end {
             Some(end) => OpenAuditFile { file, lock, len: whole, end },
-            // Not even its first line was finished.
+            // A crash interrupted even the first line.
             None if whole == 0 => {
                 file.set_len(0)?;
                 return self.open_end(lines);
@@ -157,7 +157,7 @@ impl AuditFile {
         Ok(open)
     }
 
-    /// Puts the file aside and begins another.
+    /// Renames the file and starts a new one.
     fn rotate(&self, open: &mut OpenAuditFile, lines: &mut String) -> Result<(), Fault> {
         let number = super::verify::rotated(&self.path)?.last().map_or(1, |(number, _)| number + 1);
         std::fs::rename(&self.path, self.path.with_extension(format!("{number:06}.jsonl")))?;
@@ -179,7 +179,7 @@ fn now() -> Timestamp {
     Timestamp(jiff::Timestamp::now().as_millisecond())
 }
 
-/// Whether the file is still the one of that name, and nobody else has written to it.
+/// Returns true if the open file is still the current one and no other process has written to it.
 fn is_current(open: &OpenAuditFile, path: &Path) -> bool {
     let (Ok(ours), Ok(named)) = (open.file.metadata(), std::fs::metadata(path)) else { return false };
     same_file(&ours, &named) && named.len() == open.len
@@ -196,10 +196,10 @@ fn same_file(a: &std::fs::Metadata, b: &std::fs::Metadata) -> bool {
     a.created().ok() == b.created().ok()
 }
 
-/// The last whole line of a file, and where it ends; none where there is no line, or one that is not ours.
+/// Returns the last complete line and the offset of its end; `None` if there is none or it is malformed.
 fn end_of(file: &mut File) -> io::Result<(Option<ChainLink>, u64)> {
     let len = file.metadata()?.len();
-    // The last whole line and what may stand after it.
+    // Enough for the last complete line and an incomplete one after it.
     let from = len.saturating_sub(2 * LINE_BYTES_MAX as u64);
     file.seek(SeekFrom::Start(from))?;
     let mut tail = Vec::new();
@@ -243,7 +243,7 @@ fn create_private_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Makes the name of a new file as durable as the file.
+/// Syncs the folder, so that the name of a new file is durable.
 fn sync_folder(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     if let Some(folder) = path.parent() {

@@ -1,20 +1,20 @@
-//! Takes secrets out of command lines before they are written down: those that are known, and what looks like one.
+//! Removes secrets from command lines before they are logged: known secrets, and text that looks like one.
 //!
-//! Guesses, and rather too much than too little: the whole command is in the session's log, and its hash beside it.
+//! A heuristic that prefers to remove too much: the full command is in the session's log, and its hash is in the audit line.
 
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 use secrecy::{ExposeSecret, SecretString};
 
-/// What stands in the place of a secret.
+/// Replacement for a secret.
 const REDACTED: &str = "[redacted]";
-/// The longest text that is kept of a command, in characters.
+/// Maximum length of a logged command, in characters.
 const COMMAND_CHARS_MAX: usize = 4096;
-/// Texts shorter than this many bytes are not taken for secrets: they would be found in everything.
+/// Minimum length of a known secret, in bytes; shorter ones would match everywhere.
 const SECRET_BYTES_MIN: usize = 4;
 
-/// What looks like a secret: in each, the group `s` is one.
+/// Patterns of secrets; the group `s` is the secret.
 static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     let value = r#"(?<s>"(?:[^"\\]|\\.)*"|'[^']*'|[^\s;|&)"']+)"#;
     let word = r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|credentials?|api[_-]?key|access[_-]?key|private[_-]?key|auth)";
@@ -30,9 +30,9 @@ static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         format!(r"\b(?:mysql\w*|mariadb\w*)\b[^;|&\n]*?\s-p{value}"),
         format!(r"\b(?:sshpass|smbclient|ldap\w+|redis-cli)\b[^;|&\n]*?\s-[paw]\s*{value}"),
         format!(r"\s(?:-u|--user|--proxy-user)[\s=]*[^\s:]+:{value}"),
-        // what is given to a program that asks for a password
+        // text piped into a program that asks for a password
         r"(?:echo|printf)\s+(?:-\w+\s+)*(?<s>[^|\n]+?)\s*\|\s*(?:sudo\s+(?:-\w+\s+)*-S|su\b|passwd|chpasswd|cryptsetup|gpg)".to_owned(),
-        // tokens known by how they look
+        // tokens with a known prefix
         r"(?<s>\b(?:sysop_|sk-|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|hf_|npm_)[\w-]{12,})".to_owned(),
         r"(?<s>\b(?:AKIA|ASIA)[0-9A-Z]{16}\b)".to_owned(),
         r"(?<s>\bAIza[\w-]{30,})".to_owned(),
@@ -42,23 +42,23 @@ static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     shapes.iter().map(|shape| Regex::new(shape).expect("it is a regular expression")).collect()
 });
 
-/// A word that a here-document ends with.
+/// Matches the start of a here-document; the group `end` is its delimiter.
 static HERE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"(?:^|[^<])<<-?\s*["'\\]?(?<end>\w+)"#).expect("it is a regular expression")
 });
 
-/// The secrets that are known.
+/// Redacts known secrets and text that looks like one.
 #[derive(Default)]
 pub struct CommandRedactor {
     known: Option<Regex>,
 }
 
 impl CommandRedactor {
-    /// Takes these out wherever they stand, and what looks like a secret.
+    /// Creates a redactor for these secrets.
     pub fn new(secrets: &[SecretString]) -> Self {
         let mut texts: Vec<&str> = secrets.iter().map(ExposeSecret::expose_secret).collect();
         texts.retain(|text| text.len() >= SECRET_BYTES_MIN);
-        // The longest first, so that one that begins like another wins where both fit.
+        // The longest first, because the first alternative that matches wins.
         texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
         let alternatives: Vec<_> = texts.into_iter().map(regex::escape).collect();
         let known = (!alternatives.is_empty())
@@ -66,7 +66,7 @@ impl CommandRedactor {
         Self { known }
     }
 
-    /// A command line as it may be written down: short, without secrets, and without the files that it writes.
+    /// Returns the command line for logging: shortened, without secrets and without here-documents.
     pub fn command(&self, command: &str) -> String {
         let mut text = without_documents(command);
         if let Some(known) = &self.known {
@@ -88,7 +88,7 @@ impl std::fmt::Debug for CommandRedactor {
     }
 }
 
-/// What was found, without its secret.
+/// Returns the match without its secret.
 fn without(found: &Captures<'_>) -> String {
     let whole = &found[0];
     let Some(secret) = found.name("s") else { return whole.to_owned() };
@@ -96,7 +96,7 @@ fn without(found: &Captures<'_>) -> String {
     format!("{}{REDACTED}{}", &whole[..secret.start() - from], &whole[secret.end() - from..])
 }
 
-/// Leaves out the lines of here-documents: they are what files are written with.
+/// Replaces the lines of here-documents by their number: they are usually the content of files.
 fn without_documents(command: &str) -> String {
     let mut kept = Vec::new();
     let mut lines = command.lines();

@@ -1,8 +1,8 @@
-//! A store whose events are audited on their way in.
+//! A store that audits events before storing them.
 //!
-//! First the line, then the event, then what the event leads to: whatever the log has, the audit has too, and what could
-//! not be audited is not logged, so it does not happen. A line whose event the store then refused is followed by one that
-//! says so.
+//! The order is: audit line, event, effects of the event. So everything in the log is also in the audit, and what cannot be
+//! audited is not logged and does not happen. If the store refuses an event after its line was written, a `void` line
+//! follows.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,22 +17,22 @@ use super::tracker::{Actor, AuditTracker, is_audited};
 use super::{Audit, CommandRedactor};
 use crate::spans::SpanRecorder;
 
-/// Events that are read at a time.
+/// Events per page when reading a log.
 const PAGE_EVENTS: usize = 4096;
 
-/// What happens when a line cannot be written.
+/// Behavior when a line cannot be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuditFailurePolicy {
-    /// The call does not run, and its session closes with a sentence that says why.
+    /// The call does not run, and its session closes with an error that says why.
     Stop,
-    /// It goes on, with a word in the log.
+    /// The call runs, and the failure is logged.
     Continue,
 }
 
-/// Hears of events that are in the log now. It must not wait: the session does.
+/// Called with events after they were appended. Must not block: the session waits for it.
 pub type AppendListener = Arc<dyn Fn(&SessionId, &[Arc<Logged>]) + Send + Sync>;
 
-/// See the module.
+/// Store with an audit; see the module documentation.
 pub struct AuditedStore {
     inner: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -44,7 +44,7 @@ pub struct AuditedStore {
 }
 
 impl AuditedStore {
-    /// Audits what goes into a store.
+    /// Wraps a store.
     pub fn new(
         inner: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -56,24 +56,24 @@ impl AuditedStore {
         Self { inner, clock, audit, failure_policy, watch, spans: None, listener: None }
     }
 
-    /// The same, with spans of what goes into the store.
+    /// Also derives tracing spans from appended events.
     #[must_use]
     pub fn with_spans(self, spans: Option<Arc<SpanRecorder>>) -> Self {
         Self { spans, ..self }
     }
 
-    /// Tells of every event that was appended.
+    /// Sets a listener for appended events.
     #[must_use]
     pub fn with_listener(self, listener: AppendListener) -> Self {
         Self { listener: Some(listener), ..self }
     }
 
-    /// From now on it is their wish what the session does.
+    /// Attributes the session's actions from now on to `actor`.
     pub fn attribute_to(&self, id: &SessionId, actor: Actor) {
         self.watch().attribute_to(id, actor);
     }
 
-    /// Writes down that somebody was not let decide. If that fails, the log says so: nothing happens either way.
+    /// Audits a refused decision. A failure is only logged, because nothing runs in either case.
     pub async fn audit_refusal(&self, id: &SessionId, who: &str, what: &str) {
         let entry = AuditEntry {
             session: id.as_str().to_owned(),
@@ -86,7 +86,7 @@ impl AuditedStore {
         }
     }
 
-    /// Forgets what it knows of all sessions, as a new process would.
+    /// Forgets the state of session `s1`, as a new process would.
     #[cfg(test)]
     pub(super) fn watch_forgets(&self) {
         self.watch().forget(&SessionId::new("s1"));
@@ -96,13 +96,13 @@ impl AuditedStore {
         lock(&self.watch)
     }
 
-    /// Whether it can audit what comes after `after` without reading what came before.
+    /// Returns true if events after `after` can be audited without reading the log.
     #[cfg(test)]
     pub(super) fn knows(&self, id: &SessionId, after: Seq) -> bool {
         self.watch().knows(id, after)
     }
 
-    /// Reads a session of which it knows nothing, or not enough.
+    /// Reads the log up to `after`, unless the tracker is already there.
     async fn learn(&self, id: &SessionId, after: Seq) -> Result<(), StoreError> {
         if self.watch().knows(id, after) {
             return Ok(());
@@ -129,7 +129,7 @@ impl AuditedStore {
         }
     }
 
-    /// Says that what some lines tell of did not happen.
+    /// Writes `void` lines for entries whose events were not stored.
     async fn void_entries(&self, entries: Vec<AuditEntry>) {
         let now = self.clock.now();
         let void = entries.into_iter().map(|entry| AuditEntry {
@@ -145,7 +145,7 @@ impl AuditedStore {
 }
 
 impl AuditedStore {
-    /// Audits events, then does `append`, which appends them, and tells of them.
+    /// Audits events, appends them by awaiting `append`, and notifies spans and listener.
     pub(super) async fn audited(
         &self,
         id: &SessionId,

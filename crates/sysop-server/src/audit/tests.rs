@@ -1,4 +1,4 @@
-//! The audit as a whole: real files, a real driver, and disks that fail.
+//! Tests of the whole audit: real files, a real driver, and disks that fail.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -151,7 +151,7 @@ async fn several_writers_share_one_chain() {
     assert_eq!(all, (0..150).collect::<Vec<_>>());
 }
 
-/// A model that wants one command to be run, and is then content.
+/// A model that calls one command and then finishes.
 struct Wants(&'static str);
 
 impl Provider for Wants {
@@ -171,7 +171,7 @@ impl Provider for Wants {
     }
 }
 
-/// A machine that counts what it runs.
+/// A host that counts the calls it ran.
 struct Machine {
     tools: Vec<ToolSpec>,
     ran: std::sync::atomic::AtomicUsize,
@@ -260,7 +260,7 @@ impl World {
         self.machine.ran.load(std::sync::atomic::Ordering::SeqCst)
     }
 
-    /// The lines without what differs from run to run.
+    /// Audit lines, reduced to the fields that are the same in every run.
     fn lines(&self) -> Vec<String> {
         let shown = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
         let entries = read(&self.path).into_iter().filter(|entry| entry.kind != Kind::Opened);
@@ -353,7 +353,7 @@ async fn what_the_policy_allows_or_refuses_is_audited_too() {
 async fn what_cannot_be_audited_does_not_run() {
     let world = World::new("touch x", AuditFailurePolicy::Stop);
     let (handle, mut updates) = world.open(ApprovalMode::Auto).await;
-    // Where the audit should be is a folder: nothing can be written, whoever we are.
+    // A folder in place of the audit file: writing fails, even as root.
     std::fs::create_dir_all(&world.path).unwrap();
     handle.send(prompt()).unwrap();
     assert!(

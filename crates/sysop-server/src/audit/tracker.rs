@@ -1,6 +1,6 @@
-//! Makes the lines of the audit from the events of sessions: knows of each call what it is, who let it run and where.
+//! Derives audit lines from events: tracks tool, arguments, decision and place of each call.
 //!
-//! Holds only what the next lines need; what it has forgotten is in the log.
+//! Contains only the state that future lines need; it can be rebuilt from the log.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use sysop_core::outcome::Outcome;
 use super::entry::{AuditEntry, Kind};
 use super::redact::CommandRedactor;
 
-/// How many sessions are known at once; past it all are forgotten, and read again when something happens in them.
+/// Maximum number of sessions to track. Beyond it all are forgotten and read from their logs again when needed.
 const SESSIONS_MAX: usize = 16_384;
-/// Who allows what nobody was asked about.
+/// Value of `who` if nobody was asked.
 const POLICY: &str = "policy";
 
-/// Whose wish something is.
+/// Caller on whose behalf a session acts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Actor {
-    /// The name of their token.
+    /// Name of the token.
     pub name: String,
-    /// The trace that their wish began.
+    /// Trace id, if any.
     pub trace: Option<String>,
 }
 
-/// What is known of the sessions.
+/// State of all tracked sessions.
 #[derive(Debug, Default)]
 pub(super) struct AuditTracker {
     redaction: CommandRedactor,
@@ -39,7 +39,7 @@ pub(super) struct AuditTracker {
 struct TrackedSession {
     seen: Seq,
     place: String,
-    /// The tools that run on a client's machine, and where there.
+    /// Names of the client tools, and their place (`client:ROOT`).
     lent: Option<(Vec<String>, String)>,
     calls: HashMap<CallId, TrackedCall>,
 }
@@ -57,7 +57,7 @@ impl AuditTracker {
         Self { redaction, ..Self::default() }
     }
 
-    /// From now on it is their wish what the session does.
+    /// Attributes the session's actions from now on to `actor`.
     pub(super) fn attribute_to(&mut self, id: &SessionId, actor: Actor) {
         if self.actors.len() >= SESSIONS_MAX {
             self.actors.clear();
@@ -65,17 +65,17 @@ impl AuditTracker {
         self.actors.insert(id.clone(), Arc::new(actor));
     }
 
-    /// Whether it knows a session as it is after that event.
+    /// Returns true if the session is tracked exactly up to `after`.
     pub(super) fn knows(&self, id: &SessionId, after: Seq) -> bool {
         after == Seq(0) || self.sessions.get(id).is_some_and(|known| known.seen == after)
     }
 
-    /// Forgets a session: what it knows may be wrong.
+    /// Forgets a session whose state may be wrong.
     pub(super) fn forget(&mut self, id: &SessionId) {
         self.sessions.remove(id);
     }
 
-    /// Follows events that are in the log already.
+    /// Processes events that are already in the log.
     pub(super) fn follow<'a>(&mut self, id: &SessionId, events: impl IntoIterator<Item = &'a Logged>) {
         for logged in events {
             let next = self.sessions.get(id).is_some_and(|known| known.seen.next() == logged.seq);
@@ -85,7 +85,7 @@ impl AuditTracker {
         }
     }
 
-    /// The lines that these events give, which continue what it knows.
+    /// Returns the lines for these events, which must continue the tracked state.
     pub(super) fn entries(&mut self, id: &SessionId, events: &[Arc<Logged>]) -> Vec<AuditEntry> {
         events.iter().filter_map(|logged| self.entry(id, logged)).collect()
     }
@@ -104,13 +104,13 @@ impl AuditTracker {
             entry.trace.clone_from(&actor.trace);
         }
         if entry.who.as_deref() == Some("") {
-            entry.who.clone_from(&entry.wished); // they typed it themselves
+            entry.who.clone_from(&entry.wished); // typed by the user on whose behalf the session acts
         }
         Some(entry)
     }
 }
 
-/// Whether an event gives a line.
+/// Returns true if the event produces an audit line.
 pub(super) fn is_audited(event: &Event) -> bool {
     match event {
         Event::Decided { .. }
@@ -143,7 +143,7 @@ pub(super) fn is_audited(event: &Event) -> bool {
 }
 
 impl TrackedSession {
-    /// Learns from an event, and gives its line.
+    /// Processes an event and returns its line, if any.
     fn line(&mut self, redaction: &CommandRedactor, logged: &Logged) -> Option<AuditEntry> {
         let entry = |kind| AuditEntry::new(kind, logged.at);
         match &logged.event {
@@ -208,7 +208,7 @@ impl TrackedSession {
         };
         let known = self.calls.entry(call.clone()).or_default();
         known.allowed_by = (outcome != "reject").then(|| by.to_owned());
-        // An edited command is what runs, and stands in the line of its start.
+        // An edited command is in the line of the call's start.
         self.about(AuditEntry { who: Some(by.to_owned()), outcome: Some(outcome.to_owned()), ..entry }, call)
     }
 
@@ -221,7 +221,7 @@ impl TrackedSession {
     ) -> AuditEntry {
         let before = self.calls.insert(call.clone(), known);
         let nobody_asked = match origin {
-            Origin::User => String::new(), // whoever is there, see `AuditTracker::entry`
+            Origin::User => String::new(), // filled in by `AuditTracker::entry`
             Origin::Model | Origin::Routine => POLICY.to_owned(),
         };
         let allowed_by = before.and_then(|known| known.allowed_by);
@@ -251,7 +251,7 @@ impl TrackedSession {
         AuditEntry { who: Some(by.to_owned()), place, what: Some(what.to_owned()), arguments, ..entry }
     }
 
-    /// Adds what is known of a call.
+    /// Adds tool, place and arguments of the call.
     fn about(&self, mut entry: AuditEntry, call: &CallId) -> AuditEntry {
         entry.call = Some(call.as_str().to_owned());
         entry.place = Some(self.place.clone());
@@ -270,7 +270,7 @@ impl TrackedSession {
 }
 
 fn known_call(redaction: &CommandRedactor, call: &ToolCall) -> TrackedCall {
-    // Where it works, or what it runs; the rest may be what a file is to hold.
+    // Other arguments may be file contents, so only their hash is logged.
     let what = call.text_argument("command").or_else(|| call.text_argument("path"));
     let arguments = match &call.arguments {
         Arguments::Object(map) => serde_json::to_vec(map).expect("a JSON object is JSON"),

@@ -1,4 +1,4 @@
-//! Reads an audit: whether its chain holds, and what it says. Changes nothing.
+//! Reads audit files and verifies their chain; never changes them.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -6,44 +6,44 @@ use std::path::{Path, PathBuf};
 
 use super::entry::{AuditEntry, AuditLine, ChainLink, LINE_BYTES_MAX, hex};
 
-/// A chain that holds.
+/// Summary of an intact chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainSummary {
-    /// How many files it has.
+    /// Number of files.
     pub files: usize,
-    /// How many lines.
+    /// Number of lines.
     pub lines: u64,
-    /// The hash of its last line, to be kept elsewhere.
+    /// Hash of the last line; store it in another place.
     pub end: String,
 }
 
-/// Where a chain breaks. `Display` names the first bad line.
+/// Break of a chain. `Display` names the first bad line.
 #[derive(Debug, thiserror::Error)]
 pub enum ChainError {
-    /// A line is not what it was, or not where it was.
+    /// A line was changed, removed or moved.
     #[error("{path}, line {line}: {why}")]
     BadLine {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// Which line, from 1.
+        /// Line number, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// Kind of the damage.
         why: &'static str,
     },
     /// A file cannot be read.
     #[error("{path} cannot be read: {error}")]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         path: String,
-        /// Why not.
+        /// Underlying error.
         error: io::Error,
     },
 }
 
-/// The files of an audit, the oldest first.
+/// Lists the files of an audit, oldest first.
 ///
 /// # Errors
-/// When the folder cannot be read.
+/// If the folder cannot be read.
 pub fn files(current: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files: Vec<_> = rotated(current)?.into_iter().map(|(_, path)| path).collect();
     if current.exists() {
@@ -52,7 +52,7 @@ pub fn files(current: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The files that were put aside, by their numbers.
+/// Lists the rotated files by number.
 pub(super) fn rotated(current: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     let (Some(folder), Some(stem)) = (current.parent(), current.file_stem().and_then(|stem| stem.to_str()))
     else {
@@ -76,7 +76,7 @@ pub(super) fn rotated(current: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     Ok(found)
 }
 
-/// Checks every line of these files, which follow one another.
+/// Verifies every line of consecutive files.
 ///
 /// # Errors
 /// The first line that breaks the chain.
@@ -90,7 +90,7 @@ pub fn verify(files: &[PathBuf]) -> Result<ChainSummary, ChainError> {
                 text.and_then(AuditLine::parse).ok_or_else(|| broken("this is no line of an audit"))?;
             let before = match end {
                 Some(end) => end,
-                // What stands before the first file that is looked at, nobody knows.
+                // Older files may have been deleted, so the first file's stated predecessor is trusted.
                 None => first(&line).ok_or_else(|| broken("the beginning of the file is missing"))?,
             };
             if line.n != before.n + 1 {
@@ -108,16 +108,16 @@ pub fn verify(files: &[PathBuf]) -> Result<ChainSummary, ChainError> {
     Ok(ChainSummary { files: files.len(), lines, end })
 }
 
-/// Where the chain had come to before a file's first line, as that line says.
+/// Returns the end of the preceding chain, as stated by a file's first line.
 fn first(line: &AuditLine) -> Option<ChainLink> {
     let hash = *blake3::Hash::from_hex(line.entry.previous.as_ref()?).ok()?.as_bytes();
     Some(ChainLink { n: line.n.checked_sub(1)?, hash })
 }
 
-/// Hands out every line, checked or not; none where it is no line of an audit.
+/// Passes every line to `take` without verifying it; `None` for a malformed line.
 ///
 /// # Errors
-/// When a file cannot be read.
+/// If a file cannot be read.
 pub fn each_line(files: &[PathBuf], mut take: impl FnMut(Option<AuditEntry>)) -> Result<(), ChainError> {
     for path in files {
         read(path, |_, text| {
@@ -128,7 +128,7 @@ pub fn each_line(files: &[PathBuf], mut take: impl FnMut(Option<AuditEntry>)) ->
     Ok(())
 }
 
-/// Reads lines with their numbers; none for what is not text, or has no end.
+/// Reads lines with their numbers; `None` for a line that is not UTF-8, too long or incomplete.
 fn read(
     path: &Path,
     mut take: impl FnMut(u64, Option<&str>) -> Result<(), ChainError>,

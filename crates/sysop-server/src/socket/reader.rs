@@ -1,4 +1,4 @@
-//! What a client says.
+//! Reading half of a socket.
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ use crate::registry::SessionRef;
 use crate::session_feed::StartPosition;
 use crate::trace::TraceParent;
 
-/// The hearing half of a socket.
+/// Handles the messages of a client.
 pub(super) struct SocketReader<'a> {
     inner: &'a ServerInner,
     session_ref: SessionRef,
     caller: Caller,
     command: mpsc::Sender<WriterCommand>,
     greeted: bool,
-    /// The terminal that this client has typed into.
+    /// True if the client typed into the terminal; then it is released when the client leaves.
     typed: bool,
-    /// The terminal is being opened for it: once, however often it asks.
+    /// Task that opens the terminal; a new request replaces it.
     attaching: Option<AbortOnDropHandle<()>>,
 }
 
@@ -40,7 +40,7 @@ impl<'a> SocketReader<'a> {
         Self { inner, session_ref, caller, command, greeted: false, typed: false, attaching: None }
     }
 
-    /// Hears until the peer is gone, or silent for too long.
+    /// Reads until the peer disconnects or is silent for too long.
     pub(super) async fn run(mut self, mut stream: SplitStream<WebSocket>) {
         let silence = self.inner.settings.socket.silence;
         loop {
@@ -63,7 +63,7 @@ impl<'a> SocketReader<'a> {
 
     async fn handle_text(&mut self, text: &str) {
         self.inner.metrics.message_in();
-        // Who says too much is listened to more slowly; nothing of it is lost.
+        // Over the rate limit, messages are delayed but not lost.
         while let Some(wait) = self.inner.authenticator.message_delay(&self.caller) {
             tokio::time::sleep(wait).await;
         }
@@ -77,13 +77,14 @@ impl<'a> SocketReader<'a> {
         let envelope = message.envelope().cloned();
         let named = envelope.as_ref().and_then(|envelope| envelope.traceparent.as_deref());
         self.session_ref.state.begin_trace(&message, named.and_then(TraceParent::parse));
-        // Apart: most of the time a socket waits, and this is large.
+        // Boxed: the future is large, and sockets mostly wait.
         if let Err(refused) = Box::pin(self.handle_message(message)).await {
             self.refuse(envelope.as_ref(), &refused).await;
         }
     }
 
-    /// Of what is too long only a result counts: the model is told that it is.
+    /// Handles a message that is too large: a tool result is passed on so that the model learns of its size, anything else
+    /// is refused.
     async fn handle_oversized(&mut self, text: &str) {
         if let Ok(ClientMessage::ToolResult(result)) = ClientMessage::parse(text)
             && self.caller.scopes.operate
@@ -119,7 +120,7 @@ impl<'a> SocketReader<'a> {
                 if handle_message(self.inner, &self.session_ref, &self.caller, message).await?
                     == MessageOutcome::Ignored
                 {
-                    // Late, or never asked for: nobody waits for it.
+                    // The result came late, or no call asked for it.
                     tracing::debug!(session = %self.session_ref.state.id, "a result that nobody waits for is ignored");
                 }
                 Ok(())
@@ -148,7 +149,7 @@ impl<'a> SocketReader<'a> {
         Ok(())
     }
 
-    /// Opening a shell takes a while; the socket does not wait for it.
+    /// Opens the terminal in a task, because starting a shell takes a while.
     fn attach(&mut self, size: Option<(u16, u16)>, scrollback_rows: usize) -> Result<(), MessageRejection> {
         let terminal = attach(&self.session_ref, &self.caller, size)?;
         let (command, session_id) = (self.command.clone(), self.session_ref.state.id.clone());
@@ -168,7 +169,7 @@ impl<'a> SocketReader<'a> {
                     }))
                 }
             };
-            // Nobody hears of it where the socket is gone.
+            // Fails only if the socket has closed.
             let _ = command.send(told_of).await;
         });
         self.attaching = Some(AbortOnDropHandle::new(attaching));
@@ -186,9 +187,9 @@ impl<'a> SocketReader<'a> {
         self.send_to_writer(WriterCommand::Send(Box::new(message))).await;
     }
 
-    /// Waits where the peer does not read: then nothing more is heard of it either.
+    /// Waits while the peer does not read; nothing more is read from it in the meantime.
     async fn send_to_writer(&self, command: WriterCommand) {
-        // The telling half ends the socket when it ends.
+        // If the writer has ended, it ends the socket as well.
         let _ = self.command.send(command).await;
     }
 }
@@ -198,7 +199,7 @@ impl Drop for SocketReader<'_> {
         if self.typed
             && let Some(terminal) = self.session_ref.opened.session.terminal()
         {
-            terminal.release(&self.caller.name); // nobody is there any more to give it back
+            terminal.release(&self.caller.name); // the client can no longer release it
         }
     }
 }

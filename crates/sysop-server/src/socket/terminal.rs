@@ -1,4 +1,4 @@
-//! The live terminal as a watcher of it is told: bytes become text, whole characters at a time.
+//! Terminal output for one client: converts bytes to text, splitting only between characters.
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -6,16 +6,16 @@ use sysop_core::id::SessionId;
 use sysop_driver::prompter::{TerminalOutput, TerminalSize, TerminalView};
 use sysop_wire::ServerMessage;
 
-/// One client's view of the terminal.
+/// Terminal stream of one client.
 pub(crate) struct TerminalFeed {
     session: SessionId,
     live: BoxStream<'static, TerminalOutput>,
-    /// The beginning of a character whose rest has not come.
+    /// Incomplete UTF-8 sequence at the end of the output so far.
     begun: Vec<u8>,
 }
 
 impl TerminalFeed {
-    /// Begins with the picture.
+    /// Starts a stream; the returned first message contains the current screen.
     pub(crate) fn new(session: SessionId, view: TerminalView) -> (Self, ServerMessage) {
         let mut watching = Self { session, live: view.live, begun: Vec::new() };
         let data = watching.text(&view.picture);
@@ -23,14 +23,14 @@ impl TerminalFeed {
         (watching, first)
     }
 
-    /// The next message; none once the terminal is closed for good. Cancel safe.
+    /// Returns the next message, or `None` once the terminal is closed for good. Cancel safe.
     pub(super) async fn next(&mut self) -> Option<ServerMessage> {
         loop {
             let message = match self.live.next().await? {
                 TerminalOutput::Bytes(bytes) => {
                     let data = self.text(&bytes);
                     if data.is_empty() {
-                        continue; // the rest of a character is still to come
+                        continue; // only part of a character so far
                     }
                     self.output(data, false, None, None)
                 }
@@ -63,7 +63,7 @@ impl TerminalFeed {
         }
     }
 
-    /// The characters that are whole by now; what is none is replaced.
+    /// Decodes all complete characters; invalid bytes become U+FFFD.
     fn text(&mut self, bytes: &[u8]) -> String {
         self.begun.extend_from_slice(bytes);
         let mut text = String::with_capacity(self.begun.len());
@@ -90,7 +90,7 @@ impl TerminalFeed {
     }
 }
 
-/// The next message of a terminal that may be watched; never comes where none is. Cancel safe.
+/// Waits for the next terminal message; never completes if no terminal is attached. Cancel safe.
 pub(crate) async fn next_terminal_message(terminal: &mut Option<TerminalFeed>) -> ServerMessage {
     loop {
         match terminal {

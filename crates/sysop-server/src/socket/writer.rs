@@ -1,4 +1,4 @@
-//! What a client is told.
+//! Writing half of a socket.
 
 use axum::extract::ws::{CloseFrame, Message, WebSocket};
 use futures::SinkExt;
@@ -16,12 +16,12 @@ use crate::authenticator::Caller;
 use crate::registry::SessionRef;
 use crate::session_feed::SessionFeed;
 
-/// Close codes of RFC 6455 and IANA's list.
+/// Close codes of RFC 6455 and the IANA registry.
 const POLICY: u16 = 1008;
 const FAULT: u16 = 1011;
 const RESTART: u16 = 1012;
 
-/// The telling half of a socket.
+/// Sends messages to a client.
 pub(super) struct SocketWriter<'a> {
     inner: &'a ServerInner,
     session_ref: SessionRef,
@@ -32,14 +32,14 @@ pub(super) struct SocketWriter<'a> {
     lends: bool,
 }
 
-/// Why the server ends a socket.
+/// Reason for which the server closes a socket.
 struct SocketClose {
     code: ErrorCode,
     close: u16,
     why: String,
 }
 
-/// The peer is gone, or is to go.
+/// End of a socket, by the peer or by the server.
 enum SocketEnd {
     PeerGone,
     Closed(SocketClose),
@@ -57,7 +57,7 @@ impl<'a> SocketWriter<'a> {
         Self { inner, session_ref, caller, command, feed: None, terminal: None, lends: false }
     }
 
-    /// Tells until the peer is gone or the socket is to end; then says why.
+    /// Writes until the peer disconnects or the socket must close; then sends the reason.
     pub(super) async fn run(mut self, mut sink: Sink) {
         let SocketEnd::Closed(SocketClose { code, close, why }) = self.run_until_end(&mut sink).await else {
             return;
@@ -76,7 +76,7 @@ impl<'a> SocketWriter<'a> {
             sink.feed(Message::Text(to_json_line(&message).into())).await?;
             sink.send(Message::Close(Some(frame))).await
         };
-        // Who does not take it is dropped without.
+        // A peer that does not accept the reason is disconnected without it.
         let _ = tokio::time::timeout(self.inner.settings.socket.close_timeout, close_timeout).await;
     }
 
@@ -128,14 +128,14 @@ impl<'a> SocketWriter<'a> {
                 self.terminal = Some(watching);
                 self.send_message(sink, &first).await
             }
-            // Apart: most of the time a socket waits, and this is large.
+            // Boxed: the future is large, and sockets mostly wait.
             WriterCommand::Hello(beginning) => Box::pin(self.hello(*beginning)).await,
         }
     }
 
-    /// Begins anew with what the client asked for.
+    /// Starts a new feed at the position that the client requested.
     async fn hello(&mut self, SubscribeRequest { start, lent }: SubscribeRequest) -> Result<(), SocketEnd> {
-        // Where the log ends now is what counts, not where it ended when the socket was opened.
+        // The log may have grown since the socket was opened.
         match self.inner.registry.open(&self.session_ref.state.id).await {
             Ok(session_ref) => self.session_ref = session_ref,
             Err(error) => {
@@ -143,7 +143,7 @@ impl<'a> SocketWriter<'a> {
                 return Err(SocketEnd::Closed(SocketClose { code: ErrorCode::Closed, close: FAULT, why }));
             }
         }
-        self.feed = None; // and with it the seat that it had
+        self.feed = None; // also drops its tool registration
         let mut feed =
             SessionFeed::new(self.session_ref.clone(), self.inner.registry.backend.as_ref(), start, true)
                 .await;
@@ -197,7 +197,7 @@ impl<'a> SocketWriter<'a> {
         }
     }
 
-    /// The session is gone.
+    /// Close reason for a session that is gone.
     fn session_gone(&self) -> SocketClose {
         let why = self.session_ref.opened.session.last_error();
         let why = why.map(|why| self.inner.registry.backend.without_folders(why));
@@ -209,7 +209,7 @@ impl<'a> SocketWriter<'a> {
 async fn next(feed: &mut Option<SessionFeed>) -> Option<ServerMessage> {
     match feed {
         Some(feed) => feed.next().await,
-        None => std::future::pending().await, // it has not said hello
+        None => std::future::pending().await, // no hello yet
     }
 }
 

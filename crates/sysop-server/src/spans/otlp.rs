@@ -1,10 +1,10 @@
-//! Spans as OTLP writes them in JSON, which is what collectors take at `/v1/traces`.
+//! Encodes spans as OTLP JSON, which collectors accept at `/v1/traces`.
 
 use serde_json::{Value as Json, json};
 
 use super::{Kind, Span, Value};
 
-/// Who tells of the spans.
+/// The service that reports the spans.
 #[derive(Debug, Clone)]
 pub struct ServiceInfo {
     /// `service.name`.
@@ -13,7 +13,7 @@ pub struct ServiceInfo {
     pub version: String,
 }
 
-/// The body of an export.
+/// Builds the body of an export request.
 pub fn export_request(service: &ServiceInfo, spans: &[Span]) -> Json {
     let resource = [
         ("service.name", Value::Text(service.name.clone())),
@@ -49,7 +49,7 @@ fn span(span: &Span) -> Json {
 fn attributes(attributes: &[(&'static str, Value)]) -> Vec<Json> {
     let value = |value: &Value| match value {
         Value::Text(text) => json!({ "stringValue": text }),
-        // 64 bits are a text in the JSON of protobuf.
+        // The JSON mapping of protobuf encodes 64-bit integers as strings.
         Value::Number(number) => json!({ "intValue": number.to_string() }),
         Value::Flag(flag) => json!({ "boolValue": flag }),
     };

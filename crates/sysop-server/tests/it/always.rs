@@ -1,11 +1,11 @@
-//! The decision `allow_always`: what is offered, what is written, and who is refused.
+//! The decision `allow_always`: the offered rule, the written rule, and refusals.
 
 use serde_json::{Value, json};
 
 use crate::client::{Client, Events, post, session};
 use crate::world::World;
 
-/// Says what makes the scripted model call `bash` with this command.
+/// Returns a prompt that makes the scripted model call `bash` with this command.
 fn run(command: &str) -> Value {
     json!({"type": "user.message", "content": format!("call bash {}", json!({"command": command}))})
 }
@@ -25,10 +25,10 @@ async fn always_writes_what_the_server_offered_and_holds_in_the_session() {
     ann.say(run("touch x")).await;
     let asked = ann.until("approval.request").await;
     assert_eq!((asked["always"].as_str(), asked["rulesFile"].as_str()), (Some(TOUCH), Some("rules.toml")));
-    // Who joins while it is open is offered the same.
+    // A client that joins while the approval is open gets the same offer.
     let (mut bob, _) = Client::join(world.address, &id, "bob", json!({})).await;
     assert_eq!(bob.until("approval.request").await["always"], TOUCH);
-    // What a client says of a rule is nothing.
+    // A rule sent by the client is ignored.
     bob.say(
         json!({"type": "approval.decision", "toolCallId": asked["toolCallId"], "decision": "allow_always",
         "always": "[[policy.rules]]\naction = \"allow\"\nmatch = { program = \"*\" }\n"}),

@@ -1,4 +1,4 @@
-//! Clients of the server: a socket, requests, a stream of events. Whatever is waited for has a deadline.
+//! Test clients: WebSocket, requests, event stream. Every wait has a deadline.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
-/// How long anything that should happen at once may take on a busy machine.
+/// Deadline for anything that should happen at once, generous for busy machines.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 pub(crate) async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T {
     tokio::time::timeout(DEADLINE, future).await.unwrap_or_else(|_| panic!("no {what} in time"))
 }
 
-/// One socket.
+/// A WebSocket client.
 pub(crate) struct Client {
     pub(crate) ws: WebSocketStream<MaybeTlsStream<TcpStream>>,
     pub(crate) closed: Option<CloseFrame>,
@@ -34,7 +34,7 @@ impl Client {
         Self { ws, closed: None }
     }
 
-    /// Connects and says hello; returns with the answer.
+    /// Connects, sends hello and returns the client with the reply.
     pub(crate) async fn join(address: SocketAddr, session: &str, name: &str, hello: Value) -> (Self, Value) {
         let mut client = Self::connect(address, session, name).await;
         let mut message = json!({"type": "hello", "clientVersion": "test"});
@@ -48,7 +48,7 @@ impl Client {
         self.ws.send(Message::text(message.to_string())).await.unwrap();
     }
 
-    /// The next message; none where the server closed the socket.
+    /// Returns the next message, or `None` if the server closed the socket.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
             match in_time("message", self.ws.next()).await {
@@ -60,12 +60,12 @@ impl Client {
         }
     }
 
-    /// The next message of this type; what comes before is passed over.
+    /// Returns the next message of this type and skips the ones before.
     pub(crate) async fn until(&mut self, kind: &str) -> Value {
         self.all_until(kind).await.pop().unwrap()
     }
 
-    /// All messages up to the next one of this type.
+    /// Returns all messages up to the next one of this type.
     pub(crate) async fn all_until(&mut self, kind: &str) -> Vec<Value> {
         let mut all = Vec::new();
         let reading = async {
@@ -78,23 +78,23 @@ impl Client {
                 }
             }
         };
-        in_time(kind, reading).await; // heartbeats go on for ever
+        in_time(kind, reading).await; // needs its own deadline: heartbeats never stop
         all
     }
 
-    /// Says something and waits for the end of its turn.
+    /// Sends a prompt and waits for the end of its turn.
     pub(crate) async fn turn(&mut self, content: &str) -> Vec<Value> {
         self.say(json!({"type": "user.message", "content": content})).await;
         self.all_until("assistant.done").await
     }
 
     pub(crate) async fn leave(mut self) {
-        // The server may have closed it first.
+        // Fails if the server closed it first.
         let _ = self.ws.close(None).await;
     }
 }
 
-/// An answer to a request.
+/// Response to a request.
 #[derive(Debug)]
 pub(crate) struct HttpResponse {
     pub(crate) status: u16,
@@ -127,7 +127,7 @@ async fn send(
     stream
 }
 
-/// One request with these headers.
+/// Sends a request with these headers.
 pub(crate) async fn request(
     address: SocketAddr,
     method: &str,
@@ -159,7 +159,7 @@ fn unchunked(mut body: &str) -> String {
     whole
 }
 
-/// One request with a JSON body, by somebody.
+/// Posts JSON with this name as the token.
 pub(crate) async fn post(address: SocketAddr, name: &str, path: &str, body: &Value) -> HttpResponse {
     let token = format!("Bearer {name}");
     let headers = [("authorization", token.as_str()), ("content-type", "application/json")];
@@ -170,20 +170,20 @@ pub(crate) async fn get(address: SocketAddr, name: &str, path: &str) -> HttpResp
     request(address, "GET", path, &[("authorization", &format!("Bearer {name}"))], "").await
 }
 
-/// Makes a session and returns its id.
+/// Creates a session and returns its id.
 pub(crate) async fn session(address: SocketAddr, name: &str, wish: &Value) -> String {
     let made = post(address, name, "/api/agent/sessions", wish).await;
     assert_eq!(made.status, 201, "{made:?}");
     made.json()["sessionId"].as_str().unwrap().to_owned()
 }
 
-/// A stream of events.
+/// An event stream.
 pub(crate) struct Events {
     lines: tokio::io::Lines<BufReader<TcpStream>>,
     pub(crate) head: String,
 }
 
-/// One event.
+/// A server-sent event.
 #[derive(Debug)]
 pub(crate) struct Event {
     pub(crate) id: Option<u64>,
@@ -222,13 +222,13 @@ impl Events {
         Self::open(address, "GET", &path, &headers, "").await
     }
 
-    /// The next event; none where the stream ended.
+    /// Returns the next event, or `None` if the stream ended.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         let (mut id, mut name, mut data) = (None, String::new(), None);
         loop {
             let line = in_time("event", self.lines.next_line()).await.ok().flatten()?;
             if let Some(text) = line.strip_prefix("data: ") {
-                // One that cannot be read was cut off with its connection.
+                // Fails to parse if the connection was cut off.
                 data = Some(serde_json::from_str(text).ok()?);
             } else if let Some(text) = line.strip_prefix("id: ") {
                 id = text.parse().ok();
@@ -242,7 +242,7 @@ impl Events {
         }
     }
 
-    /// All events up to the next whose data is of this type, or whose name is this.
+    /// Returns all events up to the next one with this name or message type.
     pub(crate) async fn until(&mut self, kind: &str) -> Vec<Event> {
         let mut all = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! Tools that clients lend: they run there and nowhere else, once, and what cannot be is told to the model in words.
+//! Client tools run on their client only, and once; the model is told of errors in words.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ async fn lender(world: &World, id: &str, name: &str) -> Client {
     client
 }
 
-/// The next call that this client is to run.
+/// Waits for the next call that this client must run.
 async fn asked(client: &mut Client) -> Value {
     loop {
         let call = client.until("tool.call").await;
@@ -61,7 +61,7 @@ async fn a_lent_tool_runs_on_the_client_and_never_on_the_server() {
         (&call["toolCallId"], &Value::Null),
         "only its client runs it"
     );
-    // Who does not lend has no say in what came of it.
+    // A client that does not offer the tool cannot deliver its result.
     bob.say(json!({"type": "tool.result", "toolCallId": call["toolCallId"], "output": "forged"})).await;
     ann.say(json!({"type": "tool.output", "toolCallId": call["toolCallId"], "content": "a.txt\n"})).await;
     assert_eq!(bob.until("tool.output").await["content"], "a.txt\n");
@@ -80,7 +80,7 @@ async fn a_call_waits_for_a_client_that_went_away_and_is_asked_again_under_its_i
     ann.say(json!({"type": "user.message", "content": "call ls {\"path\": \".\"}"})).await;
     let call = asked(&mut ann).await;
     ann.leave().await;
-    // Another person's machine is another machine.
+    // The same tools of another user are on another machine.
     let (mut bob, _) = Client::join(world.address, &id, "bob", lending()).await;
     bob.say(json!({"type": "nonsense"})).await;
     let of_bob = bob.all_until("error").await;
@@ -126,7 +126,7 @@ async fn what_may_not_be_sent_to_a_client_is_refused_in_words_for_the_model() {
     let world = World::with(ServerSettings { client_tools, ..settings() }).await;
     let id = session(world.address, "ann", &json!({})).await;
     let mut ann = lender(&world, &id, "ann").await;
-    // The session checks arguments against the schema of the manifest.
+    // The session validates arguments against the schema in the manifest.
     let wrong = ann.turn("call ls {\"path\": 7}").await;
     assert!(wrong.iter().all(|message| message["type"] != "tool.call"), "{wrong:?}");
     assert!(output_of(&wrong).contains("path"), "{wrong:?}");
@@ -158,7 +158,7 @@ async fn a_tool_that_is_not_in_the_manifest_of_who_is_there_is_refused() {
     let id = session(world.address, "ann", &json!({})).await;
     let ann = lender(&world, &id, "ann").await;
     ann.leave().await;
-    // The session knows `ls` as lent from its log; the client that is there now does not have it.
+    // The log still lists `ls` as a client tool, but the client connected now does not offer it.
     let (mut bob, _) = Client::join(world.address, &id, "bob", json!({})).await;
     bob.say(json!({"type": "user.message", "content": "call ls {\"path\": \".\"}"})).await;
     bob.until("tool.call").await;

@@ -1,4 +1,4 @@
-//! What clients without a socket get.
+//! HTTP endpoints and event streams, for clients without a WebSocket.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -315,7 +315,7 @@ async fn a_stream_that_nobody_reads_is_closed_and_goes_on_after_its_last_event()
     let id = session(world.address, "ann", &json!({})).await;
     let mut stalled = Events::of(world.address, "bob", &id, Some(0)).await;
     let (mut ann, _) = Client::join(world.address, &id, "ann", json!({})).await;
-    // More than what the kernel keeps for who does not read.
+    // More than the kernel buffers for a client that does not read.
     let mut end = 0;
     for _ in 0..32 {
         let turn = ann.turn(&"x".repeat(400_000)).await;
@@ -343,7 +343,7 @@ async fn a_stream_that_nobody_reads_is_closed_and_goes_on_after_its_last_event()
 
 #[tokio::test]
 async fn who_reads_a_stream_again_too_late_hears_why_it_ends() {
-    // So short that everybody is too slow for a second message.
+    // Zero, so that every reader is too slow for its second message.
     let times = SocketSettings { write: Duration::ZERO, ..settings().socket };
     let world = World::with(ServerSettings { socket: times, ..settings() }).await;
     let id = session(world.address, "ann", &json!({})).await;

@@ -1,4 +1,4 @@
-//! The server over real sockets: scripted models, logs in memory, port 0.
+//! The server over real sockets, with scripted models, in-memory logs and port 0.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 mod always;

@@ -1,11 +1,11 @@
-//! What the scopes of a token allow, and who may decide in a session.
+//! Scopes of tokens, and the right to decide in a session.
 
 use serde_json::{Value, json};
 
 use crate::client::{Client, Events, get, post, session};
 use crate::world::World;
 
-/// A session of `owner` that waits for an approval: its id and the call.
+/// Creates a session of `owner` with an open approval; returns the session id and the request.
 async fn waiting(world: &World, owner: &str) -> (String, Value) {
     let id = session(world.address, owner, &json!({"approve": "ask"})).await;
     let mut events = Events::of(world.address, owner, &id, None).await;

@@ -1,4 +1,4 @@
-//! What a socket promises its client.
+//! Guarantees of a socket to its client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,7 +61,7 @@ async fn a_client_that_comes_back_is_told_what_it_missed_once_and_in_order() {
         for expected in missed {
             assert_eq!(client.next().await.as_ref(), Some(expected), "from {from}");
         }
-        // Nothing else is told: the next is an answer.
+        // No other message is pending: the next one is the error reply.
         client.say(json!({"type": "nonsense"})).await;
         assert_eq!(client.next().await.unwrap()["type"], "error");
         client.leave().await;
@@ -244,7 +244,7 @@ async fn the_server_says_that_it_lives_and_drops_a_peer_that_does_not() {
     let world = World::with(ServerSettings { socket: times, ..settings() }).await;
     let id = session(world.address, "ann", &json!({})).await;
     let (mut lively, _) = Client::join(world.address, &id, "ann", json!({})).await;
-    // It never reads, so that it answers no ping; its connection stays open.
+    // Never reads, so it answers no pings; its connection stays open.
     let (_silent, _) = Client::join(world.address, &id, "bob", json!({})).await;
     for _ in 0..20 {
         lively.until("heartbeat").await;
@@ -259,7 +259,7 @@ async fn the_server_says_that_it_lives_and_drops_a_peer_that_does_not() {
 async fn a_slow_reader_is_dropped_with_a_reason_and_goes_on_where_it_was() {
     let times = SocketSettings {
         write: Duration::from_secs(3),
-        // Who begins to read again is given the time for all that waits, however slow this machine is just now.
+        // Long enough for the client to read everything that is pending, even on a slow machine.
         close_timeout: Duration::from_secs(25),
         ..settings().socket
     };
@@ -267,7 +267,7 @@ async fn a_slow_reader_is_dropped_with_a_reason_and_goes_on_where_it_was() {
     let id = session(world.address, "ann", &json!({})).await;
     let (mut slow, created) = Client::join(world.address, &id, "bob", json!({"resumeFrom": 0})).await;
     let (mut ann, _) = Client::join(world.address, &id, "ann", json!({})).await;
-    // More than what the kernel keeps for who does not read.
+    // More than the kernel buffers for a client that does not read.
     for _ in 0..32 {
         let turn = ann.turn(&"x".repeat(400_000)).await;
         assert_eq!(turn.last().unwrap()["metadata"]["stopReason"], "end_turn", "the others are not slowed");
@@ -371,7 +371,7 @@ async fn sessions_go_on_with_another_server_and_what_ran_is_interrupted() {
     let before = ann.all_until("tool.output").await;
     let had = seqs(&before).last().copied().unwrap();
     let store = std::sync::Arc::clone(&world.store);
-    drop(world); // as a power cut: nobody is told, and what runs has no end
+    drop(world); // like a power cut: no shutdown, and the running call has no end in the log
     let world = World::on(store, settings()).await;
     let (mut ann, _) = Client::join(world.address, &id, "ann", json!({"resumeFrom": had})).await;
     let finished = ann.until("tool.finished").await;

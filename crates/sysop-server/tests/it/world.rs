@@ -1,4 +1,4 @@
-//! A server whose models do what the prompt says, and whose own machine only remembers what it was told to run.
+//! A server whose scripted models follow the prompt, and whose host only records the calls.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -41,7 +41,7 @@ use tokio::task::JoinHandle;
 
 use crate::client::in_time;
 
-/// One server with all that is behind it.
+/// A running server with everything behind it.
 pub(crate) struct World {
     pub(crate) address: SocketAddr,
     pub(crate) driver: Driver,
@@ -51,7 +51,7 @@ pub(crate) struct World {
     served: Option<JoinHandle<()>>,
 }
 
-/// Short times, so that a test need not wait.
+/// Settings with short timeouts where tests wait for them.
 pub(crate) fn settings() -> ServerSettings {
     ServerSettings {
         socket: SocketSettings { silence: Duration::from_secs(60), ..SocketSettings::default() },
@@ -74,7 +74,7 @@ impl World {
         Self::on(Arc::new(MemoryStore::new()), settings).await
     }
 
-    /// A server on logs that were kept before.
+    /// Starts a server on an existing store.
     pub(crate) async fn on(store: Arc<MemoryStore>, settings: ServerSettings) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -94,12 +94,12 @@ impl World {
         Self { address, driver, store, machine, stop, served: Some(served) }
     }
 
-    /// Asks the server to end.
+    /// Starts the shutdown.
     pub(crate) fn stop(&self) {
         self.stop.cancel();
     }
 
-    /// Waits for the server's end.
+    /// Waits until the server has stopped.
     pub(crate) async fn ended(&mut self) {
         in_time("end", self.served.take().unwrap()).await.unwrap();
     }
@@ -111,10 +111,10 @@ impl Drop for World {
     }
 }
 
-/// Lets everybody in by the name that they give; some names have other tokens than most.
+/// Authenticator that accepts any token as the caller's name; some names have other scopes.
 struct ByName;
 
-/// The scopes of a name, and how its token came to be.
+/// Returns scopes and provenance of a name's token.
 fn bearer(name: &str) -> (Scopes, Option<TokenOrigin>) {
     match name {
         "reader" => (Scopes::READ, None),
@@ -318,8 +318,8 @@ fn spec() -> SessionSpec {
     }
 }
 
-/// Does what the newest prompt says: `call TOOL JSON` calls and then repeats the result; `stream N BYTES` streams;
-/// `hang` never ends; anything else is repeated.
+/// Model that follows the last prompt: `call TOOL JSON` calls a tool and then repeats its result; `stream N BYTES` streams;
+/// `hang` never ends; any other prompt is echoed.
 struct Obedient;
 
 impl Provider for Obedient {
@@ -355,7 +355,7 @@ fn script(messages: &[HistoryMessage]) -> Option<BoxStream<'static, ModelEvent>>
             let piece = "x".repeat(bytes.parse().unwrap());
             let times: usize = times.parse().unwrap();
             let text = piece.repeat(times);
-            // One after the other, and others get their turn: as a model's server sends them.
+            // One at a time, yielding in between, as chunks arrive from a real model.
             let pieces = futures::stream::repeat(piece).take(times).then(|piece| async {
                 tokio::task::yield_now().await;
                 ModelEvent::Text(piece)
@@ -376,17 +376,17 @@ fn says(text: &str) -> BoxStream<'static, ModelEvent> {
     futures::stream::iter([ModelEvent::Text(text.to_owned()), ModelEvent::Done(Box::new(reply))]).boxed()
 }
 
-/// What the server's own machine was told.
+/// Record of the calls that the host received.
 #[derive(Default)]
 pub(crate) struct Machine {
     pub(crate) ran: Mutex<Vec<String>>,
     pub(crate) typed: Mutex<Vec<u8>>,
-    /// Who was not let decide.
+    /// Callers whose decision was refused.
     pub(crate) refused: Mutex<Vec<String>>,
     pub(crate) arrived: Notify,
-    /// The rules that were written.
+    /// Rules that were written.
     pub(crate) rules: Mutex<Vec<Rule>>,
-    /// Whether no more rules can be written.
+    /// True to make writing a rule fail.
     pub(crate) rules_are_full: Mutex<bool>,
 }
 
@@ -459,7 +459,7 @@ impl Host for OwnHost {
     }
 }
 
-/// A terminal that shows one line and remembers what is typed.
+/// A terminal that shows one line and records the input.
 struct Screen(Arc<Machine>);
 
 #[async_trait]
