@@ -1,6 +1,6 @@
-//! What the front end knows: a transcript and what the person is about to say. Pure: no IO and no clock; time comes in.
+//! State of the front end: a transcript and the user's input. Pure: no I/O and no clock.
 //!
-//! Keys and updates go in, `Action`s come out; `frame` draws from it. `now` is the time since the front end began.
+//! Keys and updates go in, `Action`s come out, and `frame` draws it. `now` is always the time since the front end started.
 
 mod action;
 mod commands;
@@ -52,25 +52,25 @@ pub use self::status::{ActivityIndicator, StatusSegment, Tone};
 pub use self::text_area::rows as text_area_rows;
 use crate::{BY, Price, RunningTurnPolicy};
 
-/// How long a remark stays.
+/// Time for which a short message is shown.
 const FLASH: Duration = Duration::from_secs(4);
-/// How long the log is waited for after something was sent, before it is taken for lost.
+/// Maximum time to wait for the log to confirm what was sent, before it counts as lost.
 const EXPECT: Duration = Duration::from_secs(2);
 
-/// What is said while a session is being opened.
+/// Message while a session is being opened.
 pub const OPENING: &str = "opening…";
 
-/// How a session stands that was left while it ran.
+/// Status of a session that was left while running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BackgroundStatus {
-    /// It goes on.
+    /// Still running.
     Running,
-    /// It cannot go on without a person.
+    /// Waiting for the user.
     AwaitingUser,
 }
 
 impl BackgroundStatus {
-    /// How a session stands of which this is known; none where nothing runs.
+    /// Returns the status for a transcript, or `None` if nothing is running.
     pub fn of(transcript: &Transcript) -> Option<Self> {
         match transcript.phase() {
             SessionPhase::Idle => None,
@@ -82,93 +82,93 @@ impl BackgroundStatus {
     }
 }
 
-/// What the front end is made with.
+/// Options of the front end.
 #[derive(Default)]
 pub struct AppOptions {
-    /// The colors.
+    /// Color theme.
     pub theme: ThemeName,
-    /// What tokens cost, by `PROVIDER/NAME`.
+    /// Prices of tokens, by `PROVIDER/NAME`.
     pub prices: HashMap<String, Price>,
-    /// What becomes of a turn that runs when the person leaves.
+    /// Treatment of a running turn on exit.
     pub leaving: RunningTurnPolicy,
 }
 
-/// What there is at the desk, once it is open.
+/// Data of the session service, available once it is connected.
 #[derive(Default)]
 pub struct ServiceCatalog {
-    /// The routines that can be run.
+    /// Routines that can be run.
     pub routines: Vec<Routine>,
-    /// The hosts that are known by a name.
+    /// Named hosts of the configuration.
     pub hosts: Vec<NamedItem>,
 }
 
-/// Where the keys go, where no question stands in front.
+/// Receiver of the keys when no overlay, question or proposal takes them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Focus {
-    /// To the box in which the person writes.
+    /// The composer.
     #[default]
     Box,
-    /// To the cards of the history.
+    /// The cards of the history.
     Cards,
 }
 
-/// The front end's state. What is drawn is drawn from it.
+/// State of the front end; everything on the screen is drawn from it.
 pub struct App {
     transcript: Transcript,
     session: Option<SessionId>,
-    /// The last event that was in the log when the session was opened.
+    /// Last event in the log when the session was opened.
     replay_until: Seq,
     rules: (Vec<String>, Vec<String>),
-    /// Made of the rules when it is needed.
+    /// Built lazily from `rules`.
     policy: OnceCell<Policy>,
     catalog: ServiceCatalog,
-    /// Whether the desk is open.
+    /// True once the session service is connected.
     connected: bool,
     known: CompletionNames,
     theme: ThemeName,
     leaving: RunningTurnPolicy,
-    /// What the person writes while nothing runs.
+    /// Composer while no turn runs.
     input: Composer,
-    /// What they write for later, while the session is busy.
+    /// Composer while the session is busy; its text is queued.
     next: Composer,
     prompt_history: PromptHistory,
     completion: Option<Completion>,
     review: Option<Review>,
-    /// The call that was decided here, and what that leads to before the log says so.
+    /// Call that was decided here, and the state to show until the log confirms it.
     decided: Option<(CallId, State)>,
     question_prompt: Option<QuestionPrompt>,
-    /// Until when keys go nowhere: a question ended while the person was answering it.
+    /// Keys are ignored until this time, because a question closed while the user was typing the answer.
     keys_muted_until: Option<Duration>,
-    /// Questions that were answered here.
+    /// Questions answered here.
     answered_questions: HashSet<QuestionId>,
     overlay: Option<Overlay>,
-    /// The colors before others are tried.
+    /// Theme to restore if the user cancels the preview.
     theme_before: Option<ThemeName>,
-    /// Whether a message of the session that is being opened is to be picked, for another session from there.
+    /// True to open the list of messages to fork from, once the session being opened is loaded.
     fork_next: bool,
     focus: Focus,
     flash: Option<(String, Duration)>,
-    /// What was sent and has not shown in the log yet.
+    /// Input that was sent and is not in the log yet.
     pending_ack: Option<(PendingAck, Duration)>,
     meter: UsageMeter,
-    /// Messages that wait for the end of the turn.
+    /// Prompts that wait for the end of the turn.
     queued: Vec<String>,
-    /// Those of them that were written here.
+    /// Those of `queued` that were written here.
     own_queued: Vec<String>,
-    /// Sessions that were left while they ran, and how they stand.
+    /// Sessions left while running, with their status.
     background_sessions: Vec<(SessionId, BackgroundStatus)>,
-    /// The list that is open and waits for what is to be in it.
+    /// Open list whose entries are still being fetched.
     pending_list: Option<overlay::ListKind>,
-    /// The item for which old texts were last asked for.
+    /// Item for which truncated text was last requested.
     recalled_for: Option<ItemId>,
-    /// Whether the last turn ended well with tools used, and the person has done nothing since.
+    /// True if the last turn used tools and ended well, and no key was pressed since.
     done: bool,
     pausing: bool,
-    /// Whether Ctrl+C was pressed once for this.
+    /// True after the first Ctrl+C of a turn.
     interrupted: bool,
     question_interrupted: bool,
     leave_asked: Option<Duration>,
-    /// How the history is shown.
+    /// View of the history.
     pub history: crate::view::HistoryView,
 }
 
@@ -179,7 +179,7 @@ enum PendingAck {
 }
 
 impl App {
-    /// A front end that has no session yet.
+    /// Creates a front end without a session.
     pub fn new(setup: AppOptions) -> Self {
         Self {
             transcript: Transcript::new(),
@@ -222,7 +222,7 @@ impl App {
         }
     }
 
-    /// The desk is open.
+    /// Stores the data of the session service once it is connected.
     pub fn connected(&mut self, catalog: ServiceCatalog) {
         self.known = CompletionNames {
             routines: catalog.routines.iter().map(|it| (it.name.clone(), it.description.clone())).collect(),
@@ -232,12 +232,12 @@ impl App {
         self.connected = true;
     }
 
-    /// Messages of earlier times are known now.
+    /// Sets the prompt history once it is loaded.
     pub fn set_prompt_history(&mut self, prompt_history: PromptHistory) {
         self.prompt_history = prompt_history;
     }
 
-    /// A session was opened; its log has events up to `last`. Gives what was known of the one before.
+    /// Switches to a session whose log ends at `last`. Returns the transcript of the previous session.
     pub fn opened(&mut self, id: SessionId, last: Seq, spec: &SessionSpec) -> Transcript {
         let transcript = if last == Seq(0) { Transcript::of(spec) } else { Transcript::new() };
         let before = std::mem::replace(&mut self.transcript, transcript);
@@ -265,7 +265,7 @@ impl App {
         before
     }
 
-    /// A session that was left while it ran stands so now; none where it runs no more.
+    /// Sets the status of a session in the background; `None` if it no longer runs.
     pub fn set_background_status(
         &mut self,
         id: &SessionId,
@@ -293,7 +293,7 @@ impl App {
         self.show_flash(text, now);
     }
 
-    /// What brings back old texts that the last frame has shown the beginnings of.
+    /// Returns the request for the truncated text of an item that is visible since the last frame.
     pub fn backfill(&mut self) -> Option<Backfill> {
         let id = self.history.truncated_item()?.clone();
         if self.recalled_for.as_ref() == Some(&id) {
@@ -304,99 +304,99 @@ impl App {
         recall
     }
 
-    /// Old texts were brought back.
+    /// Restores items whose text was truncated.
     pub fn recalled(&mut self, items: Vec<Item>) {
         self.transcript.restore_items(items);
     }
 
-    /// A session that was asked for could not be opened; one sentence.
+    /// Reports that a session could not be opened.
     pub fn open_failed(&mut self, why: String, now: Duration) {
         self.fork_next = false;
         self.show_flash(why, now);
     }
 
-    /// What is known of the session.
+    /// Transcript of the session.
     pub fn transcript(&self) -> &Transcript {
         &self.transcript
     }
 
-    /// The session, once there is one.
+    /// Id of the session, once there is one.
     pub fn session(&self) -> Option<&SessionId> {
         self.session.as_ref()
     }
 
-    /// The colors.
+    /// Current theme.
     pub fn theme(&self) -> ThemeName {
         self.theme
     }
 
-    /// Where the keys go, where no question stands in front.
+    /// Focus when nothing else takes the keys.
     pub fn focus(&self) -> Focus {
         self.focus
     }
 
-    /// The proposal on the screen.
+    /// Proposal under review.
     pub fn review(&self) -> Option<&Review> {
         self.review.as_ref()
     }
 
-    /// The same, to be drawn.
+    /// Proposal under review, for drawing.
     pub fn review_mut(&mut self) -> Option<&mut Review> {
         self.review.as_mut()
     }
 
-    /// The question of a program on the screen.
+    /// Open question of a program.
     pub fn question_prompt(&self) -> Option<&QuestionPrompt> {
         self.question_prompt.as_ref()
     }
 
-    /// What stands in front of everything.
+    /// Open overlay.
     pub fn overlay(&self) -> Option<&Overlay> {
         self.overlay.as_ref()
     }
 
-    /// The same, to be drawn.
+    /// Open overlay, for drawing.
     pub fn overlay_mut(&mut self) -> Option<&mut Overlay> {
         self.overlay.as_mut()
     }
 
-    /// Whether something cannot go on without the person.
+    /// Returns true if something waits for the user.
     pub fn needs_user(&self) -> bool {
         self.review.is_some() || self.question_prompt.is_some()
     }
 
-    /// What is offered for the word at the cursor.
+    /// Completions for the word at the cursor.
     pub fn completion(&self) -> Option<&Completion> {
         self.completion.as_ref()
     }
 
-    /// A remark for a few seconds.
+    /// Short message, shown for a few seconds.
     pub fn flash(&self) -> Option<&str> {
         self.flash.as_ref().map(|(text, _)| text.as_str())
     }
 
-    /// The box that the person writes in now.
+    /// The composer in use: for the next prompt while idle, for queued prompts while busy.
     pub fn composer(&self) -> &Composer {
         if self.state().is_busy() { &self.next } else { &self.input }
     }
 
-    /// The same, to be drawn and written in.
+    /// The composer in use, for drawing and editing.
     pub fn composer_mut(&mut self) -> &mut Composer {
         if self.state().is_busy() { &mut self.next } else { &mut self.input }
     }
 
-    /// The text of the box in which the person writes while nothing runs.
+    /// Text of the idle composer.
     #[cfg(test)]
     pub(crate) fn written_now(&self) -> String {
         self.input.text()
     }
 
-    /// Whether the log is still being read.
+    /// Returns true while the log is being read.
     pub fn is_replaying(&self) -> bool {
         self.transcript.seq() < self.replay_until
     }
 
-    /// What the person sees the session do.
+    /// State of the session as shown to the user.
     pub fn state(&self) -> State {
         if self.is_replaying() {
             return State::Input;
@@ -417,8 +417,8 @@ impl App {
         }
     }
 
-    /// The item that the middle pane shows, so that the history need not: the proposal in review, or the output of
-    /// the running tool.
+    /// Item shown in the middle pane and therefore left out of the history: the proposal under review, or the output of the
+    /// running tool.
     pub fn middle(&self) -> Option<ItemId> {
         match (self.state(), self.transcript.phase()) {
             (State::ReviewAction, SessionPhase::AwaitingApproval { call }) => {
@@ -429,7 +429,7 @@ impl App {
         }
     }
 
-    /// The risk of the command as it would run now.
+    /// Risk of the command in its current, possibly edited form.
     pub fn risk(&self) -> Option<Risk> {
         let review = self.review.as_ref()?;
         if review.is_edited() {
@@ -439,12 +439,12 @@ impl App {
         Some(self.transcript.plan(review.call())?.risk.clone())
     }
 
-    /// Whether the command in review is dangerous as it would run now.
+    /// Returns true if the command in its current form is dangerous.
     pub fn is_dangerous(&self) -> bool {
         self.risk().is_some_and(|risk| risk.class.always_asks())
     }
 
-    /// Takes in what happened.
+    /// Applies an update of the session.
     pub fn update(&mut self, update: &Update, now: Duration) {
         self.announce_closed_question(update, now);
         let before = self.transcript.phase().clone();
@@ -486,7 +486,7 @@ impl App {
                 }
                 self.done = false;
             }
-            // Who stops a turn does not want the next one: the session forgets them likewise.
+            // Canceling a turn also drops the queued prompts, here as in the session.
             Event::HistoryCleared | Event::CancelAsked { .. } => self.forget_queued(),
             Event::TurnEnded { reason, .. } => {
                 if matches!(reason, StopReason::Cancelled | StopReason::Paused) {
@@ -536,7 +536,7 @@ impl App {
         }
     }
 
-    /// Messages that waited are dropped by the session; those that were written here are in the box again.
+    /// Drops queued prompts; those written here return to the composer.
     fn forget_queued(&mut self) {
         self.queued.clear();
         let mut texts = std::mem::take(&mut self.own_queued);
@@ -550,7 +550,7 @@ impl App {
         composer.set(&texts.join("\n"));
     }
 
-    /// Whether the turn that ran last used tools.
+    /// Returns true if the last turn used tools.
     fn used_tools(&self) -> bool {
         let items = self.transcript.items().rev().skip_while(|item| matches!(item.body, ItemBody::End(_)));
         items
@@ -558,8 +558,7 @@ impl App {
             .any(|item| matches!(item.body, ItemBody::ToolOutput(_)))
     }
 
-    /// What is written belongs to the box of the state: nothing of it is lost when the session begins or ends to be
-    /// busy.
+    /// Moves the draft to the composer in use, so that nothing is lost when the session becomes busy or idle.
     fn move_draft(&mut self) {
         let busy = self.state().is_busy();
         let (from, to) =
@@ -576,7 +575,7 @@ impl App {
         }
     }
 
-    /// Opens what the person is asked, and closes what nobody waits for any more.
+    /// Opens questions and proposals that wait for the user, and closes those that no longer do.
     fn sync_questions(&mut self, now: Duration) {
         if self.is_replaying() {
             return;
@@ -596,12 +595,12 @@ impl App {
         };
         match (open, &self.question_prompt) {
             (Some(question), Some(question_prompt)) if question_prompt.id() == question.id => {}
-            // A proposal that a person reads is not taken from under their fingers.
+            // Do not replace a proposal while the user is editing or rejecting it.
             (Some(_), _)
                 if self.review.as_ref().is_some_and(|review| review.mode() != ReviewMode::Deciding) => {}
             (Some(question), _) => self.question_prompt = Some(QuestionPrompt::of(question)),
             (None, Some(question_prompt)) => {
-                // The rest of what was being typed is for nobody: it may be a secret.
+                // Discard the rest of the typing: it may be a secret.
                 self.keys_muted_until =
                     question_prompt.is_begun().then_some(now + key_debounce::TYPING_DEBOUNCE);
                 self.question_prompt = None;
@@ -634,7 +633,7 @@ impl App {
         }
     }
 
-    /// Says who answered a question that was on the screen.
+    /// Shows who closed the question on the screen.
     fn announce_closed_question(&mut self, update: &Update, now: Duration) {
         let Update::Delta(Delta::QuestionClosed { id, by }) = update else { return };
         if self.answered_questions.remove(id)
@@ -654,7 +653,7 @@ impl App {
         self.transcript.questions().iter().find(|question| question.id == id)
     }
 
-    /// The session did not take what was sent.
+    /// Reports that the session refused what was sent.
     pub fn failed(&mut self, sentence: String, now: Duration) {
         self.pending_ack = None;
         self.decided = None;
@@ -669,12 +668,12 @@ impl App {
         self.history.draw(&self.transcript, middle.as_ref(), theme, area, buffer);
     }
 
-    /// Draws the history with what the middle would show.
+    /// Draws the history including the item of the middle pane.
     pub fn draw_whole_history(&mut self, theme: Theme, area: Rect, buffer: &mut Buffer) {
         self.history.draw(&self.transcript, None, theme, area, buffer);
     }
 
-    /// A frame with all this was made; it is not on the screen yet.
+    /// Records that a frame was rendered; it may not be on the terminal yet.
     pub fn note_rendered(&mut self) {
         if self.overlay.is_some() {
             return;
@@ -686,7 +685,8 @@ impl App {
         }
     }
 
-    /// Something else is on the screen: what is asked has to be seen again before a key is an answer.
+    /// Resets the debounce: something else covers the screen, so the question or proposal must be displayed again before a
+    /// key counts as an answer.
     pub fn reset_debounce(&mut self) {
         if let Some(question_prompt) = &mut self.question_prompt {
             question_prompt.debounce = key_debounce::KeyDebounce::default();
@@ -696,7 +696,7 @@ impl App {
         }
     }
 
-    /// The newest frame is on the screen.
+    /// Records that the newest frame reached the terminal.
     pub fn note_displayed(&mut self, now: Duration) {
         if self.overlay.is_some() {
             return;
@@ -708,7 +708,7 @@ impl App {
         }
     }
 
-    /// Whether what is asked was on the screen long enough for a key to be an answer.
+    /// Returns true if the question or proposal was displayed long enough for a key to count as an answer.
     pub fn accepts_answers(&self, now: Duration) -> bool {
         let debounce = match (&self.question_prompt, &self.review) {
             (Some(question_prompt), _) => question_prompt.debounce,
@@ -718,7 +718,7 @@ impl App {
         debounce.is_over(now)
     }
 
-    /// Time has passed.
+    /// Handles timeouts.
     pub fn tick(&mut self, now: Duration) {
         if self.flash.as_ref().is_some_and(|(_, until)| *until <= now) {
             self.flash = None;
@@ -732,7 +732,7 @@ impl App {
         }
     }
 
-    /// When something changes on the screen by itself; none while nothing moves.
+    /// Time of the next change of the screen without input; `None` if nothing moves.
     pub fn next_change(&self, now: Duration) -> Option<Duration> {
         let spins = self.activity(now).is_some_and(|activity| activity.moves).then_some(now + status::SPIN);
         let flash = self.flash.as_ref().map(|(_, until)| *until);
@@ -745,7 +745,7 @@ impl App {
         [spins, flash, pending_ack, debounce, self.leave_asked].into_iter().flatten().min()
     }
 
-    /// Tells the person something for a few seconds.
+    /// Shows a short message for a few seconds.
     pub fn show_flash(&mut self, text: impl Into<String>, now: Duration) {
         self.flash = Some((text.into(), now + FLASH));
     }
@@ -759,7 +759,7 @@ impl App {
         vec![Action::Send(input)]
     }
 
-    /// Stops what runs.
+    /// Cancels the running turn.
     fn stop(&mut self) -> Vec<Action> {
         self.transcript.stopping();
         (self.pending_ack, self.flash) = (None, None);
@@ -775,7 +775,7 @@ impl App {
     }
 }
 
-/// Who answered a proposal elsewhere.
+/// Message about a proposal that somebody else decided.
 fn decision_message(plan: &sysop_core::transcript::Proposal) -> Option<String> {
     match &plan.state {
         ProposalState::Allowed { by: Decider::Person(by), .. }

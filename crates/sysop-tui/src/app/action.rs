@@ -1,4 +1,4 @@
-//! What the run loop is asked to do.
+//! Requests of `App` to the run loop.
 
 use sysop_core::event::Input;
 use sysop_core::question::QuestionId;
@@ -7,65 +7,65 @@ use sysop_driver::frontend::{OfferedRule, SessionSelector};
 use sysop_driver::prompter::PromptReply;
 use sysop_term::theme::ThemeName;
 
-/// What the run loop is asked to do.
+/// A request to the run loop.
 #[derive(Debug)]
 pub enum Action {
-    /// Tells the session something.
+    /// Send an input to the session.
     Send(Input),
-    /// Writes this rule and allows the call that it was offered for.
+    /// Write this rule and allow the call for which it was offered.
     AllowAlways(OfferedRule),
-    /// Answers a question of a program.
+    /// Answer a question of a program.
     AnswerQuestion(QuestionId, PromptReply),
-    /// Lends the terminal to the person's editor, for this text.
+    /// Open the user's editor with this text.
     OpenEditor(EditTarget, String),
-    /// Shows a text in the person's pager; made safe before.
+    /// Show a text in the user's pager; control characters are already neutralized.
     OpenPager(String),
-    /// The same with an output and how it looks.
+    /// Show an output with its styles in the pager.
     PageOutput(String, StyleRuns),
-    /// Fetches the whole output of a call by the name of its artifact and shows it in the pager.
+    /// Fetch an artifact by name and show it in the pager.
     PageArtifact(String),
-    /// Opens a session in place of this one.
+    /// Replace the current session by another one.
     OpenSession(SessionSelector),
-    /// Fetches the list of sessions.
+    /// Fetch the list of sessions.
     ListSessions,
-    /// Fetches the list of models.
+    /// Fetch the list of models.
     ListModels,
-    /// Looks for paths that hold this.
+    /// Find paths that contain this text.
     FindPaths(String),
-    /// Adds a message to the file of messages.
+    /// Append a prompt to the history file.
     AppendPromptHistory(String),
-    /// Keeps these colors for the next start.
+    /// Save the theme for the next start.
     SaveTheme(ThemeName),
-    /// Shows the session's terminal.
+    /// Show the session's terminal.
     ShowTerminal,
-    /// Stops this process until the person's shell continues it.
+    /// Suspend this process, like Ctrl+Z in a shell.
     Suspend,
-    /// Draws the whole screen anew.
+    /// Redraw the whole screen.
     Redraw,
-    /// Leaves.
+    /// Exit.
     Quit(ExitReason),
 }
 
-/// What an editor was opened for.
+/// Text opened in an editor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EditTarget {
-    /// What the person is about to say.
+    /// The user's draft.
     Draft,
     /// The proposed command.
     Proposal,
 }
 
-/// How the person left.
+/// Reason for the exit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExitReason {
-    /// As they wanted.
+    /// On the user's request.
     Quit,
-    /// By Ctrl+C, while a turn was being stopped.
+    /// Ctrl+C while a turn was being stopped.
     Interrupted,
-    /// The session is gone; one sentence.
+    /// The session failed; one sentence.
     Failed(String),
-    /// By SIGTERM.
+    /// SIGTERM.
     Terminated,
-    /// The terminal went away.
+    /// The terminal was closed.
     HungUp,
 }

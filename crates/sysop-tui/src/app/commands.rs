@@ -1,4 +1,4 @@
-//! What a line that was sent asks for.
+//! Commands in submitted lines.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use sysop_term::theme::ThemeName;
 use super::overlay::{ListKind, Overlay};
 use super::{Action, App, ExitReason, PendingAck};
 
-/// Providers that a model may be named with; another word before the slash belongs to the model's name.
+/// Provider names accepted before a slash; any other word belongs to the name of the model.
 const PROVIDERS: [&str; 7] = ["openai", "gemini", "vertex", "ollama", "ollama+ssh", "anthropic", "demo"];
 
 impl App {
-    /// Asks the session for a task, as if the person had written it.
+    /// Sends a prompt as if the user had typed it.
     pub fn task(&mut self, text: &str, now: Duration) -> Vec<Action> {
         self.prompt_history.push(text);
         self.prompt(text.to_owned(), now)
@@ -100,7 +100,7 @@ impl App {
         }
     }
 
-    /// Changes the approval mode, or tells it. A mode that runs things offers the steps that were only proposed.
+    /// Changes the approval mode, or shows it. When a mode that runs calls is chosen, offers the proposed steps.
     pub(super) fn approve(&mut self, mode: Option<ApprovalMode>, now: Duration) -> Vec<Action> {
         let Some(mode) = mode else {
             let mode = self.transcript.session_info().map_or(ApprovalMode::Ask, |facts| facts.approve);
@@ -119,7 +119,7 @@ impl App {
         actions
     }
 
-    /// The commands that only a full screen has.
+    /// Handles commands that exist only in the full screen.
     fn full_screen_line(&mut self, text: &str, now: Duration) -> Option<Vec<Action>> {
         match text.split_once(char::is_whitespace).unwrap_or((text, "")) {
             ("/sessions", _) => Some(self.fetch_list(ListKind::Sessions)),
@@ -139,7 +139,7 @@ impl App {
         }
     }
 
-    /// Runs the first step that was proposed and not run; it is judged by the mode of now.
+    /// Runs the first proposed step; the current approval mode decides about it.
     fn run_proposed_step(&mut self, now: Duration) -> Vec<Action> {
         let next = self.transcript.proposed_steps().first().map(|step| step.call.clone());
         match next {

@@ -1,54 +1,54 @@
-//! What the word at the cursor can become: a command, or a path below the root.
+//! Completion of the word at the cursor: commands, or paths below the root.
 
 use sysop_driver::frontend::NamedItem;
 use sysop_term::command::{self, CompletionNames};
 
-/// How many are offered at once.
+/// Maximum number of completions shown.
 pub const OFFERED_MAX: usize = 8;
-/// How many paths are asked for.
+/// Maximum number of paths to request.
 pub const PATHS_MAX: usize = 32;
 
-/// What is offered for the word at the cursor.
+/// Completions for the word at the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Completion {
-    /// The word that it is for.
+    /// The word to complete.
     pub word: String,
-    /// What is offered, each with what it is.
+    /// Candidates with their descriptions.
     pub offers: Vec<NamedItem>,
-    /// The one that the arrows chose; none before that.
+    /// Candidate selected with the arrow keys, if any.
     pub chosen: Option<usize>,
-    /// What comes before an offer in the text.
+    /// Prefix of a candidate in the text.
     before: &'static str,
 }
 
-/// What the text at the cursor asks for.
+/// Completion that the text at the cursor needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CompletionRequest {
-    /// These.
+    /// These candidates.
     Offers(Completion),
-    /// Paths that hold this.
+    /// Paths that contain this text.
     Paths(String),
-    /// Nothing.
+    /// None.
     Nothing,
 }
 
 impl Completion {
-    /// Paths that were found for a word.
+    /// Creates completions from the paths found for a word.
     pub(super) fn paths(word: &str, paths: Vec<String>) -> Option<Self> {
         let offers: Vec<NamedItem> =
             paths.into_iter().map(|name| NamedItem { name, description: String::new() }).collect();
         (!offers.is_empty()).then(|| Self { word: format!("@{word}"), offers, chosen: None, before: "@" })
     }
 
-    /// What the chosen offer, or the first, makes of the word.
+    /// Replacement for the word: the selected candidate, or the first.
     pub(super) fn text(&self) -> Option<String> {
         let offer = self.offers.get(self.chosen.unwrap_or(0))?;
-        // After a folder more of the path comes.
+        // After a folder, the path continues.
         let after = if offer.name.ends_with('/') { "" } else { " " };
         Some(format!("{}{}{after}", self.before, offer.name))
     }
 
-    /// Chooses the next one, or the one before.
+    /// Selects the next or previous candidate.
     pub(super) fn choose(&mut self, step: isize) {
         let count = self.offers.len();
         let next = match self.chosen {
@@ -60,7 +60,7 @@ impl Completion {
     }
 }
 
-/// What is wanted where the line up to the cursor is `before`; `whole` says whether nothing else is in the box.
+/// Determines the completion for the line up to the cursor, `before`. `whole` is true if the composer contains nothing else.
 pub(super) fn completion_request(before: &str, whole: bool, known: &CompletionNames) -> CompletionRequest {
     let word = before.rsplit([' ', '\t']).next().unwrap_or_default();
     if let Some(path) = word.strip_prefix('@').filter(|path| !path.is_empty()) {
@@ -82,7 +82,7 @@ pub(super) fn completion_request(before: &str, whole: bool, known: &CompletionNa
             }),
         );
     }
-    // Nothing is to be completed where the only offer is what is there.
+    // A single candidate equal to the word completes nothing.
     if offers.is_empty() || matches!(offers.as_slice(), [only] if only.name == word) {
         return CompletionRequest::Nothing;
     }

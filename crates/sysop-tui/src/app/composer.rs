@@ -1,21 +1,21 @@
-//! The box in which a person writes to the model: several lines, and large pastes in few signs.
+//! The composer for prompts: multiple lines, with large pastes shown as placeholders.
 
 use crossterm::event::{KeyCode, KeyEvent};
 use ratatui_textarea::{CursorMove, DataCursor, TextArea};
 
 use super::text_area::{self, EditResult};
 
-/// From how many lines on a paste is shown by its size.
+/// Minimum number of lines for which a paste becomes a placeholder.
 const FOLDED_LINES_MIN: usize = 10;
-/// From how many characters on a paste is shown by its size.
+/// Minimum number of characters for which a paste becomes a placeholder.
 const FOLDED_CHARS_MIN: usize = 1_000;
-/// The most bytes of one paste.
+/// Maximum size of a paste, in bytes.
 const PASTE_BYTES_MAX: usize = 1024 * 1024;
 
-/// What a person is about to say.
+/// Prompt editor.
 pub struct Composer {
     area: TextArea<'static>,
-    /// What stands in the text for a large paste, and the paste.
+    /// Placeholders in the text, with the pasted text.
     pastes: Vec<(String, String)>,
     pasted: usize,
 }
@@ -27,51 +27,50 @@ impl Default for Composer {
 }
 
 impl Composer {
-    /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.area.is_empty()
     }
 
-    /// All that was written, pastes in full.
+    /// Full text, with placeholders expanded.
     pub fn text(&self) -> String {
         self.pastes
             .iter()
             .fold(text_area::text(&self.area), |text, (sign, paste)| text.replacen(sign, paste, 1))
     }
 
-    /// What is seen of it.
+    /// Text as displayed, with placeholders.
     pub fn display_text(&self) -> String {
         text_area::text(&self.area)
     }
 
-    /// The box, to be drawn.
+    /// Underlying text area, for drawing.
     pub fn area(&self) -> &TextArea<'static> {
         &self.area
     }
 
-    /// The box, to be given its styles.
+    /// Underlying text area, for setting styles.
     pub fn area_mut(&mut self) -> &mut TextArea<'static> {
         &mut self.area
     }
 
-    /// How many rows it wants in so many columns.
+    /// Number of rows needed for a width of `columns`.
     pub fn rows(&self, columns: u16) -> u16 {
         text_area::rows(&self.area, columns)
     }
 
-    /// Puts another text in it; the old one can be taken back.
+    /// Replaces the text; can be undone.
     pub fn set(&mut self, text: &str) {
         text_area::replace(&mut self.area, &text_area::strip_control(text));
     }
 
-    /// Empties it and gives what was in it.
+    /// Clears the composer and returns its full text.
     pub fn take(&mut self) -> String {
         let text = self.text();
         *self = Self::default();
         text
     }
 
-    /// Does what a key says.
+    /// Handles a key.
     pub(super) fn key(&mut self, key: KeyEvent) -> EditResult {
         if key.code == KeyCode::Backspace && self.remove_paste() {
             return EditResult::Changed;
@@ -79,7 +78,7 @@ impl Composer {
         text_area::key(&mut self.area, key)
     }
 
-    /// Takes in a paste; a large one is shown by its size.
+    /// Inserts a paste; a large one as a placeholder.
     pub fn paste(&mut self, text: &str) {
         let cut = text.floor_char_boundary(text.len().min(PASTE_BYTES_MAX));
         let text = text_area::strip_control(&text[..cut]);
@@ -95,23 +94,23 @@ impl Composer {
         self.pastes.push((sign, text));
     }
 
-    /// Whether the cursor is in the first line.
+    /// Returns true if the cursor is in the first line.
     pub fn at_top(&self) -> bool {
         self.area.cursor().0 == 0
     }
 
-    /// Whether the cursor is in the last line.
+    /// Returns true if the cursor is in the last line.
     pub fn at_bottom(&self) -> bool {
         self.area.cursor().0 + 1 == self.area.lines().len()
     }
 
-    /// The word that ends at the cursor.
+    /// The word before the cursor.
     pub fn word(&self) -> &str {
         let before = self.before_cursor();
         before.rsplit([' ', '\t']).next().unwrap_or_default()
     }
 
-    /// The line up to the cursor.
+    /// The current line up to the cursor.
     pub fn before_cursor(&self) -> &str {
         let DataCursor(row, column) = self.area.cursor();
         let line = self.area.lines().get(row).map_or("", String::as_str);
@@ -119,7 +118,7 @@ impl Composer {
         &line[..end]
     }
 
-    /// Puts another one in the place of the word that ends at the cursor.
+    /// Replaces the word before the cursor.
     pub fn replace_word(&mut self, with: &str) {
         for _ in 0..self.word().chars().count() {
             self.area.delete_char();
@@ -127,13 +126,13 @@ impl Composer {
         self.area.insert_str(with);
     }
 
-    /// Goes to the end.
+    /// Moves the cursor to the end.
     pub fn to_end(&mut self) {
         self.area.move_cursor(CursorMove::Bottom);
         self.area.move_cursor(CursorMove::End);
     }
 
-    /// Removes the paste whose sign ends at the cursor, whole.
+    /// Deletes the whole placeholder that ends at the cursor.
     fn remove_paste(&mut self) -> bool {
         let before = self.before_cursor();
         let Some(at) = self.pastes.iter().position(|(sign, _)| before.ends_with(sign.as_str())) else {
@@ -143,7 +142,7 @@ impl Composer {
         for _ in 0..chars {
             self.area.delete_char();
         }
-        // The paste stays known: the deletion can be taken back.
+        // Keep the paste, because the deletion can be undone.
         true
     }
 }

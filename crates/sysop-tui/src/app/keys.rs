@@ -1,4 +1,4 @@
-//! What each key does, from what stands in front to what lies behind.
+//! Key bindings, from the foremost layer of the screen to the back.
 #![expect(clippy::wildcard_enum_match_arm, reason = "a keyboard has more keys than mean something here")]
 
 use std::time::Duration;
@@ -22,12 +22,12 @@ use super::{Action, App, EditTarget, ExitReason, Focus, PendingAck, State};
 use crate::view::Scroll;
 use crate::{BY, RunningTurnPolicy};
 
-/// For how long a second Ctrl+C leaves.
+/// Time within which a second Ctrl+C exits.
 const LEAVE: Duration = Duration::from_secs(3);
-/// How many rows one turn of the mouse wheel scrolls.
+/// Rows scrolled per step of the mouse wheel.
 const WHEEL_ROWS: usize = 3;
 
-/// The key with which a person interrupts; also what SIGINT means.
+/// Ctrl+C as a key event; SIGINT is handled the same way.
 pub fn ctrl_c() -> KeyEvent {
     KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)
 }
@@ -37,7 +37,7 @@ fn is_control(key: KeyEvent, letter: char) -> bool {
 }
 
 impl App {
-    /// Does what a key says.
+    /// Handles a key.
     pub fn key(&mut self, key: KeyEvent, now: Duration) -> Vec<Action> {
         if key.kind == KeyEventKind::Release {
             return Vec::new();
@@ -67,14 +67,14 @@ impl App {
         actions
     }
 
-    /// Whether what is typed is the rest of an answer that nobody waits for any more; ends when the keys rest.
+    /// Returns true if the key continues the typing of an answer to a closed question. Ends when the user stops typing.
     fn are_keys_muted(&mut self, now: Duration) -> bool {
         self.keys_muted_until =
             self.keys_muted_until.filter(|until| now < *until).map(|_| now + TYPING_DEBOUNCE);
         self.keys_muted_until.is_some()
     }
 
-    /// Takes in a paste.
+    /// Handles a paste.
     pub fn paste(&mut self, text: &str, now: Duration) -> Vec<Action> {
         self.done = false;
         if self.are_keys_muted(now) {
@@ -100,7 +100,7 @@ impl App {
         Vec::new()
     }
 
-    /// The mouse was used.
+    /// Handles a mouse event.
     pub fn mouse(&mut self, mouse: MouseEvent) {
         match mouse.kind {
             MouseEventKind::ScrollUp => self.history.scroll(Scroll::Up(WHEEL_ROWS)),
@@ -114,7 +114,7 @@ impl App {
         }
     }
 
-    /// Keys that mean the same whatever is in front.
+    /// Handles keys that work in every layer.
     fn global_key(&mut self, key: KeyEvent, now: Duration) -> Option<Vec<Action>> {
         if self.overlay.is_none() && self.question_prompt.is_none() && self.completion.is_none() {
             match key.code {
@@ -136,7 +136,7 @@ impl App {
         self.scrolling(key)
     }
 
-    /// Offers all commands: those of the empty box, else the help.
+    /// Opens the list of commands if the composer is empty, otherwise the help.
     fn open_palette(&mut self) -> Vec<Action> {
         if !self.composer().is_empty() || self.review.is_some() {
             self.overlay = Some(Overlay::help());
@@ -147,7 +147,7 @@ impl App {
         self.complete()
     }
 
-    /// Goes from `ask` to `each` to `never` and around; `auto` is never one key away.
+    /// Cycles `ask`, `each`, `never`. Never selects `auto`, which takes a command.
     fn next_approval_mode(&mut self, now: Duration) -> Vec<Action> {
         let mode = self.transcript.session_info().map_or(ApprovalMode::Ask, |info| info.approve);
         let next = match mode {
@@ -177,7 +177,7 @@ impl App {
         Some(Vec::new())
     }
 
-    /// Whether the cursor stands in a text that is being changed.
+    /// Returns true if the cursor is in a text being edited.
     fn is_editing(&self) -> bool {
         match &self.review {
             Some(review) => review.mode() != ReviewMode::Deciding,
@@ -185,7 +185,7 @@ impl App {
         }
     }
 
-    /// Ctrl+C: closes what is in front, stops what runs, and then leaves.
+    /// Handles Ctrl+C: closes the foremost layer, then cancels the turn, then exits.
     fn interrupt(&mut self, now: Duration) -> Vec<Action> {
         if self.close_overlay() {
             return Vec::new();
@@ -212,7 +212,7 @@ impl App {
         Vec::new()
     }
 
-    /// Leaves; what was being written is found again with the arrows.
+    /// Exits; drafts go to the prompt history.
     pub fn leave(&mut self, left: ExitReason) -> Vec<Action> {
         let mut actions = Vec::new();
         for text in [self.input.take(), self.next.take()] {
@@ -282,7 +282,7 @@ impl App {
         self.reset_debounce();
         let mut actions = Vec::new();
         match &answer {
-            // Who says so knows what to type instead.
+            // The user types the answer into the terminal instead.
             PromptReply::NoSecret => actions.push(Action::ShowTerminal),
             PromptReply::Refused if self.is_working() => {
                 self.show_flash("declined; Esc to stop the turn", now)
@@ -306,7 +306,7 @@ impl App {
                 self.enter_cards();
                 return Vec::new();
             }
-            // Somebody writes: no key of theirs is an answer.
+            // A draft is being written, so the key belongs to it.
             if !self.next.is_empty() {
                 return self.key_in_box(key, now);
             }
@@ -314,7 +314,7 @@ impl App {
         match review.key(key, now) {
             review::ReviewEvent::AllowedAlways(offered) => self.decide_always(offered, now),
             review::ReviewEvent::Consumed => {
-                // What was being written when the proposal came goes on where it was.
+                // The user was typing when the proposal appeared: continue the draft.
                 if early && is_text(key) && review.mode() == ReviewMode::Deciding {
                     review.debounce.note_typing(now);
                     self.next.key(key);
@@ -364,7 +364,7 @@ impl App {
         self.focus = Focus::Box;
     }
 
-    /// The whole of what the card in focus shows a part of.
+    /// Opens the full text of the focused card in the pager.
     fn whole_output(&mut self, now: Duration) -> Vec<Action> {
         let item = self.history.focused().and_then(|id| self.transcript.item(id));
         match item.map(|item| &item.body) {
@@ -406,7 +406,7 @@ impl App {
         let empty = self.composer().is_empty();
         match key.code {
             KeyCode::Enter if !text_area::is_newline(key) => {
-                // As in a shell: a backslash at the end of a line goes on in the next.
+                // As in a shell, a backslash at the end of a line continues it.
                 if self.composer().before_cursor().ends_with('\\') {
                     let composer = self.composer_mut();
                     composer.key(KeyEvent::from(KeyCode::Backspace));
@@ -459,7 +459,7 @@ impl App {
         }
     }
 
-    /// Esc: stops what runs; where nothing runs, goes back to the end of the history.
+    /// Handles Esc: cancels the turn, or scrolls to the end of the history if nothing runs.
     fn escape(&mut self) -> Vec<Action> {
         match (self.state(), self.transcript.phase()) {
             (_, SessionPhase::Stopping) => Vec::new(),
@@ -487,7 +487,7 @@ impl App {
         Vec::new()
     }
 
-    /// Keys for the list of completions; none where they are for the box.
+    /// Handles keys of the completion list; `None` if the key is for the composer.
     fn key_in_completion(&mut self, key: KeyEvent) -> Option<Vec<Action>> {
         let completion = self.completion.as_mut()?;
         match key.code {
@@ -508,7 +508,7 @@ impl App {
         Some(Vec::new())
     }
 
-    /// The beginning of a command's name means the first that begins so.
+    /// Completes an abbreviated command to the first candidate.
     fn take_first_command(&mut self) {
         let Some(completion) = self.completion.take() else { return };
         let shown = self.composer().display_text();
@@ -528,7 +528,7 @@ impl App {
         self.complete()
     }
 
-    /// Looks for what the word at the cursor can become.
+    /// Updates the completions for the word at the cursor.
     fn complete(&mut self) -> Vec<Action> {
         let composer = self.composer();
         let whole = composer.before_cursor() == composer.display_text();
@@ -536,7 +536,7 @@ impl App {
             completion::CompletionRequest::Offers(completion) => self.completion = Some(completion),
             completion::CompletionRequest::Nothing => self.completion = None,
             completion::CompletionRequest::Paths(word) => {
-                // What was found for the beginning of it stays until more is known.
+                // Results for a prefix of the word stay until new ones arrive.
                 let word_now = format!("@{word}");
                 if self.completion.as_ref().is_some_and(|open| !word_now.starts_with(&open.word)) {
                     self.completion = None;
@@ -547,7 +547,7 @@ impl App {
         Vec::new()
     }
 
-    /// Paths were found that hold a word.
+    /// Offers the paths found for a word, unless the word has changed since.
     pub fn offer_paths(&mut self, word: &str, paths: Vec<String>) {
         if self.composer().word() == format!("@{word}")
             && self.review.is_none()
@@ -557,7 +557,7 @@ impl App {
         }
     }
 
-    /// The person's editor was closed; none where it failed, or left nothing.
+    /// Applies the text from the user's editor; `None` if the editor failed or left no text.
     pub fn edited(&mut self, what: EditTarget, text: Option<String>, now: Duration) {
         let Some(text) = text else { return };
         match what {
@@ -573,7 +573,7 @@ impl App {
         }
     }
 
-    /// Sends what was written.
+    /// Submits the composer's text.
     fn submit(&mut self, now: Duration) -> Vec<Action> {
         self.completion = None;
         let composer = self.composer_mut();
@@ -587,19 +587,19 @@ impl App {
         actions
     }
 
-    /// Keeps a message for the arrows; as in a shell, one that begins with a space gets into no file.
+    /// Adds a prompt to the history. As in a shell, one that starts with a space is not written to the file.
     fn remember(&mut self, text: &str) -> Option<Action> {
         (self.prompt_history.push(text) && !text.starts_with(' '))
             .then(|| Action::AppendPromptHistory(text.to_owned()))
     }
 
-    /// The name of the state for words that the person reads.
+    /// Returns true if no turn runs and nothing is being sent.
     pub(super) fn is_idle(&self) -> bool {
         matches!(self.state(), State::Input | State::Done) && *self.transcript.phase() == SessionPhase::Idle
     }
 }
 
-/// Whether a key writes or removes text.
+/// Returns true if the key inserts or deletes text.
 fn is_text(key: KeyEvent) -> bool {
     let plain = (key.modifiers - KeyModifiers::SHIFT).is_empty();
     matches!(key.code, KeyCode::Char(_) | KeyCode::Backspace) && plain

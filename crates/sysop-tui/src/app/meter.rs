@@ -1,4 +1,4 @@
-//! What a session took so far: time, tokens, money.
+//! Usage of a session: time, tokens, cost.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,24 +8,24 @@ use sysop_core::message::Usage;
 
 use crate::Price;
 
-/// Tokens that a price is for.
+/// Number of tokens that a price refers to.
 const TOKENS_A_PRICE: f64 = 1_000_000.0;
 
-/// Counts.
+/// Usage counters.
 #[derive(Debug, Default)]
 pub(super) struct UsageMeter {
     prices: HashMap<String, Price>,
-    /// When the turn began, and how long it took once it is over.
+    /// Start of the turn, and its duration once it is over.
     turn: Option<Duration>,
     took: Option<Duration>,
     phase: Duration,
-    /// Whether something of the reply has come.
+    /// True once a part of the reply has arrived.
     answering: bool,
-    /// What was told while the model was waited for.
+    /// Last notice while waiting for the model.
     notice: Option<String>,
     last: Usage,
     cost: f64,
-    /// Whether tokens were used whose price is not known.
+    /// True if tokens were used whose price is unknown.
     unpriced: bool,
 }
 
@@ -34,7 +34,7 @@ impl UsageMeter {
         Self { prices, ..Self::default() }
     }
 
-    /// Another session.
+    /// Resets the counters for another session.
     pub(super) fn begin(&mut self) {
         *self = Self::new(std::mem::take(&mut self.prices));
     }
@@ -99,17 +99,17 @@ impl UsageMeter {
         }
     }
 
-    /// Something else is waited for from now on.
+    /// Starts timing a new phase.
     pub(super) fn phase(&mut self, now: Duration) {
         self.phase = now;
     }
 
-    /// How long has been waited for it.
+    /// Time spent in the current phase.
     pub(super) fn waited(&self, now: Duration) -> Duration {
         now.saturating_sub(self.phase)
     }
 
-    /// How long the turn has taken, or took.
+    /// Duration of the current or last turn.
     pub(super) fn turn(&self, now: Duration) -> Option<Duration> {
         self.took.or_else(|| self.turn.map(|began| now.saturating_sub(began)))
     }
@@ -122,12 +122,12 @@ impl UsageMeter {
         self.notice.as_deref()
     }
 
-    /// The tokens of the newest exchange: what the model has in view.
+    /// Tokens of the last request and reply: the size of the model's context.
     pub(super) fn context(&self) -> u64 {
         self.last.input_tokens + self.last.output_tokens
     }
 
-    /// What it cost; none where a price is not known.
+    /// Cost so far; `None` if a price is unknown.
     pub(super) fn cost(&self) -> Option<f64> {
         (!self.unpriced && self.cost > 0.0).then_some(self.cost)
     }

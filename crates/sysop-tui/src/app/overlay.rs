@@ -1,4 +1,4 @@
-//! What stands in front of everything else until the person is done with it: help, and lists to pick from.
+//! Overlays that take all keys until closed: help, lists and forms.
 #![expect(clippy::wildcard_enum_match_arm, reason = "a keyboard has more keys than mean something here")]
 
 use std::time::Duration;
@@ -15,55 +15,55 @@ use sysop_term::theme::ThemeName;
 use super::{Action, App, BackgroundStatus};
 use crate::picker::{FormVariable, Picker, PickerEvent, PickerItem, VariableForm, VariableFormEvent};
 
-/// How many rows a page of the help is moved by.
+/// Rows per page of the help.
 const HELP_PAGE_ROWS: usize = 10;
 
-/// What is said to who asks for a list that is not known so early.
+/// Message if a list is requested before the session service is connected.
 pub(super) const NOT_CONNECTED: &str = "still starting; try again in a moment";
 
-/// What stands in front.
+/// An overlay.
 pub enum Overlay {
-    /// The keys; the first row that is shown.
+    /// Help; the first visible row.
     Help(usize),
-    /// A list to pick from.
+    /// List of choices.
     Picker {
-        /// The list.
+        /// State of the list.
         picker: Picker,
-        /// What its entries stand for.
+        /// Targets of the entries, by index.
         targets: Vec<PickerTarget>,
     },
-    /// The variables of a routine.
+    /// Form for the variables of a routine.
     Form {
-        /// The questions.
+        /// State of the form.
         form: VariableForm,
-        /// Its number among the routines.
+        /// Index of the routine in the catalog.
         routine: usize,
     },
 }
 
-/// A list that has to be fetched.
+/// List whose entries must be fetched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ListKind {
     Sessions,
     Models,
 }
 
-/// What is picked.
+/// Target of a list entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PickerTarget {
-    /// A session to go on with.
+    /// Session to continue.
     Session(SessionId),
-    /// The model of the next step.
+    /// Model for the next step.
     Model(ModelRef),
-    /// A host for another session.
+    /// Host for a new session.
     Host(String),
-    /// The colors.
+    /// Color theme.
     Theme(ThemeName),
-    /// A message to write again.
+    /// Earlier prompt to put into the composer.
     Message(String),
-    /// The message from which another session begins.
+    /// Prompt before which a forked session branches off, with its text.
     Fork(TurnId, String),
-    /// A routine, by its number.
+    /// Routine, by index.
     Routine(usize),
 }
 
@@ -81,7 +81,7 @@ impl Overlay {
     }
 }
 
-/// A list with one row for each, whatever it says.
+/// Creates a list entry with its label on one line.
 fn entry(label: &str, detail: &str) -> PickerItem {
     PickerItem::new(&label.split_whitespace().collect::<Vec<_>>().join(" "), detail)
 }
@@ -119,7 +119,7 @@ impl App {
                     PickerEvent::Cancelled => {
                         self.close_overlay();
                     }
-                    // Colors are seen before they are taken.
+                    // Preview the selected theme.
                     PickerEvent::Pending => {
                         if let Some(PickerTarget::Theme(theme)) = of(picker.selected(), targets) {
                             self.theme = theme;
@@ -139,7 +139,7 @@ impl App {
         }
     }
 
-    /// Runs the routine whose variables are all there.
+    /// Runs the routine once all variables have values.
     fn submit_form(&mut self, now: Duration) -> Vec<Action> {
         let Some(Overlay::Form { form, routine }) = &mut self.overlay else { return Vec::new() };
         let (Some(values), Some(routine)) = (form.values(), self.catalog.routines.get(*routine)) else {
@@ -157,7 +157,7 @@ impl App {
         }
     }
 
-    /// Leaves what is in front without taking anything; says whether something was.
+    /// Closes the overlay and discards its changes. Returns false if there was none.
     pub(super) fn close_overlay(&mut self) -> bool {
         if let Some(theme) = self.theme_before.take() {
             self.theme = theme;
@@ -166,7 +166,7 @@ impl App {
         self.overlay.take().is_some()
     }
 
-    /// Opens a list before it is there, so that it does not open over what is typed meanwhile.
+    /// Opens an empty list while its entries are fetched, so that it does not pop up later over what the user is typing.
     pub(super) fn fetch_list(&mut self, list: ListKind) -> Vec<Action> {
         let (title, action) = match list {
             ListKind::Sessions => ("Sessions · loading…", Action::ListSessions),
@@ -177,7 +177,7 @@ impl App {
         vec![action]
     }
 
-    /// A list could not be fetched; one sentence.
+    /// Reports that a list could not be fetched.
     pub fn list_failed(&mut self, why: String, now: Duration) {
         if self.pending_list.is_some() {
             self.close_overlay();
@@ -185,7 +185,7 @@ impl App {
         self.show_flash(why, now);
     }
 
-    /// Puts into the list what it waited for; a list that was closed meanwhile stays closed.
+    /// Fills the waiting list; ignored if the user has closed it.
     fn fill_list(&mut self, list: ListKind, title: &str, choices: Vec<(PickerTarget, PickerItem)>) {
         if self.pending_list != Some(list) {
             return;
@@ -204,7 +204,7 @@ impl App {
         self.overlay = Some(Overlay::Picker { picker: Picker::new(title, entries), targets });
     }
 
-    /// The list of sessions is here; `ago` says how long ago something was.
+    /// Fills the list of sessions; `ago` formats the age of a session.
     pub fn pick_session(
         &mut self,
         sessions: Vec<SessionSummary>,
@@ -233,7 +233,7 @@ impl App {
         self.fill_list(ListKind::Sessions, title, choices);
     }
 
-    /// The list of models is here.
+    /// Fills the list of models.
     pub fn pick_model(&mut self, models: Vec<ModelRef>) {
         let current = self.transcript.session_info().map(|facts| facts.model.clone());
         let choices = models.into_iter().map(|model| {
@@ -278,7 +278,7 @@ impl App {
         self.pick("Colors", choices);
     }
 
-    /// Takes these colors, now and for the next start.
+    /// Applies a theme and saves it.
     pub(super) fn take_theme(&mut self, theme: ThemeName) -> Vec<Action> {
         self.theme = theme;
         self.theme_before = None;
@@ -312,7 +312,7 @@ impl App {
         self.pick("Earlier messages", choices);
     }
 
-    /// Asks for the variables of a routine, or runs it at once.
+    /// Opens the form of a routine; runs the routine at once if it has no variables.
     fn fill(&mut self, at: usize, now: Duration) -> Vec<Action> {
         let Some(routine) = self.catalog.routines.get(at) else { return Vec::new() };
         let variables = routine.variables.iter();
@@ -340,7 +340,7 @@ impl App {
             PickerTarget::Routine(at) => self.fill(at, now),
             PickerTarget::Fork(before, text) => {
                 let Some(from) = self.session.clone() else { return Vec::new() };
-                // To be said again, or in another way.
+                // The prompt can be edited and sent again.
                 self.composer_mut().set(&text);
                 vec![Action::OpenSession(SessionSelector::Fork { from, before })]
             }

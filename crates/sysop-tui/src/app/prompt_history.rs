@@ -1,22 +1,22 @@
-//! What was said before, in this session and earlier ones: the arrows walk through it. Also the form of the file.
+//! History of prompts in this and earlier sessions, browsed with the arrow keys, and its file format.
 
-/// How many messages are remembered.
+/// Maximum number of prompts to keep.
 const MESSAGES_MAX: usize = 10_000;
-/// What stands for a line end in the file; reedline's form.
+/// Encoding of a newline in the file; the same as reedline's.
 const LINE_END: &str = "<\\n>";
 
-/// Earlier messages, the oldest first.
+/// Earlier prompts, oldest first.
 #[derive(Debug, Default)]
 pub struct PromptHistory {
     messages: Vec<String>,
-    /// Where the arrows are; none while the person writes.
+    /// Index of the prompt shown while browsing; `None` while writing.
     at: Option<usize>,
-    /// What was being written when the arrows left it.
+    /// Draft that was interrupted by browsing.
     begun: String,
 }
 
 impl PromptHistory {
-    /// Reads the text of the file.
+    /// Parses the content of the file.
     pub fn read(text: &str) -> Self {
         let mut prompt_history = Self::default();
         for line in text.lines().filter(|line| !line.is_empty()) {
@@ -26,17 +26,17 @@ impl PromptHistory {
         prompt_history
     }
 
-    /// A message as a line of the file.
+    /// Encodes a prompt as a line of the file.
     pub fn line(message: &str) -> String {
         format!("{}\n", message.replace('\n', LINE_END))
     }
 
-    /// The messages, the newest first.
+    /// Prompts, newest first.
     pub fn newest_first(&self) -> impl Iterator<Item = &str> {
         self.messages.iter().rev().map(String::as_str)
     }
 
-    /// Remembers a message; says whether it is news.
+    /// Adds a prompt. Returns false if it is blank or equals the last one.
     pub fn push(&mut self, message: &str) -> bool {
         self.at = None;
         if message.trim().is_empty() || self.messages.last().is_some_and(|last| last == message) {
@@ -47,7 +47,7 @@ impl PromptHistory {
         true
     }
 
-    /// The message before; `now` is what is in the box.
+    /// Goes to the previous prompt; `now` is the current text of the composer.
     pub fn older(&mut self, now: &str) -> Option<&str> {
         let at = match self.at {
             None => {
@@ -61,7 +61,7 @@ impl PromptHistory {
         Some(&self.messages[at])
     }
 
-    /// The message after; at the end what was being written.
+    /// Goes to the next prompt; after the last one, to the draft.
     pub fn newer(&mut self) -> Option<&str> {
         let at = self.at? + 1;
         match self.messages.get(at) {
@@ -76,12 +76,12 @@ impl PromptHistory {
         }
     }
 
-    /// The person has changed what the arrows brought.
+    /// Stops browsing because the user edited the prompt.
     pub fn changed(&mut self) {
         self.at = None;
     }
 
-    /// Whether the arrows walk through it now.
+    /// Returns true while browsing.
     pub fn is_browsing(&self) -> bool {
         self.at.is_some()
     }

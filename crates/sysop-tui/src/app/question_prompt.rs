@@ -1,4 +1,4 @@
-//! A question of a program: a secret that nobody sees, a short answer that they do, or first which of both it is.
+//! Question of a program: a secret typed invisibly, a visible text, or first a choice between the two.
 #![expect(clippy::wildcard_enum_match_arm, reason = "a keyboard has more keys than mean something here")]
 
 use std::fmt;
@@ -11,7 +11,7 @@ use sysop_core::question::{Question, QuestionId, QuestionKind};
 
 use super::key_debounce::KeyDebounce;
 
-/// The longest answer, in bytes; a terminal's own lines end at 4095.
+/// Maximum length of an answer, in bytes; the limit of a terminal's line discipline.
 const ANSWER_BYTES_MAX: usize = 4_095;
 
 /// The question on the screen.
@@ -19,12 +19,12 @@ const ANSWER_BYTES_MAX: usize = 4_095;
 pub struct QuestionPrompt {
     question: Question,
     line: SecretLine,
-    /// Whether the person still has to say if it is a prompt for a secret.
+    /// True until the user has said whether it asks for a secret.
     doubtful: bool,
     pub(super) debounce: KeyDebounce,
 }
 
-/// What came of a key.
+/// Result of a key.
 #[derive(Debug)]
 pub(super) enum QuestionEvent {
     Consumed,
@@ -43,22 +43,22 @@ impl QuestionPrompt {
         }
     }
 
-    /// Which question.
+    /// Id of the question.
     pub fn id(&self) -> QuestionId {
         self.question.id
     }
 
-    /// What is asked.
+    /// The question.
     pub fn question(&self) -> &Question {
         &self.question
     }
 
-    /// Whether the person first has to say if it is a prompt for a secret.
+    /// Returns true if the user must first say whether it asks for a secret.
     pub fn is_doubtful(&self) -> bool {
         self.doubtful
     }
 
-    /// What was typed, where it may be seen.
+    /// Typed text; `None` if it must not be shown.
     pub fn shown(&self) -> Option<&str> {
         match self.question.kind {
             QuestionKind::Text => Some(&self.line.0),
@@ -66,7 +66,7 @@ impl QuestionPrompt {
         }
     }
 
-    /// Whether the person has begun to answer.
+    /// Returns true once the user has typed something.
     pub(super) fn is_begun(&self) -> bool {
         !self.line.0.is_empty()
     }
@@ -103,7 +103,7 @@ impl QuestionPrompt {
     }
 }
 
-/// A line in one buffer that never grows, so that no copy of it is left behind, and that is wiped when it goes.
+/// Line buffer with fixed capacity, so that growing leaves no copies in memory; wiped on drop.
 struct SecretLine(Zeroizing<String>);
 
 impl Default for SecretLine {
@@ -130,7 +130,7 @@ impl SecretLine {
     }
 
     fn take(&mut self) -> SecretString {
-        // A box of exactly this size: making one of a longer buffer would leave a copy in freed memory.
+        // Exact capacity: shrinking a larger buffer would leave a copy in freed memory.
         let text = SecretString::new(self.0.as_str().into());
         *self = Self::default();
         text

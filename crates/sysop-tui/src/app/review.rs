@@ -1,4 +1,4 @@
-//! A proposal that waits for the person: to be run as it is, changed in place, or refused with a word.
+//! Review of a proposal: run it, edit it, or reject it with feedback.
 #![expect(clippy::wildcard_enum_match_arm, reason = "a keyboard has more keys than mean something here")]
 
 use std::time::Duration;
@@ -15,58 +15,58 @@ use sysop_term::plan::is_command;
 use super::key_debounce::KeyDebounce;
 use super::text_area;
 
-/// What the keys do.
+/// Meaning of the keys during a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReviewMode {
-    /// They answer.
+    /// Keys decide.
     Deciding,
-    /// They change the command.
+    /// Keys edit the command.
     Editing,
-    /// They write the word to the model.
+    /// Keys write the feedback for the model.
     Rejecting,
-    /// They answer whether the rule on the screen is written.
+    /// Keys confirm or cancel writing the displayed rule.
     ConfirmingRule,
 }
 
-/// The proposal on the screen.
+/// Review of the proposal on the screen.
 pub struct Review {
     call: CallId,
     proposed: String,
-    /// Whether there is a command to change.
+    /// True if the proposal is a command, which can be edited.
     editable: bool,
     /// True if only `Y` runs it: Enter is pressed too easily.
     takes_capital_y: bool,
-    /// Whether it can be allowed for longer than once.
+    /// True if it can be allowed for the session.
     session: bool,
     mode: ReviewMode,
     area: TextArea<'static>,
     reason: TextArea<'static>,
     pub(super) debounce: KeyDebounce,
-    /// The first row of it that is shown.
+    /// First visible row.
     scroll: u16,
-    /// How many of its rows are below what is shown, and how many are shown; known once it was drawn.
+    /// Rows below the visible ones; set by drawing.
     below: u16,
     page: u16,
-    /// Whether the box with the command shows all of it.
+    /// True if the editor shows the whole command.
     whole: bool,
-    /// The rule that "always" would write; the outer `None` until it was looked for.
+    /// Rule for "allow always"; the outer `None` until it was looked up.
     offered: Option<Option<OfferedRule>>,
 }
 
-/// What came of a key.
+/// Result of a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReviewEvent {
-    /// Nothing that others need to know.
+    /// Handled; nothing else to do.
     Consumed,
     /// A decision.
     Decided(Decision),
-    /// It is allowed, and this rule is to be written.
+    /// Allowed, and this rule must be written.
     AllowedAlways(OfferedRule),
-    /// The turn is to end here.
+    /// Cancel the turn.
     Cancelled,
-    /// The person wants the command in their editor.
+    /// Open the command in the user's editor.
     OpenEditor,
-    /// Something to tell them.
+    /// Show a message.
     Message(&'static str),
 }
 
@@ -100,82 +100,82 @@ impl Review {
         }
     }
 
-    /// Whether it was looked for a rule that "always" would write.
+    /// Returns true once the rule for "allow always" was looked up.
     pub(super) fn knows_offer(&self) -> bool {
         self.offered.is_some()
     }
 
-    /// Takes note of the rule that "always" would write, if there is one.
+    /// Sets the rule for "allow always", if there is one.
     pub(super) fn set_offered_rule(&mut self, offered: Option<OfferedRule>) {
         self.offered = Some(offered);
     }
 
-    /// The rule that "always" would write; `None` for a command that was changed.
+    /// Rule for "allow always"; `None` for an edited command.
     pub fn offered_rule(&self) -> Option<&OfferedRule> {
         self.offered.as_ref()?.as_ref().filter(|_| !self.is_edited())
     }
 
-    /// Which call.
+    /// Id of the call.
     pub fn call(&self) -> &CallId {
         &self.call
     }
 
-    /// What the keys do.
+    /// Meaning of the keys.
     pub fn mode(&self) -> ReviewMode {
         self.mode
     }
 
-    /// Whether there is a command that can be changed.
+    /// Returns true if there is a command to edit.
     pub fn is_editable(&self) -> bool {
         self.editable
     }
 
-    /// Whether only `Y` runs it.
+    /// Returns true if only `Y` runs it.
     pub fn takes_capital_y(&self) -> bool {
         self.takes_capital_y
     }
 
-    /// Whether it can be allowed for longer than once.
+    /// Returns true if it can be allowed for the session.
     pub fn has_session_grant(&self) -> bool {
         self.session
     }
 
-    /// The command as it would run now.
+    /// The command in its current form.
     pub fn command(&self) -> String {
         text_area::text(&self.area)
     }
 
-    /// Whether the person changed it.
+    /// Returns true if the user has changed the command.
     pub fn is_edited(&self) -> bool {
         self.editable && self.command() != self.proposed
     }
 
-    /// The box with the command.
+    /// Editor of the command.
     pub fn area(&self) -> &TextArea<'static> {
         &self.area
     }
 
-    /// The same, to be given its styles.
+    /// Editor of the command, for setting styles.
     pub fn area_mut(&mut self) -> &mut TextArea<'static> {
         &mut self.area
     }
 
-    /// The box with the word to the model.
+    /// Editor of the feedback.
     pub fn reason_mut(&mut self) -> &mut TextArea<'static> {
         &mut self.reason
     }
 
-    /// The first row that is shown.
+    /// First visible row.
     pub fn scroll(&self) -> u16 {
         self.scroll
     }
 
-    /// Whether all of it was shown.
+    /// Returns true if the last row has been displayed.
     pub fn is_read(&self) -> bool {
         self.below == 0
     }
 
-    /// Takes note of how much of it was drawn; gives the first row to draw.
+    /// Records the total and visible number of rows; returns the first row to draw.
     pub fn set_viewport(&mut self, rows: u16, page: u16) -> u16 {
         self.scroll = self.scroll.min(rows.saturating_sub(page));
         self.page = page.max(1);
@@ -183,17 +183,17 @@ impl Review {
         self.scroll
     }
 
-    /// Whether the box in which it is changed shows all of it.
+    /// Returns true if the editor shows the whole command.
     pub fn is_whole(&self) -> bool {
         self.whole
     }
 
-    /// Takes note of how many rows the box wants, and how many it was given.
+    /// Records the rows that the editor needs and has.
     pub fn set_editor_rows(&mut self, wants: u16, rows: u16) {
         self.whole = wants <= rows;
     }
 
-    /// Puts what the person's editor left in the place of the command.
+    /// Replaces the command by the text from the user's editor.
     pub(super) fn edited(&mut self, text: &str) {
         let text = text.strip_suffix('\n').unwrap_or(text);
         text_area::replace(&mut self.area, &text_area::strip_invisible(text));
@@ -202,7 +202,7 @@ impl Review {
     pub(super) fn paste(&mut self, text: &str) {
         let text = text_area::strip_invisible(text);
         match self.mode {
-            // A paste is no answer.
+            // A paste is not an answer.
             ReviewMode::Deciding | ReviewMode::ConfirmingRule => {}
             ReviewMode::Editing => {
                 self.area.insert_str(text);
@@ -214,7 +214,7 @@ impl Review {
     }
 
     pub(super) fn key(&mut self, key: KeyEvent, now: Duration) -> ReviewEvent {
-        // Whoever changes the command or writes a word has seen the proposal.
+        // Editing and rejecting need no debounce: the user has seen the proposal.
         if self.is_answering() && !self.debounce.accepts(now) {
             return ReviewEvent::Consumed;
         }
@@ -226,7 +226,7 @@ impl Review {
         }
     }
 
-    /// Whether a single key is an answer.
+    /// Returns true if a single key is an answer.
     pub(super) fn is_answering(&self) -> bool {
         matches!(self.mode, ReviewMode::Deciding | ReviewMode::ConfirmingRule)
     }
@@ -259,7 +259,7 @@ impl Review {
         }
     }
 
-    /// Puts the rule that "always" writes on the screen; it is to be seen before a key counts.
+    /// Displays the rule; it must be visible before a key confirms it.
     fn show_rule(&mut self) -> ReviewEvent {
         if self.is_edited() {
             return ReviewEvent::Message(RULE_IS_FOR_PROPOSED);
@@ -309,14 +309,14 @@ impl Review {
         if clean == command {
             return ReviewEvent::Consumed;
         }
-        // A box would hide them, and what is in the box is what runs.
+        // The editor would hide these characters, but the command would contain them.
         text_area::replace(&mut self.area, &clean);
         ReviewEvent::Message("removed control and invisible characters from the edited command")
     }
 
     fn edit(&mut self, key: KeyEvent) -> ReviewEvent {
         match key.code {
-            // What runs was seen, all of it.
+            // The command must have been displayed completely before it runs.
             KeyCode::Enter if !text_area::is_newline(key) && !self.whole => {
                 (self.mode, self.scroll, self.debounce) = (ReviewMode::Deciding, 0, KeyDebounce::default());
                 ReviewEvent::Message("scroll to the end before running")

@@ -1,4 +1,4 @@
-//! The answer "always": the rule that a proposal offers, and what becomes of the proposal when it is written.
+//! The answer "allow always": the offered rule, and the proposal's state while the rule is written.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use sysop_driver::frontend::OfferedRule;
 use super::{Action, App, State};
 
 impl App {
-    /// The proposal on the screen, if nobody has looked yet for a rule that "always" would write.
+    /// Returns the proposal under review if its rule has not been looked up yet.
     pub fn proposal_without_offer(&self) -> Option<&Proposal> {
         let review = self.review.as_ref().filter(|review| !review.knows_offer())?;
         self.transcript.plan(review.call())
     }
 
-    /// Takes note of the rule that "always" would write for the proposal on the screen; `None` if it is not offered.
+    /// Sets the rule for the proposal under review; `None` if none can be offered.
     pub fn set_offered_rule(&mut self, offered: Option<OfferedRule>) {
         if let Some(review) = &mut self.review {
             let offered = offered.filter(|offered| offered.call == *review.call());
@@ -24,16 +24,16 @@ impl App {
         }
     }
 
-    /// Answers the proposal with "always".
+    /// Answers the proposal with "allow always".
     pub(super) fn decide_always(&mut self, offered: OfferedRule, now: Duration) -> Vec<Action> {
         self.close_review(&offered.call, &Decision::Allow { command: None }, now);
         vec![Action::AllowAlways(offered)]
     }
 
-    /// Takes a proposal that was decided here off the screen, before the log tells of it.
+    /// Closes the review of a decided proposal before the log confirms the decision.
     pub(super) fn close_review(&mut self, call: &CallId, decision: &Decision, now: Duration) {
         self.decided = Some((call.clone(), State::after(decision)));
-        // A remark about this proposal is none about the next.
+        // The message was about this proposal, not the next one.
         (self.review, self.flash) = (None, None);
         self.meter.phase(now);
         self.sync_questions(now);

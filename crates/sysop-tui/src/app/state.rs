@@ -1,27 +1,28 @@
-//! The six states of the agent-rs design, read off the transcript and what the person has just done.
+//! States shown to the user, derived from the transcript and the user's last action. Follows the six states of the agent-rs
+//! design.
 
 use sysop_core::event::Decision;
 use sysop_core::transcript::{ItemBody, SessionPhase, Transcript};
 
-/// What the person sees the session do.
+/// State of the session as shown to the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
-    /// The person writes.
+    /// Waiting for a prompt.
     Input,
-    /// A model is asked.
+    /// Waiting for the model.
     Thinking,
-    /// A proposal waits for the person.
+    /// Waiting for a decision on a proposal.
     ReviewAction,
-    /// A tool runs.
+    /// Running a tool.
     Executing,
-    /// The model gets to read what came of it.
+    /// Waiting for the model to read a tool's result.
     Finalizing,
-    /// The task is done and summed up; the next key begins another.
+    /// Task finished; the next key returns to `Input`.
     Done,
 }
 
 impl State {
-    /// Whether the session works or waits for a decision: what is written now is for later.
+    /// Returns true if a prompt sent now would be queued.
     pub fn is_busy(self) -> bool {
         match self {
             Self::Thinking | Self::ReviewAction | Self::Executing | Self::Finalizing => true,
@@ -29,7 +30,7 @@ impl State {
         }
     }
 
-    /// What a transcript shows.
+    /// Returns the state for a transcript.
     pub fn of(transcript: &Transcript) -> Self {
         match transcript.phase() {
             SessionPhase::Idle | SessionPhase::Paused { .. } | SessionPhase::Stopping => Self::Input,
@@ -40,7 +41,7 @@ impl State {
         }
     }
 
-    /// What a decision leads to, before the log says so.
+    /// State that a decision leads to, before the log confirms it.
     pub(super) fn after(decision: &Decision) -> Self {
         match decision {
             Decision::Allow { .. } | Decision::AllowSession { .. } => Self::Executing,
@@ -49,7 +50,7 @@ impl State {
     }
 }
 
-/// Whether the newest thing to read is what came of a tool: nothing of the answer to it has come yet.
+/// Returns true if the newest item is a finished tool output, to which the model has not replied yet.
 fn has_new_outcome(transcript: &Transcript) -> bool {
     let newest = transcript.items().rev().find(|item| !matches!(item.body, ItemBody::Notice(_)));
     newest.is_some_and(|item| matches!(&item.body, ItemBody::ToolOutput(output) if output.outcome.is_some()))

@@ -1,4 +1,4 @@
-//! The words of the two status lines: what is waited for, and how the session stands.
+//! Text of the two status lines: current activity, and status of the session.
 
 use std::time::Duration;
 
@@ -12,49 +12,49 @@ use sysop_core::ui_text;
 use super::{App, BackgroundStatus, State};
 use crate::BY;
 
-/// How long a picture of the spinner stays.
+/// Duration of a spinner frame.
 pub(super) const SPIN: Duration = Duration::from_millis(100);
-/// The pictures of the spinner.
+/// Spinner frames.
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
-/// How a part of a line is meant, and so colored.
+/// Semantic color of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// Matters.
+    /// Important.
     Plain,
-    /// Matters less.
+    /// Less important.
     Dim,
-    /// The name of the place; where mistakes happen.
+    /// Name of the host; emphasized, because acting on the wrong host is costly.
     Host,
-    /// Goes on.
+    /// In progress.
     Busy,
-    /// Went well.
+    /// Success.
     Good,
-    /// Needs a look.
+    /// Needs attention.
     Warn,
 }
 
-/// A part of the status line, safe to show.
+/// A part of the status line; control characters are neutralized.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusSegment {
     /// The text.
     pub text: String,
-    /// How it is meant.
+    /// Semantic color.
     pub tone: Tone,
-    /// What goes first where there is no room; 0 stays longest.
+    /// Priority if space is short: the highest rank is dropped first, 0 never.
     pub rank: u8,
 }
 
-/// What the session waits for.
+/// Current activity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActivityIndicator {
-    /// The sign before it.
+    /// Symbol before the text.
     pub sign: &'static str,
-    /// What it is.
+    /// The text.
     pub text: String,
-    /// How it is meant.
+    /// Semantic color.
     pub tone: Tone,
-    /// Whether its picture changes with time.
+    /// True if the symbol is animated.
     pub moves: bool,
 }
 
@@ -62,7 +62,7 @@ fn segment(text: impl AsRef<str>, tone: Tone, rank: u8) -> StatusSegment {
     StatusSegment { text: neutralize_line(text.as_ref()).into_owned(), tone, rank }
 }
 
-/// A time in whole seconds, so that nothing jumps.
+/// Formats a duration in whole seconds, so that the width rarely changes.
 fn seconds(time: Duration) -> String {
     match time.as_secs() {
         short @ 0..60 => format!("{short} s"),
@@ -72,7 +72,7 @@ fn seconds(time: Duration) -> String {
 }
 
 impl App {
-    /// How the session stands, from the left to the right.
+    /// Status of the session, from left to right.
     pub fn status(&self, now: Duration) -> Vec<StatusSegment> {
         let Some(facts) = self.transcript().session_info() else {
             let text = if self.session.is_some() { "reading the session…" } else { "opening…" };
@@ -134,12 +134,12 @@ impl App {
         parts
     }
 
-    /// Whether a turn goes on.
+    /// Returns true while a turn runs.
     pub fn is_working(&self) -> bool {
         !self.is_replaying() && *self.transcript().phase() != SessionPhase::Idle
     }
 
-    /// What the session waits for; none where it waits for nothing but a message.
+    /// Current activity; `None` if the session only waits for a prompt.
     pub fn activity(&self, now: Duration) -> Option<ActivityIndicator> {
         if self.is_replaying() {
             return None;

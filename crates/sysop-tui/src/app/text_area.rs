@@ -1,4 +1,4 @@
-//! One set of editing keys for every box that a person writes in.
+//! Editing keys shared by all text areas.
 #![expect(clippy::wildcard_enum_match_arm, reason = "a keyboard has more keys than mean something here")]
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -8,21 +8,21 @@ use sysop_core::text::visible_text;
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
-/// How many changes can be taken back.
+/// Maximum number of undo steps.
 const UNDO_MAX: usize = 1_000;
 
-/// What a key did to a box.
+/// Effect of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EditResult {
-    /// It changed the text.
+    /// Text changed.
     Changed,
-    /// It moved the cursor.
+    /// Cursor moved.
     Moved,
-    /// It means nothing here.
+    /// No effect.
     Nothing,
 }
 
-/// An empty box that wraps its lines.
+/// Creates a text area that wraps lines, with the cursor at the end.
 pub(super) fn area(text: &str) -> TextArea<'static> {
     let mut area = TextArea::new(text.split('\n').map(str::to_owned).collect());
     area.set_wrap_mode(WrapMode::Glyph);
@@ -33,12 +33,11 @@ pub(super) fn area(text: &str) -> TextArea<'static> {
     area
 }
 
-/// The text of a box.
 pub(super) fn text(area: &TextArea<'_>) -> String {
     area.lines().join("\n")
 }
 
-/// Puts another text in the place of the whole; can be taken back.
+/// Replaces the whole text; can be undone.
 pub(super) fn replace(area: &mut TextArea<'_>, text: &str) {
     let yank = area.yank_text();
     area.select_all();
@@ -49,7 +48,7 @@ pub(super) fn replace(area: &mut TextArea<'_>, text: &str) {
     area.insert_str(text);
 }
 
-/// How many rows the text takes in so many columns.
+/// Number of rows that the text needs for a width of `columns`.
 pub fn rows(area: &TextArea<'_>, columns: u16) -> u16 {
     let columns = usize::from(columns.max(1));
     let rows: usize = area.lines().iter().map(|line| rows_of(line, columns)).sum();
@@ -66,11 +65,11 @@ fn rows_of(line: &str, columns: usize) -> usize {
         }
         used += width;
     }
-    // The cursor stands behind the last sign.
+    // One more for the cursor after the last character.
     rows + usize::from(used >= columns)
 }
 
-/// Whether a key begins another line in a box where Enter does something else.
+/// Returns true if the key inserts a newline where Enter submits.
 pub(super) fn is_newline(key: KeyEvent) -> bool {
     match key.code {
         KeyCode::Enter => key.modifiers.intersects(KeyModifiers::ALT | KeyModifiers::SHIFT),
@@ -79,7 +78,7 @@ pub(super) fn is_newline(key: KeyEvent) -> bool {
     }
 }
 
-/// Does what a key says.
+/// Handles a key.
 pub(super) fn key(area: &mut TextArea<'_>, key: KeyEvent) -> EditResult {
     if is_newline(key) {
         area.insert_newline();
@@ -148,8 +147,8 @@ fn moved(area: &mut TextArea<'_>, to: CursorMove) -> EditResult {
     EditResult::Moved
 }
 
-/// Takes out of a text what a box would hide or obey: control characters but line ends and tabs, and what changes
-/// the direction of writing.
+/// Removes control characters except newline and tab, and bidirectional formatting characters: a text area would hide or
+/// obey them.
 pub(super) fn strip_control(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let hides = |sign: char| {
@@ -159,7 +158,7 @@ pub(super) fn strip_control(text: &str) -> String {
     text.chars().filter(|sign| !hides(*sign)).collect()
 }
 
-/// Takes out of a command all that a box would hide, so that what is seen in it is what runs.
+/// Removes everything that a text area would hide, so that the visible command is the one that runs.
 pub(super) fn strip_invisible(command: &str) -> String {
     visible_text(&strip_control(command))
 }
