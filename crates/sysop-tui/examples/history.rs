@@ -1,5 +1,5 @@
-//! Prints what the history costs: a frame over 10,000 messages, 100,000 tokens as they stream, memory over many frames.
-//! `history show [COLUMNS [THEME]]` draws a session with a bit of everything instead, for eyes.
+//! Prints the cost of the history: a frame over 10,000 messages, 100,000 streamed tokens, memory over many frames. `history
+//! show [COLUMNS [THEME]]` instead draws a session with every kind of item for inspection.
 #![expect(clippy::print_stdout, reason = "an example that prints")]
 #![expect(unsafe_code, reason = "an allocator that counts is unsafe by its signature")]
 
@@ -29,32 +29,32 @@ const COLUMNS: u16 = 120;
 const ROWS: u16 = 40;
 const MESSAGES: u64 = 10_000;
 const TOKENS: usize = 100_000;
-/// Tokens between two frames: at sixty frames a second, six thousand tokens a second.
+/// Tokens between two frames: 6,000 tokens per second at 60 frames per second.
 const TOKENS_A_FRAME: usize = 100;
 const FRAMES: usize = 200;
-/// How often a row of frames is drawn.
+/// Number of repetitions of each series of frames.
 const RUNS: usize = 10;
-/// Rows of what is drawn for eyes.
+/// Rows drawn for inspection.
 const SHOWN_ROWS: u16 = 80;
 
 static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
-/// The system's allocator, counting.
+/// The system allocator with counters.
 struct CountingAllocator;
 
-// SAFETY: all is passed on to the system's allocator as it came.
+// SAFETY: all calls are forwarded unchanged to the system allocator.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE_BYTES.fetch_add(layout.size(), Ordering::Relaxed);
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the same contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         LIVE_BYTES.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the same contract.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -62,7 +62,7 @@ unsafe impl GlobalAlloc for CountingAllocator {
 #[global_allocator]
 static COUNTING: CountingAllocator = CountingAllocator;
 
-/// A front end that draws the history on its whole screen.
+/// A front end that draws the history on the whole screen.
 struct Frontend {
     transcript: Transcript,
     history: HistoryView,
@@ -122,7 +122,7 @@ fn talk(messages: u64) -> Result<Frontend, BoxError> {
     Ok(face)
 }
 
-/// The fastest of many frames in which all is drawn at another place.
+/// Returns the fastest of many frames that each scroll by one row.
 fn scrolled(face: &mut Frontend) -> Result<Duration, BoxError> {
     let mut best = Duration::MAX;
     for number in 0..FRAMES {
@@ -167,7 +167,7 @@ fn frames() -> Result<(), BoxError> {
     Ok(())
 }
 
-/// The time of each frame of a stream, what came since the last one included.
+/// Returns the duration of each frame of a stream, including handling the tokens since the last one.
 fn stream(tokens: &[&str]) -> Result<Vec<Duration>, BoxError> {
     let mut face = Frontend::new(COLUMNS, ROWS, ThemeName::Dark, Box::new(std::io::sink()))?;
     let step = face.turn("tell me all");
@@ -201,7 +201,7 @@ fn streams() -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Keeps the shortest time of each frame: what the machine can do, not what else it was doing.
+/// Keeps the shortest duration of each frame, which excludes other load on the machine.
 fn keep_fastest(best: &mut Vec<Duration>, run: Vec<Duration>) {
     if best.is_empty() {
         *best = run;
@@ -219,7 +219,7 @@ fn call(id: &str, name: &str, arguments: serde_json::Value) -> ToolCall {
     ToolCall { id: CallId::new(id), wire_id: None, name: name.to_owned(), arguments }
 }
 
-/// A session with a bit of everything.
+/// A session with every kind of item.
 fn everything(face: &mut Frontend) {
     let step = face.turn("Why does nginx not start?\nFix it if you can. 日本 👍🏽 e\u{301} \u{202e}x");
     let reasoning = "Look at the unit first.\nThen at the ports.".to_owned();

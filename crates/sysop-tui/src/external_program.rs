@@ -1,7 +1,7 @@
-//! Other programs on the person's terminal: their editor for a draft, their pager for a long text.
+//! External programs on the user's terminal: the editor for drafts, the pager for long texts.
 //!
-//! The front end leaves the screen, waits for the program, and takes the screen again; sessions go on meanwhile. A draft is
-//! in a file that only its owner reads, and that stays there when something goes wrong with the editor or with us.
+//! The front end leaves the screen, waits for the program, and takes the screen again; sessions continue meanwhile. A draft
+//! is in a file readable only by its owner, and the file is kept if anything goes wrong.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -19,32 +19,32 @@ use tokio::process::{Child, Command};
 
 use crate::screen::{ProcessSignal, Screen, TerminalEvents, stop};
 
-/// The largest draft that is read back, in bytes.
+/// Maximum size of a draft read back from the editor, in bytes.
 pub const DRAFT_BYTES_MAX: usize = 1024 * 1024;
-/// What is used where the person names no editor.
+/// Editor if the user has configured none.
 const EDITOR: &str = "vi";
-/// What is used where the person names no pager.
+/// Pager if the user has configured none.
 const PAGER: &str = "less -R";
 
-/// What came of editing.
+/// Result of editing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EditorResult {
-    /// The text as it is now, without the last end of line.
+    /// The edited text, without its final newline.
     Text(String),
-    /// The editor said that the text is not to be used (it ended with another code than 0); the old one stays.
+    /// The editor exited with a nonzero code: keep the old text.
     Unchanged,
-    /// Something went wrong; the old text stays. One sentence, which names the draft if there is something in it.
+    /// Editing failed: keep the old text. One sentence, which names the draft file if it contains text.
     Failed(String),
 }
 
-/// Drafts so far, so that each has a name of its own.
+/// Counter for unique names of drafts.
 static DRAFTS: AtomicU32 = AtomicU32::new(0);
 
-/// Lets the person edit a text in their editor, `editor` being its command line. `ending` is that of the draft's name
-/// (`md`, `sh`), by which editors know how to color it.
+/// Edits a text in the user's editor. `editor` is a command line; `ending` is the file extension (`md`, `sh`), from which
+/// editors derive the syntax highlighting.
 ///
 /// # Errors
-/// Where the terminal is gone.
+/// If the terminal is gone.
 pub async fn edit(
     screen: &mut Screen,
     events: &mut TerminalEvents,
@@ -94,11 +94,11 @@ pub async fn edit(
     })
 }
 
-/// Shows a text in the person's pager, `pager` being its command line; one sentence where that fails. Control
-/// sequences in it are shown, not obeyed; where the pager is `less`, its looks are drawn.
+/// Shows a text in the user's pager; `pager` is a command line. The inner error is one sentence. Control sequences in the
+/// text are neutralized; `less` gets its styles as colors.
 ///
 /// # Errors
-/// Where the terminal is gone.
+/// If the terminal is gone.
 pub async fn page(
     screen: &mut Screen,
     events: &mut TerminalEvents,
@@ -116,14 +116,14 @@ pub async fn page(
         command.arg("-R");
     }
     let text = if colors { colored(text, styles) } else { neutralize(text).into_owned() };
-    // What a pager ends with says nothing about the text: `less` ends with 2 where it was interrupted.
+    // The exit code says nothing about the text: `less` exits with 2 after an interrupt.
     let ended = run(screen, events, command, Some(text)).await?;
     Ok(ended
         .map(drop)
         .map_err(|error| format!("cannot start the pager `{}` ({error}); set $PAGER", shown(line))))
 }
 
-/// A text that is safe to show, with its looks as sequences that end with each line.
+/// Returns the neutralized text with its styles as SGR sequences, reset at the end of each line.
 fn colored(text: &str, styles: &StyleRuns) -> String {
     let mut out = String::with_capacity(text.len());
     for (piece, look) in styles.runs(text) {
@@ -144,7 +144,7 @@ fn shown(line: &OsStr) -> String {
     neutralize(&line.to_string_lossy()).into_owned()
 }
 
-/// A program by its command line.
+/// Parses a command line.
 fn command(line: &OsStr) -> Result<Command, String> {
     let words = line.to_str().and_then(|line| shell_words::split(line).ok()).unwrap_or_default();
     let Some((program, arguments)) = words.split_first() else {
@@ -155,7 +155,7 @@ fn command(line: &OsStr) -> Result<Command, String> {
     Ok(command)
 }
 
-/// Writes a draft that only its owner can read.
+/// Writes a draft to a file readable only by its owner.
 fn draft(folder: &Path, ending: &str, text: &str) -> io::Result<PathBuf> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let (process, mut options) = (std::process::id(), std::fs::OpenOptions::new());
@@ -168,7 +168,7 @@ fn draft(folder: &Path, ending: &str, text: &str) -> io::Result<PathBuf> {
                 file.write_all(text.as_bytes())?;
                 return Ok(path);
             }
-            // Kept by an earlier process of the same number.
+            // Left by an earlier process with the same id.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
@@ -192,11 +192,11 @@ fn read_back(draft: &Path) -> Result<String, String> {
 }
 
 fn remove(draft: &Path) {
-    // An editor may have removed it.
+    // The editor may have removed it.
     let _ = std::fs::remove_file(draft);
 }
 
-/// Lends the terminal to a program until it ends; the inner error says that it did not start.
+/// Runs a program on the terminal; the inner error means that it did not start.
 async fn run(
     screen: &mut Screen,
     events: &mut TerminalEvents,
@@ -211,7 +211,7 @@ async fn run(
         Ok(mut child) => {
             let feeder = child.stdin.take().zip(input).map(|(mut pipe, text)| {
                 tokio::spawn(async move {
-                    // A pager that is left early takes no more.
+                    // Fails if the pager exits before reading everything.
                     let _ = pipe.write_all(text.as_bytes()).await;
                 })
             });
@@ -227,7 +227,7 @@ async fn run(
     Ok(ended)
 }
 
-/// Waits for a program that has the terminal, and does what signals ask of both meanwhile.
+/// Waits for the program, and handles signals to both processes meanwhile.
 async fn wait(child: &mut Child, events: &mut TerminalEvents) -> io::Result<ExitStatus> {
     loop {
         let request = tokio::select! {
@@ -235,7 +235,7 @@ async fn wait(child: &mut Child, events: &mut TerminalEvents) -> io::Result<Exit
             request = events.next_signal() => request,
         };
         let signal = match request {
-            // Ctrl+C and Ctrl+\ are for the program, which has got them too.
+            // The program received Ctrl+C and Ctrl+\ as well, and they are meant for it.
             ProcessSignal::Interrupt | ProcessSignal::Quit | ProcessSignal::Continued => continue,
             ProcessSignal::Suspend => {
                 stop(events).await?;
@@ -247,7 +247,7 @@ async fn wait(child: &mut Child, events: &mut TerminalEvents) -> io::Result<Exit
         events.put_back(request);
         let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
         if let Some(pid) = pid {
-            // It may have ended by itself.
+            // Fails if the program has already exited.
             let _ = kill_process(pid, signal);
         }
     }

@@ -1,5 +1,5 @@
-//! The layout: which part of the screen shows what, and the parts that are no history: proposal, question, live
-//! output, the box, the two lines around it.
+//! Layout of the screen, and drawing of everything but the history: proposal, question, live output, composer and the two
+//! lines around it.
 
 mod help;
 mod layout;
@@ -22,16 +22,16 @@ use crate::picker::PickerStyle;
 use crate::screen::Hyperlink;
 use crate::terminal_pane::TerminalPane;
 
-/// Columns before the text of the box.
+/// Columns left of the composer's text.
 const SIGN_COLUMNS: u16 = 2;
-/// What is between the parts of a line.
+/// Separator between the parts of a line.
 const DOT: &str = " · ";
-/// From how many rows on the history ends with a free one.
+/// Minimum number of rows for an empty row below the history.
 const AIRY_ROWS_MIN: u16 = 10;
-/// Columns of the names in a list of completions.
+/// Maximum width of the names in the completion list, in columns.
 const NAME_COLUMNS_MAX: usize = 28;
 
-/// Draws everything but the session's terminal.
+/// Draws everything except the session's terminal.
 pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Hyperlink>, now: Duration) {
     let theme = Theme::new(app.theme());
     let area = frame.area();
@@ -81,8 +81,7 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Hyperlink>, no
     app.note_rendered();
 }
 
-/// Draws the session's terminal beside or below the history, or on all of a small screen; and a line that says whose
-/// turn it is.
+/// Draws the session's terminal, beside or below the history or on the whole of a small screen, and a line with its status.
 pub fn draw_pane(app: &mut App, pane: &mut TerminalPane, frame: &mut Frame<'_>, links: &mut Vec<Hyperlink>) {
     let theme = Theme::new(app.theme());
     let area = frame.area();
@@ -90,7 +89,7 @@ pub fn draw_pane(app: &mut App, pane: &mut TerminalPane, frame: &mut Frame<'_>, 
     let parts = layout::pane_regions(Rect { height: rows, ..area });
     if let Some((history, border)) = parts.history {
         let beside = border.height > border.width;
-        // What is written does not touch a border at its right.
+        // Keep a gap between the text and the border.
         let width = history.width.saturating_sub(u16::from(beside));
         app.draw_whole_history(theme, Rect { width, ..history }, frame.buffer_mut());
         take_links(frame.buffer_mut(), links);
@@ -103,7 +102,7 @@ pub fn draw_pane(app: &mut App, pane: &mut TerminalPane, frame: &mut Frame<'_>, 
     let transcript = app.transcript();
     let host = transcript.session_info().map_or("", |facts| facts.host.as_str());
     let mut row = TextRow::of("─ ", theme.style(StyleRole::Dim));
-    // What waits for the person is behind the terminal.
+    // A question or proposal may be waiting behind the terminal.
     let waits = match (app.question_prompt(), app.review()) {
         (Some(question_prompt), _) => Some(format!("{} asks", question_prompt.question().from)),
         (None, Some(_)) => Some("approval required".to_owned()),
@@ -123,13 +122,13 @@ pub fn draw_pane(app: &mut App, pane: &mut TerminalPane, frame: &mut Frame<'_>, 
     }
 }
 
-/// The rows of the middle, as text.
+/// Rows of the middle pane, as text.
 #[cfg(test)]
 pub(crate) fn middle_of(app: &App, columns: u16, rows: u16) -> Vec<String> {
     middle_pane::MiddlePane::of(app, Theme::new(app.theme()), Rect::new(0, 0, columns, rows)).text()
 }
 
-/// How lists look.
+/// Style of lists.
 fn picker_style(theme: Theme) -> PickerStyle {
     PickerStyle {
         text: theme.style(StyleRole::Text),
@@ -141,7 +140,7 @@ fn picker_style(theme: Theme) -> PickerStyle {
     }
 }
 
-/// Takes the addresses out of the cells: they get to the terminal by another way.
+/// Moves hyperlinks from the cells to `links`, because they reach the terminal separately.
 fn take_links(buffer: &mut Buffer, links: &mut Vec<Hyperlink>) {
     let area = buffer.area;
     for y in area.top()..area.bottom() {
@@ -166,7 +165,7 @@ fn take_links(buffer: &mut Buffer, links: &mut Vec<Hyperlink>) {
     }
 }
 
-/// Rows that the box wants.
+/// Rows needed by the composer.
 fn box_rows(app: &App, columns: u16) -> u16 {
     match (app.question_prompt(), app.review()) {
         (Some(_), _) => 1,
@@ -186,7 +185,7 @@ fn tone_role(tone: Tone) -> StyleRole {
     }
 }
 
-/// The line above the box: what is waited for, or a remark; and what the keys do.
+/// Draws the line above the composer: a short message or the current activity, and key hints.
 fn rule(app: &App, theme: Theme, area: Rect, buffer: &mut Buffer, now: Duration) {
     let columns = usize::from(area.width);
     let mut left = TextRow::default();
@@ -226,7 +225,7 @@ fn rule(app: &App, theme: Theme, area: Rect, buffer: &mut Buffer, now: Duration)
     row.draw(buffer, area.x, area.y, area.width);
 }
 
-/// As many of the keys as there is room for, the most important first.
+/// Returns the key hints that fit, most important first.
 fn fitting<'a>(keys: &'a [&'a str], room: usize) -> &'a [&'a str] {
     let mut used = 0;
     let fits = keys.iter().enumerate().take_while(|(at, key)| {
@@ -236,7 +235,7 @@ fn fitting<'a>(keys: &'a [&'a str], room: usize) -> &'a [&'a str] {
     &keys[..fits.count()]
 }
 
-/// The keys in a row: the key itself, and more softly what it does.
+/// Formats key hints: the key, and its action dimmed.
 fn hint(keys: &[&str], theme: Theme) -> TextRow {
     let mut row = TextRow::default();
     for (at, key) in keys.iter().enumerate() {
@@ -248,7 +247,7 @@ fn hint(keys: &[&str], theme: Theme) -> TextRow {
     row
 }
 
-/// What the keys do now, the most important first; nothing while they do not count yet.
+/// Key hints for the current state, most important first; none while keys are still ignored.
 fn keys(app: &App, now: Duration) -> Vec<&'static str> {
     if !app.accepts_answers(now) {
         return Vec::new();
@@ -298,7 +297,7 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
     }
 }
 
-/// The line below the box: how the session stands.
+/// Draws the line below the composer: the status of the session.
 fn status(app: &App, theme: Theme, area: Rect, buffer: &mut Buffer, now: Duration) {
     let columns = usize::from(area.width);
     let mut parts = app.status(now);
@@ -326,7 +325,7 @@ fn status(app: &App, theme: Theme, area: Rect, buffer: &mut Buffer, now: Duratio
     truncate(&row.spans, columns, theme.style(StyleRole::Dim)).draw(buffer, area.x, area.y, area.width);
 }
 
-/// The box that the person writes in; gives the place of the cursor.
+/// Draws the composer; returns the cursor position.
 fn draw_box(app: &mut App, theme: Theme, area: Rect, frame: &mut Frame<'_>) -> Option<Position> {
     let text = Rect { x: area.x + SIGN_COLUMNS, width: area.width - SIGN_COLUMNS, ..area };
     let sign = |frame: &mut Frame<'_>, sign: &str, ink: StyleRole| {
@@ -373,14 +372,14 @@ fn draw_box(app: &mut App, theme: Theme, area: Rect, frame: &mut Frame<'_>) -> O
     writes.then_some(at)
 }
 
-/// The end of a line that is longer than its place.
+/// Returns the end of a line that does not fit.
 fn tail(text: &str, columns: u16, theme: Theme) -> TextRow {
     let spans = [Span::new(text, theme.style(StyleRole::Text))];
     let rows = sysop_term::cells::wrap_exact(&spans, usize::from(columns.saturating_sub(1)).max(1));
     rows.into_iter().next_back().unwrap_or_default()
 }
 
-/// Draws a box in which the person writes; gives the place of the cursor.
+/// Draws a text area; returns the cursor position.
 fn write_area(
     area: &mut TextArea<'static>,
     placeholder: &str,
@@ -389,7 +388,7 @@ fn write_area(
     frame: &mut Frame<'_>,
 ) -> Position {
     area.set_style(theme.style(StyleRole::Text));
-    // The terminal's own cursor is where the person looks.
+    // The terminal's own cursor is used instead.
     area.set_cursor_style(Style::new());
     area.set_selection_style(theme.style(StyleRole::Chosen));
     for y in place.top()..place.bottom() {
@@ -412,7 +411,7 @@ fn write_area(
     )
 }
 
-/// What the word at the cursor can become, above the box.
+/// Draws the completions above the composer.
 fn offers(app: &App, theme: Theme, regions: &Regions, buffer: &mut Buffer) {
     let Some(completion) = app.completion() else { return };
     let room = regions.rule.y.saturating_sub(regions.history.y);

@@ -1,9 +1,9 @@
-//! The full-screen front end: history, the proposal or the live output, and the input; the session's terminal beside
-//! them. Draws a `Transcript`, sends `Input`s, decides nothing about a session.
+//! The full-screen front end: history, proposal or live output, composer, and the session's terminal beside them. Draws a
+//! `Transcript` and sends `Input`s; makes no decisions about a session.
 //!
-//! `app` is a pure state: keys and updates in, `Action`s out, time as an argument. `frame` lays out what `view` draws.
-//! `screen` takes the person's terminal and gives it back; `pane` is the session's terminal; `picker` is a list with
-//! a search. Only the run loop (`run`) does IO.
+//! `app` is pure state: keys and updates in, `Action`s out, time as an argument. `frame` lays out what `view` draws.
+//! `screen` takes over the user's terminal and restores it, `terminal_pane` shows the session's terminal, and `picker` is a
+//! searchable list. Only the run loop (`run`) performs I/O.
 #![warn(missing_docs)]
 
 pub mod app;
@@ -28,63 +28,63 @@ use futures::future::BoxFuture;
 use sysop_driver::frontend::{AttachedSession, SessionService};
 use sysop_term::ThemeName;
 
-/// The name under which this front end answers approvals.
+/// Name under which this front end answers approvals.
 pub const BY: &str = "tui";
 
-/// What the front end needs.
+/// Everything the front end needs from its caller.
 pub struct TuiContext {
-    /// Opens the desk and the session to begin with, after the first frame is on the screen.
+    /// Connects to the session service and opens the first session, after the first frame is on the screen.
     pub open: BoxFuture<'static, OpenResult>,
-    /// What to ask of the session first.
+    /// First prompt.
     pub task: Option<String>,
-    /// Where typed messages are remembered; nowhere if none.
+    /// File of the prompt history; not stored if `None`.
     pub history: Option<PathBuf>,
-    /// What the person should know first.
+    /// Message to show first.
     pub notice: Option<String>,
-    /// How it looks at first.
+    /// Initial color theme.
     pub theme: ThemeName,
-    /// Keeps how it looks for the next start; gives a sentence that says where, or why it does not. May block.
+    /// Saves the theme for the next start; returns a sentence with the file or the error. May block.
     pub keep_theme: Arc<dyn Fn(ThemeName) -> String + Send + Sync>,
-    /// What tokens cost, by `PROVIDER/NAME`.
+    /// Prices of tokens, by `PROVIDER/NAME`.
     pub prices: HashMap<String, Price>,
-    /// The person's programs for long texts, as they were found in the environment.
+    /// The user's editor and pager from the environment.
     pub programs: ExternalPrograms,
-    /// The folder for what is being edited.
+    /// Folder for drafts.
     pub drafts: PathBuf,
-    /// The kind of the person's terminal.
+    /// Kind of the user's terminal.
     pub kind: screen::TerminalKind,
-    /// What becomes of a turn that runs when the person leaves.
+    /// Treatment of a running turn on exit.
     pub leaving: RunningTurnPolicy,
 }
 
-/// What becomes of a turn that runs when the person leaves.
+/// Treatment of a running turn on exit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RunningTurnPolicy {
-    /// It is stopped: it would end with this process.
+    /// Cancel it: it would end with this process anyway.
     #[default]
     Cancel,
-    /// It goes on: the session lives elsewhere.
+    /// Leave it running: the session lives in another process.
     Continue,
 }
 
-/// Why there is no session to begin with; `Display` is one sentence.
+/// Reason for which the first session could not be opened; `Display` is one sentence.
 pub type OpenError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A session and the desk it was opened at, or why there is none.
+/// The session service with the first session.
 pub type OpenResult = Result<(Arc<dyn SessionService>, AttachedSession), OpenError>;
 
-/// What a million tokens cost.
+/// Price of a million tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Price {
-    /// Of input.
+    /// Input tokens.
     pub input: f64,
-    /// Of output.
+    /// Output tokens.
     pub output: f64,
-    /// Of input that came from a cache; as much as other input where nobody said.
+    /// Cached input tokens; `None` means the price of other input.
     pub cached: Option<f64>,
 }
 
-/// Programs that are given the terminal for a while; command lines, split by the shell's rules.
+/// External programs, as command lines split by shell rules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExternalPrograms {
     /// `$VISUAL` or `$EDITOR`.

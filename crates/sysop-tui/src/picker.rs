@@ -1,7 +1,7 @@
-//! A list with a search, to pick one thing from: a session, a model, a host, a line of the history.
+//! A searchable list for choosing a session, model, host or earlier prompt.
 //!
-//! A pure state ([`Picker`]) and a widget that draws the rows which are seen, however many there are. What the rows
-//! say comes from logs and files: it is made harmless here.
+//! [`Picker`] is pure state, and drawing touches only the visible rows. Labels come from logs and files; control characters
+//! in them are neutralized here.
 
 mod draw;
 mod fuzzy;
@@ -16,63 +16,63 @@ pub use self::variable_form::{FormVariable, VariableForm, VariableFormEvent};
 use self::fuzzy::FuzzyPattern;
 use self::text_field::TextField;
 
-/// How many rows a page has until it was drawn once.
+/// Page size before the list was drawn.
 const PAGE_DEFAULT: usize = 10;
 
-/// One thing that can be picked.
+/// An entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PickerItem {
-    /// What the row says, and what is searched.
+    /// Text of the row; searched.
     pub label: String,
-    /// What stands at the end of the row, where there is room: a host, a time. Searched too.
+    /// Text at the right end of the row if it fits, such as a host or a time; searched.
     pub detail: String,
-    /// More of it, in a line of its own while it is selected.
+    /// Additional text, shown in a line of its own while selected.
     pub preview: String,
 }
 
 impl PickerItem {
-    /// With this in its row.
+    /// Creates an entry without a preview.
     pub fn new(label: &str, detail: &str) -> Self {
         Self { label: label.to_owned(), detail: detail.to_owned(), preview: String::new() }
     }
 
-    /// With this in a line of its own.
+    /// Sets the preview.
     pub fn with_preview(self, preview: &str) -> Self {
         Self { preview: preview.to_owned(), ..self }
     }
 }
 
-/// A list that is picked from.
+/// State of a list.
 #[derive(Debug, Clone)]
 pub struct Picker {
     title: String,
     entries: Vec<PickerItem>,
-    /// What is searched for.
+    /// Search field.
     field: TextField,
-    /// What was searched for last.
+    /// Search text of the current results.
     typed: String,
-    /// The entries that fit, by their number, the best first.
+    /// Indexes of the matching entries, best match first.
     found: Vec<usize>,
-    /// Which of those is selected.
+    /// Position of the selected entry in `found`.
     selected: usize,
-    /// Which of those is on top.
+    /// Position of the first visible entry in `found`.
     top: usize,
     page: usize,
 }
 
-/// What a key did.
+/// Result of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PickerEvent {
-    /// Nothing is picked yet.
+    /// Nothing chosen yet.
     Pending,
-    /// Enter: the entry with this number.
+    /// Enter: index of the chosen entry.
     Chosen(usize),
-    /// Escape: none of them.
+    /// Escape: canceled.
     Cancelled,
 }
 
 impl Picker {
-    /// A list with a line to type what is searched.
+    /// Creates a list with a search field.
     pub fn new(title: &str, entries: Vec<PickerItem>) -> Self {
         let found = (0..entries.len()).collect();
         Self {
@@ -87,7 +87,7 @@ impl Picker {
         }
     }
 
-    /// Puts in what is there now, under another title; what was typed meanwhile is searched for.
+    /// Replaces title and entries, and applies the current search text to them.
     pub fn fill(&mut self, title: &str, entries: Vec<PickerItem>) {
         title.clone_into(&mut self.title);
         self.found = (0..entries.len()).collect();
@@ -97,23 +97,23 @@ impl Picker {
         self.search();
     }
 
-    /// How many fit, and of how many.
+    /// Number of matching entries, and of all entries.
     fn count(&self) -> (usize, usize) {
         (self.found.len(), self.entries.len())
     }
 
-    /// The number of the entry that is selected; none where nothing fits.
+    /// Index of the selected entry; `None` if nothing matches.
     pub fn selected(&self) -> Option<usize> {
         self.found.get(self.selected).copied()
     }
 
-    /// Takes a paste.
+    /// Inserts a paste into the search field.
     pub fn paste(&mut self, text: &str) {
         self.field.insert(text);
         self.search();
     }
 
-    /// Takes a key.
+    /// Handles a key.
     pub fn key(&mut self, key: KeyEvent) -> PickerEvent {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         let last = self.found.len().saturating_sub(1);
@@ -124,7 +124,7 @@ impl Picker {
             (_, KeyCode::Up) => self.step_back(),
             (Some('p'), _) if control => self.step_back(),
             (_, KeyCode::Down) => self.step(),
-            // Pressed again, Ctrl+R goes on, as it does in a shell.
+            // Repeated Ctrl+R selects the next match, as in a shell.
             (Some('n' | 'j' | 'r'), _) if control => self.step(),
             (_, KeyCode::PageUp) => self.select(self.selected.saturating_sub(self.page)),
             (_, KeyCode::PageDown) => self.select(self.selected + self.page),
@@ -139,12 +139,12 @@ impl Picker {
         PickerEvent::Pending
     }
 
-    /// Selects what is further on by so many rows, as a wheel does; back where it is less than 0.
+    /// Moves the selection by `rows`, like a mouse wheel; negative moves up.
     pub fn scroll(&mut self, rows: isize) {
         self.select(self.selected.saturating_add_signed(rows));
     }
 
-    /// The next one; after the last one the first.
+    /// Selects the next entry and wraps around.
     fn step(&mut self) {
         let next = self.selected + 1;
         self.select(if next < self.found.len() { next } else { 0 });
@@ -159,12 +159,12 @@ impl Picker {
         self.selected = wanted.min(self.found.len().saturating_sub(1));
     }
 
-    /// Finds what fits to what is typed now.
+    /// Updates the matches for the current search text.
     fn search(&mut self) {
         if self.field.text() == self.typed {
             return;
         }
-        // What did not fit before does not fit now, if more was typed.
+        // A longer search text can only match a subset of the previous matches.
         let narrower = self.field.text().starts_with(&self.typed);
         self.typed = self.field.text().to_owned();
         let before = std::mem::take(&mut self.found);
@@ -175,7 +175,7 @@ impl Picker {
             .into_iter()
             .filter_map(|number| Some((self.score(number, &pattern, &mut letters)?, number)))
             .collect();
-        // Those that fit as well stay in their order.
+        // Equal scores keep the original order.
         scored.sort_unstable_by_key(|&(score, number)| (std::cmp::Reverse(score), number));
         self.found = scored.into_iter().map(|(_, number)| number).collect();
         self.selected = 0;
@@ -188,7 +188,7 @@ impl Picker {
         if label.is_some() || entry.detail.is_empty() {
             return label;
         }
-        // What a row says at its end counts less than any label.
+        // A match that needs the detail ranks below any match of a label.
         let both = format!("{} {}", entry.label, entry.detail);
         pattern.score(&both, letters).map(|score| score - 1_000_000)
     }

@@ -1,7 +1,7 @@
-//! The run loop: one task that takes keys, updates, what was fetched, and time, one after the other, and draws.
+//! The run loop: one task that handles keys, updates, fetched data and timers one after the other, and draws.
 //!
-//! Nothing ticks while nothing moves. What comes in a flood is taken in by the hundred and drawn once; a key is
-//! drawn at once.
+//! There is no periodic tick: the loop wakes only for events and scheduled changes. Floods of updates are handled in batches
+//! and drawn once; a key is drawn at once.
 
 use std::collections::HashMap;
 use std::io;
@@ -34,25 +34,25 @@ use crate::screen::{ProcessSignal, Screen, SuspendResult, TerminalEvent, Termina
 use crate::terminal_pane::{PaneKeyResult, TerminalPane};
 use crate::{BY, ExternalPrograms, OpenError, OpenResult, RunningTurnPolicy, TuiContext, frame};
 
-/// The least time between frames while much comes.
+/// Minimum interval between frames under load.
 const FRAME: Duration = Duration::from_millis(12);
-/// The same while the log of an earlier session is read: nobody reads what rushes by.
+/// Minimum interval between frames while the log of an existing session is read, which nobody can follow anyway.
 const REPLAY_FRAME: Duration = Duration::from_millis(200);
-/// The most updates that are taken in before keys have their turn.
+/// Maximum number of updates handled before keys get their turn.
 const UPDATES_MAX: usize = 512;
-/// The longest history file that is read, in bytes.
+/// Maximum size of the history file that is read, in bytes.
 const HISTORY_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// How it ended.
+/// Result of running the front end.
 #[derive(Debug)]
 pub struct TuiExit {
-    /// How the person left.
+    /// Reason for the exit.
     pub left: ExitReason,
-    /// The session that they can go on with; none where nothing was said in it.
+    /// Session that the user can resume; `None` if no prompt was sent.
     pub to_resume: Option<SessionId>,
 }
 
-/// What was fetched.
+/// Data that was fetched in the background.
 enum FetchResult {
     PromptHistory(PromptHistory),
     SessionOpened(Result<AttachedSession, String>),
@@ -60,22 +60,22 @@ enum FetchResult {
     Models(Vec<ModelRef>),
     Paths(String, Vec<String>),
     Artifact(Result<Vec<u8>, String>),
-    /// Old texts of a session, and whether it is that one.
+    /// Restored items of a session; ignored if another session is shown.
     Backfilled(SessionId, Vec<Item>),
-    /// How a session stands that was left while it ran; none where it runs no more.
+    /// Status of a session in the background; `None` if it no longer runs.
     BackgroundStatus(SessionId, Option<BackgroundStatus>),
-    /// A proposal was answered with "always", or could not be.
+    /// Result of answering "allow always".
     AllowedAlways(Result<(), String>),
-    /// Colors were kept, or not; one sentence.
+    /// Result of saving the theme; one sentence.
     ThemeSaved(String),
-    /// Something could not be done; one sentence.
+    /// An error; one sentence.
     Failed(String),
 }
 
-/// Opens the front end and runs it until the person leaves.
+/// Runs the front end until the user exits.
 ///
 /// # Errors
-/// When there is no session to begin with, or the terminal cannot be used.
+/// If the first session cannot be opened, or the terminal cannot be used.
 pub async fn run(context: TuiContext) -> Result<TuiExit, OpenError> {
     let TuiContext { open, task, history, notice, theme, keep_theme, .. } = context;
     let TuiContext { prices, programs, drafts, kind, leaving, .. } = context;
@@ -86,7 +86,7 @@ pub async fn run(context: TuiContext) -> Result<TuiExit, OpenError> {
     if let Some(notice) = notice {
         app.show_flash(notice, Duration::ZERO);
     }
-    // On the screen before anything else is begun.
+    // Show the first frame before starting anything else.
     screen.draw(|frame, links| frame::draw(&mut app, frame, links, Duration::ZERO))?;
     let (result_sender, came) = unbounded_channel();
     let events = TerminalEvents::new()?;
@@ -130,26 +130,26 @@ struct RunLoop {
     session: Option<Arc<dyn SessionHandle>>,
     updates: Option<BoxStream<'static, Update>>,
     task: Option<String>,
-    /// What was asked for before there was a session.
+    /// Actions requested before the session service was connected.
     deferred_actions: Vec<Action>,
     result_sender: UnboundedSender<FetchResult>,
     history: Option<PathBuf>,
     keep_theme: Arc<dyn Fn(ThemeName) -> String + Send + Sync>,
     programs: ExternalPrograms,
     drafts: PathBuf,
-    /// Whether something has changed since the last frame.
+    /// True if something has changed since the last frame.
     dirty: bool,
-    /// Whether the person did something since.
+    /// True if the change was caused by the user: draw without delay.
     urgent: bool,
-    /// Whether the last frame may not have reached the terminal yet.
+    /// True if the last frame may not have reached the terminal.
     unseen: bool,
-    /// Whether the person looks at this terminal, as far as it tells.
+    /// True if the terminal has the focus, as far as it reports.
     looks: bool,
-    /// The session's terminal, while the person is in it.
+    /// The session's terminal, while shown.
     pane: Option<TerminalPane>,
-    /// Sessions that were left while they ran, each with the task that watches it.
+    /// Sessions left while running, each with its watcher task.
     background_sessions: HashMap<SessionId, (Arc<dyn SessionHandle>, AbortHandle)>,
-    /// Whether old texts are on their way.
+    /// True while truncated items are being fetched.
     backfilling: bool,
     last_frame: Duration,
     left: Option<ExitReason>,
@@ -181,7 +181,7 @@ impl RunLoop {
                 update = next_update(&mut self.updates) => self.on_update(update),
                 () = self.screen.ready(), if self.unseen || (self.dirty && !self.screen.is_ready()) => {}
                 () = sleep_until(self.began, wake) => {
-                    // What a moment takes away has to be drawn away, too.
+                    // Messages that time out must disappear from the screen.
                     self.dirty = true;
                     self.app.tick(self.began.elapsed());
                 }
@@ -189,7 +189,7 @@ impl RunLoop {
         }
     }
 
-    /// When there is something to do by itself.
+    /// Time at which the loop must wake without an event.
     fn wake(&mut self) -> Option<Duration> {
         let now = self.now();
         if self.dirty && self.screen.is_ready() {
@@ -197,7 +197,7 @@ impl RunLoop {
             return Some((self.last_frame + least).max(now));
         }
         let next = self.app.next_change(now);
-        // What has come by now changes the screen.
+        // A change that is already due needs a frame.
         self.dirty |= next.is_some_and(|next| next <= now);
         next
     }
@@ -228,7 +228,7 @@ impl RunLoop {
         Ok(())
     }
 
-    /// Looks whether "always" is offered for the proposal that is about to be drawn.
+    /// Looks up the rule for "allow always" of the proposal about to be drawn.
     fn look_for_rule(&mut self) {
         let (Some(service), Some(session)) = (&self.service, &self.session) else { return };
         let Some(plan) = self.app.proposal_without_offer() else { return };
@@ -236,7 +236,7 @@ impl RunLoop {
         self.app.set_offered_rule(offered);
     }
 
-    /// Brings back the old texts that the person has come to.
+    /// Fetches the full text of truncated items that became visible.
     fn backfill(&mut self) {
         let Some(session) = self.session.clone().filter(|_| !self.backfilling) else { return };
         let Some(mut recall) = self.app.backfill() else { return };
@@ -251,12 +251,12 @@ impl RunLoop {
                     break;
                 }
             }
-            // Nobody listens where the person has left.
+            // Fails if the user has exited.
             let _ = result_sender.send(FetchResult::Backfilled(session.id().clone(), recall.items()));
         });
     }
 
-    /// The mouse is for the program in the terminal where that is on the screen, else for the wheel.
+    /// Closes the pane when its terminal has ended, and switches the mouse between the program in the pane and the history.
     fn follow_pane(&mut self) {
         if let Some(over) = self.pane.as_ref().and_then(|pane| pane.end_reason()).map(str::to_owned) {
             let now = self.now();
@@ -266,7 +266,7 @@ impl RunLoop {
         self.screen.set_mouse(self.pane.as_ref().map_or(Mouse::Clicks, TerminalPane::mouse_mode));
     }
 
-    /// What was typed into the terminal is no answer to what lies behind it.
+    /// Keys typed into the terminal are not answers to a proposal behind it.
     fn close_pane(&mut self) {
         self.pane = None;
         self.app.reset_debounce();
@@ -394,7 +394,7 @@ impl RunLoop {
         }
     }
 
-    /// Watches a session that is left, as long as it runs: it may need a person.
+    /// Watches a session that the user left, as long as it runs: it may need an answer.
     fn watch_in_background(
         &mut self,
         session: Arc<dyn SessionHandle>,
@@ -420,7 +420,7 @@ impl RunLoop {
                 let Some(stands) = stands else { return };
                 standing = stands;
             }
-            // Nobody listens where the person has left.
+            // Fails if the user has exited.
             let _ = result_sender.send(FetchResult::BackgroundStatus(left, None));
         });
         self.background_sessions.insert(id, (session, watcher.abort_handle()));
@@ -482,7 +482,7 @@ impl RunLoop {
     async fn perform_action(&mut self, act: Action) -> io::Result<()> {
         let now = self.now();
         match act {
-            // They wait for the desk.
+            // Deferred until the session service is connected.
             Action::ListSessions | Action::ListModels | Action::OpenSession(_) | Action::ShowTerminal
                 if self.service.is_none() =>
             {
@@ -565,7 +565,7 @@ impl RunLoop {
     fn quit(&mut self, left: ExitReason) {
         if self.leaving == RunningTurnPolicy::Cancel {
             for (session, _) in self.background_sessions.values() {
-                // It may have ended by itself.
+                // Fails if the session has ended.
                 let _ = session.send(Input::Cancel);
             }
         }
@@ -578,7 +578,7 @@ impl RunLoop {
         self.fetch(move |service| async move { FetchResult::SessionOpened(service.open(which).await) });
     }
 
-    /// Fetches something at the desk, while everything goes on.
+    /// Runs a request to the session service in the background.
     fn fetch<F>(&mut self, what: impl FnOnce(Arc<dyn SessionService>) -> F)
     where
         F: Future<Output = FetchResult> + Send + 'static,
@@ -589,7 +589,7 @@ impl RunLoop {
         };
         let (result_sender, fetched) = (self.result_sender.clone(), what(service));
         tokio::spawn(async move {
-            // Nobody listens where the person has left.
+            // Fails if the user has exited.
             let _ = result_sender.send(fetched.await);
         });
     }
@@ -627,7 +627,7 @@ impl RunLoop {
     fn keep_theme(&self, theme: ThemeName) {
         let (keep, result_sender) = (Arc::clone(&self.keep_theme), self.result_sender.clone());
         tokio::task::spawn_blocking(move || {
-            // Nobody listens where the person has left.
+            // Fails if the user has exited.
             let _ = result_sender.send(FetchResult::ThemeSaved(keep(theme)));
         });
     }
@@ -635,7 +635,7 @@ impl RunLoop {
     fn read_prompt_history(&self) {
         let (Some(path), result_sender) = (self.history.clone(), self.result_sender.clone()) else { return };
         tokio::task::spawn_blocking(move || {
-            // There is none at first.
+            // The file does not exist at first.
             if let Ok(prompt_history) = read_prompt_history(&path) {
                 let _ = result_sender.send(FetchResult::PromptHistory(prompt_history));
             }
@@ -651,12 +651,12 @@ impl RunLoop {
 fn read_prompt_history(path: &Path) -> io::Result<PromptHistory> {
     use std::io::{Read as _, Seek as _, SeekFrom};
     let (mut file, mut text) = (std::fs::File::open(path)?, Vec::new());
-    // The newest are at the end.
+    // The newest prompts are at the end.
     let before = file.metadata()?.len().saturating_sub(HISTORY_BYTES_MAX);
     file.seek(SeekFrom::Start(before))?;
     file.take(HISTORY_BYTES_MAX).read_to_end(&mut text)?;
     let text = String::from_utf8_lossy(&text);
-    // The first line may lack its beginning.
+    // The first line may be incomplete.
     Ok(PromptHistory::read(if before == 0 {
         &text
     } else {
@@ -674,7 +674,7 @@ fn remember(path: &Path, message: &str) -> io::Result<()> {
     file.write_all(PromptHistory::line(message).as_bytes())
 }
 
-/// The next update; never where there is no session.
+/// Waits for the next update; never completes without a session.
 async fn next_update(updates: &mut Option<BoxStream<'static, Update>>) -> Option<Update> {
     match updates {
         Some(updates) => updates.next().await,
@@ -682,7 +682,7 @@ async fn next_update(updates: &mut Option<BoxStream<'static, Update>>) -> Option
     }
 }
 
-/// Something new in the terminal; never where it is not on the screen.
+/// Waits for a change of the pane; never completes if it is not shown.
 async fn pane_changed(pane: &mut Option<TerminalPane>) {
     match pane {
         Some(pane) => pane.next_change().await,
@@ -697,7 +697,7 @@ async fn sleep_until(began: Instant, at: Option<Duration>) {
     }
 }
 
-/// How long ago something was, in a word or two.
+/// Formats an age briefly.
 fn ago(milliseconds: i64) -> String {
     match milliseconds / 1_000 {
         ..60 => "just now".to_owned(),

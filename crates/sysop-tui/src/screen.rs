@@ -1,8 +1,8 @@
-//! The person's terminal: taken, given back whatever happens, and lent to editors and pagers.
+//! The user's terminal: taken over, restored in any case, and handed to editors and pagers.
 //!
-//! Nothing that waits for the terminal is on the way of the front end: keys are read when they are there ([`TerminalEvents`]),
-//! frames are written by a thread that alone waits for a terminal which takes none. The terminal is never asked
-//! anything. Text gets to it through the cells of a frame only, and no cell gets there with a control character.
+//! The front end never blocks on the terminal: keys are read when available ([`TerminalEvents`]), and frames are written by
+//! a separate thread, so only that thread waits for a terminal that accepts no output. The terminal is never queried. Text
+//! reaches it only through the cells of a frame, and no cell can contain a control character.
 
 mod backend;
 mod decode;
@@ -30,51 +30,51 @@ pub use self::modes::TerminalKind;
 use self::backend::CellBackend;
 use self::writer::ScreenWriter;
 
-/// How long a terminal that takes nothing holds up who leaves it.
+/// Maximum delay of the exit by a terminal that accepts no output.
 const EXIT_FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
-/// The size of a terminal that does not know its own.
+/// Size assumed for a terminal that does not report one.
 const SIZE_DEFAULT: Size = Size::new(80, 24);
-/// The most cells of a row or a column that are drawn; more is a mistake of the terminal.
+/// Maximum number of rows or columns to draw; a larger size is a fault of the terminal.
 const SIZE_MAX: u16 = 1000;
-/// The most bytes that are copied: more than OSC 52 carries in the smallest of the limits that are known (hterm's).
+/// Maximum size of a copied text, in bytes: fits the smallest known limit for OSC 52 (hterm's).
 pub const COPY_BYTES_MAX: usize = 74_994;
 
-/// The person's terminal, with the front end on it. Gives it back when it is dropped.
+/// The user's terminal while the front end runs. Restores it on drop.
 pub struct Screen {
     terminal: Terminal<CellBackend>,
     writer: ScreenWriter,
     kind: TerminalKind,
     mouse: Mouse,
-    /// Of the mode before, while the front end is on the terminal.
+    /// Terminal attributes to restore; `None` while the terminal is handed out.
     before: Option<Termios>,
-    /// What is to be written before the next frame.
+    /// Sequences to write before the next frame.
     pending_output: String,
     links: Vec<Hyperlink>,
 }
 
-/// What came of a wish to be suspended.
+/// Result of suspending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SuspendResult {
-    /// It was stopped, and goes on.
+    /// Suspended and continued.
     Continued,
-    /// There is no shell to go back to.
+    /// Refused: there is no shell that could continue the process.
     NoShell,
 }
 
-/// What came of a wish to copy.
+/// Result of copying.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyResult {
-    /// The terminal was told; whether it allows it cannot be known.
+    /// Sent to the terminal. Terminals do not report whether they accept it.
     Sent,
-    /// It is longer than [`COPY_BYTES_MAX`].
+    /// Longer than [`COPY_BYTES_MAX`].
     TooLong,
 }
 
 impl Screen {
-    /// Takes the terminal of standard output.
+    /// Takes over the terminal of standard output.
     ///
     /// # Errors
-    /// Where standard output or standard input is no terminal, or no thread can be started.
+    /// If standard input or output is not a terminal, or the thread cannot be started.
     pub fn enter(kind: TerminalKind) -> io::Result<Self> {
         if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
             return Err(io::Error::new(
@@ -98,18 +98,18 @@ impl Screen {
         Ok(screen)
     }
 
-    /// How large it is.
+    /// Size of the terminal.
     pub fn size(&self) -> Size {
         self.terminal.backend().size_now()
     }
 
-    /// Whether the last frame has been written: what is drawn before is drawn when this is so. A terminal that takes
-    /// nothing is never ready, and the front end goes on without it.
+    /// Returns true if the last frame was written and another one can be drawn. A terminal that accepts no output is never
+    /// ready, and the front end continues without it.
     pub fn is_ready(&self) -> bool {
         self.before.is_some() && self.writer.is_idle()
     }
 
-    /// Waits until [`Screen::is_ready`]. May be dropped at any time.
+    /// Waits until [`Screen::is_ready`]. Cancel safe.
     pub async fn ready(&self) {
         if self.before.is_none() {
             std::future::pending::<()>().await;
@@ -117,10 +117,10 @@ impl Screen {
         self.writer.idle().await;
     }
 
-    /// Draws a frame, and gives it to the terminal. Nothing happens while it is not ready.
+    /// Draws a frame and queues it for the terminal. Does nothing while the terminal is not ready.
     ///
     /// # Errors
-    /// Where the terminal is gone.
+    /// If the terminal is gone.
     pub fn draw(&mut self, render: impl FnOnce(&mut Frame<'_>, &mut Vec<Hyperlink>)) -> io::Result<()> {
         if self.writer.is_lost() {
             return Err(io::Error::new(io::ErrorKind::BrokenPipe, "the terminal was closed"));
@@ -144,41 +144,41 @@ impl Screen {
         Ok(())
     }
 
-    /// Takes note that the size has changed, or that somebody else has drawn on it: the next frame is drawn whole.
+    /// Updates the size and forces a full redraw; also used after another program has drawn on the terminal.
     ///
     /// # Errors
-    /// Never in practice: all is in memory.
+    /// Never in practice: everything is in memory.
     pub fn resized(&mut self) -> io::Result<()> {
         self.terminal.backend_mut().resize(size());
         self.terminal.autoresize()?;
         self.terminal.clear()
     }
 
-    /// What the mouse is to tell from now on.
+    /// Sets the mouse events to report.
     pub fn set_mouse(&mut self, mouse: Mouse) {
         self.pending_output.push_str(&modes::switch_mouse(self.mouse, mouse));
         self.mouse = mouse;
     }
 
-    /// Puts a text into the person's clipboard, with the terminal's help (OSC 52).
+    /// Copies a text to the user's clipboard through the terminal (OSC 52).
     pub fn copy(&mut self, text: &str) -> CopyResult {
         if text.len() > COPY_BYTES_MAX {
             return CopyResult::TooLong;
         }
-        // Base64 holds nothing that a terminal would obey.
+        // Base64 contains no control characters.
         self.pending_output.push_str(&format!("\x1b]52;c;{}\x07", STANDARD.encode(text)));
         CopyResult::Sent
     }
 
-    /// Rings once, for what needs the person.
+    /// Rings the bell once.
     pub fn ring_bell(&mut self) {
         self.pending_output.push('\x07');
     }
 
-    /// Gives the terminal back and stops, as Ctrl+Z does; takes it again when it is continued.
+    /// Restores the terminal and suspends the process like Ctrl+Z; takes the terminal again when continued.
     ///
     /// # Errors
-    /// Where the terminal is gone meanwhile.
+    /// If the terminal is gone by then.
     pub async fn suspend(&mut self, events: &mut TerminalEvents) -> io::Result<SuspendResult> {
         if !has_shell() {
             return Ok(SuspendResult::NoShell);
@@ -189,43 +189,42 @@ impl Screen {
         Ok(SuspendResult::Continued)
     }
 
-    /// Takes the terminal again after somebody else stopped and continued this process.
+    /// Takes the terminal again after another process has stopped and continued this one.
     ///
     /// # Errors
-    /// Where the terminal is gone meanwhile.
+    /// If the terminal is gone by then.
     pub fn continued(&mut self) -> io::Result<()> {
         if let Some(before) = self.before.take() {
             self.take()?;
-            // What is there now is the work of whoever had it meanwhile; at the end it shall be as it was at first.
+            // The current attributes were set by another program; on exit the original ones are restored.
             self.before = Some(before);
         }
         Ok(())
     }
 
-    /// Gives the terminal to another program; [`Screen::take`] takes it again.
+    /// Restores the terminal for another program; [`Screen::take`] takes it again.
     pub(crate) fn restore(&mut self) {
         let Some(before) = self.before.take() else { return };
         let pending_output = std::mem::take(&mut self.pending_output);
         self.writer.send(pending_output.as_bytes());
         self.writer.send(modes::leave(self.kind, self.mouse).as_bytes());
         self.writer.settle(EXIT_FLUSH_TIMEOUT);
-        // Not after what waits to be written: a terminal that takes nothing would never get there.
+        // Does not wait for pending output, which a blocked terminal would never accept.
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
         panic_hook::flush();
     }
 
-    /// Takes the terminal, and draws all at the next frame.
+    /// Takes over the terminal; the next frame redraws everything.
     pub(crate) fn take(&mut self) -> io::Result<()> {
         let before = tcgetattr(io::stdin())?;
         let mut raw = before.clone();
         raw.make_raw();
-        // What was typed already is kept.
+        // Keep input that was already typed.
         tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
         panic_hook::capture();
         self.before = Some(before);
         io::stdout().flush()?;
-        // What was to be switched while somebody else had it is switched here. All goes out with the next frame, so
-        // that the other screen is never seen without one.
+        // The modes are written with the next frame, so that the alternate screen is never visible without one.
         self.pending_output = modes::enter(self.kind);
         let mouse = std::mem::take(&mut self.mouse);
         self.set_mouse(mouse);
@@ -239,7 +238,7 @@ impl Drop for Screen {
     }
 }
 
-/// The size of the terminal now.
+/// Current size of the terminal.
 fn size() -> Size {
     let Ok(found) = tcgetwinsize(io::stdout()) else { return SIZE_DEFAULT };
     if found.ws_col == 0 || found.ws_row == 0 {
@@ -248,12 +247,12 @@ fn size() -> Size {
     Size::new(found.ws_col.min(SIZE_MAX), found.ws_row.min(SIZE_MAX))
 }
 
-/// Whether there may be a shell that would continue us: nobody would if we are of the group that leads the session.
+/// Returns true if there may be a shell to continue this process; there is none if our process group leads the session.
 fn has_shell() -> bool {
     getsid(None).is_ok_and(|session| session != getpgrp())
 }
 
-/// Stops all that was started with us, and waits until it is continued.
+/// Stops our whole process group and waits until it is continued.
 pub(crate) async fn stop(events: &mut TerminalEvents) -> io::Result<()> {
     events.forget_continued();
     kill_current_process_group(Signal::STOP)?;

@@ -1,7 +1,7 @@
-//! The session's terminal as a pane: its live screen, and keys for it.
+//! The session's terminal as a pane: shows its live screen and sends keys to it.
 //!
-//! The person's first key takes the control of the terminal from the agent; Ctrl+] or Ctrl+T gives it back at once. What
-//! is typed goes to the terminal and nowhere else: it may be a secret.
+//! The user's first key takes control of the terminal from the agent; Ctrl+] or Ctrl+T gives it back immediately. Input goes
+//! to the terminal and nowhere else, because it may be a secret.
 
 mod keys;
 
@@ -19,53 +19,52 @@ use sysop_core::text::neutralize_line;
 use sysop_driver::prompter::{Terminal, TerminalOutput, TerminalSize, TerminalView};
 use sysop_term::grid::{Grid, GridSize, Mouse};
 
-/// Bytes of output that are taken in at once, before the person's keys have their turn: some 3 ms of work.
+/// Maximum number of output bytes processed before keys get their turn; about 3 ms of work.
 const OUTPUT_BATCH_BYTES_MAX: usize = 256 * 1024;
-/// Rows that a turn of the wheel scrolls.
+/// Rows scrolled per step of the mouse wheel.
 const WHEEL_ROWS: i32 = 3;
 
-/// The session's terminal, as one person has it before them. It is left when it is dropped.
+/// The session's terminal as shown to one user. Gives back control on drop.
 pub struct TerminalPane {
     terminal: Arc<dyn Terminal>,
-    /// The name of the person.
+    /// Name of the user.
     by: String,
     state: State,
-    /// The size of the pane.
+    /// Size of the pane.
     size: Option<TerminalSize>,
-    /// Where it was drawn last.
+    /// Area of the last drawing.
     area: Rect,
 }
 
 enum State {
-    /// It is being opened, which may take a connection.
+    /// Being opened, which may need a connection.
     Opening(BoxFuture<'static, Result<TerminalView, String>>),
-    /// It is there.
+    /// Attached.
     Open { live: BoxStream<'static, TerminalOutput>, grid: Box<Grid> },
-    /// It cannot be opened, or has ended, with this sentence; what was seen last.
+    /// Could not be opened, or has ended: the reason, and the last screen.
     Over(String, Option<Box<Grid>>),
 }
 
-/// What came of a key.
+/// Result of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PaneKeyResult {
-    /// It was typed, or scrolled.
+    /// Sent to the terminal, or used for scrolling.
     Consumed,
-    /// It gives the control back: the pane is done with.
+    /// Control was given back: close the pane.
     Released,
-    /// The pane has no use for it.
+    /// No meaning here.
     Ignored,
 }
 
 impl TerminalPane {
-    /// The terminal of a session, for the person of this name. Opens it if need be.
+    /// Attaches to the terminal of a session as this user; opens the terminal if necessary.
     pub fn new(terminal: Arc<dyn Terminal>, by: &str) -> Self {
         let its = Arc::clone(&terminal);
         let state = State::Opening(async move { its.watch().await }.boxed());
         Self { terminal, by: by.to_owned(), state, size: None, area: Rect::ZERO }
     }
 
-    /// Waits until something is to be drawn anew, and takes it in. May be dropped at any time; waits for ever when the
-    /// terminal is over.
+    /// Waits for a change of the pane and applies it. Cancel safe; never completes after the terminal has ended.
     pub async fn next_change(&mut self) {
         match &mut self.state {
             State::Opening(opening) => {
@@ -90,7 +89,7 @@ impl TerminalPane {
         }
     }
 
-    /// Why it is over, in one sentence; none while it is there.
+    /// Reason for the end, in one sentence; `None` before it has ended.
     pub fn end_reason(&self) -> Option<&str> {
         match &self.state {
             State::Over(why, _) => Some(why),
@@ -98,7 +97,7 @@ impl TerminalPane {
         }
     }
 
-    /// Takes a key.
+    /// Handles a key.
     #[expect(clippy::wildcard_enum_match_arm, reason = "all keys but a few are the program's")]
     pub fn key(&mut self, key: KeyEvent) -> PaneKeyResult {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
@@ -107,7 +106,7 @@ impl TerminalPane {
             return PaneKeyResult::Released;
         }
         let State::Open { grid, .. } = &mut self.state else {
-            // Nothing can be typed into; the one wish that is left is to get away from it.
+            // There is no program to receive keys; Esc and Ctrl+C leave the pane.
             let leaves = key.code == KeyCode::Esc || (control && key.code == KeyCode::Char('c'));
             return if leaves { PaneKeyResult::Released } else { PaneKeyResult::Ignored };
         };
@@ -127,7 +126,7 @@ impl TerminalPane {
         PaneKeyResult::Consumed
     }
 
-    /// Takes a paste.
+    /// Sends a paste to the terminal.
     pub fn paste(&mut self, text: &str) {
         if let State::Open { grid, .. } = &mut self.state {
             grid.scroll_to_end();
@@ -135,7 +134,7 @@ impl TerminalPane {
         }
     }
 
-    /// Takes what the mouse did on the whole screen; whether it was over the pane.
+    /// Handles a mouse event in screen coordinates. Returns false if it was outside the pane.
     pub fn mouse(&mut self, event: MouseEvent) -> bool {
         let at = Position { x: event.column, y: event.row };
         let State::Open { grid, .. } = &mut self.state else { return self.area.contains(at) };
@@ -157,7 +156,7 @@ impl TerminalPane {
         if let Some(bytes) = keys::mouse(event, cell, grid.modes()) {
             self.terminal.input(&self.by, &bytes);
         } else if rows != 0 && grid.is_alternate_screen() {
-            // A pager that knows no mouse is scrolled by its arrows, as terminals do.
+            // Like other terminals, turn wheel steps into arrow keys for programs that do not handle the mouse.
             let code = if rows > 0 { KeyCode::Up } else { KeyCode::Down };
             let arrow = keys::key(KeyEvent::new(code, KeyModifiers::NONE), grid.modes()).unwrap_or_default();
             self.terminal.input(&self.by, &arrow.repeat(WHEEL_ROWS.unsigned_abs() as usize));
@@ -167,7 +166,7 @@ impl TerminalPane {
         true
     }
 
-    /// What it wants of the mouse: its wheel, and what the program in it wants.
+    /// Mouse mode needed: at least the wheel, and whatever the program has enabled.
     pub fn mouse_mode(&self) -> Mouse {
         match &self.state {
             State::Open { grid, .. } => grid.modes().mouse.max(Mouse::Clicks),
@@ -175,7 +174,7 @@ impl TerminalPane {
         }
     }
 
-    /// How many rows above its end it is scrolled.
+    /// Number of rows scrolled up from the end.
     pub fn scrolled(&self) -> usize {
         match &self.state {
             State::Open { grid, .. } => grid.scrolled(),
@@ -183,8 +182,8 @@ impl TerminalPane {
         }
     }
 
-    /// One line about it: who types, and which key gives it back. `holder` is who has the control, as the transcript
-    /// knows it.
+    /// Status line: current typist, and the key that gives back control. `holder` is the user in control according to the
+    /// transcript.
     pub fn status(&self, host: &str, holder: Option<&str>) -> String {
         let mut line = format!("terminal of {}", neutralize_line(host));
         match holder {
@@ -199,7 +198,7 @@ impl TerminalPane {
         line
     }
 
-    /// Draws it, with its own colors; gives where the cursor belongs. The terminal takes the size of the area.
+    /// Draws the terminal with its own colors and returns the cursor position. Resizes the terminal to the area.
     pub fn draw(&mut self, area: Rect, buffer: &mut Buffer) -> Option<Position> {
         let area = area.intersection(buffer.area);
         self.fit(area);
@@ -236,13 +235,13 @@ impl TerminalPane {
             }
             Err(why) => State::Over(why, None),
         };
-        // It may have been opened after it was told its size.
+        // The terminal may have been opened after the resize request.
         if let Some(size) = self.size {
             self.terminal.resize(size);
         }
     }
 
-    /// Takes in what came, and what more is there already.
+    /// Processes an output, and more that is already available.
     fn consume_output(&mut self, first: Option<TerminalOutput>) {
         let State::Open { live, grid } = &mut self.state else { return };
         let mut next = Some(first);

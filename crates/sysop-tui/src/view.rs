@@ -1,4 +1,4 @@
-//! The history: the items of a transcript as rows, drawn into a buffer. Knows no session and no key.
+//! The history: the items of a transcript as rows, drawn into a buffer. Independent of sessions and keys.
 
 pub mod history;
 mod item;

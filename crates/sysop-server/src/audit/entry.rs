@@ -52,7 +52,7 @@ pub struct AuditEntry {
     /// Call id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
-    /// Who allowed it: a user, or `policy` if nobody was asked.
+    /// Decider: a user, or `policy` if nobody was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub who: Option<String>,
     /// Name of the token on whose behalf the turn runs.

@@ -27,6 +27,8 @@ impl Default for Composer {
 }
 
 impl Composer {
+    /// Returns true if there is no text.
+    /// Returns true if there is no text.
     pub fn is_empty(&self) -> bool {
         self.area.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What the keys do, on the whole screen.
+//! The help: a full-screen list of keys and commands.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -8,12 +8,12 @@ use sysop_term::command::{COMMANDS, FULL_SCREEN_COMMANDS};
 use sysop_term::theme::{StyleRole, Theme};
 use sysop_term::{Span, TextRow};
 
-/// Columns of the keys.
+/// Width of the key column.
 const KEY_COLUMNS: usize = 22;
-/// Columns of the commands and what follows them.
+/// Width of the column with commands and their arguments.
 const COMMAND_COLUMNS: usize = 26;
 
-/// The keys: when, and each with what it does.
+/// Sections with their keys and actions.
 const KEYS: &[(&str, &[(&str, &str)])] = &[
     (
         "Input",
@@ -63,7 +63,7 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
     ),
 ];
 
-/// Draws the keys from this row on, at most so far that the last ones are at the bottom; gives the row.
+/// Draws the help from row `first`, limited so that the last page is full; returns the row used.
 pub(super) fn draw(theme: Theme, area: Rect, first: usize, buffer: &mut Buffer) -> usize {
     let rows = rows(theme);
     let page = usize::from(area.height).saturating_sub(1);

@@ -1,45 +1,45 @@
-//! How the rows of the screen are shared out.
+//! Division of the screen into regions.
 
 use ratatui::layout::Rect;
 
-/// The fewest columns on which there is something to see.
+/// Minimum width of the window, in columns.
 pub const COLUMNS_MIN: u16 = 20;
-/// The fewest rows on which there is something to see.
+/// Minimum height of the window, in rows.
 pub const ROWS_MIN: u16 = 5;
 
-/// The parts of the screen, from the top to the bottom.
+/// Regions of the screen, from top to bottom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Regions {
-    /// What was said and done.
+    /// History.
     pub history: Rect,
-    /// The proposal, a question, or live output; none while there is nothing of this.
+    /// Proposal, question or live output, if any.
     pub middle: Option<Rect>,
-    /// The line above the box.
+    /// Line above the composer.
     pub rule: Rect,
-    /// The box.
+    /// Composer.
     pub input: Rect,
-    /// The line below the box.
+    /// Line below the composer.
     pub status: Rect,
 }
 
-/// From how many columns on the history is left of the session's terminal.
+/// Minimum width for the history to be left of the session's terminal, in columns.
 const BESIDE_COLUMNS_MIN: u16 = 168;
-/// From how many rows on it is above.
+/// Minimum height for the history to be above it, in rows.
 const ABOVE_ROWS_MIN: u16 = 33;
-/// What the terminal has at least, where it has not all.
+/// Minimum size of the terminal when it shares the screen.
 const TERMINAL_COLUMNS: u16 = 100;
 const TERMINAL_ROWS: u16 = 24;
 
-/// The parts of the screen while the person is in the session's terminal.
+/// Regions of the screen while the session's terminal is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PaneRegions {
-    /// The history and the border to the terminal, where there is room for them.
+    /// History and its border to the terminal, if they fit.
     pub(super) history: Option<(Rect, Rect)>,
-    /// The terminal.
+    /// Terminal.
     pub(super) pane: Rect,
 }
 
-/// Shares out the area between the history and the terminal.
+/// Divides the area between history and terminal.
 pub(super) fn pane_regions(area: Rect) -> PaneRegions {
     if area.width >= BESIDE_COLUMNS_MIN {
         let left = (area.width - TERMINAL_COLUMNS - 1).min(area.width / 2);
@@ -58,10 +58,10 @@ pub(super) fn pane_regions(area: Rect) -> PaneRegions {
     PaneRegions { history: None, pane: area }
 }
 
-/// Shares out an area of at least [`COLUMNS_MIN`] by [`ROWS_MIN`] cells. `middle` and `input` are the rows that these
-/// want; none of the middle's means that there is none.
+/// Divides an area of at least [`COLUMNS_MIN`] by [`ROWS_MIN`] cells. `middle` and `input` are the rows needed; 0 for
+/// `middle` means that there is no middle pane.
 pub fn regions(area: Rect, middle: u16, input: u16) -> Regions {
-    // One row each for the two lines; the rest is shared.
+    // The two lines take one row each.
     let rest = area.height.saturating_sub(2);
     let others = 1 + u16::from(middle > 0);
     let input = input.clamp(1, (rest / 3).max(1)).min(rest.saturating_sub(others).max(1));

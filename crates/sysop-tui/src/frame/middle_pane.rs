@@ -1,4 +1,4 @@
-//! The middle of the screen: a proposal in review, a program's question, or the output of what runs.
+//! The middle pane: a proposal under review, a program's question, or the output of the running tool.
 
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
@@ -18,29 +18,29 @@ use sysop_term::{Span, TextRow};
 use super::{DOT, write_area};
 use crate::app::{App, ReviewMode};
 
-/// The most rows of live output, of a screen's thirds.
+/// Maximum number of rows of live output, which also gets at most a third of the screen.
 const LIVE_ROWS_MAX: u16 = 16;
-/// Columns that the text stands in from the left.
+/// Indentation of the text, in columns.
 const INDENT: u16 = 2;
 
-/// What the middle shows, laid out for a width.
+/// Content of the middle pane, laid out for a width.
 pub(super) enum MiddlePane {
-    /// Nothing.
+    /// No middle pane.
     Hidden,
     /// Rows below a title.
     Rows { title: TextRow, rows: Vec<TextRow>, content: MiddleContent },
-    /// A command that is being changed: rows above it, how many rows it wants, rows below it.
+    /// Command editor: rows above it, number of rows it needs, rows below it.
     Editing { title: TextRow, above: Vec<TextRow>, wants: u16, below: Vec<TextRow> },
 }
 
-/// What rows are, and so which of them are seen where there is no room for all.
+/// Kind of the rows; determines the visible part if they do not all fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MiddleContent {
-    /// To be read to its end before it is answered.
+    /// Must be scrolled to its end before it is answered.
     Proposal,
-    /// The beginning counts.
+    /// Shows the beginning.
     Question,
-    /// The end counts.
+    /// Shows the end.
     Live,
 }
 
@@ -85,7 +85,7 @@ impl MiddlePane {
         }
     }
 
-    /// The rows that are read, as text.
+    /// Rows as text, without the title.
     #[cfg(test)]
     pub(super) fn text(&self) -> Vec<String> {
         match self {
@@ -95,7 +95,7 @@ impl MiddlePane {
         }
     }
 
-    /// How many rows it wants.
+    /// Number of rows needed.
     pub(super) fn rows(&self) -> u16 {
         let count = |rows: &[TextRow]| u16::try_from(rows.len()).unwrap_or(u16::MAX);
         match self {
@@ -107,7 +107,7 @@ impl MiddlePane {
         }
     }
 
-    /// Draws it; gives the place of the cursor, where it is here.
+    /// Draws the pane; returns the cursor position if the cursor is here.
     pub(super) fn draw(
         &self,
         app: &mut App,
@@ -139,7 +139,7 @@ impl MiddlePane {
                 None
             }
             Self::Editing { above, wants, below, .. } => {
-                // The command first, then its risk, then the reason.
+                // Space goes to the command first, then the risk, then the reason.
                 let command = (*wants).clamp(1, area.height);
                 let below_rows = u16::try_from(below.len()).unwrap_or(0).min(area.height - command);
                 let above_rows =
@@ -178,7 +178,7 @@ fn draw_rows<'a>(rows: impl Iterator<Item = &'a TextRow>, area: Rect, frame: &mu
     }
 }
 
-/// A title in a line across the screen.
+/// Formats a title as a line across the screen.
 fn titled(title: &TextRow, theme: Theme, columns: u16) -> TextRow {
     let (line, columns) = (theme.style(StyleRole::Dim), usize::from(columns));
     let mut row = TextRow::of("─ ", line);
@@ -212,7 +212,7 @@ fn proposal_rows(
     let mut rows = reason_rows(plan, columns, theme);
     let (host, _) = facts.place_of(&plan.call.name);
     if ui_text::is_fleet(host) {
-        // What one answer starts on many hosts must not be overlooked.
+        // One answer starts the command on several hosts; make that obvious.
         let text = format!("on {}", ui_text::place(host));
         rows.extend(wrap(&[Span::new(&text, theme.style(StyleRole::Warn))], columns));
     }
@@ -225,7 +225,7 @@ fn proposal_rows(
     rows
 }
 
-/// The rule as it would be written, and the file that it would be written to.
+/// Rows with the rule and the file it would be written to.
 fn rule_rows(offered: &OfferedRule, theme: Theme, columns: usize) -> Vec<TextRow> {
     let mut rows = Vec::new();
     for line in offered.toml.lines() {
@@ -237,7 +237,7 @@ fn rule_rows(offered: &OfferedRule, theme: Theme, columns: usize) -> Vec<TextRow
     rows
 }
 
-/// What is known of its risk, and what "for this session" would cover.
+/// Rows with the risk, and the scope of "for this session".
 fn risk_rows(plan: &Proposal, risk: &Risk, theme: Theme, columns: usize) -> Vec<TextRow> {
     let (sign, ink) = match risk.class {
         RiskClass::ReadOnly => ("✓ ", StyleRole::Good),

@@ -1,4 +1,4 @@
-//! How a list looks.
+//! Drawing of lists.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -15,30 +15,30 @@ use unicode_width::UnicodeWidthStr as _;
 use super::fuzzy::FuzzyPattern;
 use super::{Picker, PickerItem};
 
-/// Below this many columns a row has no end of its own.
+/// Minimum width for showing details, in columns.
 const DETAIL_COLUMNS_MIN: usize = 36;
-/// The most that the end of a row takes, of all its columns.
+/// Divisor of the row width; gives the maximum width of a detail.
 const DETAIL_SHARE: usize = 2;
 
-/// The styles of a list.
+/// Styles of a list.
 #[derive(Debug, Clone, Copy)]
 pub struct PickerStyle {
-    /// Of what is read.
+    /// Style of the labels.
     pub text: Style,
-    /// Of what is beside it.
+    /// Style of the description column.
     pub dim: Style,
-    /// Of the letters that were searched for.
+    /// Style of the matching letters.
     pub matched: Style,
-    /// Of the row that is selected, over the others.
+    /// Style of the selected row, applied over the others.
     pub selected: Style,
-    /// Of the frame.
+    /// Style of the border.
     pub border: Style,
-    /// Of the title and the mark before what is typed.
+    /// Style of the title and the prompt of the search field.
     pub title: Style,
 }
 
 impl Default for PickerStyle {
-    /// Without colors.
+    /// Styles without colors.
     fn default() -> Self {
         Self {
             text: Style::new(),
@@ -51,13 +51,13 @@ impl Default for PickerStyle {
     }
 }
 
-/// A text as it may be shown in a cell.
+/// Neutralizes a text for a cell.
 fn safe(text: &str) -> Cow<'_, str> {
     neutralize_line(text)
 }
 
 impl Picker {
-    /// Where a list of its kind is well placed over this screen.
+    /// Returns a suitable area for the list as a popup.
     pub fn popup_area(&self, screen: Rect) -> Rect {
         let width = screen.width.min((screen.width / 8 * 7).max(72)).min(110);
         let wanted = u16::try_from(self.entries.len()).unwrap_or(u16::MAX).saturating_add(5).max(8);
@@ -70,7 +70,7 @@ impl Picker {
         }
     }
 
-    /// Draws it over what is there; gives where the cursor belongs, if it does. Remembers how many rows were seen.
+    /// Draws the list over the existing content and returns the cursor position, if visible. Remembers the page size.
     pub fn draw(&mut self, area: Rect, buffer: &mut Buffer, picker_style: &PickerStyle) -> Option<Position> {
         let area = area.intersection(buffer.area);
         Clear.render(area, buffer);
@@ -115,7 +115,7 @@ impl Picker {
         if height == 0 || area.width == 0 {
             return;
         }
-        // What is selected is seen.
+        // Keep the selected row visible.
         self.top = self.top.min(self.selected).max((self.selected + 1).saturating_sub(height));
         if self.found.is_empty() {
             let text = if self.entries.is_empty() { "no items" } else { "no matches" };
@@ -147,7 +147,7 @@ fn draw_row(
     let room = width.saturating_sub(detail_width + usize::from(detail_width > 0) * 2);
     let label = safe(&entry.label);
     let shown = cut(&label, room);
-    // Which letters were searched for can be told only where the row says what was searched.
+    // Matches can be highlighted only if neutralizing did not change the label.
     let places: HashSet<usize> = match label {
         Cow::Borrowed(label) => pattern.places(label).into_iter().collect(),
         Cow::Owned(_) => HashSet::new(),
@@ -170,7 +170,7 @@ fn draw_row(
     }
 }
 
-/// As much of a text as fits, with a sign where something is left out.
+/// Truncates a text to the width and marks the truncation.
 fn cut(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();

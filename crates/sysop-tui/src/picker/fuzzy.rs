@@ -1,23 +1,23 @@
-//! How well a text fits what was typed to find it. Pure.
+//! Fuzzy matching of a text against search words. Pure.
 //!
-//! All letters must be there, in their order; the words that are typed may come in any. Letters that follow each
-//! other, begin a word, or stand near the beginning count more.
+//! All letters of a word must occur in order; the words may occur in any order. Letters score higher if they are
+//! consecutive, start a word, or are near the beginning.
 
-/// What a word adds for each of its letters.
+/// Score of a matching letter.
 const LETTER: i32 = 16;
-/// What more a letter is worth right after the one before.
+/// Bonus for a letter right after the previous match.
 const NEXT: i32 = 15;
-/// What more a letter is worth that begins a word.
+/// Bonus for a letter that starts a word.
 const BEGINNING: i32 = 10;
-/// What the first letter that was left out between two costs, and each other one.
+/// Gap penalty: (first, each further).
 const GAP: (i32, i32) = (3, 1);
-/// The longest part of a text that is looked at, in letters.
+/// Maximum length of the searched text, in characters.
 const QUEUE_BATCH_MAX: usize = 512;
 
-/// What is looked for.
+/// Search words.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FuzzyPattern {
-    /// In lower case, unless the person typed upper case.
+    /// Lower case, unless the user typed an upper case letter.
     words: Vec<Vec<char>>,
     exact_case: bool,
 }
@@ -28,13 +28,13 @@ impl FuzzyPattern {
         Self { words: typed.split_whitespace().map(|word| word.chars().collect()).collect(), exact_case }
     }
 
-    /// How well a text fits; none where it does not.
+    /// Returns the score of a text; `None` if it does not match.
     pub(super) fn score(&self, text: &str, letters: &mut Vec<char>) -> Option<i32> {
         self.prepare(text, letters);
         self.words.iter().try_fold(0, |sum, word| Some(sum + fit(word, letters, None)?))
     }
 
-    /// Which letters of a text are those that were typed, by their number.
+    /// Returns the indexes of the matching characters.
     pub(super) fn places(&self, text: &str) -> Vec<usize> {
         let (mut letters, mut places) = (Vec::new(), Vec::new());
         self.prepare(text, &mut letters);
@@ -47,14 +47,14 @@ impl FuzzyPattern {
 
     fn prepare(&self, text: &str, letters: &mut Vec<char>) {
         letters.clear();
-        // One letter for each, so that their numbers stay the same.
+        // One character per character, so that indexes stay the same.
         let lower = |letter: char| letter.to_lowercase().next().unwrap_or(letter);
         let all = text.chars().take(QUEUE_BATCH_MAX);
         if self.exact_case { letters.extend(all) } else { letters.extend(all.map(lower)) }
     }
 }
 
-/// The best of the fits that begin at each place of the first letter: each takes the nearest letters that follow.
+/// Returns the best greedy match: for each occurrence of the first letter, the nearest following letters are taken.
 fn fit(word: &[char], letters: &[char], places: Option<&mut Vec<usize>>) -> Option<i32> {
     let first = *word.first()?;
     let mut best: Option<(i32, usize)> = None;
@@ -73,7 +73,7 @@ fn fit(word: &[char], letters: &[char], places: Option<&mut Vec<usize>>) -> Opti
 
 fn follow(word: &[char], letters: &[char], start: usize, mut places: Option<&mut Vec<usize>>) -> Option<i32> {
     let (mut at, mut score) = (start, 0);
-    // Nearer to the beginning is better, but nothing else is worth less.
+    // Prefers matches near the beginning, with a small effect.
     score -= i32::try_from(start.min(8)).unwrap_or(0);
     for (number, letter) in word.iter().enumerate() {
         let found = at + letters.get(at..)?.iter().position(|candidate| candidate == letter)?;
@@ -98,7 +98,7 @@ fn follow(word: &[char], letters: &[char], start: usize, mut places: Option<&mut
 mod tests {
     use super::*;
 
-    /// The texts that fit, the best first.
+    /// Returns the matching texts, best first.
     fn found<'a>(typed: &str, texts: &[&'a str]) -> Vec<&'a str> {
         let (pattern, mut letters) = (FuzzyPattern::new(typed), Vec::new());
         let mut all: Vec<_> =

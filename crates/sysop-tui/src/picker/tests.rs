@@ -1,4 +1,4 @@
-//! Lists as people see them, and as keys move in them.
+//! Lists as drawn, and their keys.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use expect_test::{Expect, expect};
@@ -31,7 +31,7 @@ fn type_in(picker: &mut Picker, text: &str) {
     }
 }
 
-/// The screen as text: `[…]` is what is selected, and `_` what is marked as found.
+/// Renders to text: `[…]` is the selected row, `_` marks matching letters.
 fn seen(width: u16, height: u16, draw: impl FnOnce(&mut Buffer) -> Option<Position>) -> String {
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
     let cursor = draw(&mut buffer);

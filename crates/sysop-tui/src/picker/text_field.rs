@@ -1,35 +1,34 @@
-//! One line to type into: what a list is searched by, or the value of a variable. Pure.
+//! A single-line text field for the search of a list and the values of a form. Pure.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use sysop_core::text::neutralize_line;
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation as _};
 use unicode_width::UnicodeWidthStr as _;
 
-/// The longest line, in bytes.
+/// Maximum length of the text, in bytes.
 const LINE_BYTES_MAX: usize = 16 * 1024;
 
-/// The line, and where in it the person is.
+/// Text and cursor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct TextField {
     text: String,
-    /// In bytes; between two letters.
+    /// Byte offset, on a character boundary.
     cursor: usize,
 }
 
 impl TextField {
-    /// With a text in it, and the cursor at its end.
+    /// Creates a field with a text and the cursor at its end.
     pub(super) fn new(text: &str) -> Self {
         let mut field = Self::default();
         field.insert(text);
         field
     }
 
-    /// What is in it.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Puts a text where the cursor is. An end of line becomes a blank, and what a keyboard cannot type is left out.
+    /// Inserts a text at the cursor. Newlines and tabs become spaces; other control characters are dropped.
     pub(super) fn insert(&mut self, text: &str) {
         let text: String = text
             .chars()
@@ -44,7 +43,7 @@ impl TextField {
         }
     }
 
-    /// Takes a key; whether it was one for a line.
+    /// Handles a key. Returns false if the key has no meaning here.
     pub(super) fn key(&mut self, key: KeyEvent) -> bool {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         let alt = key.modifiers.contains(KeyModifiers::ALT);
@@ -75,7 +74,7 @@ impl TextField {
         true
     }
 
-    /// The part of it that fits into so many columns, and in which of them the cursor is.
+    /// Returns the visible part of the text for a width, and the cursor's column in it.
     pub(super) fn view(&self, columns: usize) -> (String, usize) {
         let room = columns.saturating_sub(1);
         let mut start = self.cursor;

@@ -1,4 +1,4 @@
-//! Questions one by one, each with a line for its answer: the variables of a routine.
+//! A form that asks for the variables of a routine, one at a time.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::buffer::Buffer;
@@ -10,39 +10,39 @@ use sysop_core::text::neutralize_line;
 use super::PickerStyle;
 use super::text_field::TextField;
 
-/// What a value is asked for.
+/// A variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormVariable {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What it is, for people.
+    /// Description for the user.
     pub description: String,
 }
 
-/// The questions, as far as they were answered.
+/// State of a form.
 #[derive(Debug, Clone)]
 pub struct VariableForm {
     title: String,
     variables: Vec<FormVariable>,
     answers: Vec<String>,
     field: TextField,
-    /// Why the last answer was not taken.
+    /// Reason for refusing the last answer.
     wrong: Option<String>,
 }
 
-/// What a key did.
+/// Result of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VariableFormEvent {
-    /// It was for the line.
+    /// Still editing.
     Pending,
-    /// An answer was given, and is the value of the variable with this number, unless [`VariableForm::refuse`] follows.
+    /// The variable with this index was answered; [`VariableForm::refuse`] can reject the answer.
     Answered(usize),
-    /// Escape: nothing is to be done.
+    /// Escape: canceled.
     Cancelled,
 }
 
 impl VariableForm {
-    /// Asks for all of these; for none, [`VariableForm::values`] are there at once.
+    /// Creates a form. Without variables, [`VariableForm::values`] is complete immediately.
     pub fn new(title: &str, variables: Vec<FormVariable>) -> Self {
         Self {
             title: title.to_owned(),
@@ -53,14 +53,14 @@ impl VariableForm {
         }
     }
 
-    /// All names with their values; none until the last was answered.
+    /// Returns all names and values; `None` until the last one is answered.
     pub fn values(&self) -> Option<Vec<(String, String)>> {
         let names = self.variables.iter().map(|variable| variable.name.clone());
         (self.answers.len() == self.variables.len())
             .then(|| names.zip(self.answers.iter().cloned()).collect())
     }
 
-    /// The answer that was given last cannot be; it is asked for again.
+    /// Rejects the last answer and asks for it again.
     pub fn refuse(&mut self, why: &str) {
         if let Some(answer) = self.answers.pop() {
             self.field = TextField::new(&answer);
@@ -68,12 +68,12 @@ impl VariableForm {
         }
     }
 
-    /// Takes a paste.
+    /// Inserts a paste.
     pub fn paste(&mut self, text: &str) {
         self.field.insert(text);
     }
 
-    /// Takes a key.
+    /// Handles a key.
     pub fn key(&mut self, key: KeyEvent) -> VariableFormEvent {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match (key.code.as_char(), key.code) {
@@ -84,14 +84,14 @@ impl VariableForm {
                 self.wrong = None;
                 return VariableFormEvent::Answered(self.answers.len() - 1);
             }
-            // Back to the answer before.
+            // Go back to the previous answer.
             (_, KeyCode::Up | KeyCode::BackTab) => {
                 if let Some(answer) = self.answers.pop() {
                     self.field = TextField::new(&answer);
                     self.wrong = None;
                 }
             }
-            // Any other key is for the line, or for nothing.
+            // All other keys edit the line.
             _ => {
                 self.field.key(key);
             }
@@ -99,7 +99,7 @@ impl VariableForm {
         VariableFormEvent::Pending
     }
 
-    /// Where it is well placed over this screen.
+    /// Returns a suitable area for the form as a popup.
     pub fn popup_area(&self, screen: Rect) -> Rect {
         let width = screen.width.min(72);
         let rows = u16::try_from(self.answers.len()).unwrap_or(u16::MAX).saturating_add(5);
@@ -112,7 +112,7 @@ impl VariableForm {
         }
     }
 
-    /// Draws it over what is there; gives where the cursor belongs, if it is seen.
+    /// Draws the form over the existing content and returns the cursor position, if visible.
     pub fn draw(&self, area: Rect, buffer: &mut Buffer, picker_style: &PickerStyle) -> Option<Position> {
         let area = area.intersection(buffer.area);
         Clear.render(area, buffer);
@@ -125,7 +125,7 @@ impl VariableForm {
         if inner.is_empty() {
             return None;
         }
-        // Of many answers, the last ones.
+        // If not all answers fit, the last ones are shown.
         let mut rows: Vec<(String, _)> = Vec::new();
         for (variable, answer) in self.variables.iter().zip(&self.answers) {
             rows.push((

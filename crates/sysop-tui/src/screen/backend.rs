@@ -1,6 +1,6 @@
-//! Frames as bytes: what changed, cell by cell, with links around cells, and no control character in any cell.
+//! Encodes frames: the changed cells with their hyperlinks, and no control character in any cell.
 //!
-//! Draws into memory only: what is drawn gets to the terminal as one piece, when the terminal takes it.
+//! Draws into memory only. The output is written as one piece when the terminal is ready.
 
 use std::fmt::Write as _;
 use std::io;
@@ -11,19 +11,19 @@ use ratatui::layout::{Position, Rect, Size};
 use ratatui::style::{Color, Modifier};
 use unicode_width::UnicodeWidthStr;
 
-/// A part of the screen that leads to an address when it is clicked (OSC 8).
+/// A clickable part of the screen (OSC 8).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hyperlink {
-    /// Where; of one row.
+    /// Area of the link, within one row.
     pub area: Rect,
-    /// The address. One that is no plain `http` or `https` is not made clickable.
+    /// Target of the link. Only plain `http` and `https` addresses become clickable.
     pub address: String,
 }
 
-/// The longest address that is made clickable, in bytes; browsers take no longer ones.
+/// Maximum length of a link target, in bytes; longer ones fail in some browsers.
 const ADDRESS_BYTES_MAX: usize = 2083;
 
-/// What the frames of one terminal are drawn with.
+/// Encoder for the frames of one terminal.
 pub(super) struct CellBackend {
     output: String,
     size: Size,
@@ -44,17 +44,17 @@ impl CellBackend {
         self.size = size;
     }
 
-    /// What was drawn since the last time.
+    /// Output since [`Self::clear_output`].
     pub(super) fn output(&self) -> &str {
         &self.output
     }
 
-    /// Takes note that the terminal was given what was drawn.
+    /// Discards the output after it was written.
     pub(super) fn clear_output(&mut self) {
         self.output.clear();
     }
 
-    /// Takes the links of a frame whose cells were drawn already, and draws those cells again that lead elsewhere now.
+    /// Sets the links of a frame whose cells are already drawn, and redraws the cells whose link changed.
     pub(super) fn set_links(&mut self, links: &[Hyperlink], cells: &Buffer) -> io::Result<()> {
         let links = links.iter().filter(|link| is_plain(&link.address)).cloned().collect();
         let before = std::mem::replace(&mut self.links, links);
@@ -67,7 +67,7 @@ impl CellBackend {
             .collect();
         changed.sort_unstable();
         changed.dedup();
-        // A cell that a wide character before it covers would take half of that away.
+        // Drawing a cell that is covered by a wide character would destroy that character.
         let mut covered = (0, 0);
         let changed: Vec<(u16, u16, &Cell)> = changed
             .into_iter()
@@ -88,7 +88,7 @@ impl CellBackend {
     }
 }
 
-/// Whether an address is one that a person would expect to open in a browser.
+/// Returns true for a printable `http` or `https` address.
 fn is_plain(address: &str) -> bool {
     let web = address.starts_with("https://") || address.starts_with("http://");
     web && address.len() <= ADDRESS_BYTES_MAX && address.bytes().all(|byte| byte.is_ascii_graphic())
@@ -98,7 +98,8 @@ fn address(links: &[Hyperlink], at: Position) -> Option<&str> {
     links.iter().find(|link| link.area.contains(at)).map(|link| link.address.as_str())
 }
 
-/// Whether all terminals agree that this takes one cell. After anything else the cursor is put where it belongs.
+/// Returns true if all terminals agree that the symbol is one cell wide. After any other symbol the cursor is positioned
+/// explicitly.
 fn is_one_cell(symbol: &str) -> bool {
     let mut signs = symbol.chars();
     matches!((signs.next(), signs.next()), (Some(' '..='~' | '\u{2500}'..='\u{259f}'), None))
@@ -153,7 +154,7 @@ impl Backend for CellBackend {
     }
 
     fn get_cursor_position(&mut self) -> io::Result<Position> {
-        // The terminal is not asked.
+        // The terminal is never queried.
         Ok(self.cursor)
     }
 
@@ -200,7 +201,7 @@ fn push_symbol(symbol: &str, out: &mut String) {
     }
 }
 
-/// The SGR sequence that makes a cell look so, whatever was before.
+/// Appends the SGR sequence for a cell's style, independent of the previous style.
 fn push_style(cell: &Cell, out: &mut String) {
     const STYLES: [(Modifier, &str); 9] = [
         (Modifier::BOLD, ";1"),
@@ -221,14 +222,14 @@ fn push_style(cell: &Cell, out: &mut String) {
     }
     push_color(cell.fg, 30, out);
     push_color(cell.bg, 40, out);
-    // Only these two forms are known for underlines.
+    // Underlines support only these two forms of color.
     if matches!(cell.underline_color, Color::Indexed(_) | Color::Rgb(..)) {
         push_color(cell.underline_color, 50, out);
     }
     out.push('m');
 }
 
-/// `base` is 30 for letters, 40 for what is behind them, and 50 for the line below.
+/// Appends the SGR parameter of a color. `base` is 30 for the foreground, 40 for the background and 50 for the underline.
 fn push_color(color: Color, base: u16, out: &mut String) {
     let named = |index: u16| if index < 8 { base + index } else { base + 60 + index - 8 };
     let wrote = match color {

@@ -1,7 +1,7 @@
-//! What the terminal sends, as keys, pastes, clicks and focus. Pure: bytes in, events out; time is asked for, not read.
+//! Decodes terminal input to keys, pastes, clicks and focus changes. Pure: bytes in, events out; the caller measures time.
 //!
-//! Knows xterm's keys, the console of Linux, rxvt's Alt, the protocol of kitty, mice of both kinds. An answer to a
-//! question that another program asked before us is no key and is dropped.
+//! Supports the keys of xterm and the Linux console, rxvt's Alt, the kitty keyboard protocol, and both mouse encodings.
+//! Replies to queries that another program sent before us are dropped.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,38 +10,38 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent,
 
 use super::events::TerminalEvent;
 
-/// How long the rest of a sequence may be on its way, before its beginning is taken for the Escape key.
+/// Maximum time to wait for the rest of a sequence before its ESC counts as the Escape key.
 const REST_OF_SEQUENCE: Duration = Duration::from_millis(30);
-/// How long a paste may pause, before what came of it is passed on. The rest is a paste all the same.
+/// Maximum pause within a paste before its first part is reported. The rest is reported as another paste.
 const REST_OF_PASTE: Duration = Duration::from_secs(2);
-/// The longest sequence; a longer one is garbage.
+/// Maximum length of a sequence, in bytes; longer ones are discarded.
 const SEQUENCE_BYTES_MAX: usize = 4096;
-/// The most bytes of one paste; what is beyond is dropped.
+/// Maximum size of a paste, in bytes; the rest is dropped.
 const PASTE_BYTES_MAX: usize = 4 * 1024 * 1024;
 const PASTE_END: &[u8] = b"\x1b[201~";
 
-/// What was sent and is not whole yet.
+/// Input that is not complete yet.
 #[derive(Default)]
 pub(super) struct InputDecoder {
     waiting: Vec<u8>,
     paste: Option<Vec<u8>>,
-    /// Whether a part of the open paste was passed on, because nothing more came for long.
+    /// True if a part of the open paste was reported because of a long pause.
     stalled: bool,
 }
 
-/// What a beginning is.
+/// Result of decoding the start of the input.
 enum DecodeStep {
-    /// So many bytes are an event, or are to be dropped.
+    /// This many bytes are consumed; they are an event, or are dropped.
     Consumed(usize, Option<TerminalEvent>),
-    /// More has to come.
+    /// More input is needed.
     Incomplete,
 }
 
 impl InputDecoder {
-    /// Takes what was sent.
+    /// Decodes input.
     pub(super) fn push(&mut self, bytes: &[u8], events: &mut VecDeque<TerminalEvent>) {
         if self.stalled && bytes == b"\x03" {
-            // The end of the paste may never come: a key must lead out of it.
+            // The end of the paste may never arrive, so Ctrl+C must end it.
             self.end_stalled();
         }
         self.waiting.extend_from_slice(bytes);
@@ -68,7 +68,7 @@ impl InputDecoder {
             }
         }
         if let Some(paste) = &mut self.paste {
-            // Of what has come, all but what may be the beginning of its end.
+            // Take all input except a possible beginning of the end marker.
             let rest = &self.waiting[at..];
             let keep =
                 (1..PASTE_END.len()).rev().find(|&count| rest.ends_with(&PASTE_END[..count])).unwrap_or(0);
@@ -82,7 +82,7 @@ impl InputDecoder {
         }
     }
 
-    /// How long to wait for more, where more has to come.
+    /// Time to wait for more input before calling [`Self::flush_incomplete`]; `None` if nothing is incomplete.
     pub(super) fn sequence_timeout(&self) -> Option<Duration> {
         if self.paste.as_ref().is_some_and(|paste| !(self.stalled && paste.is_empty())) {
             return Some(REST_OF_PASTE);
@@ -90,7 +90,7 @@ impl InputDecoder {
         (!self.waiting.is_empty()).then_some(REST_OF_SEQUENCE)
     }
 
-    /// Nothing more came: what is there is all.
+    /// Reports incomplete input, because no more arrived in time.
     pub(super) fn flush_incomplete(&mut self, events: &mut VecDeque<TerminalEvent>) {
         if let Some(paste) = &mut self.paste {
             if self.stalled && paste.is_empty() && self.waiting == b"\x1b" {
@@ -108,7 +108,7 @@ impl InputDecoder {
             [0x1b, letter @ (b'[' | b'O' | b']' | b'P')] => {
                 events.extend(key(KeyCode::Char(char::from(*letter)), KeyModifiers::ALT));
             }
-            // A part of a sequence or of a character is nothing.
+            // Incomplete sequences and characters are dropped.
             _ => {}
         }
     }
@@ -120,7 +120,7 @@ impl InputDecoder {
     }
 }
 
-/// Adds to a paste what comes before its end; how much was taken, where the end is there.
+/// Appends input up to the end marker to a paste. Returns the bytes consumed, or `None` if the marker is missing.
 fn take_paste(paste: &mut Vec<u8>, bytes: &[u8]) -> Option<usize> {
     let end = bytes.windows(PASTE_END.len()).position(|window| window == PASTE_END)?;
     paste.extend_from_slice(&bytes[..end.min(PASTE_BYTES_MAX.saturating_sub(paste.len()))]);
@@ -173,7 +173,7 @@ fn character(bytes: &[u8]) -> DecodeStep {
     }
 }
 
-/// What begins with ESC; `rest` is what is after that.
+/// Decodes input that starts with ESC; `rest` is the part after it.
 fn escape(bytes: &[u8], rest: &[u8]) -> DecodeStep {
     match rest {
         [] | [0x1b] | [b'O' | b'[' | b'P' | b']'] => DecodeStep::Incomplete,
@@ -181,10 +181,10 @@ fn escape(bytes: &[u8], rest: &[u8]) -> DecodeStep {
         [b'O', last, ..] => {
             DecodeStep::Consumed(3, code_of_letter(*last).and_then(|code| key(code, KeyModifiers::NONE)))
         }
-        // Rxvt's Alt.
+        // Alt in rxvt.
         [0x1b, b'[' | b'O', ..] => with_alt(escape(rest, &rest[1..])),
         [0x1b, ..] => DecodeStep::Consumed(1, key(KeyCode::Esc, KeyModifiers::NONE)),
-        // Answers to what we did not ask.
+        // Replies to queries of other programs.
         [b']', b'0'..=b'9', ..] | [b'P', b'0'..=b'9' | b'>' | b'!' | b'+' | b'$', ..] => string(bytes),
         _ => with_alt(step(rest)),
     }
@@ -201,7 +201,7 @@ fn with_alt(step: DecodeStep) -> DecodeStep {
     }
 }
 
-/// A string that ends with BEL or ST.
+/// Consumes a control string that ends with BEL or ST.
 fn string(bytes: &[u8]) -> DecodeStep {
     let end = bytes.iter().position(|byte| *byte == 7).map(|at| at + 1);
     let other = bytes.windows(2).position(|window| window == b"\x1b\\").map(|at| at + 2);
@@ -219,7 +219,7 @@ fn csi(bytes: &[u8]) -> DecodeStep {
     let took = end + 3;
     let (parameters, last) = (&body[..end], body[end]);
     match (parameters, last) {
-        // The console of Linux: F1 to F5.
+        // F1 to F5 of the Linux console.
         (b"", b'[') => {
             return match body.get(1) {
                 Some(letter @ b'A'..=b'E') => {
@@ -229,7 +229,7 @@ fn csi(bytes: &[u8]) -> DecodeStep {
                 None => DecodeStep::Incomplete,
             };
         }
-        // A mouse that does not know SGR.
+        // Mouse event in the old encoding, without SGR.
         (b"", b'M') => {
             let Some(&[button, column, row]) = body.get(1..4) else { return DecodeStep::Incomplete };
             let at = |byte: u8| u16::from(byte.saturating_sub(33));
@@ -237,7 +237,7 @@ fn csi(bytes: &[u8]) -> DecodeStep {
             let released = button & 0b11 == 3 && button < 32;
             return DecodeStep::Consumed(6, mouse(button, at(column), at(row), released));
         }
-        // Not a sequence, but the beginning of something else.
+        // Not part of the sequence, but the start of something else.
         (_, 0..=0x1f | 0x7f..) => return DecodeStep::Consumed(took - 1, None),
         _ => {}
     }
@@ -254,14 +254,14 @@ fn sequence(parameters: &str, last: u8) -> Option<TerminalEvent> {
     if parameters.starts_with(['<', '=', '>', '?']) {
         return None;
     }
-    // The number of a field, and what may stand behind a colon.
+    // A number, and optional subparameters after a colon.
     let mut fields = parameters.split(';').map(|field| {
         let (number, more) = field.split_once(':').unwrap_or((field, ""));
         (number.parse::<u32>().ok(), more)
     });
     let (first, _) = fields.next().unwrap_or_default();
     let (second, kind) = fields.next().unwrap_or_default();
-    // A key that is let go.
+    // Key release.
     if kind.starts_with('3') {
         return None;
     }
@@ -272,12 +272,12 @@ fn sequence(parameters: &str, last: u8) -> Option<TerminalEvent> {
         b'Z' => key(KeyCode::BackTab, held | KeyModifiers::SHIFT),
         b'u' => key_of(first?, held),
         b'~' => match first? {
-            // Its place is taken by the paste itself.
+            // Start of a paste; the caller replaces this event.
             200 => Some(TerminalEvent::Paste(String::new())),
             27 => key_of(fields.next()?.0?, held),
             number => key(code_of_number(number)?, held),
         },
-        // Else it says where the cursor is.
+        // Otherwise a cursor position report.
         b'R' if first.unwrap_or(1) != 1 => None,
         last => key(code_of_letter(last)?, held),
     }
@@ -301,7 +301,7 @@ fn modifiers(parameter: u32) -> KeyModifiers {
     held
 }
 
-/// The last letter of `CSI` and `SS3` sequences.
+/// Returns the key for the final letter of a `CSI` or `SS3` sequence.
 fn code_of_letter(letter: u8) -> Option<KeyCode> {
     Some(match letter {
         b'A' => KeyCode::Up,
@@ -331,7 +331,7 @@ fn code_of_number(number: u32) -> Option<KeyCode> {
     })
 }
 
-/// A key by its code point, as kitty and xterm's `modifyOtherKeys` tell it.
+/// Returns the key for a code point of the kitty protocol or xterm's `modifyOtherKeys`.
 fn key_of(code: u32, held: KeyModifiers) -> Option<TerminalEvent> {
     let code = match code {
         27 => KeyCode::Esc,
@@ -339,7 +339,7 @@ fn key_of(code: u32, held: KeyModifiers) -> Option<TerminalEvent> {
         9 if held.contains(KeyModifiers::SHIFT) => KeyCode::BackTab,
         9 => KeyCode::Tab,
         8 | 127 => KeyCode::Backspace,
-        // The keypad.
+        // Keypad.
         57399..=57408 => KeyCode::Char(char::from_digit(code - 57399, 10)?),
         57409..=57413 => KeyCode::Char(['.', '/', '*', '-', '+'][usize::try_from(code - 57409).ok()?]),
         57415 => KeyCode::Char('='),
@@ -353,7 +353,7 @@ fn key_of(code: u32, held: KeyModifiers) -> Option<TerminalEvent> {
         57424 => KeyCode::End,
         57425 => KeyCode::Insert,
         57426 => KeyCode::Delete,
-        // Other keys of kitty's have no meaning here.
+        // The other keys of the kitty protocol have no meaning here.
         57344..=63743 => return None,
         code => KeyCode::Char(char::from_u32(code).filter(|letter| !letter.is_control())?),
     };
@@ -402,12 +402,12 @@ mod tests {
         events.into()
     }
 
-    /// Events in short words.
+    /// Decodes input and formats the events briefly.
     fn read(bytes: &[u8]) -> String {
         words(events(&[bytes]))
     }
 
-    /// The same with a long pause after each piece.
+    /// Decodes with a long pause after each piece.
     fn slowly(pieces: &[&[u8]]) -> String {
         let (mut decoder, mut came) = (InputDecoder::default(), VecDeque::new());
         for piece in pieces {
@@ -511,7 +511,7 @@ mod tests {
             slowly(&[b"\x1b[200~rm x", b"\r\x1b[A", b"y", b"\x1b[201~z"]),
             "paste \"rm x\" paste \"\\n\\u{1b}[A\" paste \"y\" z"
         );
-        // A paste whose end was lost swallows no key for ever.
+        // A paste without its end marker must not swallow keys forever.
         assert_eq!(slowly(&[b"\x1b[200~a", b"\x1b", b"b"]), "paste \"a\" Esc b");
         assert_eq!(slowly(&[b"\x1b[200~a", b"\x03b", b"\x03", b"c"]), "paste \"a\" paste \"\\u{3}b\" C-c c");
         assert_eq!(read(b"\x1b[200~\x1b[201~"), "paste \"\"");

@@ -1,6 +1,6 @@
-//! What comes from the person's terminal and from the system: keys, clicks, another size, wishes to end or to stop.
+//! Events of the user's terminal and the system: keys, clicks, resizing, signals.
 //!
-//! There are no ticks: where nothing comes, nothing runs. Keys that came while nobody read are kept by the kernel.
+//! There are no ticks: without events, nothing runs. Input that arrives while nobody reads stays in the kernel.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,52 +17,52 @@ use tokio::time::{Instant, sleep_until};
 
 use super::decode::InputDecoder;
 
-/// Bytes that are read at once.
+/// Bytes per read.
 const READ_BYTES: usize = 4096;
-/// Reads in a row, before something else has its turn.
+/// Reads in a row before other tasks get their turn.
 const READS_MAX: usize = 16;
 
-/// What came.
+/// An event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TerminalEvent {
     /// A key was pressed.
     Key(KeyEvent),
-    /// A text was pasted; its lines end with `\n`. It may hold anything.
+    /// A text was pasted; newlines are `\n`. It may contain any characters.
     Paste(String),
-    /// The mouse.
+    /// A mouse event.
     Mouse(MouseEvent),
-    /// Whether the person looks at this terminal now.
+    /// The terminal gained or lost the focus.
     Focused(bool),
-    /// The terminal has another size.
+    /// The terminal was resized.
     Resized,
-    /// The system, or another program, wants something.
+    /// A signal from the system or another program.
     Signal(ProcessSignal),
-    /// The terminal is gone; no key will come any more.
+    /// The terminal is gone; there will be no more input.
     Lost,
 }
 
-/// What a signal asks for.
+/// A signal, by its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessSignal {
-    /// SIGINT: to be interrupted; sent by another program, since Ctrl+C is a key.
+    /// SIGINT: interrupt. Sent by another program, because Ctrl+C arrives as a key.
     Interrupt,
-    /// SIGQUIT: to end.
+    /// SIGQUIT: exit.
     Quit,
-    /// SIGTERM: to end.
+    /// SIGTERM: exit.
     Terminate,
-    /// SIGHUP: to end, because the terminal was closed.
+    /// SIGHUP: exit, because the terminal was closed.
     Hangup,
-    /// SIGTSTP: to stop until told otherwise.
+    /// SIGTSTP: suspend until continued.
     Suspend,
-    /// SIGCONT: it was stopped by somebody else, and goes on.
+    /// SIGCONT: another process has stopped this one, and it was continued.
     Continued,
 }
 
-/// Everything that comes.
+/// Source of all events.
 pub struct TerminalEvents {
     input: Option<AsyncFd<OwnedFd>>,
     decoder: InputDecoder,
-    /// When the decoder has waited long enough for the rest of something.
+    /// Time at which the decoder stops waiting for the rest of a sequence.
     sequence_deadline: Option<Instant>,
     waiting: VecDeque<TerminalEvent>,
     resized: Signal,
@@ -105,10 +105,10 @@ impl SignalStreams {
 }
 
 impl TerminalEvents {
-    /// Begins to listen. From now on none of the signals ends this process by itself.
+    /// Starts listening. From now on, these signals no longer end the process by themselves.
     ///
     /// # Errors
-    /// Where standard input cannot be waited for, or outside of a runtime.
+    /// If standard input cannot be polled, or outside of a tokio runtime.
     pub fn new() -> io::Result<Self> {
         let input = listen(io::stdin().as_fd().try_clone_to_owned()?)?;
         Ok(Self {
@@ -121,7 +121,7 @@ impl TerminalEvents {
         })
     }
 
-    /// The next thing that comes. May be dropped at any time; nothing is lost.
+    /// Waits for the next event. Cancel safe.
     pub async fn next(&mut self) -> TerminalEvent {
         loop {
             if let Some(event) = self.waiting.pop_front() {
@@ -147,17 +147,17 @@ impl TerminalEvents {
         }
     }
 
-    /// What is there already.
+    /// Returns an event that is already available.
     pub fn try_next(&mut self) -> Option<TerminalEvent> {
         self.next().now_or_never()
     }
 
-    /// The next thing that the system wants, while another program has the terminal and its keys.
+    /// Waits for the next signal, while another program has the terminal and its input.
     pub(crate) async fn next_signal(&mut self) -> ProcessSignal {
         self.asked.next().await
     }
 
-    /// Puts a request back, for those that come after.
+    /// Queues a signal again for the main loop.
     pub(crate) fn put_back(&mut self, request: ProcessSignal) {
         self.waiting.push_back(TerminalEvent::Signal(request));
     }
@@ -167,7 +167,7 @@ impl TerminalEvents {
         self.asked.continued.recv().await;
     }
 
-    /// What was before does not count.
+    /// Discards pending continue signals.
     pub(super) fn forget_continued(&mut self) {
         while self.asked.continued.recv().now_or_never().flatten().is_some() {}
     }
@@ -191,20 +191,20 @@ impl TerminalEvents {
 
 #[expect(unsafe_code, reason = "the runtime asks for a promise about the descriptor")]
 fn listen(input: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: an `OwnedFd` is the same open descriptor until it is dropped, and `AsyncFd` drops it only after it has
-    // stopped listening to it.
+    // SAFETY: an `OwnedFd` is the same open descriptor until it is dropped, and `AsyncFd` drops it only after deregistering
+    // it.
     Ok(unsafe { AsyncFd::register_with_interest(input, Interest::READABLE) }?)
 }
 
-/// Waits until something was typed, and takes it.
+/// Waits for input and reads it.
 async fn read(input: &Option<AsyncFd<OwnedFd>>) -> io::Result<Vec<u8>> {
     let Some(input) = input else { return std::future::pending().await };
     let mut all = Vec::new();
     loop {
-        // Nothing is awaited once something was read: it would be lost if this were dropped.
+        // No await after a successful read: canceling the future would lose the input.
         let mut ready = input.readable().await?;
         for _ in 0..READS_MAX {
-            // The mode of the terminal is not changed, as other programs share it: so a read might wait.
+            // Poll first: the terminal stays in blocking mode, because other programs share it, so a read could block.
             let mut polled = [PollFd::new(input, PollFlags::IN)];
             match poll(&mut polled, Some(&Timespec::default())) {
                 Ok(0) => {
@@ -222,7 +222,7 @@ async fn read(input: &Option<AsyncFd<OwnedFd>>) -> io::Result<Vec<u8>> {
                 Ok(count) => all.extend_from_slice(&bytes[..count]),
                 Err(Errno::INTR | Errno::AGAIN) => {}
                 Err(error) if all.is_empty() => return Err(error.into()),
-                // It will say so again.
+                // The next read reports the error again.
                 Err(_) => return Ok(all),
             }
         }

@@ -1,26 +1,26 @@
-//! What is switched on in the person's terminal while the front end is on it, and how each is switched off again.
+//! Terminal modes that the front end enables, and the sequences that reset them.
 //!
-//! Nothing here asks the terminal anything: an answer may take a second over a slow line, or never come. Modes that a
-//! terminal does not know, it ignores.
+//! Nothing here queries the terminal: a reply could take a second over a slow connection, or never come. Terminals ignore
+//! modes that they do not support.
 
 use sysop_term::grid::Mouse;
 
-/// Which kind of terminal it is, as far as it matters to what may be sent.
+/// Kind of the terminal, as far as it affects the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TerminalKind {
-    /// Whether keys may be told apart better than a teletype could (the protocol of kitty), and the cursor may have
-    /// another shape. The console of Linux would print parts of both.
+    /// True if the terminal handles the kitty keyboard protocol and cursor shapes. The Linux console would print parts of
+    /// both.
     rich: bool,
 }
 
 impl TerminalKind {
-    /// The terminal of this `TERM`.
+    /// Returns the kind for a value of `TERM`.
     pub fn of(term: &str) -> Self {
         Self { rich: term != "linux" }
     }
 }
 
-/// Switches the mouse from one mode to another.
+/// Switches the mouse mode.
 pub(super) fn switch_mouse(from: Mouse, to: Mouse) -> String {
     match (from.number(), to.number()) {
         (before, after) if before == after => String::new(),
@@ -31,21 +31,21 @@ pub(super) fn switch_mouse(from: Mouse, to: Mouse) -> String {
     }
 }
 
-/// Goes to the other screen and switches on: pastes that are marked, focus. Lines do not wrap, so that a character
-/// that is wider than was thought moves nothing but its own row.
+/// Enters the alternate screen and enables bracketed paste and focus reports. Disables line wrap, so that a character wider
+/// than expected affects only its own row.
 pub(super) fn enter(kind: TerminalKind) -> String {
     let mut all = String::from("\x1b[?1049h\x1b[?2004h\x1b[?1004h\x1b[?7l");
     if kind.rich {
-        // Keys that would be ambiguous are told as what they are; the cursor is a bar, as in editors.
+        // Unambiguous keys of the kitty protocol; bar cursor, as in editors.
         all.push_str("\x1b[>1u\x1b[6 q");
     }
     all.push_str("\x1b[0m\x1b[2J");
     all
 }
 
-/// Takes all of it back, in the opposite order, whatever was being drawn.
+/// Resets all modes in reverse order, even in the middle of a frame.
 pub(super) fn leave(kind: TerminalKind, mouse: Mouse) -> String {
-    // The first ends a link and a frame that was not finished.
+    // Ends an open hyperlink and an unfinished synchronized update.
     let mut all = String::from("\x1b]8;;\x1b\\\x1b[?2026l");
     all.push_str(&switch_mouse(mouse, Mouse::Off));
     if kind.rich {
@@ -55,5 +55,5 @@ pub(super) fn leave(kind: TerminalKind, mouse: Mouse) -> String {
     all
 }
 
-/// Around a frame, so that it is shown at once (DEC 2026).
+/// Start and end of a synchronized update (DEC 2026), so that a frame appears at once.
 pub(super) const FRAME: (&str, &str) = ("\x1b[?2026h", "\x1b[?2026l");

@@ -1,16 +1,15 @@
-//! What a panic says, kept back until the terminal is the person's own again: on the other screen nobody would ever
-//! read it, and it would stay there as garbage.
+//! Buffers panic messages until the terminal is restored: on the alternate screen they would be unreadable and garble it.
 
 use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use sysop_core::text::neutralize;
 
-/// Panics that are kept; the first ones say most.
+/// Maximum number of messages to keep; the first ones are the most useful.
 const PANICS_MAX: usize = 8;
 
 struct PanicBuffer {
-    /// Whether the front end is on the terminal.
+    /// True while the front end has the terminal.
     capturing: bool,
     messages: Vec<String>,
 }
@@ -22,7 +21,7 @@ fn panics() -> MutexGuard<'static, PanicBuffer> {
     PANICS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// From now on panics are kept.
+/// Starts buffering panic messages.
 pub(super) fn capture() {
     HOOK.call_once(|| {
         let default_hook = std::panic::take_hook();
@@ -42,12 +41,12 @@ pub(super) fn capture() {
     panics().capturing = true;
 }
 
-/// From now on panics are told at once; so are those that were kept.
+/// Prints the buffered messages and stops buffering.
 pub(super) fn flush() {
     let mut panics = panics();
     panics.capturing = false;
     for panic in std::mem::take(&mut panics.messages) {
-        // There is nobody left to tell if this cannot be written.
+        // Standard error may be closed.
         let _ = writeln!(std::io::stderr(), "{}", neutralize(&panic));
     }
 }

@@ -1,5 +1,5 @@
-//! Writes to the person's terminal from a thread of its own: a terminal that takes nothing (a stopped one, a line that
-//! is down) holds up this thread and nobody else.
+//! Writes to the terminal from a separate thread, so that a terminal that accepts no output (suspended, or a broken
+//! connection) blocks only this thread.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,21 +9,21 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use tokio::sync::Notify;
 
-/// Bytes that wait for the terminal, beyond which more are dropped: frames are drawn only when none is on its way.
+/// Maximum number of bytes waiting; further output is dropped. Frames are drawn only when nothing is waiting.
 const WAITING_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// The way to the terminal.
+/// Queue to the writer thread.
 pub(super) struct ScreenWriter {
     queue: Arc<WriterQueue>,
 }
 
 struct WriterQueue {
     state: Mutex<State>,
-    /// Something is to be written, or all is over.
+    /// Notified when there is output to write, or the queue is closed.
     work_available: Condvar,
-    /// Something was written, or cannot be.
+    /// Notified when output was written, or cannot be.
     written: Condvar,
-    /// The same for those that wait in a task.
+    /// Like `written`, for async tasks.
     idle: Notify,
 }
 
@@ -32,7 +32,7 @@ struct State {
     waiting: Vec<u8>,
     writing: bool,
     closed: bool,
-    /// The terminal is gone.
+    /// True if the terminal is gone.
     lost: bool,
 }
 
@@ -62,7 +62,7 @@ impl ScreenWriter {
         Ok(Self { queue })
     }
 
-    /// Writes as soon as the terminal takes it.
+    /// Queues output.
     pub(super) fn send(&self, bytes: &[u8]) {
         let mut state = self.queue.state();
         if !bytes.is_empty() && !state.lost && state.waiting.len() + bytes.len() <= WAITING_BYTES_MAX {
@@ -72,17 +72,17 @@ impl ScreenWriter {
         }
     }
 
-    /// Whether all was written.
+    /// Returns true if all output was written.
     pub(super) fn is_idle(&self) -> bool {
         self.queue.state().is_idle()
     }
 
-    /// Whether the terminal is gone.
+    /// Returns true if the terminal is gone.
     pub(super) fn is_lost(&self) -> bool {
         self.queue.state().lost
     }
 
-    /// Waits until all was written; for as long as the terminal takes nothing, if need be.
+    /// Waits until all output is written, however long the terminal accepts none.
     pub(super) async fn idle(&self) {
         loop {
             let notified = self.queue.idle.notified();
@@ -93,7 +93,7 @@ impl ScreenWriter {
         }
     }
 
-    /// Waits so long at most until all was written.
+    /// Waits until all output is written, at most `longest`.
     pub(super) fn settle(&self, longest: Duration) {
         let until = Instant::now() + longest;
         let mut state = self.queue.state();
@@ -111,7 +111,7 @@ impl ScreenWriter {
 impl Drop for ScreenWriter {
     fn drop(&mut self) {
         self.queue.state().closed = true;
-        // It is not waited for: it may never come back from a terminal that takes nothing.
+        // Does not join the thread, which may be blocked by the terminal forever.
         self.queue.work_available.notify_one();
     }
 }
@@ -148,7 +148,7 @@ fn write_all(out: &OwnedFd, mut bytes: &[u8]) -> Result<(), Errno> {
         match rustix::io::write(out, bytes) {
             Ok(written) => bytes = &bytes[written..],
             Err(Errno::INTR) => {}
-            // Somebody else may have made it so.
+            // Another process may have made the descriptor nonblocking.
             Err(Errno::AGAIN) => match poll(&mut [PollFd::new(out, PollFlags::OUT)], None) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error),

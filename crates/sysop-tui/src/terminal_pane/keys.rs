@@ -1,10 +1,10 @@
-//! Keys, pastes and clicks as the bytes that a program in a terminal of xterm's kind expects. Pure.
+//! Encodes keys, pastes and mouse events for a program in an xterm-compatible terminal. Pure.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use sysop_core::text::neutralize;
 use sysop_term::grid::TerminalModes;
 
-/// The bytes of a key; none where a terminal has none for it.
+/// Encodes a key; `None` if terminals have no encoding for it.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "there are more keys than those that have bytes of their own"
@@ -76,7 +76,7 @@ fn special(code: KeyCode, held: KeyModifiers, modes: TerminalModes) -> Option<St
     })
 }
 
-/// The control character of a letter; none where it has none.
+/// Returns the control character of a key, if any.
 fn control(letter: char) -> Option<u8> {
     Some(match letter.to_ascii_lowercase() {
         letter @ 'a'..='z' => u8::try_from(letter).ok()? & 0x1f,
@@ -91,7 +91,7 @@ fn control(letter: char) -> Option<u8> {
     })
 }
 
-/// The bytes of a paste: only what a keyboard could type, so that nothing in it ends the paste or presses a key.
+/// Encodes a paste. Control characters are removed, so that nothing in it can end the paste or press a key.
 pub(super) fn paste(text: &str, modes: TerminalModes) -> Vec<u8> {
     let mut typed = String::with_capacity(text.len());
     for letter in text.replace("\r\n", "\n").chars() {
@@ -99,21 +99,21 @@ pub(super) fn paste(text: &str, modes: TerminalModes) -> Vec<u8> {
             '\n' | '\r' => typed.push('\r'),
             '\t' => typed.push('\t'),
             letter if is_plain(letter) => typed.push(letter),
-            // Not shown either: it would be typed as what it looks like.
+            // Not replaced by a visible form, which would be typed literally.
             _ => {}
         }
     }
     if modes.marked_paste { format!("\x1b[200~{typed}\x1b[201~").into_bytes() } else { typed.into_bytes() }
 }
 
-/// Whether a character is shown as itself. One that joins letters is needed in what is typed, though it hides.
+/// Returns true for a character that is shown as itself. The zero-width joiner is invisible but needed in text.
 fn is_plain(letter: char) -> bool {
     let mut bytes = [0; 4];
     letter == '\u{200d}'
         || matches!(neutralize(letter.encode_utf8(&mut bytes)), std::borrow::Cow::Borrowed(_))
 }
 
-/// The bytes of what the mouse did at this cell of the screen, from 0; none where the program did not ask for it.
+/// Encodes a mouse event at a cell (from 0); `None` if the program did not enable it.
 pub(super) fn mouse(event: MouseEvent, (column, row): (u16, u16), modes: TerminalModes) -> Option<Vec<u8>> {
     use sysop_term::grid::Mouse;
     let button = |button: MouseButton| match button {
@@ -142,7 +142,7 @@ pub(super) fn mouse(event: MouseEvent, (column, row): (u16, u16), modes: Termina
         let last = if released { 'm' } else { 'M' };
         return Some(format!("\x1b[<{code};{column};{row}{last}").into_bytes());
     }
-    // The old form has one byte for each, and one code for every release.
+    // The old encoding has one byte per coordinate and one code for every release.
     let code = if released { code | 3 } else { code };
     let byte = |number: u16| u8::try_from(number + 32).ok();
     Some(vec![0x1b, b'[', b'M', byte(code)?, byte(column)?, byte(row)?])

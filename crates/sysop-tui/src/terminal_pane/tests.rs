@@ -1,4 +1,4 @@
-//! The pane before a terminal that is written down, and before real shells and programs.
+//! The pane with a scripted terminal, and with real shells and programs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -18,10 +18,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::*;
 
-/// How long anything that should happen at once may take on a busy machine.
+/// Deadline for anything that should happen at once, generous for busy machines.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A terminal that says what it is told to, and remembers what was done with it.
+/// A terminal with scripted output that records what is done with it.
 struct RecordingTerminal {
     outputs: Mutex<Option<UnboundedReceiver<TerminalOutput>>>,
     picture: Bytes,
@@ -63,7 +63,7 @@ impl Terminal for RecordingTerminal {
     }
 }
 
-/// A pane before a terminal with this on its screen.
+/// Returns a pane whose terminal shows `picture`.
 async fn written(
     picture: &'static [u8],
 ) -> (TerminalPane, Arc<RecordingTerminal>, UnboundedSender<TerminalOutput>) {
@@ -82,7 +82,7 @@ fn bytes(text: &'static str) -> TerminalOutput {
     TerminalOutput::Bytes(Bytes::from_static(text.as_bytes()))
 }
 
-/// What is drawn, each row with its end marked, and `▏` where the cursor is.
+/// Renders the pane to text: `|` ends each row, `▏` is the cursor.
 fn seen(pane: &mut TerminalPane, width: u16, height: u16) -> String {
     let area = Rect::new(0, 0, width, height);
     let mut buffer = Buffer::empty(area);
@@ -130,7 +130,7 @@ async fn what_is_on_the_terminal_is_drawn() {
         more    z |
     "#]]
     .assert_eq(&seen(&mut pane, 10, 2));
-    // The sizes of the areas, each once.
+    // Each size is reported once.
     assert_eq!(terminal.done(), ["20x4", "10x2"]);
 }
 
@@ -191,7 +191,7 @@ async fn rows_that_left_the_screen_can_be_read() {
         pane.status("web1", Some("bob")),
         "terminal of web1 · bob is typing · 6 rows up, PgDn to return"
     );
-    // What comes meanwhile does not move what is read.
+    // New output does not move the scrolled view.
     sender.send(bytes("line 31\r\n")).unwrap();
     pane.next_change().await;
     assert_eq!(seen(&mut pane, 20, 4), shown);
@@ -199,7 +199,7 @@ async fn rows_that_left_the_screen_can_be_read() {
     assert!(seen(&mut pane, 20, 4).contains("line 31 "));
     assert_eq!(pane.status("web1", Some("ann")), "terminal of web1 · you are typing · Ctrl+] to return");
     assert_eq!(terminal.done().last().unwrap(), "ann typed x");
-    // After a gap it goes on with what is there now.
+    // After missed output, the pane continues with a full redraw.
     sender.send(TerminalOutput::Redrawn(Bytes::from_static(b"\x1b[H\x1b[2Jnow"))).unwrap();
     pane.next_change().await;
     assert!(seen(&mut pane, 20, 4).starts_with("now▏"));
@@ -245,7 +245,7 @@ async fn a_terminal_that_is_over_says_why() {
     assert_eq!(pane.end_reason(), Some("the shell ended with code 3"));
     assert_eq!(press(&mut pane, KeyCode::Char('x'), KeyModifiers::NONE), PaneKeyResult::Ignored);
     assert_eq!(press(&mut pane, KeyCode::Esc, KeyModifiers::NONE), PaneKeyResult::Released);
-    // The view was taken: it cannot be opened another time.
+    // The scripted terminal can be watched only once.
     let mut pane = TerminalPane::new(Arc::clone(&terminal) as Arc<dyn Terminal>, "ann");
     assert!(seen(&mut pane, 40, 1).starts_with("opening the terminal…"));
     pane.next_change().await;
@@ -262,10 +262,10 @@ async fn a_program_that_never_ends_its_drawing_is_seen() {
     assert!(seen(&mut pane, 20, 4).contains("after"));
 }
 
-/// A pane before a real shell.
+/// A pane with a real shell.
 struct RealTerminal {
     pane: TerminalPane,
-    /// Ends the shell with the test.
+    /// Terminates the shell on drop.
     _host: LocalHost,
     home: TempDir,
 }
@@ -287,7 +287,7 @@ impl RealTerminal {
         Self { pane, _host: host, home }
     }
 
-    /// Waits until the pane looks so.
+    /// Waits until the pane shows the wanted text.
     async fn sees(&mut self, wanted: impl Fn(&str) -> bool) -> String {
         let waiting = async {
             loop {
@@ -322,7 +322,7 @@ async fn a_real_shell_takes_keys_and_the_size_of_the_pane() {
     real.sees(|shown| shown.contains("$ ▏")).await;
     real.types("stty size; echo ab\n");
     real.sees(|shown| shown.contains("\n12 60 ") && shown.contains("\nab ")).await;
-    // The history, by an arrow; the line is edited by another.
+    // Recalls a command with the up arrow and edits it.
     real.presses(KeyCode::Up);
     real.sees(|shown| shown.contains("echo ab▏")).await;
     real.presses(KeyCode::Left);
@@ -351,7 +351,7 @@ async fn a_real_editor_is_driven_from_the_pane() {
     real.presses(KeyCode::End);
     real.types(">");
     real.presses(KeyCode::Esc);
-    // The cursor is on the last letter then.
+    // The cursor is now on the last letter.
     real.sees(|shown| shown.contains("one▏") && shown.contains("<two") && !shown.contains("INSERT")).await;
     real.types(":wq\n");
     real.sees(|shown| shown.contains("vim.tiny note") && !shown.contains("\n~ ")).await;

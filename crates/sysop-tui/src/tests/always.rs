@@ -1,4 +1,4 @@
-//! The answer "always", and the steps of a read-only session.
+//! The answer "allow always", and the proposed steps of a read-only session.
 #![expect(clippy::wildcard_enum_match_arm, reason = "the rest is of no interest")]
 
 use crossterm::event::KeyCode;
@@ -10,7 +10,7 @@ use sysop_driver::frontend::OfferedRule;
 use super::world::{World, bash, says};
 use crate::app::{Action, KEY_DEBOUNCE, ReviewMode, State};
 
-/// A proposal on the screen, with the rule that the session service offers for it.
+/// Puts a command under review, with the rule that the session service offers.
 fn in_review(command: &str) -> World {
     let mut world = World::new();
     world.says("go").replies(bash("c1", command));
@@ -31,7 +31,7 @@ fn mode(world: &World) -> Option<ReviewMode> {
     world.app.review().map(|review| review.mode())
 }
 
-/// The rules that were to be written.
+/// Rules that the front end asked to write.
 fn written(world: &World) -> Vec<&OfferedRule> {
     let rules = world.actions.iter().filter_map(|act| match act {
         Action::AllowAlways(offered) => Some(offered),
@@ -48,7 +48,7 @@ fn always_shows_the_rule_and_its_file_before_it_is_written() {
     let screen = world.screen(120, 40);
     let rule = "match = { program = \"touch\", options = [], operands = [\"x\"], host = \"web1\" }";
     assert!(screen.contains(rule) && screen.contains("into /home/me/rules.toml"), "{screen}");
-    // The key that was meant for the proposal is no answer to the rule.
+    // A repeated key meant for the proposal does not confirm the rule.
     world.press(KeyCode::Enter);
     assert!(written(&world).is_empty() && mode(&world) == Some(ReviewMode::ConfirmingRule));
     world.is_read();
@@ -58,7 +58,7 @@ fn always_shows_the_rule_and_its_file_before_it_is_written() {
     assert!(offered.toml.contains(rule) && offered.call == CallId::new("c1"));
     assert!(!has_decided(&world), "whoever writes the rule allows the call");
     assert_eq!((world.app.review().is_none(), world.app.state()), (true, State::Executing));
-    // It could not be written: the proposal is there again.
+    // Writing failed, so the proposal is under review again.
     world.app.failed("cannot write the rule".to_owned(), world.now);
     assert_eq!(mode(&world), Some(ReviewMode::Deciding));
     assert!(world.screen(120, 40).contains("cannot write the rule"));
@@ -71,7 +71,7 @@ fn who_says_no_to_a_rule_is_back_at_the_proposal() {
         world.press(KeyCode::Char('A')).is_read().press(no);
         assert_eq!(mode(&world), Some(ReviewMode::Deciding));
         assert!(world.screen(120, 40).contains("Run this?"));
-        // It has to be seen again.
+        // The proposal must be displayed again before a key counts.
         world.press(KeyCode::Enter);
         assert!(!has_decided(&world));
         world.is_read().press(KeyCode::Enter);
@@ -105,7 +105,7 @@ fn always_is_no_answer_where_it_is_not_offered() {
         assert!(world.screen(120, 40).contains("cannot write a rule"), "{command}");
         assert!(!has_decided(&world) && mode(&world) == Some(ReviewMode::Deciding), "{command}");
     }
-    // A command that was changed is not the one of the rule.
+    // The rule does not apply to an edited command.
     let mut world = in_review("touch x");
     world.press(KeyCode::Char('i')).types("y").press(KeyCode::Esc).is_read().press(KeyCode::Char('A'));
     assert!(world.screen(120, 40).contains("only available for unedited commands"));
@@ -133,7 +133,7 @@ fn a_plan_of_a_read_only_session_is_listed_and_run_step_by_step() {
     world.says("/approve ask");
     let listed = "2 proposed steps: `touch one`, `touch two`; use /plan to run the next one";
     assert!(world.screen(120, 40).contains(listed), "{}", world.screen(120, 40));
-    // Each is judged by the mode of now: it asks.
+    // The current approval mode decides, and it asks.
     world.says("/plan").is_read();
     assert!(world.screen(120, 40).contains("$ touch one"));
     world.press(KeyCode::Enter);

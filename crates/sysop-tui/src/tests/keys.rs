@@ -1,4 +1,4 @@
-//! What keys do, one after the other.
+//! Effects of keys.
 #![expect(clippy::wildcard_enum_match_arm, reason = "the rest is of no interest")]
 
 use std::time::Duration;
@@ -29,7 +29,7 @@ fn in_review(command: &str) -> World {
     world
 }
 
-/// The decisions so far.
+/// Decisions so far.
 fn decisions(world: &World) -> Vec<Decision> {
     let decided = |event: &Event| match event {
         Event::Decided { decision, .. } => Some(decision.clone()),
@@ -53,12 +53,12 @@ fn running(world: &World) -> Option<&str> {
 fn a_key_from_before_the_proposal_was_read_runs_nothing() {
     let mut world = World::new();
     world.says("go").replies(bash("c1", "touch x"));
-    // It is not on the screen yet, or not long enough.
+    // Not displayed yet, or not long enough.
     world.press(KeyCode::Enter).press(KeyCode::Char('a'));
     assert!(!world.screen(80, 24).contains("Enter run"));
     world.passes(KEY_DEBOUNCE - Duration::from_millis(50)).press(KeyCode::Enter);
     assert_eq!((world.app.state(), running(&world)), (State::ReviewAction, None));
-    // Each early key begins the guard anew.
+    // Each early key restarts the delay.
     world.passes(KEY_DEBOUNCE - Duration::from_millis(50)).press(KeyCode::Enter);
     assert_eq!(running(&world), None);
     world.passes(KEY_DEBOUNCE);
@@ -76,10 +76,10 @@ fn what_is_being_written_goes_on_when_a_proposal_comes() {
         world.passes(Duration::from_millis(150)).press(KeyCode::Char(sign));
     }
     assert_eq!(world.app.composer().text(), "and after");
-    // A pause between two words is no answer.
+    // A short pause while typing does not make a key an answer.
     world.passes(Duration::from_millis(500)).press(KeyCode::Char('a'));
     assert!(decisions(&world).is_empty());
-    // Nor is any key while something stands in the box.
+    // No key is an answer while the composer contains text.
     for key in [KeyCode::Char('a'), KeyCode::Char('Y'), KeyCode::Char('r')] {
         world.passes(Duration::from_secs(1)).press(key);
     }
@@ -99,7 +99,7 @@ fn a_dangerous_command_is_run_by_a_capital_y_only() {
             decisions(&world).is_empty() && world.screen(120, 24).contains("press Y to run"),
             "{command}"
         );
-        // Neither does Enter where it is changed.
+        // Enter in the editor does not run it either.
         world.press(KeyCode::Char('i')).press(KeyCode::Enter);
         assert!(decisions(&world).is_empty(), "{command}");
         world.is_read().press(KeyCode::Char('Y'));
@@ -234,7 +234,7 @@ fn control_c_stops_and_then_leaves() {
     assert!(left(&world).is_none());
     world.key(control('c'));
     assert_eq!(left(&world), Some(&ExitReason::Quit));
-    // What was being written is found again.
+    // The draft goes to the prompt history.
     assert!(
         world
             .actions
@@ -276,7 +276,7 @@ fn the_arrows_and_the_search_bring_earlier_messages() {
     assert_eq!(world.app.composer().text(), "three");
     world.press(KeyCode::Up);
     assert_eq!(world.app.composer().text(), "two\nlines");
-    // Within the message, the arrows move the cursor first.
+    // Within a multi-line prompt, the arrows first move the cursor.
     world.press(KeyCode::Up).press(KeyCode::Up);
     assert_eq!(world.app.composer().text(), "one");
     world.press(KeyCode::Down).press(KeyCode::Down).press(KeyCode::Down);
@@ -296,7 +296,7 @@ fn a_large_paste_is_folded_and_sent_whole() {
     assert_eq!(world.app.composer().display_text(), "look: [paste 1: 40 lines] thanks");
     let expected = format!("look: {} thanks", "a line\n[31mof it\n".repeat(20));
     assert_eq!(world.app.composer().text(), expected);
-    // It is removed as one, and that can be taken back.
+    // A placeholder is deleted as a whole, and the deletion can be undone.
     for _ in 0.." thanks".len() {
         world.press(KeyCode::Backspace);
     }
@@ -318,13 +318,13 @@ fn words_are_completed() {
     assert_eq!(world.app.transcript().session_info().map(|facts| facts.approve), Some(ApprovalMode::Auto));
     world.types("look at @src/ma");
     assert!(matches!(&world.actions[..], [.., Action::FindPaths(word)] if word == "src/ma"));
-    // What was found for another word is not offered.
+    // Results for another word are not offered.
     world.app.offer_paths("src/m", vec!["src/mine".to_owned()]);
     assert!(world.app.completion().is_none());
     world.app.offer_paths("src/ma", vec!["src/main.rs".to_owned(), "src/many/".to_owned()]);
     world.press(KeyCode::Tab);
     assert_eq!(world.app.composer().text(), "look at @src/main.rs ");
-    // A folder goes on.
+    // Completion continues inside a folder.
     world.types("@src/man");
     world.app.offer_paths("src/man", vec!["src/many/".to_owned()]);
     world.press(KeyCode::Tab);
@@ -365,7 +365,7 @@ fn lines_that_begin_with_a_slash_are_for_sysop() {
     );
     assert!(world.actions.iter().any(|act| matches!(act, Action::ListModels)));
     assert!(world.actions.iter().any(|act| matches!(act, Action::ListSessions)));
-    // The beginning of a name is enough where it is offered.
+    // An abbreviated command runs if it is offered.
     world.says("/sess");
     assert!(matches!(world.actions.last(), Some(Action::ListSessions)));
     world.press(KeyCode::Esc);
@@ -380,7 +380,7 @@ fn lines_that_begin_with_a_slash_are_for_sysop() {
 #[test]
 fn another_model_a_theme_and_a_message_are_picked() {
     let mut world = World::new();
-    // What is typed while the list is on its way is searched in it.
+    // Text typed while the list is loading is searched for in it.
     world.says("/model").types("demo");
     assert!(world.screen(80, 24).contains("loading…"));
     world.app.pick_model(vec![ModelRef::new("ollama", "qwen"), ModelRef::new("demo", "demo")]);
@@ -403,7 +403,7 @@ fn another_model_a_theme_and_a_message_are_picked() {
         });
         kept.collect::<Vec<_>>()
     };
-    // What was only looked at is not kept.
+    // A theme that was only previewed is not saved.
     assert_eq!(kept(&world), ["light"]);
     world.says("/theme").types("term").press(KeyCode::Enter);
     assert_eq!(kept(&world), ["light", "terminal"]);
@@ -419,7 +419,7 @@ fn another_model_a_theme_and_a_message_are_picked() {
 fn a_secret_is_answered_and_never_seen() {
     let mut world = in_review("sudo ls");
     world.press(KeyCode::Enter).types("draft").asks(7, QuestionKind::Secret, "Password: ");
-    // What was typed before it was read is no answer.
+    // Keys typed before the question was displayed are not an answer.
     world.types("early").press(KeyCode::Enter);
     assert!(world.answers.is_empty());
     world.is_read().types("geheim");
@@ -429,7 +429,7 @@ fn a_secret_is_answered_and_never_seen() {
     assert_eq!((id.0, by.as_str(), text.expose_secret()), (7, "tui", "geheim"));
     world.delta(Delta::QuestionClosed { id, by: Some("tui".to_owned()) });
     assert!(world.app.question_prompt().is_none() && world.app.composer().text() == "draft");
-    // Another one, refused, and one that is answered elsewhere.
+    // Another question is declined, and a third is answered elsewhere.
     world.asks(8, QuestionKind::PerhapsSecret, "PIN: ").is_read().press(KeyCode::Char('n'));
     assert!(matches!(world.answers.pop(), Some((_, PromptReply::NoSecret))));
     assert!(world.actions.iter().any(|act| matches!(act, Action::ShowTerminal)));
@@ -456,7 +456,7 @@ fn cards_unfold_and_open_in_the_pager() {
     assert!(matches!(&world.actions[..], [.., Action::PageArtifact(name)] if name == "a1"));
     world.press(KeyCode::Enter);
     assert!(world.screen(80, 140).contains("number 50"));
-    // A letter goes back to writing.
+    // A letter returns to the composer.
     world.types("x");
     assert_eq!(world.app.composer().text(), "x");
 }
@@ -488,7 +488,7 @@ fn nothing_moves_while_nothing_happens() {
     let until = world.app.next_change(world.now).expect("it goes away");
     world.passes(until - world.now);
     assert_eq!((world.app.flash(), world.app.next_change(world.now)), (None, None));
-    // A proposal that waits costs nothing once it takes keys.
+    // A waiting proposal schedules no frames once it accepts keys.
     let mut world = in_review("ls");
     world.passes(Duration::from_secs(5));
     assert_eq!(world.app.next_change(world.now), None);
@@ -514,20 +514,20 @@ fn tokens_are_priced_where_the_price_is_known() {
 
 #[test]
 fn what_is_not_on_the_screen_is_not_answered() {
-    // Behind an editor, a pager, the terminal: what was typed there is no answer.
+    // Keys typed in an editor, pager or terminal are not answers.
     let mut world = in_review("touch x");
     world.app.reset_debounce();
     world.press(KeyCode::Enter).press(KeyCode::Char('a')).passes(KEY_DEBOUNCE * 2).press(KeyCode::Enter);
     assert!(decisions(&world).is_empty());
     world.is_read().press(KeyCode::Enter);
     assert_eq!(running(&world), Some("touch x"));
-    // In a window in which there is no room for it.
+    // The window is too small to show the proposal.
     let mut world = World::new();
     world.says("go").replies(bash("c1", "touch x"));
     assert!(world.screen(18, 4).contains("window too small"));
     world.passes(KEY_DEBOUNCE * 2).press(KeyCode::Enter);
     assert!(decisions(&world).is_empty());
-    // A frame from before it came.
+    // A frame drawn before the proposal arrived does not count.
     let mut world = World::new();
     world.says("go").frame(80, 24);
     world.replies(bash("c1", "touch x"));
@@ -579,7 +579,7 @@ fn a_message_that_begins_with_a_space_gets_into_no_file() {
     let mut world = World::new();
     world.says("that");
     assert_eq!(kept(&world), 1);
-    // The arrows know it until then.
+    // Within the session, the arrows still find it.
     let mut world = World::new();
     world.says(" this").press(KeyCode::Up);
     assert_eq!(world.app.composer().text(), " this");
@@ -623,7 +623,7 @@ fn every_argument_of_what_is_proposed_is_shown() {
     };
     let screen = proposed("bash", json!({ "command": "ls", "folder": "/etc/secret" }));
     assert!(screen.contains("$ ls") && screen.contains("folder: /etc/secret"), "{screen}");
-    // A tool that is no shell, with an argument that is called like a command.
+    // A tool that is not a shell, with an argument named like a command.
     let screen = proposed("edit_file", json!({ "path": "a", "command": "ls", "mode": "all" }));
     assert!(screen.contains("command: ls") && screen.contains("mode: all"), "{screen}");
     assert!(screen.contains("path: a") && !screen.contains("$ ") && !screen.contains("i edit"), "{screen}");
@@ -633,7 +633,7 @@ fn every_argument_of_what_is_proposed_is_shown() {
 fn the_rest_of_an_answer_that_nobody_waits_for_goes_nowhere() {
     let mut world = in_review("sudo ls");
     world.press(KeyCode::Enter).asks(7, QuestionKind::Secret, "Password: ").is_read().types("gehei");
-    // The command was ended for having taken too long.
+    // The command was ended by its time limit.
     world.delta(Delta::QuestionClosed { id: QuestionId(7), by: None });
     for sign in "mnis".chars() {
         world.passes(Duration::from_millis(500)).press(KeyCode::Char(sign));
@@ -660,7 +660,7 @@ fn a_list_of_messages_does_not_open_for_a_session_that_could_not_be() {
         host: "web1".to_owned(),
         root: "/srv".to_owned(),
     };
-    // Who has left the list does not want it any more.
+    // A list that the user has closed does not open again.
     world.says("/sessions").press(KeyCode::Esc).types("hm");
     world.app.pick_session(vec![other.clone()], |_| String::new(), world.now);
     assert!(world.app.overlay().is_none() && world.app.composer().text() == "hm");
@@ -681,7 +681,7 @@ fn messages_that_a_stop_drops_are_in_the_box_again() {
     world.press(KeyCode::Esc);
     assert_eq!(world.app.composer().text(), "and then this\nand that\nhalf");
     assert!(!world.screen(100, 24).contains("2 queued"));
-    // What another front end wrote is not put into this one's box.
+    // Prompts queued by other front ends are not put into this composer.
     let mut world = World::new();
     world.says("go").tell(Input::Prompt { text: "from elsewhere".to_owned() });
     assert!(world.screen(100, 24).contains("1 queued"));
@@ -729,7 +729,7 @@ fn a_session_that_runs_on_is_told_of() {
     world.app.set_background_status(&other, None, world.now);
     world.passes(Duration::from_secs(5));
     assert!(!world.screen(100, 24).contains("another"));
-    // It is in front now, and what was on its way of it says nothing new.
+    // The session is in the foreground now; late status updates are ignored.
     world.app.set_background_status(&other, Some(BackgroundStatus::Running), world.now);
     world.app.opened(other.clone(), Seq(0), &spec());
     world.app.set_background_status(&other, Some(BackgroundStatus::AwaitingUser), world.now);

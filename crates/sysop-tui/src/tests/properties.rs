@@ -1,4 +1,4 @@
-//! Properties of the agent-rs design that concern the front end, under their own numbers: real keys, a real session.
+//! Properties of the agent-rs design that concern the front end, under their original numbers. Real keys, real session.
 #![expect(clippy::wildcard_enum_match_arm, reason = "the rest is for others")]
 
 use crossterm::event::KeyCode;
@@ -18,12 +18,12 @@ use super::world::{World, bash, control, key, says, text_of};
 use crate::app::{Action, State};
 use crate::frame::{COLUMNS_MIN, ROWS_MIN, regions};
 
-/// Words for a model; what begins with `!` or `/` is for sysop.
+/// Text for a model; lines that start with `!` or `/` would be commands.
 fn words() -> impl Strategy<Value = String> {
     "[a-zA-Z0-9,.é漢][a-zA-Z0-9 ,.!é漢]{0,40}[a-z]"
 }
 
-/// Commands of several lines too, with signs that a box or a terminal might change.
+/// Commands, including multi-line ones and characters that a text area or terminal might change.
 fn command() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-z]{1,8}( [a-z0-9./-]{1,12}){0,4}",
@@ -45,7 +45,7 @@ fn history(world: &World) -> Vec<Message> {
     world.session.messages().cloned().collect()
 }
 
-/// A front end in which this command is in review, and was read.
+/// Puts a command under review and displays it.
 fn in_review(command: &str) -> World {
     let mut world = World::that_always_asks();
     world.says("go").replies(bash("c1", command)).is_read();
@@ -70,7 +70,7 @@ fn any_key() -> impl Strategy<Value = KeyCode> {
     ]
 }
 
-/// What may happen to a front end, in any order.
+/// An event of the front end, in any order.
 #[derive(Debug, Clone)]
 enum Move {
     Key(KeyCode),
@@ -188,7 +188,7 @@ proptest! {
         prop_assert_eq!(world.app.state(), State::ReviewAction);
         let review = world.app.review().expect("in review");
         prop_assert_eq!(review.area().lines().join("\n"), command.clone());
-        // What is allowed unchanged is what was proposed, to the byte.
+        // An unedited command runs exactly as proposed.
         world.is_read();
         while world.app.review().is_some_and(|review| !review.is_read()) {
             world.press(KeyCode::Enter).is_read();
@@ -214,7 +214,7 @@ proptest! {
     ) {
         let mut world = in_review(&command);
         world.press(KeyCode::Char('i'));
-        // The same on a plain list of characters.
+        // Reference implementation on a list of characters.
         let mut expected: Vec<char> = command.chars().collect();
         let mut cursor = expected.len();
         for edit in &edits {
@@ -257,7 +257,7 @@ proptest! {
     fn property_8_review_action_state_transitions(command in "[a-z]{1,8}( [a-z0-9./-]{1,12}){0,4}") {
         let mut allowed = in_review(&command);
         allowed.press(KeyCode::Enter);
-        // Random words may be a program that locks people out (`pw`).
+        // A random word may be a program that can lock users out (`pw`) and takes a capital Y.
         if allowed.app.review().is_some_and(|review| review.takes_capital_y()) {
             allowed.press(KeyCode::Char('Y'));
         }
@@ -278,7 +278,7 @@ proptest! {
         model.says("x").replies(says(&text));
         let mut system = World::new();
         system.delta(sysop_core::event::Delta::Notice { text: text.clone() });
-        // The row of the text in the history, with its looks.
+        // The text's row in the history, with its styles.
         let row = |world: &mut World| {
             let buffer = world.frame(80, 24);
             let screen = text_of(&buffer);
@@ -302,7 +302,7 @@ proptest! {
             make(&mut world, a_move, number);
             let state = world.app.state();
             world.frame(80, 24);
-            // What is asked about is on the screen exactly while it is asked, and nothing that runs was not allowed.
+            // A proposal is shown exactly while it waits, and nothing runs without approval.
             let waits = world.app.review().is_some();
             prop_assert_eq!(waits, state == State::ReviewAction, "{:?}", state);
             if let Some(running) = &world.running {
@@ -335,11 +335,11 @@ proptest! {
             let typed = matches!(code, KeyCode::Char(sign) if !sign.is_control());
             let written = world.app.written_now();
             if code == KeyCode::Enter && world.app.composer().text().trim_start().starts_with('/') {
-                // A command is no input for the model: `/stop` and its like do what they say.
+                // Commands such as `/stop` take effect immediately.
                 return Ok(());
             }
             world.key(key(code));
-            // What is written goes to the message for later, and waits there or in the queue.
+            // Typed text goes to the composer for queued prompts.
             prop_assert_eq!(world.app.written_now(), written);
             prop_assert!(world.app.review().is_none());
             prop_assert_eq!(world.app.state(), busy);
@@ -456,7 +456,7 @@ proptest! {
         prop_assert_eq!(world.app.risk().map(|risk| risk.class), Some(RiskClass::Dangerous));
         let screen = world.screen(80, 24);
         prop_assert!(screen.contains("⚠ dangerous"), "{screen}");
-        // Also where it becomes so under the person's hands, and no longer where they take it out.
+        // The warning also appears and disappears while the user edits.
         let mut edited = in_review(&harmless);
         prop_assert!(!edited.app.is_dangerous() && !edited.screen(80, 24).contains("⚠"));
         edited.press(KeyCode::Char('i')).types(&format!("; {pattern}"));

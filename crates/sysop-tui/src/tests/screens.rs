@@ -1,4 +1,4 @@
-//! Pictures of every state, on a usual, a large and a small screen.
+//! Snapshots of every state at a usual, a large and a small size.
 
 use crossterm::event::KeyCode;
 use expect_test::expect_file;
@@ -13,7 +13,7 @@ const SMALL: (u16, u16) = (40, 12);
 const USUAL: (u16, u16) = (80, 24);
 const LARGE: (u16, u16) = (120, 40);
 
-/// Makes a front end in one of its states.
+/// Builds a front end in one of its states.
 type State = fn() -> World;
 
 fn picture(world: &mut World, (columns, rows): (u16, u16)) -> String {
@@ -174,7 +174,7 @@ fn opening() -> World {
     world
 }
 
-/// Run with `UPDATE_EXPECT=1` after a change that is meant, and look at what changed.
+/// After an intended change, run with `UPDATE_EXPECT=1` and review the differences.
 #[test]
 fn every_state_looks_as_it_should() {
     let states: [(&str, State); 23] = [
@@ -211,7 +211,7 @@ fn every_state_looks_as_it_should() {
     }
 }
 
-/// With an edge, so that blanks at the ends are seen.
+/// Adds a right edge, so that trailing blanks are visible.
 fn framed(picture: &str, columns: u16) -> String {
     picture
         .lines()

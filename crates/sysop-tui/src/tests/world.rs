@@ -1,4 +1,4 @@
-//! A front end over a session that nobody performs anything for: a test says what models and tools did.
+//! A front end with a session whose effects nobody performs: the test plays model and tools.
 #![expect(clippy::wildcard_enum_match_arm, reason = "the rest is for others")]
 
 use std::sync::Arc;
@@ -23,19 +23,19 @@ use sysop_driver::prompter::PromptReply;
 
 use crate::app::{Action, App, AppOptions, KEY_DEBOUNCE, ServiceCatalog};
 
-/// A moment in which a frame is drawn.
+/// Time that passes while a frame is drawn.
 const MOMENT: Duration = Duration::from_millis(10);
 
-/// The front end, the session behind it, and what has come of both.
+/// The front end, its session, and everything they produced.
 pub(crate) struct World {
     pub(crate) app: App,
     pub(crate) session: Session,
     pub(crate) log: Vec<Event>,
     pub(crate) now: Duration,
-    /// The step that the model is asked for.
+    /// Step for which the model was called.
     pub(crate) asked: Option<StepId>,
     pub(crate) running: Option<ToolCall>,
-    /// What the session was not told: all but `Send`.
+    /// Actions other than `Send`.
     pub(crate) actions: Vec<Action>,
     pub(crate) answers: Vec<(QuestionId, PromptReply)>,
 }
@@ -108,7 +108,7 @@ impl World {
         Self::of(spec(), setup)
     }
 
-    /// A session in which each call asks, also one that only looks.
+    /// A session that asks for every call, including read-only ones.
     pub(crate) fn that_always_asks() -> Self {
         Self::of(SessionSpec { approve: ApprovalMode::Each, ..spec() }, AppOptions::default())
     }
@@ -144,7 +144,7 @@ impl World {
         }
     }
 
-    /// Tells the session something, as if it came from the world or another front end.
+    /// Sends an input to the session, as if from a tool, the model or another front end.
     pub(crate) fn tell(&mut self, input: Input) -> &mut Self {
         let out = self.session.handle(input);
         for effect in &out.effects {
@@ -200,7 +200,7 @@ impl World {
         self
     }
 
-    /// Writes a message and sends it.
+    /// Types a prompt and sends it.
     pub(crate) fn says(&mut self, text: &str) -> &mut Self {
         self.types(text).press(KeyCode::Enter)
     }
@@ -211,13 +211,13 @@ impl World {
         self
     }
 
-    /// A frame is drawn, and looked at until it takes keys.
+    /// Draws a frame and waits until keys count as answers.
     pub(crate) fn is_read(&mut self) -> &mut Self {
         self.frame(100, 40);
         self.passes(KEY_DEBOUNCE)
     }
 
-    /// Draws a frame; it reaches the screen.
+    /// Draws a frame and marks it as displayed.
     pub(crate) fn frame(&mut self, columns: u16, rows: u16) -> Buffer {
         let mut terminal = Terminal::new(TestBackend::new(columns, rows)).expect("memory takes all");
         let mut links = Vec::new();
@@ -228,12 +228,12 @@ impl World {
         terminal.backend().buffer().clone()
     }
 
-    /// The frame as lines of text.
+    /// Draws a frame and returns its text.
     pub(crate) fn screen(&mut self, columns: u16, rows: u16) -> String {
         text_of(&self.frame(columns, rows))
     }
 
-    /// The model replies to what it was asked.
+    /// Replies as the model.
     pub(crate) fn replies(&mut self, reply: Reply) -> &mut Self {
         let step = self.asked.take().expect("a model is asked");
         self.tell(Input::Reply { step, result: Ok(reply) })
@@ -278,7 +278,7 @@ impl World {
     }
 }
 
-/// The cells as lines.
+/// Returns the cells as lines of text.
 pub(crate) fn text_of(buffer: &Buffer) -> String {
     let mut text = String::new();
     for y in 0..buffer.area.height {

@@ -1,7 +1,7 @@
-//! The history: any number of items, of which only those on the screen are laid out.
+//! View of the history: any number of items, of which only the visible ones are laid out.
 //!
-//! The place of the reader is an item and a row of it, so that nothing moves under their eyes when something is added
-//! below, goes above, or is folded. It follows the end unless they have gone elsewhere.
+//! The scroll position is an item and a row within it, so that nothing moves when items are added below, removed above or
+//! folded. The view follows the end unless the user has scrolled away.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,62 +15,62 @@ use sysop_term::theme::{StyleRole, Theme};
 
 use super::item::{ItemLayout, LayoutOptions, ToolLocation};
 
-/// Rows that are kept laid out, at most, beside those on the screen.
+/// Maximum number of laid-out rows kept in memory besides the visible ones.
 pub const CACHED_ROWS_MAX: usize = 10_000;
 
-/// Rows that are forgotten with one frame, at least, where there are too many.
+/// Minimum number of rows to evict per frame while there are too many.
 const EVICTED_ROWS_MIN: usize = 200;
 
-/// How a history is looked at.
+/// State of the view.
 #[derive(Debug, Default)]
 pub struct HistoryView {
     retention: HashMap<ItemId, LayoutCacheEntry>,
     cached_rows: usize,
-    /// Rows that were laid out for this frame.
+    /// Rows laid out during the current frame.
     new_rows: usize,
-    /// What is to be forgotten, the first of it last: by the frame that it was drawn in.
+    /// Items to evict with the frame in which they were last drawn; the oldest is at the end.
     eviction_queue: Vec<(u64, ItemId)>,
-    /// Counts frames, to know what was not drawn for long.
+    /// Frame counter, for finding items not drawn recently.
     frame: u64,
     cache_key: Option<LayoutCacheKey>,
     place: ScrollAnchor,
     moves: Vec<Scroll>,
-    /// Items that a person has unfolded.
+    /// Items unfolded by the user.
     open: HashSet<ItemId>,
     focus: Option<ItemId>,
-    /// The item with the focus is to come into sight.
+    /// True to scroll the focused item into view.
     seek: bool,
     visible: Vec<VisibleItem>,
-    /// The first item on the screen that lacks a part of its text.
+    /// First visible item with truncated text.
     truncated_item: Option<ItemId>,
     rows: usize,
 }
 
-/// Where to go.
+/// A scroll request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scroll {
-    /// Rows towards the beginning.
+    /// Rows up.
     Up(usize),
-    /// Rows towards the end.
+    /// Rows down.
     Down(usize),
-    /// A screen towards the beginning.
+    /// One page up.
     PageUp,
-    /// A screen towards the end.
+    /// One page down.
     PageDown,
     /// To the beginning.
     Top,
-    /// To the end, and with it.
+    /// To the end, and follow it.
     End,
 }
 
-/// What all layouts that are kept have in common.
+/// Parameters that all cached layouts share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct LayoutCacheKey {
     columns: u16,
     theme: Theme,
     host: String,
     root: String,
-    /// The tools that run elsewhere, and where.
+    /// Client tools, and the place where they run.
     client_tools: Vec<String>,
     lent_place: (String, String),
 }
@@ -119,21 +119,21 @@ struct LayoutCacheEntry {
 
 #[derive(Debug, Clone, Default)]
 enum ScrollAnchor {
-    /// The last row is the end.
+    /// Following the end.
     #[default]
     End,
-    /// The first row on the screen is this one.
+    /// A row of an item is at the top of the screen.
     RowPosition {
         id: ItemId,
-        /// Where the item was.
+        /// Last known index of the item.
         index: usize,
         row: usize,
-        /// How many rows it had.
+        /// Height of the item at that time, in rows.
         of: usize,
     },
 }
 
-/// A row of the history: the item's place, and the row within it; an empty row before it counts.
+/// A row of the history: index of the item and row within it, counting the empty row before the item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct RowPosition {
     index: usize,
@@ -148,47 +148,47 @@ struct VisibleItem {
 }
 
 impl HistoryView {
-    /// Goes elsewhere; takes effect in the next frame.
+    /// Requests scrolling, applied in the next frame.
     pub fn scroll(&mut self, scroll: Scroll) {
         self.moves.push(scroll);
     }
 
-    /// Whether the newest is on the screen and stays there.
+    /// Returns true if the view follows the end.
     pub fn follows(&self) -> bool {
         matches!(self.place, ScrollAnchor::End)
     }
 
-    /// The item that has the focus.
+    /// The focused item.
     pub fn focused(&self) -> Option<&ItemId> {
         self.focus.as_ref()
     }
 
-    /// Gives the focus to the newest item that can be unfolded or opened.
+    /// Focuses the newest card.
     pub fn focus_last(&mut self, transcript: &Transcript) {
         let last = transcript.items().rev().find(|item| is_card(item));
         self.focus(last.map(|item| item.id.clone()));
     }
 
-    /// Gives the focus to the next such item; to the newest where none has it.
+    /// Focuses the next card; the newest if none has the focus.
     pub fn focus_next(&mut self, transcript: &Transcript) {
         let Some(index) = self.focus_index(transcript) else { return self.focus_last(transcript) };
         let next = transcript.items().skip(index + 1).find(|item| is_card(item));
         self.focus(next.map(|item| item.id.clone()));
     }
 
-    /// Gives the focus to the one before; to the newest where none has it.
+    /// Focuses the previous card; the newest if none has the focus.
     pub fn focus_previous(&mut self, transcript: &Transcript) {
         let Some(index) = self.focus_index(transcript) else { return self.focus_last(transcript) };
         let before = transcript.items().take(index).rev().find(|item| is_card(item));
         self.focus(before.map(|item| item.id.clone()));
     }
 
-    /// Takes the focus away.
+    /// Removes the focus.
     pub fn unfocus(&mut self) {
         self.focus = None;
     }
 
-    /// Folds or unfolds the item that has the focus.
+    /// Folds or unfolds the focused item.
     pub fn toggle(&mut self) {
         if let Some(id) = self.focus.clone() {
             self.toggle_item(&id);
@@ -204,7 +204,7 @@ impl HistoryView {
         self.evict(id);
     }
 
-    /// The item at a line of the screen, as of the last frame.
+    /// Returns the item at a screen row, as of the last frame.
     pub fn item_at(&self, y: u16) -> Option<&ItemId> {
         self.visible
             .iter()
@@ -212,17 +212,17 @@ impl HistoryView {
             .map(|visible| &visible.id)
     }
 
-    /// The first item on the screen that lacks a part of its text, as of the last frame.
+    /// Returns the first visible item with truncated text, as of the last frame.
     pub fn truncated_item(&self) -> Option<&ItemId> {
         self.truncated_item.as_ref()
     }
 
-    /// Rows that are kept laid out; bounded.
+    /// Number of laid-out rows in memory.
     pub fn cached_rows(&self) -> usize {
         self.cached_rows
     }
 
-    /// Draws what is to be seen, but for an item that is shown elsewhere.
+    /// Draws the visible part, except the item `hidden`, which is shown elsewhere.
     pub fn draw(
         &mut self,
         transcript: &Transcript,
@@ -244,7 +244,7 @@ impl HistoryView {
         self.evict_layouts(transcript);
     }
 
-    /// Forgets all layouts where they no longer fit.
+    /// Clears the cached layouts if their parameters have changed.
     fn fit(&mut self, transcript: &Transcript, theme: Theme, columns: u16) {
         let facts = transcript.session_info();
         if !self.cache_key.as_ref().is_some_and(|cache_key| cache_key.matches(facts, theme, columns)) {
@@ -273,7 +273,7 @@ impl HistoryView {
         }
     }
 
-    /// The item laid out.
+    /// Returns the layout of an item, cached if possible.
     fn item_layout(&mut self, item: &Item) -> &ItemLayout {
         let Self { retention, cached_rows, new_rows, cache_key, open, frame, .. } = self;
         let cache_key = cache_key.as_ref().expect("`fit` comes first");
@@ -303,15 +303,15 @@ impl HistoryView {
         &retention.item_layout
     }
 
-    /// Keeps no more layouts than are allowed, the ones that were drawn last.
+    /// Evicts the least recently drawn layouts beyond the limit.
     fn evict_layouts(&mut self, transcript: &Transcript) {
         if self.cached_rows > CACHED_ROWS_MAX / 4 * 3 && self.eviction_queue.is_empty() {
             let old = self.retention.iter().filter(|(_, retention)| retention.frame != self.frame);
             self.eviction_queue = old.map(|(id, retention)| (retention.frame, id.clone())).collect();
-            // The oldest is the last, and goes first.
+            // Sorted so that the oldest is popped first.
             self.eviction_queue.sort_unstable_by(|a, b| b.cmp(a));
         }
-        // A few with each frame, so that none is late for it.
+        // Spreads the eviction over frames, so that no frame is late.
         let least =
             self.cached_rows.saturating_sub(EVICTED_ROWS_MIN.max(2 * std::mem::take(&mut self.new_rows)));
         while self.cached_rows > least.max(CACHED_ROWS_MAX / 2) {
@@ -338,7 +338,7 @@ impl HistoryView {
     }
 }
 
-/// A frame in the making.
+/// Layout of one frame.
 struct HistoryLayout<'h, 't> {
     history: &'h mut HistoryView,
     transcript: &'t Transcript,
@@ -346,7 +346,7 @@ struct HistoryLayout<'h, 't> {
 }
 
 impl HistoryLayout<'_, '_> {
-    /// How many rows an item takes, with the empty one before it.
+    /// Height of an item in rows, including the empty row before it.
     fn height(&mut self, index: usize) -> usize {
         let Some(item) = self.transcript.at(index) else { return 0 };
         if self.hidden == Some(&item.id) {
@@ -358,14 +358,14 @@ impl HistoryLayout<'_, '_> {
         }
     }
 
-    /// Empty rows before an item.
+    /// Number of empty rows before an item.
     fn gap(&self, index: usize) -> usize {
         let Some(item) = self.transcript.at(index) else { return 0 };
         let before = index.checked_sub(1).and_then(|before| self.transcript.at(before));
         usize::from(before.is_some_and(|before| !is_close(before, item)))
     }
 
-    /// The first row on the screen, after all moves.
+    /// First visible row, after applying all scroll requests.
     fn top(&mut self) -> RowPosition {
         let rows = self.history.rows;
         let mut top = self.anchored_top();
@@ -399,13 +399,13 @@ impl HistoryLayout<'_, '_> {
         top
     }
 
-    /// The first row on the screen before any move.
+    /// First visible row before scrolling.
     fn anchored_top(&mut self) -> RowPosition {
         let (index, row, of) = match &self.history.place {
             ScrollAnchor::End => return self.end(),
             ScrollAnchor::RowPosition { id, index, row, of } => match self.index_of(id, *index) {
                 Some(index) => (index, *row, *of),
-                // It is gone, from the beginning: what is first now is nearest.
+                // The item was removed from the beginning, so the first item is the nearest.
                 None => {
                     return RowPosition {
                         index: (*index).min(self.transcript.items().len().saturating_sub(1)),
@@ -415,19 +415,20 @@ impl HistoryLayout<'_, '_> {
             },
         };
         let height = self.height(index);
-        // In another layout: about the same place.
+        // The layout has changed: keep the relative position.
         let row = if of == height || of == 0 { row } else { row * height / of };
         RowPosition { index, row: row.min(height.saturating_sub(1)) }
     }
 
-    /// The place of an item that was at `hint`. Items go from the beginning, so that it is there or before.
+    /// Returns the index of an item last seen at `hint`. Items are only removed from the beginning, so it is at or before
+    /// `hint`.
     fn index_of(&self, id: &ItemId, hint: usize) -> Option<usize> {
         let is = |index: &usize| self.transcript.at(*index).is_some_and(|item| item.id == *id);
         let count = self.transcript.items().len();
         (0..=hint.min(count)).rev().find(is).or_else(|| (hint..count).find(is))
     }
 
-    /// The first row on the screen where the last one is the end.
+    /// First visible row when the last row is at the bottom.
     fn end(&mut self) -> RowPosition {
         let mut rows = self.history.rows;
         for index in (0..self.transcript.items().len()).rev() {
@@ -467,7 +468,7 @@ impl HistoryLayout<'_, '_> {
         }
     }
 
-    /// The same, or what brings the item with the focus into sight.
+    /// Adjusts the first visible row so that the focused item is in view.
     fn with_focus(&mut self, top: RowPosition) -> RowPosition {
         let Some(index) = self.history.focus_index(self.transcript) else { return top };
         let first = RowPosition { index, row: self.gap(index).min(self.height(index).saturating_sub(1)) };
@@ -534,7 +535,7 @@ impl HistoryLayout<'_, '_> {
     }
 }
 
-/// Whether an item can be unfolded, or opened as a whole.
+/// Returns true if an item can be unfolded or opened in the pager.
 fn is_card(item: &Item) -> bool {
     match item.body {
         ItemBody::ToolOutput(_)
@@ -546,7 +547,7 @@ fn is_card(item: &Item) -> bool {
     }
 }
 
-/// Whether an item belongs to the one before it.
+/// Returns true if no empty row separates the items.
 fn is_close(before: &Item, item: &Item) -> bool {
     match (&before.body, &item.body) {
         (ItemBody::Proposal(_), ItemBody::ToolOutput(_)) | (ItemBody::Notice(_), ItemBody::Notice(_)) => true,

@@ -1,4 +1,4 @@
-//! One item of a transcript as rows. Each kind has a sign of its own, so that it can be told without colors.
+//! Layout of a single item. Each kind has its own symbol, so that they can be told apart without colors.
 
 use ratatui::buffer::Buffer;
 use ratatui::style::{Modifier, Style};
@@ -12,41 +12,41 @@ use sysop_term::theme::{StyleRole, Theme};
 
 use super::{output, plan};
 
-/// Columns left of a text.
+/// Columns left of the text.
 const GUTTER: usize = 2;
-/// Rows of a prompt before it is folded.
+/// Maximum number of rows of a prompt before it is folded.
 const PROMPT_ROWS_MAX: usize = 12;
-/// Rows of a thought that is still coming.
+/// Number of rows shown of a thought while it streams.
 const LIVE_THOUGHT_ROWS: usize = 3;
 
-/// Where a session's tools run.
+/// Place where a tool runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ToolLocation<'a> {
-    /// The host or hosts.
+    /// Name of the host or hosts.
     pub(super) host: &'a str,
-    /// The root on it.
+    /// Root on the host.
     pub(super) root: &'a str,
 }
 
-/// How an item is to be laid out.
+/// Parameters of a layout.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LayoutOptions<'a> {
     pub(super) columns: usize,
     pub(super) theme: Theme,
     pub(super) place: ToolLocation<'a>,
-    /// Whether it is unfolded.
+    /// True if unfolded.
     pub(super) open: bool,
 }
 
-/// An item laid out.
+/// A laid-out item.
 #[derive(Debug, Clone)]
 pub(super) struct ItemLayout {
     rows: Vec<TextRow>,
-    /// Text that may grow, below the rows.
+    /// Text that may grow, below `rows`.
     document: Option<MarkdownDocument>,
-    /// Only the last rows of the document are shown.
+    /// Number of rows shown from the end of the document.
     window: usize,
-    /// What stands below the text.
+    /// Rows below the document.
     after: Vec<TextRow>,
     first: Span,
     rest: Span,
@@ -75,7 +75,7 @@ impl ItemLayout {
         }
     }
 
-    /// Takes in that the item has changed. A text that has grown is not laid out anew.
+    /// Updates the layout of a changed item. A growing text is extended rather than laid out again.
     pub(super) fn update(&mut self, item: &Item, options: LayoutOptions<'_>) {
         match &item.body {
             ItemBody::Answer(text) if self.document.is_some() => self.update_text(text, options.theme),
@@ -170,7 +170,7 @@ fn prompt(text: &str, options: LayoutOptions<'_>) -> ItemLayout {
     item_layout
 }
 
-/// Whether the text of a thought is shown, and not only that there is one.
+/// Returns true if the text of a thought is shown rather than its title only.
 fn is_shown(text: &StreamedText, options: LayoutOptions<'_>) -> bool {
     options.open || text.state == TextState::Streaming
 }
@@ -236,7 +236,7 @@ fn signed(sign: &str, text: &str, options: LayoutOptions<'_>, role: StyleRole) -
     hang(rows, &Span::new(sign, style), &Span::new("  ", style))
 }
 
-/// The first and last rows of many, and the count of the rest.
+/// Keeps the first and last rows and states how many are hidden.
 pub(super) fn fold(mut rows: Vec<TextRow>, rows_max: usize, first: usize, style: Style) -> Vec<TextRow> {
     if rows.len() <= rows_max {
         return rows;

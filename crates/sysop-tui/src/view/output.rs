@@ -1,4 +1,4 @@
-//! The output of a tool call as the history shows it: its first and last lines, and how it ended.
+//! Output of a tool call in the history: its first and last lines, and its status.
 
 use ratatui::style::Style;
 use sysop_core::outcome::Outcome;
@@ -11,13 +11,13 @@ use sysop_term::theme::{StyleRole, Theme};
 
 use super::item::fold;
 
-/// Rows of an output before it is folded, and how many of them are its first.
+/// Maximum number of rows before an output is folded, and rows kept at its start.
 const ROWS_MAX: usize = 12;
 const FIRST_ROWS: usize = 5;
-/// Rows of what a running tool says, in the history.
+/// Maximum number of rows of a running tool's output.
 const LIVE_ROWS: usize = 10;
 
-/// The rows of an output; a long one is folded unless `open`.
+/// Rows of an output; a long one is folded unless `open`.
 pub(super) fn history_rows(output: &ToolOutput, columns: usize, theme: Theme, open: bool) -> Vec<TextRow> {
     let bar = Span::new("│ ", theme.style(StyleRole::Dim));
     let room = columns.saturating_sub(2).max(1);

@@ -1,4 +1,4 @@
-//! A tool call as the history shows it, folded to a few rows.
+//! A tool call in the history, folded to a few rows.
 
 use sysop_core::event::Origin;
 use sysop_core::transcript::{Proposal, ProposalState, call_summary};
@@ -10,12 +10,12 @@ use sysop_term::theme::{StyleRole, Theme};
 
 use super::item::{ToolLocation, fold};
 
-/// Rows of a command in the history before it is folded.
+/// Maximum number of rows of a command before it is folded.
 const COMMAND_ROWS_MAX: usize = 8;
-/// Rows of an edit in the history before it is folded.
+/// Maximum number of rows of an edit before it is folded.
 const EDIT_ROWS_MAX: usize = 16;
 
-/// The rows of a call; a long command or edit is folded unless `open`.
+/// Rows of a call; a long command or edit is folded unless `open`.
 pub(super) fn history_rows(
     plan: &Proposal,
     place: ToolLocation<'_>,

@@ -1,4 +1,4 @@
-//! Tests of the view: what is drawn, and that it stays within its cells.
+//! Tests of the view: its content, and that it stays within its cells.
 
 mod history;
 mod items;
@@ -21,7 +21,7 @@ use super::history::HistoryView;
 const DARK: Theme = Theme { name: ThemeName::Dark };
 const STEP: StepId = StepId { turn: TurnId(1), step: 1 };
 
-/// A session in the making.
+/// Builds a session event by event.
 #[derive(Default)]
 struct Story {
     transcript: Transcript,

@@ -1,4 +1,4 @@
-//! Editors and pagers get the terminal as it was, and give it back to the front end.
+//! Editors and pagers get the original terminal, and the front end takes it back afterwards.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,7 +7,7 @@ use rustix::process::Signal;
 
 use crate::person::{Person, UNTOUCHED, at_a_terminal};
 
-/// An editor that does this with the file `$1`.
+/// Installs an editor that runs `script` with the file as `$1`.
 fn editor(person: &Person, script: &str) {
     let path = person.home.path().join("editor");
     fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -30,7 +30,7 @@ fn an_editor_changes_the_text() {
         person.sees("old text").await;
         person.sees("mode 600").await;
         assert_eq!(person.state(), UNTOUCHED);
-        // Ctrl+C would be the editor's, and all that is typed is.
+        // All input goes to the editor, including Ctrl+C.
         person.types("new text\r").await;
         person.sees(r#"Text("new text")"#).await;
         assert_eq!(person.state(), taken);

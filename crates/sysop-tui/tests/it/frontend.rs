@@ -1,5 +1,5 @@
-//! A front end that shows what comes to it. It does what its keys say:
-//! `q` leaves, `p` panics, `t` panics in another thread, `z` suspends, `e` edits, `v` pages, `c` copies, `f` floods.
+//! A front end that displays the events it gets. Its keys: `q` exits, `p` panics, `t` panics in another thread, `z`
+//! suspends, `e` edits, `v` pages, `c` copies, `f` floods the terminal.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -12,11 +12,11 @@ use sysop_term::grid::Mouse;
 use sysop_tui::external_program;
 use sysop_tui::screen::{ProcessSignal, Screen, SuspendResult, TerminalEvent, TerminalEvents, TerminalKind};
 
-/// What tells a process of these tests that it is the front end.
+/// Environment variable that makes a process of these tests the front end.
 pub(crate) const ROLE: &str = "SYSOP_TUI_TEST_FACE";
-/// The folder for drafts.
+/// Environment variable with the folder for drafts.
 pub(crate) const DRAFTS: &str = "SYSOP_TUI_TEST_DRAFTS";
-/// The longest text that is edited or paged.
+/// Text that is edited or paged; contains a control sequence.
 pub(crate) const TEXT: &str = "first\nsecond \u{1b}]0;owned\u{7}";
 
 struct TestFrontend {
@@ -27,7 +27,7 @@ struct TestFrontend {
     frames: u64,
 }
 
-/// Runs it until it is told to leave.
+/// Runs the front end until it exits.
 pub(crate) fn run() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let why = runtime.block_on(async {
@@ -43,7 +43,7 @@ pub(crate) fn run() {
 impl TestFrontend {
     async fn serve(&mut self) -> String {
         loop {
-            // What is drawn while a frame is on its way to the terminal is not: it is drawn again when that is there.
+            // A frame is skipped while the previous one is being written, and drawn again afterwards.
             let left_out = !self.screen.is_ready();
             self.draw();
             let event = tokio::select! {

@@ -1,5 +1,5 @@
-//! The person's terminal, for real: a front end in a process of its own at the end of a PTY, and what is left of the
-//! terminal when it is gone. The tests start themselves again to be that process.
+//! Tests with a real terminal: a front end in a separate process on a PTY, and the state of the terminal after it. The tests
+//! run their own binary as that process.
 #![expect(clippy::unwrap_used, reason = "what a test needs and does not get is a failure of the test")]
 #![expect(clippy::print_stdout, reason = "the process that plays the face tells the test how it ended")]
 

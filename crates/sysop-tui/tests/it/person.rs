@@ -1,4 +1,4 @@
-//! Someone at a terminal: a PTY, and what its output makes of a screen.
+//! A user at a terminal: a PTY, and a terminal emulator for its output.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
@@ -18,12 +18,12 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::frontend::{DRAFTS, ROLE};
 
-/// How long anything that should happen at once may take on a busy machine.
+/// Deadline for anything that should happen at once, generous for busy machines.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
-/// The test that becomes the front end.
+/// The test that acts as the front end in a child process.
 const FACE: &str = "terminal::it_opens_and_leaves";
 
-/// What the front end must never ask: an answer may never come.
+/// Records replies of the emulator to queries, which the front end must never send.
 #[derive(Clone, Default)]
 struct Questions(Arc<Mutex<Vec<String>>>);
 
@@ -52,34 +52,34 @@ impl Dimensions for Size {
     }
 }
 
-/// Someone at a terminal.
+/// A user at a terminal.
 pub(crate) struct Person {
     pty: pty_process::Pty,
     child: tokio::process::Child,
     term: Term<Questions>,
     parser: Processor,
     questions: Questions,
-    /// All that came, as it came.
+    /// Raw output so far.
     pub(crate) raw: Vec<u8>,
     pub(crate) home: TempDir,
 }
 
-/// What a terminal is like that nobody has taken.
+/// State of a terminal that no program has changed.
 pub(crate) const UNTOUCHED: &str = "main screen, cursor, wraps, echoes";
 
 impl Person {
-    /// Opens the front end in a terminal of 60 by 12.
+    /// Starts the front end in a terminal of 60 by 12 cells.
     pub(crate) fn opens() -> Self {
         Self::opens_after("")
     }
 
-    /// Opens it after something was typed.
+    /// Starts the front end after something was typed.
     pub(crate) fn opens_after(typed: &str) -> Self {
         let (program, arguments) = Self::face();
         Self::starts(&program, &arguments, typed)
     }
 
-    /// A shell with job control, and the line that opens the front end in it.
+    /// Starts a shell with job control; returns it with the command line of the front end.
     pub(crate) fn in_a_shell() -> (Self, String) {
         let (program, arguments) = Self::face();
         let person = Self::starts("bash", &["--norc".to_owned(), "-i".to_owned()], "");
@@ -115,7 +115,7 @@ impl Person {
         Self { pty, child, term, parser: Processor::new(), questions, raw: Vec::new(), home }
     }
 
-    /// Reads more of what comes; whether something may still come.
+    /// Reads more output. Returns false at the end of the output.
     async fn reads(&mut self) -> bool {
         let mut bytes = [0; 4096];
         let Ok(count @ 1..) = self.pty.read(&mut bytes).await else { return false };
@@ -124,7 +124,7 @@ impl Person {
         true
     }
 
-    /// The screen as text.
+    /// Text of the screen.
     pub(crate) fn screen(&self) -> String {
         let grid = self.term.grid();
         let rows = (0..self.term.screen_lines()).map(|row| {
@@ -135,7 +135,7 @@ impl Person {
         rows.collect::<Vec<_>>().join("\n").trim_end().to_owned()
     }
 
-    /// What the terminal is like.
+    /// State of the terminal modes.
     pub(crate) fn state(&self) -> String {
         let mode = *self.term.mode();
         let echo = LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
@@ -159,7 +159,7 @@ impl Person {
         state
     }
 
-    /// Waits until the screen looks so.
+    /// Waits until the screen contains a text.
     pub(crate) async fn sees(&mut self, text: &str) {
         let waiting = async {
             while !self.screen().contains(text) {
@@ -187,12 +187,12 @@ impl Person {
         kill_process(self.pid(), signal).unwrap();
     }
 
-    /// The other end of the front end's terminal.
+    /// The master side of the PTY.
     pub(crate) fn terminal(&self) -> &pty_process::Pty {
         &self.pty
     }
 
-    /// Takes away what is on the screen, as a terminal does that was used by somebody else.
+    /// Clears the screen, as if another program had used the terminal.
     pub(crate) fn forgets(&mut self) {
         self.parser.advance(&mut self.term, b"\x1b[2J\x1b[H");
     }
@@ -201,7 +201,7 @@ impl Person {
         Pid::from_raw(i32::try_from(self.child.id().unwrap()).unwrap()).unwrap()
     }
 
-    /// Waits until it has ended, with all that came.
+    /// Waits for the process to exit and reads all output.
     pub(crate) async fn ends(&mut self) -> ExitStatus {
         let ended = async {
             while self.reads().await {}
@@ -216,12 +216,12 @@ impl Person {
         status
     }
 
-    /// Waits until it has ended, while nobody reads what it writes.
+    /// Waits for the process to exit without reading its output.
     pub(crate) async fn ends_unread(&mut self) -> ExitStatus {
         tokio::time::timeout(DEADLINE, self.child.wait()).await.expect("it ends").unwrap()
     }
 
-    /// The terminal goes away; waits for the end.
+    /// Closes the terminal and waits for the process to exit.
     pub(crate) async fn hangs_up(mut self) -> ExitStatus {
         drop(self.pty);
         let status = tokio::time::timeout(DEADLINE, self.child.wait()).await.expect("it ends").unwrap();
@@ -230,7 +230,7 @@ impl Person {
     }
 }
 
-/// Lets a person do something.
+/// Runs an async test.
 pub(crate) fn at_a_terminal<T>(what: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(what)
 }

@@ -1,4 +1,4 @@
-//! The terminal is taken, and given back whatever happens.
+//! Taking over the terminal, and restoring it in any case.
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ const TAKEN: &str = "other screen, marks pastes, tells focus, tells clicks, tell
 #[test]
 fn it_opens_and_leaves() {
     if std::env::var_os(ROLE).is_some() {
-        // The other end of all tests here.
+        // This test is also the front end of all tests here.
         return frontend::run();
     }
     at_a_terminal(async {
@@ -121,7 +121,7 @@ fn it_does_not_stop_where_nobody_would_continue_it() {
         let mut person = Person::opens();
         person.types("z").await;
         person.sees("nowhere").await;
-        // Stopped by force, it draws all again.
+        // After SIGSTOP and SIGCONT, everything is drawn again.
         person.signals(Signal::STOP);
         person.forgets();
         person.signals(Signal::CONT);
@@ -145,7 +145,7 @@ fn a_terminal_that_takes_nothing_holds_nobody_up() {
         let mut person = Person::opens();
         person.types("f").await;
         person.sees("key f").await;
-        // From here on nobody reads: the PTY is full soon.
+        // Nobody reads from here on, so the PTY fills up.
         let begun = Instant::now();
         person.signals(Signal::TERM);
         assert!(person.ends_unread().await.code().is_some());

@@ -1,4 +1,4 @@
-//! The history: where it stands, what it keeps.
+//! Scroll position and caching of the history.
 
 use sysop_core::event::{ConfigChange, Delta, Event};
 use sysop_core::message::Reply;
@@ -11,7 +11,7 @@ use sysop_term::theme::{Theme, ThemeName};
 use super::super::history::{CACHED_ROWS_MAX, HistoryView, Scroll};
 use super::{DARK, STEP, Story, bash, buffer, screen};
 
-/// A history and its screen.
+/// A history with a screen.
 struct Reader {
     history: HistoryView,
     columns: u16,
@@ -213,7 +213,7 @@ fn a_card_says_where_a_lent_tool_ran() {
     };
     let mut reader = Reader::new(40, 20);
     story.prompt("go");
-    reader.see(&story); // laid out before anything was lent
+    reader.see(&story); // laid out before the client offered a tool
     story.log(lend(vec![tool])).step();
     story.ran(bash("a", "ls"), Outcome::ok("kept.md"));
     let seen = reader.see(&story);

@@ -1,4 +1,4 @@
-//! Every kind of item, as it looks.
+//! Rendering of every kind of item.
 
 use std::collections::HashSet;
 
@@ -20,7 +20,7 @@ fn check(story: &Story, columns: u16, rows: u16, expected: Expect) {
     expected.assert_eq(&story.screen(columns, rows));
 }
 
-/// A turn with a bit of everything.
+/// A turn with every kind of item.
 fn typical() -> Story {
     let mut story = Story::new();
     story.prompt("Why is the disk full?\nLook at /var first.");
