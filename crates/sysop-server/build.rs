@@ -63,7 +63,6 @@ fn compressed(bytes: &[u8]) -> Result<Vec<u8>, Box<dyn Error>> {
     Ok(encoder.finish()?)
 }
 
-/// Returns the content type.
 fn kind(path: &Path) -> &'static str {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("html") => "text/html; charset=utf-8",

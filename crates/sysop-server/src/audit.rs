@@ -129,7 +129,6 @@ impl Audit {
     }
 }
 
-/// Writes until the queue is empty.
 fn drain(queue: &Mutex<Queue>, file: &Mutex<AuditFile>) {
     loop {
         let group = {

@@ -59,7 +59,7 @@ pub struct Caller {
     pub scopes: Scopes,
     /// Provenance of the token; `None` if the authenticator uses no tokens.
     pub token: Option<TokenOrigin>,
-    /// Cancelled when the token is revoked or expires. The caller's sockets and streams must end within a second.
+    /// Canceled when the token is revoked or expires. The caller's sockets and streams must end within a second.
     pub ended: CancellationToken,
     /// Connection permit; held as long as the request, the socket or the stream.
     pub hold: Option<Arc<dyn Any + Send + Sync>>,

@@ -77,7 +77,6 @@ struct State {
     refused: VecDeque<CallId>,
     /// Calls that were abandoned although the client may still be running them.
     given_up: VecDeque<CallId>,
-    /// Times of the calls of the last minute.
     made: VecDeque<Instant>,
 }
 
@@ -149,7 +148,6 @@ impl ClientToolBroker {
         ToolRegistration { tool_broker: Arc::clone(self), number, changes: self.changed.subscribe() }
     }
 
-    /// Returns true if a client is registered.
     pub(crate) fn is_registered(&self) -> bool {
         self.state().registration.is_some()
     }
@@ -353,7 +351,6 @@ impl ToolRegistration {
         }
     }
 
-    /// Returns the state of a call for this client.
     pub(crate) fn call_state(&self, call: &CallId) -> CallState {
         let state = self.tool_broker.state();
         let Some(registered) =

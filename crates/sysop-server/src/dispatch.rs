@@ -19,7 +19,6 @@ use crate::session_feed::Follower;
 /// Error message during shutdown.
 pub(crate) const DRAINING: &str = "the server is about to end; connect again in a moment";
 
-/// Reason for rejecting a message.
 #[derive(Debug)]
 pub(crate) struct MessageRejection {
     pub(crate) code: ErrorCode,
@@ -230,7 +229,6 @@ fn answer(
     Err(rejection(ErrorCode::Stale, "this question is not open; it may have been answered before"))
 }
 
-/// Returns the session's terminal.
 pub(crate) fn terminal(session_ref: &SessionRef) -> Result<Arc<dyn Terminal>, MessageRejection> {
     let terminal = session_ref.opened.session.terminal();
     terminal.ok_or_else(|| rejection(ErrorCode::NoTerminal, "no terminal in this session"))

@@ -30,7 +30,6 @@ use self::openapi::{ResponseKind, RouteBody, RouteDoc};
 use crate::authenticator::Scope;
 use crate::{Peer, ServerInner, socket, sse};
 
-/// State shared by all handlers.
 pub(crate) type SharedServer = Arc<ServerInner>;
 
 struct Route {

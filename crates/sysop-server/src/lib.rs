@@ -96,7 +96,7 @@ pub(crate) struct ServerInner {
     pub(crate) instance: String,
     /// Set when shutdown begins: new work is refused.
     draining: AtomicBool,
-    /// Cancelled when open sockets and streams must end.
+    /// Canceled when open sockets and streams must end.
     pub(crate) closing: CancellationToken,
     /// Tasks of upgraded sockets, which the HTTP connection no longer waits for.
     pub(crate) sockets: TaskTracker,

@@ -15,7 +15,6 @@ const SECONDS: [f64; 10] = [0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0, 120.0
 
 type Labels<const N: usize> = [(&'static str, String); N];
 
-/// All metrics of one server.
 pub(crate) struct Metrics {
     registry: Registry,
     sessions_created: Counter<u64, AtomicU64>,

@@ -57,7 +57,6 @@ pub(crate) struct SessionContext {
     offered: Mutex<Option<String>>,
 }
 
-/// An open session with its server state.
 #[derive(Clone)]
 pub(crate) struct SessionRef {
     pub(crate) opened: OpenedSession,
@@ -73,7 +72,6 @@ impl SessionRegistry {
         Self { backend, client_tools, metrics, states: Mutex::default(), delivered: Mutex::default() }
     }
 
-    /// Creates a session.
     pub(crate) async fn create(
         &self,
         id: SessionId,
@@ -184,7 +182,6 @@ impl SessionContext {
         }
     }
 
-    /// Trace to which current events belong.
     pub(crate) fn trace(&self) -> Option<TraceParent> {
         self.trace.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -37,15 +37,12 @@ pub(crate) struct Follower {
     client_tools: ClientTools,
     /// Client tool calls that have started and not finished, with their messages.
     running: HashMap<CallId, ServerMessage>,
-    /// Open approval request, if any.
     asked: Option<ServerMessage>,
     /// Name of the session's own host.
     host: String,
     /// The user's rules file, for display; `None` if rules cannot be written.
     rules_file: Option<String>,
-    /// User who opened the session, and the time.
     opened: Option<(String, Timestamp)>,
-    /// Time of the last prompt.
     prompted: Option<Timestamp>,
 }
 
@@ -83,7 +80,6 @@ impl Follower {
         follower
     }
 
-    /// Last event that was read.
     pub(crate) fn seq(&self) -> Seq {
         self.seq
     }
@@ -119,7 +115,6 @@ impl Follower {
         message
     }
 
-    /// Time of the last prompt.
     pub(crate) fn prompted(&self) -> Option<Timestamp> {
         self.prompted
     }
@@ -150,12 +145,10 @@ impl Follower {
         self.encoder.hello_reply()
     }
 
-    /// Current state of the session.
     pub(crate) fn now(&self) -> &sysop_wire::State {
         self.encoder.now()
     }
 
-    /// Client tools that are offered.
     pub(crate) fn client_tools(&self) -> &ClientTools {
         &self.client_tools
     }
@@ -219,7 +212,6 @@ pub(crate) struct SessionFeed {
     ready: VecDeque<ServerMessage>,
     /// Events up to this one are already known to the client.
     known: Seq,
-    /// Registration of a client that offers tools.
     registration: Option<ToolRegistration>,
     /// Calls that this client was told to run.
     announced: HashSet<CallId>,

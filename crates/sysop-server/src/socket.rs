@@ -64,17 +64,14 @@ impl Default for SocketSettings {
     }
 }
 
-/// Command from the reader to the writer.
 enum WriterCommand {
     /// The client said hello: start its feed and register its tools.
     Hello(Box<SubscribeRequest>),
-    /// Send a message to this client only.
     Send(Box<ServerMessage>),
     /// Start or stop sending terminal output.
     Terminal(Option<Box<TerminalView>>),
 }
 
-/// Starting position and tools of a client.
 struct SubscribeRequest {
     start: StartPosition,
     lent: ToolManifest,

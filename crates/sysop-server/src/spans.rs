@@ -46,7 +46,6 @@ enum Kind {
     Client,
 }
 
-/// Value of an attribute.
 #[derive(Debug, Clone, PartialEq)]
 enum Value {
     Text(String),
@@ -62,7 +61,6 @@ pub struct SpanRecorder {
     left_out: AtomicU64,
 }
 
-/// Trace state of a session.
 #[derive(Debug, Default)]
 struct SessionTrace {
     /// Trace of the last message that named one, with its parent span.
@@ -120,7 +118,6 @@ impl SpanRecorder {
         }
     }
 
-    /// Processes events that were appended to the log.
     pub(crate) fn logged(&self, id: &SessionId, events: &[Arc<Logged>]) {
         let mut sessions = self.sessions();
         for logged in events {

@@ -22,7 +22,6 @@ use crate::socket::{TerminalFeed, next_terminal_message};
 const LAST_EVENT_ID: &str = "last-event-id";
 const TOO_SLOW: &str = "this client does not read fast enough; connect again with `Last-Event-ID` to go on";
 
-/// Query parameters of an event stream.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EventsQuery {
@@ -34,7 +33,6 @@ pub(crate) struct EventsQuery {
     /// True to include terminal output; opens the terminal if necessary.
     #[serde(default)]
     terminal: bool,
-    /// Columns of the client's screen.
     cols: Option<u16>,
     rows: Option<u16>,
     /// Number of scrollback rows to start with.
@@ -105,7 +103,6 @@ fn start(headers: &HeaderMap, query: &EventsQuery) -> Result<StartPosition, ()> 
     Ok(StartPosition::After(Seq(seq)))
 }
 
-/// Messages of a stream.
 struct SseFeed {
     feed: SessionFeed,
     terminal: Option<TerminalFeed>,

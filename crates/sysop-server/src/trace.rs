@@ -35,7 +35,6 @@ impl TraceParent {
         self.own
     }
 
-    /// Returns true if the `sampled` flag is set.
     pub(crate) fn is_sampled(&self) -> bool {
         u8::from_str_radix(&self.text[53..55], 16).is_ok_and(|flags| flags & 1 == 1)
     }

@@ -157,7 +157,6 @@ pub struct App {
     own_queued: Vec<String>,
     /// Sessions left while running, with their status.
     background_sessions: Vec<(SessionId, BackgroundStatus)>,
-    /// Open list whose entries are still being fetched.
     pending_list: Option<overlay::ListKind>,
     /// Item for which truncated text was last requested.
     recalled_for: Option<ItemId>,
@@ -550,7 +549,6 @@ impl App {
         composer.set(&texts.join("\n"));
     }
 
-    /// Returns true if the last turn used tools.
     fn used_tools(&self) -> bool {
         let items = self.transcript.items().rev().skip_while(|item| matches!(item.body, ItemBody::End(_)));
         items
@@ -759,7 +757,6 @@ impl App {
         vec![Action::Send(input)]
     }
 
-    /// Cancels the running turn.
     fn stop(&mut self) -> Vec<Action> {
         self.transcript.stopping();
         (self.pending_ack, self.flash) = (None, None);

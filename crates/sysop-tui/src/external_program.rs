@@ -144,7 +144,6 @@ fn shown(line: &OsStr) -> String {
     neutralize(&line.to_string_lossy()).into_owned()
 }
 
-/// Parses a command line.
 fn command(line: &OsStr) -> Result<Command, String> {
     let words = line.to_str().and_then(|line| shell_words::split(line).ok()).unwrap_or_default();
     let Some((program, arguments)) = words.split_first() else {

@@ -128,7 +128,6 @@ pub(crate) fn middle_of(app: &App, columns: u16, rows: u16) -> Vec<String> {
     middle_pane::MiddlePane::of(app, Theme::new(app.theme()), Rect::new(0, 0, columns, rows)).text()
 }
 
-/// Style of lists.
 fn picker_style(theme: Theme) -> PickerStyle {
     PickerStyle {
         text: theme.style(StyleRole::Text),
@@ -165,7 +164,6 @@ fn take_links(buffer: &mut Buffer, links: &mut Vec<Hyperlink>) {
     }
 }
 
-/// Rows needed by the composer.
 fn box_rows(app: &App, columns: u16) -> u16 {
     match (app.question_prompt(), app.review()) {
         (Some(_), _) => 1,
@@ -379,7 +377,6 @@ fn tail(text: &str, columns: u16, theme: Theme) -> TextRow {
     rows.into_iter().next_back().unwrap_or_default()
 }
 
-/// Draws a text area; returns the cursor position.
 fn write_area(
     area: &mut TextArea<'static>,
     placeholder: &str,

@@ -67,7 +67,7 @@ pub enum RunningTurnPolicy {
     Continue,
 }
 
-/// Reason for which the first session could not be opened; `Display` is one sentence.
+/// Error of opening the first session; `Display` is one sentence.
 pub type OpenError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The session service with the first session.

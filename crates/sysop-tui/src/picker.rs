@@ -47,7 +47,6 @@ impl PickerItem {
 pub struct Picker {
     title: String,
     entries: Vec<PickerItem>,
-    /// Search field.
     field: TextField,
     /// Search text of the current results.
     typed: String,
@@ -97,7 +96,6 @@ impl Picker {
         self.search();
     }
 
-    /// Number of matching entries, and of all entries.
     fn count(&self) -> (usize, usize) {
         (self.found.len(), self.entries.len())
     }
@@ -159,7 +157,6 @@ impl Picker {
         self.selected = wanted.min(self.found.len().saturating_sub(1));
     }
 
-    /// Updates the matches for the current search text.
     fn search(&mut self) {
         if self.field.text() == self.typed {
             return;

@@ -66,9 +66,7 @@ enum FetchResult {
     BackgroundStatus(SessionId, Option<BackgroundStatus>),
     /// Result of answering "allow always".
     AllowedAlways(Result<(), String>),
-    /// Result of saving the theme; one sentence.
     ThemeSaved(String),
-    /// An error; one sentence.
     Failed(String),
 }
 
@@ -697,7 +695,6 @@ async fn sleep_until(began: Instant, at: Option<Duration>) {
     }
 }
 
-/// Formats an age briefly.
 fn ago(milliseconds: i64) -> String {
     match milliseconds / 1_000 {
         ..60 => "just now".to_owned(),

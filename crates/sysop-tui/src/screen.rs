@@ -238,7 +238,6 @@ impl Drop for Screen {
     }
 }
 
-/// Current size of the terminal.
 fn size() -> Size {
     let Ok(found) = tcgetwinsize(io::stdout()) else { return SIZE_DEFAULT };
     if found.ws_col == 0 || found.ws_row == 0 {

@@ -30,7 +30,6 @@ pub struct TerminalPane {
     /// Name of the user.
     by: String,
     state: State,
-    /// Size of the pane.
     size: Option<TerminalSize>,
     /// Area of the last drawing.
     area: Rect,
@@ -39,7 +38,7 @@ pub struct TerminalPane {
 enum State {
     /// Being opened, which may need a connection.
     Opening(BoxFuture<'static, Result<TerminalView, String>>),
-    /// Attached.
+    /// Attached to a running terminal.
     Open { live: BoxStream<'static, TerminalOutput>, grid: Box<Grid> },
     /// Could not be opened, or has ended: the reason, and the last screen.
     Over(String, Option<Box<Grid>>),

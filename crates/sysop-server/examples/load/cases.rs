@@ -28,7 +28,6 @@ const STORM: Duration = Duration::from_secs(10);
 /// Maximum time for the server to evict sessions without connections.
 const REST_MAX: Duration = Duration::from_secs(150);
 
-/// The server under load.
 #[derive(Clone)]
 pub(crate) struct Target {
     address: String,
@@ -77,14 +76,12 @@ impl Target {
         Ok(ticks.iter().sum::<f64>() / 100.0)
     }
 
-    /// Returns one of the server's metrics.
     async fn metric(&self, name: &str) -> Result<f64> {
         let metrics = self.http().await?.get("/metrics").await?;
         let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         line.and_then(|number| number.parse().ok()).ok_or_else(|| Error::other(format!("no {name}")))
     }
 
-    /// Creates `count` sessions.
     async fn sessions(&self, count: usize) -> Result<Vec<String>> {
         let mut makers = JoinSet::new();
         for at in 0..AT_ONCE {
@@ -104,7 +101,6 @@ impl Target {
         Ok(made?.concat())
     }
 
-    /// Connects to all sessions.
     async fn connect(&self, sessions: &[String]) -> Result<Vec<Socket>> {
         let mut connecting = JoinSet::new();
         let sessions = Arc::new(sessions.to_vec());
@@ -316,7 +312,6 @@ pub(crate) async fn storm(target: Target) -> Result<()> {
     Ok(())
 }
 
-/// Creates sessions and leaves them.
 pub(crate) async fn stored(target: Target) -> Result<()> {
     let began = Instant::now();
     target.sessions(target.count).await?;

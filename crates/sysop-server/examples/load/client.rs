@@ -66,7 +66,6 @@ pub(crate) fn field<'a>(json: &'a str, key: &str) -> Option<&'a str> {
     Some(rest.split_once('"')?.0)
 }
 
-/// WebSocket of a session.
 pub(crate) struct Socket {
     stream: TcpStream,
     read: Vec<u8>,
@@ -148,7 +147,6 @@ impl Socket {
     }
 }
 
-/// Builds a masked frame.
 fn frame(code: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![0x80 | code];
     match payload.len() {

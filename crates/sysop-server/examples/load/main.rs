@@ -27,7 +27,6 @@ fn main() -> Result<()> {
     })
 }
 
-/// Prints a result.
 fn tell(name: &str, number: f64) {
     println!("{name} {number}");
 }

@@ -3,11 +3,9 @@
 use serde::{Deserialize, Serialize};
 use sysop_core::id::Timestamp;
 
-/// Hash before the first line.
 pub(super) const NO_HASH: [u8; 32] = [0; 32];
 /// Separator between the body of a line and its hash.
 const HASH_KEY: &str = r#","hash":""#;
-/// End of a line, after the hash.
 const HASH_END: &str = r#""}"#;
 /// Maximum length of a line, in bytes.
 pub(super) const LINE_BYTES_MAX: usize = 64 * 1024;
@@ -151,7 +149,6 @@ impl ChainLink {
     }
 }
 
-/// A parsed line.
 #[derive(Debug)]
 pub(super) struct AuditLine {
     pub(super) n: u64,
@@ -176,7 +173,6 @@ impl AuditLine {
     }
 }
 
-/// Hexadecimal form of a hash.
 pub(super) fn hex(hash: &[u8; 32]) -> String {
     blake3::Hash::from_bytes(*hash).to_hex().to_string()
 }

@@ -14,12 +14,9 @@ use sysop_core::id::Timestamp;
 
 /// Size at which a file is rotated, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 20;
-/// Maximum time to wait for another process's lock.
 const LOCK_WAIT: Duration = Duration::from_secs(10);
-/// Interval between attempts to lock.
 const LOCK_STEP: Duration = Duration::from_millis(2);
 
-/// The current file of an audit.
 #[derive(Debug)]
 pub(super) struct AuditFile {
     path: PathBuf,
@@ -35,7 +32,7 @@ struct OpenAuditFile {
     end: ChainLink,
 }
 
-/// Reason for which nothing was appended.
+/// Reason for a failed append.
 enum Fault {
     Io(io::Error),
     Damaged,
@@ -157,7 +154,6 @@ impl AuditFile {
         Ok(open)
     }
 
-    /// Renames the file and starts a new one.
     fn rotate(&self, open: &mut OpenAuditFile, lines: &mut String) -> Result<(), Fault> {
         let number = super::verify::rotated(&self.path)?.last().map_or(1, |(number, _)| number + 1);
         std::fs::rename(&self.path, self.path.with_extension(format!("{number:06}.jsonl")))?;

@@ -7,7 +7,6 @@ use std::sync::LazyLock;
 use regex::{Captures, Regex};
 use secrecy::{ExposeSecret, SecretString};
 
-/// Replacement for a secret.
 const REDACTED: &str = "[redacted]";
 /// Maximum length of a logged command, in characters.
 const COMMAND_CHARS_MAX: usize = 4096;

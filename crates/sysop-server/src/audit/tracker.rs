@@ -27,7 +27,6 @@ pub struct Actor {
     pub trace: Option<String>,
 }
 
-/// State of all tracked sessions.
 #[derive(Debug, Default)]
 pub(super) struct AuditTracker {
     redaction: CommandRedactor,
@@ -251,7 +250,6 @@ impl TrackedSession {
         AuditEntry { who: Some(by.to_owned()), place, what: Some(what.to_owned()), arguments, ..entry }
     }
 
-    /// Adds tool, place and arguments of the call.
     fn about(&self, mut entry: AuditEntry, call: &CallId) -> AuditEntry {
         entry.call = Some(call.as_str().to_owned());
         entry.place = Some(self.place.clone());

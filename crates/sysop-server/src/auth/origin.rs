@@ -103,9 +103,7 @@ impl FromStr for Authority {
 /// Scheme that the client used; behind a proxy, the one it used towards the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Scheme {
-    /// Plain HTTP.
     Http,
-    /// HTTP over TLS.
     Https,
 }
 
@@ -180,7 +178,6 @@ impl HostPolicy {
         Self { hosts: own, port, origins }
     }
 
-    /// Returns true if the server answers to this name.
     pub(super) fn allows_host(&self, scheme: Scheme, host: &Authority) -> bool {
         self.hosts.iter().any(|known| {
             known.host == host.host
@@ -229,7 +226,6 @@ impl Exposure {
 
 /// Name and page that a request came through, according to its headers.
 pub(super) struct RequestingPage {
-    /// Name by which the server was called.
     pub(super) host: Authority,
     /// True if one of the server's own pages made the request.
     pub(super) is_same_origin: bool,

@@ -48,17 +48,14 @@ pub(super) fn add_response_headers(headers: &mut HeaderMap, scheme: Scheme) {
 /// Reason for rejecting a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum AuthError {
-    /// Unknown `Host`.
     Host,
     /// Request of a foreign page, or one with the page's cookie but without proof of its origin.
     Origin,
-    /// No token, or an invalid one.
     Token,
     /// Like `Token`, but the client is a browser: answered with the login form.
     TokenInBrowser,
     /// The token lacks this scope.
     Scope(Scope),
-    /// Body that is not JSON.
     ContentType,
     /// Limit exceeded; contains the seconds until a retry can succeed.
     RateLimited(u64),
@@ -125,7 +122,6 @@ impl IntoResponse for AuthError {
     }
 }
 
-/// Renders the login form.
 fn log_in_page(status: StatusCode) -> Response {
     const PAGE: &str = include_str!("log_in.html");
     let mut response = (status, axum::response::Html(PAGE)).into_response();
@@ -170,7 +166,6 @@ impl Cookie {
         )
     }
 
-    /// Returns the page's cookie from the request, if any.
     pub(super) fn read(&self, headers: &HeaderMap) -> Option<SecretString> {
         let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
         let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));

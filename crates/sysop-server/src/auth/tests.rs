@@ -597,7 +597,6 @@ async fn every_answer_has_the_headers_of_a_safe_page() {
     assert_eq!(kept.headers()["cache-control"], "max-age=60", "files of the page say for themselves");
 }
 
-/// Counts reads of the store.
 struct Counting {
     store: Arc<MemoryStore>,
     reads: AtomicI64,

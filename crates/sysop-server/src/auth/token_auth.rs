@@ -56,7 +56,6 @@ struct RequestOrigin {
     port: u16,
     /// True if one of the server's own pages made the request.
     is_same_origin: bool,
-    /// True if the request has an `Origin` header.
     has_origin_header: bool,
 }
 

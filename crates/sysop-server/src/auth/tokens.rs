@@ -48,7 +48,7 @@ pub struct Bearer {
     pub created: Timestamp,
     /// True if a process of unknown origin created it.
     pub unattended: bool,
-    /// Cancelled when the token is revoked or expires; open connections must end then.
+    /// Canceled when the token is revoked or expires; open connections must end then.
     pub ended: CancellationToken,
 }
 

@@ -15,7 +15,6 @@ struct File {
     kind: &'static str,
     /// Value of `ETag`.
     tag: &'static str,
-    /// Content, compressed with gzip.
     packed: &'static [u8],
 }
 
@@ -43,7 +42,6 @@ pub(super) fn is_file(path: &str) -> bool {
     !name.starts_with(ASSETS) && FILES.iter().any(|file| file.name == name)
 }
 
-/// Sends a file, given its path below the page.
 pub(super) fn send(name: &str, headers: &HeaderMap) -> Response {
     let Some(file) = FILES.iter().find(|file| file.name == name) else {
         let why = "the page has no such file; load it again";

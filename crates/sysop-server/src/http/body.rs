@@ -70,7 +70,6 @@ impl FromRequest<SharedServer> for Object {
 }
 
 impl Object {
-    /// Deserializes the object.
     pub(super) fn read<T: DeserializeOwned>(self) -> Result<T, Box<Response>> {
         serde_json::from_value(Value::Object(self.0))
             .map_err(|error| Box::new(problem::bad(&format!("the body cannot be used: {error}"))))

@@ -31,7 +31,6 @@ pub(super) async fn models(State(shared): State<SharedServer>) -> Response {
     Json(json!({ "models": shared.registry.backend.models().await })).into_response()
 }
 
-/// Query of a path completion.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct PathsQuery {
     #[serde(default)]

@@ -124,7 +124,6 @@ pub(super) async fn clear(
     Json(json!({ "status": "ok" })).into_response()
 }
 
-/// Returns the caller's session, if any.
 async fn find_session(
     shared: &SharedServer,
     caller: &Caller,

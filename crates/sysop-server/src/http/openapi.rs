@@ -12,7 +12,6 @@ use crate::authenticator::Scope;
 const CLIENT: &str = include_str!("../../../sysop-wire/schema/client.json");
 const SERVER: &str = include_str!("../../../sysop-wire/schema/server.json");
 
-/// Documentation of a route.
 pub(super) struct RouteDoc {
     what: &'static str,
     answers: ResponseKind,
@@ -46,7 +45,6 @@ pub(super) enum ResponseKind {
     Reply,
 }
 
-/// Request body of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RouteBody {
     Nothing,
@@ -366,7 +364,6 @@ fn good(answers: ResponseKind) -> (&'static str, Value) {
     }
 }
 
-/// Schema of a session in a list.
 fn row_of_list() -> Value {
     json!({
         "type": "object",

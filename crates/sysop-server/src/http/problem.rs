@@ -10,7 +10,6 @@ use crate::ServerInner;
 use crate::backend::BackendError;
 use crate::dispatch::{DRAINING, MessageRejection};
 
-/// Builds an error response.
 pub(crate) fn of(status: StatusCode, code: ErrorCode, why: &str) -> Response {
     (status, Json(json!({ "error": why, "code": code }))).into_response()
 }
@@ -38,7 +37,6 @@ pub(crate) fn backend_error(shared: &ServerInner, error: &BackendError) -> Respo
     of(status, code, &shared.registry.backend.without_folders(error.to_string()))
 }
 
-/// The message was rejected.
 pub(crate) fn rejection(shared: &ServerInner, refused: &MessageRejection) -> Response {
     let status = match refused.code {
         ErrorCode::BadMessage => StatusCode::BAD_REQUEST,

@@ -108,7 +108,6 @@ pub(super) async fn create(
     (StatusCode::CREATED, [(header::LOCATION, place)], Json(made)).into_response()
 }
 
-/// Query of a session list.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ListQuery {

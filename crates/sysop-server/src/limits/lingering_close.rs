@@ -31,7 +31,6 @@ impl Linger {
     }
 }
 
-/// Way of closing a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LingerMode {
     /// Immediately.

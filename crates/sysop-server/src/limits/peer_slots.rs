@@ -15,7 +15,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::PeerKey;
 
-/// Slots of all peers.
 #[derive(Debug)]
 pub(super) struct PeerSlots {
     most: usize,
@@ -72,7 +71,6 @@ impl PeerSlots {
         Self { most, accounts: Mutex::default() }
     }
 
-    /// Opens a slot for a new connection.
     pub(super) fn open(self: &Arc<Self>, peer: PeerKey) -> ConnectionSlot {
         let dropped = CancellationToken::new();
         let place = lock(&self.accounts).enter(peer, self.most, dropped.clone());
@@ -100,7 +98,7 @@ impl ConnectionSlot {
         &self.0
     }
 
-    /// Cancelled when the connection must close to free its slot.
+    /// Canceled when the connection must close to free its slot.
     pub(super) fn dropped(&self) -> CancellationToken {
         self.0.0.dropped.clone()
     }

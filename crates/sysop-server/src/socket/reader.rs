@@ -17,7 +17,6 @@ use crate::registry::SessionRef;
 use crate::session_feed::StartPosition;
 use crate::trace::TraceParent;
 
-/// Handles the messages of a client.
 pub(super) struct SocketReader<'a> {
     inner: &'a ServerInner,
     session_ref: SessionRef,

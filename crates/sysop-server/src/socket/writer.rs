@@ -21,7 +21,6 @@ const POLICY: u16 = 1008;
 const FAULT: u16 = 1011;
 const RESTART: u16 = 1012;
 
-/// Sends messages to a client.
 pub(super) struct SocketWriter<'a> {
     inner: &'a ServerInner,
     session_ref: SessionRef,
@@ -32,7 +31,7 @@ pub(super) struct SocketWriter<'a> {
     lends: bool,
 }
 
-/// Reason for which the server closes a socket.
+/// Reason for closing a socket.
 struct SocketClose {
     code: ErrorCode,
     close: u16,
@@ -197,7 +196,6 @@ impl<'a> SocketWriter<'a> {
         }
     }
 
-    /// Close reason for a session that is gone.
     fn session_gone(&self) -> SocketClose {
         let why = self.session_ref.opened.session.last_error();
         let why = why.map(|why| self.inner.registry.backend.without_folders(why));

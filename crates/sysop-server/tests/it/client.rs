@@ -19,7 +19,6 @@ pub(crate) async fn in_time<T>(what: &str, future: impl Future<Output = T>) -> T
     tokio::time::timeout(DEADLINE, future).await.unwrap_or_else(|_| panic!("no {what} in time"))
 }
 
-/// A WebSocket client.
 pub(crate) struct Client {
     pub(crate) ws: WebSocketStream<MaybeTlsStream<TcpStream>>,
     pub(crate) closed: Option<CloseFrame>,
@@ -94,7 +93,6 @@ impl Client {
     }
 }
 
-/// Response to a request.
 #[derive(Debug)]
 pub(crate) struct HttpResponse {
     pub(crate) status: u16,
@@ -177,13 +175,11 @@ pub(crate) async fn session(address: SocketAddr, name: &str, wish: &Value) -> St
     made.json()["sessionId"].as_str().unwrap().to_owned()
 }
 
-/// An event stream.
 pub(crate) struct Events {
     lines: tokio::io::Lines<BufReader<TcpStream>>,
     pub(crate) head: String,
 }
 
-/// A server-sent event.
 #[derive(Debug)]
 pub(crate) struct Event {
     pub(crate) id: Option<u64>,

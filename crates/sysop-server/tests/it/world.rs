@@ -94,12 +94,10 @@ impl World {
         Self { address, driver, store, machine, stop, served: Some(served) }
     }
 
-    /// Starts the shutdown.
     pub(crate) fn stop(&self) {
         self.stop.cancel();
     }
 
-    /// Waits until the server has stopped.
     pub(crate) async fn ended(&mut self) {
         in_time("end", self.served.take().unwrap()).await.unwrap();
     }
@@ -384,7 +382,6 @@ pub(crate) struct Machine {
     /// Callers whose decision was refused.
     pub(crate) refused: Mutex<Vec<String>>,
     pub(crate) arrived: Notify,
-    /// Rules that were written.
     pub(crate) rules: Mutex<Vec<Rule>>,
     /// True to make writing a rule fail.
     pub(crate) rules_are_full: Mutex<bool>,

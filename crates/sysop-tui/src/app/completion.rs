@@ -24,11 +24,9 @@ pub struct Completion {
 /// Completion that the text at the cursor needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CompletionRequest {
-    /// These candidates.
     Offers(Completion),
     /// Paths that contain this text.
     Paths(String),
-    /// None.
     Nothing,
 }
 
@@ -48,7 +46,6 @@ impl Completion {
         Some(format!("{}{}{after}", self.before, offer.name))
     }
 
-    /// Selects the next or previous candidate.
     pub(super) fn choose(&mut self, step: isize) {
         let count = self.offers.len();
         let next = match self.chosen {

@@ -28,7 +28,6 @@ impl Default for Composer {
 
 impl Composer {
     /// Returns true if there is no text.
-    /// Returns true if there is no text.
     pub fn is_empty(&self) -> bool {
         self.area.is_empty()
     }
@@ -72,7 +71,6 @@ impl Composer {
         text
     }
 
-    /// Handles a key.
     pub(super) fn key(&mut self, key: KeyEvent) -> EditResult {
         if key.code == KeyCode::Backspace && self.remove_paste() {
             return EditResult::Changed;

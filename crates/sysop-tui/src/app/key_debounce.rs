@@ -16,7 +16,6 @@ pub(super) struct KeyDebounce {
 }
 
 impl KeyDebounce {
-    /// Records that a frame with the question was rendered.
     pub(super) fn note_rendered(&mut self) {
         self.painted = true;
     }

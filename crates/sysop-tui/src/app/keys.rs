@@ -573,7 +573,6 @@ impl App {
         }
     }
 
-    /// Submits the composer's text.
     fn submit(&mut self, now: Duration) -> Vec<Action> {
         self.completion = None;
         let composer = self.composer_mut();

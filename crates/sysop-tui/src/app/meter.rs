@@ -11,7 +11,6 @@ use crate::Price;
 /// Number of tokens that a price refers to.
 const TOKENS_A_PRICE: f64 = 1_000_000.0;
 
-/// Usage counters.
 #[derive(Debug, Default)]
 pub(super) struct UsageMeter {
     prices: HashMap<String, Price>,

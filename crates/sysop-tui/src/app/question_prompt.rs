@@ -24,7 +24,6 @@ pub struct QuestionPrompt {
     pub(super) debounce: KeyDebounce,
 }
 
-/// Result of a key.
 #[derive(Debug)]
 pub(super) enum QuestionEvent {
     Consumed,

@@ -42,7 +42,6 @@ pub struct Review {
     area: TextArea<'static>,
     reason: TextArea<'static>,
     pub(super) debounce: KeyDebounce,
-    /// First visible row.
     scroll: u16,
     /// Rows below the visible ones; set by drawing.
     below: u16,
@@ -53,20 +52,15 @@ pub struct Review {
     offered: Option<Option<OfferedRule>>,
 }
 
-/// Result of a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReviewEvent {
     /// Handled; nothing else to do.
     Consumed,
-    /// A decision.
     Decided(Decision),
     /// Allowed, and this rule must be written.
     AllowedAlways(OfferedRule),
-    /// Cancel the turn.
     Cancelled,
-    /// Open the command in the user's editor.
     OpenEditor,
-    /// Show a message.
     Message(&'static str),
 }
 

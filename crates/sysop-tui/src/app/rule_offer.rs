@@ -24,7 +24,6 @@ impl App {
         }
     }
 
-    /// Answers the proposal with "allow always".
     pub(super) fn decide_always(&mut self, offered: OfferedRule, now: Duration) -> Vec<Action> {
         self.close_review(&offered.call, &Decision::Allow { command: None }, now);
         vec![Action::AllowAlways(offered)]

@@ -14,7 +14,6 @@ use crate::BY;
 
 /// Duration of a spinner frame.
 pub(super) const SPIN: Duration = Duration::from_millis(100);
-/// Spinner frames.
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
 /// Semantic color of a text.

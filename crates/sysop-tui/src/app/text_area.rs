@@ -11,14 +11,10 @@ use unicode_width::UnicodeWidthStr as _;
 /// Maximum number of undo steps.
 const UNDO_MAX: usize = 1_000;
 
-/// Effect of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EditResult {
-    /// Text changed.
     Changed,
-    /// Cursor moved.
     Moved,
-    /// No effect.
     Nothing,
 }
 
@@ -78,7 +74,6 @@ pub(super) fn is_newline(key: KeyEvent) -> bool {
     }
 }
 
-/// Handles a key.
 pub(super) fn key(area: &mut TextArea<'_>, key: KeyEvent) -> EditResult {
     if is_newline(key) {
         area.insert_newline();

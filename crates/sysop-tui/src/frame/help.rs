@@ -8,7 +8,6 @@ use sysop_term::command::{COMMANDS, FULL_SCREEN_COMMANDS};
 use sysop_term::theme::{StyleRole, Theme};
 use sysop_term::{Span, TextRow};
 
-/// Width of the key column.
 const KEY_COLUMNS: usize = 22;
 /// Width of the column with commands and their arguments.
 const COMMAND_COLUMNS: usize = 26;

@@ -35,7 +35,6 @@ const TERMINAL_ROWS: u16 = 24;
 pub(super) struct PaneRegions {
     /// History and its border to the terminal, if they fit.
     pub(super) history: Option<(Rect, Rect)>,
-    /// Terminal.
     pub(super) pane: Rect,
 }
 

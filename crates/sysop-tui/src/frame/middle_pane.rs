@@ -95,7 +95,6 @@ impl MiddlePane {
         }
     }
 
-    /// Number of rows needed.
     pub(super) fn rows(&self) -> u16 {
         let count = |rows: &[TextRow]| u16::try_from(rows.len()).unwrap_or(u16::MAX);
         match self {

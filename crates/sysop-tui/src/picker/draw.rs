@@ -51,7 +51,6 @@ impl Default for PickerStyle {
     }
 }
 
-/// Neutralizes a text for a cell.
 fn safe(text: &str) -> Cow<'_, str> {
     neutralize_line(text)
 }

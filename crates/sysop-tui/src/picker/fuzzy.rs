@@ -14,7 +14,6 @@ const GAP: (i32, i32) = (3, 1);
 /// Maximum length of the searched text, in characters.
 const QUEUE_BATCH_MAX: usize = 512;
 
-/// Search words.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FuzzyPattern {
     /// Lower case, unless the user typed an upper case letter.

@@ -8,7 +8,6 @@ use unicode_width::UnicodeWidthStr as _;
 /// Maximum length of the text, in bytes.
 const LINE_BYTES_MAX: usize = 16 * 1024;
 
-/// Text and cursor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct TextField {
     text: String,

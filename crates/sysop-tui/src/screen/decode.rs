@@ -33,12 +33,10 @@ pub(super) struct InputDecoder {
 enum DecodeStep {
     /// This many bytes are consumed; they are an event, or are dropped.
     Consumed(usize, Option<TerminalEvent>),
-    /// More input is needed.
     Incomplete,
 }
 
 impl InputDecoder {
-    /// Decodes input.
     pub(super) fn push(&mut self, bytes: &[u8], events: &mut VecDeque<TerminalEvent>) {
         if self.stalled && bytes == b"\x03" {
             // The end of the paste may never arrive, so Ctrl+C must end it.

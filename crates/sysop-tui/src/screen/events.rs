@@ -17,7 +17,6 @@ use tokio::time::{Instant, sleep_until};
 
 use super::decode::InputDecoder;
 
-/// Bytes per read.
 const READ_BYTES: usize = 4096;
 /// Reads in a row before other tasks get their turn.
 const READS_MAX: usize = 16;
@@ -162,7 +161,6 @@ impl TerminalEvents {
         self.waiting.push_back(TerminalEvent::Signal(request));
     }
 
-    /// Waits until this process is continued.
     pub(super) async fn continued(&mut self) {
         self.asked.continued.recv().await;
     }

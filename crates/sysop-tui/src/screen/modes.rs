@@ -20,7 +20,6 @@ impl TerminalKind {
     }
 }
 
-/// Switches the mouse mode.
 pub(super) fn switch_mouse(from: Mouse, to: Mouse) -> String {
     match (from.number(), to.number()) {
         (before, after) if before == after => String::new(),

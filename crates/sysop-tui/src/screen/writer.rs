@@ -32,7 +32,6 @@ struct State {
     waiting: Vec<u8>,
     writing: bool,
     closed: bool,
-    /// True if the terminal is gone.
     lost: bool,
 }
 
@@ -49,7 +48,6 @@ impl WriterQueue {
 }
 
 impl ScreenWriter {
-    /// Starts the thread.
     pub(super) fn start(out: OwnedFd) -> std::io::Result<Self> {
         let queue = Arc::new(WriterQueue {
             state: Mutex::default(),
@@ -72,12 +70,10 @@ impl ScreenWriter {
         }
     }
 
-    /// Returns true if all output was written.
     pub(super) fn is_idle(&self) -> bool {
         self.queue.state().is_idle()
     }
 
-    /// Returns true if the terminal is gone.
     pub(super) fn is_lost(&self) -> bool {
         self.queue.state().lost
     }

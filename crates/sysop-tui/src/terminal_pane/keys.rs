@@ -76,7 +76,6 @@ fn special(code: KeyCode, held: KeyModifiers, modes: TerminalModes) -> Option<St
     })
 }
 
-/// Returns the control character of a key, if any.
 fn control(letter: char) -> Option<u8> {
     Some(match letter.to_ascii_lowercase() {
         letter @ 'a'..='z' => u8::try_from(letter).ok()? & 0x1f,

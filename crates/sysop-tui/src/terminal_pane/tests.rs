@@ -262,7 +262,6 @@ async fn a_program_that_never_ends_its_drawing_is_seen() {
     assert!(seen(&mut pane, 20, 4).contains("after"));
 }
 
-/// A pane with a real shell.
 struct RealTerminal {
     pane: TerminalPane,
     /// Terminates the shell on drop.

@@ -29,7 +29,6 @@ fn in_review(command: &str) -> World {
     world
 }
 
-/// Decisions so far.
 fn decisions(world: &World) -> Vec<Decision> {
     let decided = |event: &Event| match event {
         Event::Decided { decision, .. } => Some(decision.clone()),

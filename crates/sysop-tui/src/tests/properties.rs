@@ -52,7 +52,6 @@ fn in_review(command: &str) -> World {
     world
 }
 
-/// Keys of all kinds.
 fn any_key() -> impl Strategy<Value = KeyCode> {
     prop_oneof![
         any::<char>().prop_map(KeyCode::Char),

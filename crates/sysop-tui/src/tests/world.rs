@@ -228,12 +228,10 @@ impl World {
         terminal.backend().buffer().clone()
     }
 
-    /// Draws a frame and returns its text.
     pub(crate) fn screen(&mut self, columns: u16, rows: u16) -> String {
         text_of(&self.frame(columns, rows))
     }
 
-    /// Replies as the model.
     pub(crate) fn replies(&mut self, reply: Reply) -> &mut Self {
         let step = self.asked.take().expect("a model is asked");
         self.tell(Input::Reply { step, result: Ok(reply) })
@@ -278,7 +276,6 @@ impl World {
     }
 }
 
-/// Returns the cells as lines of text.
 pub(crate) fn text_of(buffer: &Buffer) -> String {
     let mut text = String::new();
     for y in 0..buffer.area.height {

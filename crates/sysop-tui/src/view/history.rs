@@ -119,7 +119,6 @@ struct LayoutCacheEntry {
 
 #[derive(Debug, Clone, Default)]
 enum ScrollAnchor {
-    /// Following the end.
     #[default]
     End,
     /// A row of an item is at the top of the screen.
@@ -358,7 +357,6 @@ impl HistoryLayout<'_, '_> {
         }
     }
 
-    /// Number of empty rows before an item.
     fn gap(&self, index: usize) -> usize {
         let Some(item) = self.transcript.at(index) else { return 0 };
         let before = index.checked_sub(1).and_then(|before| self.transcript.at(before));

@@ -24,7 +24,6 @@ const LIVE_THOUGHT_ROWS: usize = 3;
 pub(super) struct ToolLocation<'a> {
     /// Name of the host or hosts.
     pub(super) host: &'a str,
-    /// Root on the host.
     pub(super) root: &'a str,
 }
 
@@ -38,7 +37,6 @@ pub(super) struct LayoutOptions<'a> {
     pub(super) open: bool,
 }
 
-/// A laid-out item.
 #[derive(Debug, Clone)]
 pub(super) struct ItemLayout {
     rows: Vec<TextRow>,
@@ -46,7 +44,6 @@ pub(super) struct ItemLayout {
     document: Option<MarkdownDocument>,
     /// Number of rows shown from the end of the document.
     window: usize,
-    /// Rows below the document.
     after: Vec<TextRow>,
     first: Span,
     rest: Span,

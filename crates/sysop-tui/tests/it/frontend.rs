@@ -27,7 +27,6 @@ struct TestFrontend {
     frames: u64,
 }
 
-/// Runs the front end until it exits.
 pub(crate) fn run() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let why = runtime.block_on(async {

@@ -52,14 +52,12 @@ impl Dimensions for Size {
     }
 }
 
-/// A user at a terminal.
 pub(crate) struct Person {
     pty: pty_process::Pty,
     child: tokio::process::Child,
     term: Term<Questions>,
     parser: Processor,
     questions: Questions,
-    /// Raw output so far.
     pub(crate) raw: Vec<u8>,
     pub(crate) home: TempDir,
 }
@@ -124,7 +122,6 @@ impl Person {
         true
     }
 
-    /// Text of the screen.
     pub(crate) fn screen(&self) -> String {
         let grid = self.term.grid();
         let rows = (0..self.term.screen_lines()).map(|row| {
@@ -182,7 +179,6 @@ impl Person {
         self.pty.resize(pty_process::Size::new(rows, columns)).unwrap();
     }
 
-    /// Sends a signal to the front end.
     pub(crate) fn signals(&self, signal: Signal) {
         kill_process(self.pid(), signal).unwrap();
     }
@@ -230,7 +226,6 @@ impl Person {
     }
 }
 
-/// Runs an async test.
 pub(crate) fn at_a_terminal<T>(what: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(what)
 }

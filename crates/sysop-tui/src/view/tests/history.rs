@@ -11,7 +11,6 @@ use sysop_term::theme::{Theme, ThemeName};
 use super::super::history::{CACHED_ROWS_MAX, HistoryView, Scroll};
 use super::{DARK, STEP, Story, bash, buffer, screen};
 
-/// A history with a screen.
 struct Reader {
     history: HistoryView,
     columns: u16,
