@@ -1,4 +1,4 @@
-//! Where a server is, and the token for it.
+//! Address of a server and the token for it.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use url::{Host, Url};
 
 use crate::ClientError;
 
-/// A server and the token for it. `Debug` and [`ServerAddress::display_url`] hide the token.
+/// Address of a server and the token for it. `Debug` and [`ServerAddress::display_url`] hide the token.
 #[derive(Clone)]
 pub struct ServerAddress {
     base: Url,
@@ -16,13 +16,13 @@ pub struct ServerAddress {
 }
 
 impl ServerAddress {
-    /// Reads an address as `sysop serve` prints it, with `?token=`; without one, `token` is taken.
+    /// Parses an address as `sysop serve` prints it. `token` is used if the address has no `?token=`.
     ///
     /// # Errors
-    /// When it is no address of a server, or there is no token.
+    /// If the text is not an address of a server, or there is no token.
     pub fn parse(address: &str, token: Option<SecretString>) -> Result<Self, ClientError> {
         let bad = || {
-            // What was typed may hold a token: it is not repeated.
+            // The input may contain a token, so the error does not repeat it.
             let example = "http://127.0.0.1:8765/?token=…";
             ClientError::Address(format!("invalid server URL; use {example}"))
         };
@@ -46,17 +46,17 @@ impl ServerAddress {
         Ok(Self { base, token })
     }
 
-    /// The address without the token.
+    /// Returns the address without the token.
     pub fn display_url(&self) -> String {
         self.base.as_str().trim_end_matches('/').to_owned()
     }
 
-    /// Whether what is said to it can be read on the way: plain HTTP to another machine.
+    /// Returns true if others can read the traffic: plain HTTP to another machine.
     pub fn is_plain(&self) -> bool {
         self.base.scheme() == "http" && !self.is_here()
     }
 
-    /// Whether it is on this machine.
+    /// Returns true if the server is on this machine.
     pub(crate) fn is_here(&self) -> bool {
         match self.base.host() {
             Some(Host::Ipv4(address)) => IpAddr::from(address).is_loopback(),
@@ -74,7 +74,7 @@ impl ServerAddress {
         &self.token
     }
 
-    /// The address of something on it; each part is one segment of the path, whatever is in it.
+    /// Returns the URL of a resource. Each part becomes one percent-encoded path segment.
     pub(crate) fn at(&self, parts: &[&str]) -> Url {
         let mut url = self.base.clone();
         if let Ok(mut path) = url.path_segments_mut() {

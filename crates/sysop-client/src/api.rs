@@ -1,7 +1,7 @@
-//! The server's HTTP: requests with the token, answers as JSON, refusals as sentences.
+//! HTTP API of the server: requests with the token, responses as JSON, refusals as error messages.
 //!
-//! One kind of client for requests and sockets, so that proxies (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`,
-//! `NO_PROXY`), the system's certificates and `SSL_CERT_FILE` hold for both.
+//! Requests and sockets use the same kind of client, so that proxies (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`),
+//! the system's certificates and `SSL_CERT_FILE` apply to both.
 
 use std::error::Error;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use url::Url;
 
 use crate::{ClientError, ServerAddress};
 
-/// The longest wait for a connection.
+/// Maximum time to establish a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest a request may take.
+/// Maximum duration of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// The most bytes of an answer: the whole output of one call, and some.
+/// Maximum size of a response, in bytes: the whole output of one call, plus some.
 const ANSWER_BYTES_MAX: usize = 80 * 1024 * 1024;
-/// The most characters of a server's sentence.
+/// Maximum length of an error message from the server, in characters.
 const SENTENCE_CHARS_MAX: usize = 400;
 
-/// A server's HTTP. Cheap to clone.
+/// Client for a server's HTTP API. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Api {
     server: ServerAddress,
@@ -40,7 +40,7 @@ impl Api {
             ))
         };
         let requests = builder(&server).timeout(REQUEST_TIMEOUT).build().map_err(no_client)?;
-        // A socket begins as HTTP/1.1; where a server speaks both, it must not be asked in HTTP/2.
+        // A socket starts as HTTP/1.1, even if the server also supports HTTP/2.
         let sockets = builder(&server).http1_only().build().map_err(no_client)?;
         Ok(Self { server, requests, sockets })
     }
@@ -49,7 +49,7 @@ impl Api {
         &self.server
     }
 
-    /// The client for sockets, with the token in the request.
+    /// Returns a request for a socket, with the token.
     pub(crate) fn socket(&self, url: Url) -> reqwest::RequestBuilder {
         self.sockets.get(url).bearer_auth(self.server.token().expose_secret())
     }
@@ -84,7 +84,7 @@ impl Api {
         if status.is_success() { Ok(answer) } else { Err(refusal(status, &answer)) }
     }
 
-    /// What to say where no connection comes about.
+    /// Returns the error for a connection that could not be established.
     pub(crate) fn unreachable(&self, error: &reqwest::Error) -> ClientError {
         let (server, why) = (self.server.display_url(), causes(error));
         ClientError::Unreachable(format!("cannot connect to {server}: {why}"))
@@ -92,7 +92,7 @@ impl Api {
 }
 
 fn builder(server: &ServerAddress) -> reqwest::ClientBuilder {
-    // Fails only where the process has a provider already, which is as good.
+    // Fails only if the process already has a provider, which is fine.
     rustls::crypto::ring::default_provider().install_default().ok();
     let builder = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
@@ -104,11 +104,11 @@ fn builder(server: &ServerAddress) -> reqwest::ClientBuilder {
         // Reading the system's certificates takes milliseconds.
         (true, true) => builder.no_proxy().tls_certs_only([]),
         (true, false) => builder.no_proxy(),
-        (false, _) => builder, // with the proxies of the environment and the system's certificates
+        (false, _) => builder, // proxies of the environment, certificates of the system
     }
 }
 
-/// The whole answer; nothing of one that is too long.
+/// Reads the whole response; `None` if it is too long.
 async fn read(mut response: Response) -> Result<Option<Vec<u8>>, reqwest::Error> {
     let mut answer = Vec::new();
     while let Some(chunk) = response.chunk().await? {
@@ -128,7 +128,7 @@ fn no_server() -> String {
     "not a sysop server; check the URL".to_owned()
 }
 
-/// A refusal as a sentence.
+/// Converts a refusal into an error.
 pub(crate) fn refusal(status: StatusCode, answer: &[u8]) -> ClientError {
     let said: Option<Value> = serde_json::from_slice(answer).ok();
     let said = said.as_ref().and_then(|said| said["error"].as_str()).map(sentence);
@@ -148,13 +148,13 @@ pub(crate) fn refusal(status: StatusCode, answer: &[u8]) -> ClientError {
     }
 }
 
-/// A text of the server as one bounded line that is safe to show.
+/// Returns a text of the server as one bounded line that is safe to display.
 pub(crate) fn sentence(text: &str) -> String {
     let short: String = text.chars().take(SENTENCE_CHARS_MAX).collect();
     neutralize_line(&short).to_string()
 }
 
-/// What is at the bottom of an error; the address is not repeated.
+/// Returns the root causes of an error, without the address.
 fn causes(error: &reqwest::Error) -> String {
     let mut last: &dyn Error = error;
     while let Some(source) = last.source() {

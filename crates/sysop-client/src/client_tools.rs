@@ -1,5 +1,5 @@
-//! This machine's tools, lent to a session on a server: each call is run once, inside what the person here allows,
-//! and its end is told in a line.
+//! Tools of this machine, lent to a session on a server. Each call runs at most once, within the policy of the user here,
+//! and its end is reported in one line.
 
 mod ledger;
 mod local_policy;
@@ -32,38 +32,38 @@ use crate::{ClientError, ServerAddress};
 
 pub(crate) use self::local_prompts::LOCAL_QUESTION_IDS_FROM;
 
-/// How many calls may run at a time; a session has one, or the few of one reply.
+/// Maximum number of concurrent calls. A session usually has one, or the few of one reply.
 const RUNNING_MAX: usize = 16;
-/// How often a running call says that it runs.
+/// Interval of the messages that keep a running call alive.
 const RUNS_STILL: Duration = Duration::from_secs(20);
-/// How long this machine may take to tell the circumstances of a call.
+/// Maximum time to survey the circumstances of a call.
 const SURVEY_TIME_MAX: Duration = Duration::from_secs(10);
-/// How many written files a line names.
+/// Maximum number of written files that a line names.
 const FILES_NAMED_MAX: usize = 4;
-/// How many characters of a call a line shows.
+/// Maximum length of a call in a line, in characters.
 const SHOWN_CHARS_MAX: usize = 80;
 
-/// What is lent, and on which terms.
+/// Lent tools and the policy for them.
 pub struct LocalToolsSettings {
-    /// The tools.
+    /// Host that runs the tools.
     pub host: Arc<dyn Host>,
-    /// The root of its file tools, for people and the model.
+    /// Root of the file tools, for display and for the model.
     pub root: String,
-    /// Only these of its tools; all without it.
+    /// Names of the tools to lend; `None` lends all.
     pub tools: Option<Vec<String>>,
-    /// How much runs without the person here.
+    /// Approval mode of the user here.
     pub approve: ApprovalMode,
-    /// Patterns of commands that ask.
+    /// Patterns of commands that always need approval.
     pub dangerous: Vec<String>,
     /// Patterns of commands that never run.
     pub deny: Vec<String>,
-    /// The rest of the policy of the person here, with their rules.
+    /// Rest of the local policy, including the user's rules.
     pub policy: PolicyOptions,
-    /// The folder of the ledgers of calls; made when it is needed.
+    /// Directory of the call ledgers; created when needed.
     pub ledgers: PathBuf,
 }
 
-/// This machine's tools, on the terms of the person here.
+/// Tools of this machine with their policy.
 pub struct LocalTools {
     host: Arc<dyn Host>,
     root: String,
@@ -75,13 +75,13 @@ pub struct LocalTools {
 }
 
 impl LocalTools {
-    /// Makes the terms; lends nothing yet.
+    /// Creates the settings; lends nothing yet.
     ///
     /// # Errors
-    /// When a tool is named that the host does not have, or none is left.
+    /// If a named tool does not exist on the host, or no tool is left.
     pub fn new(settings: LocalToolsSettings) -> Result<Self, ClientError> {
         let LocalToolsSettings { host, root, tools, approve, dangerous, deny, policy, ledgers } = settings;
-        // Whether a task is complete is between the session and its model.
+        // Completing a task concerns only the session and its model.
         let offered: Vec<ToolSpec> =
             host.tools().iter().filter(|tool| tool.effect != ToolEffect::Completes).cloned().collect();
         let offered = match tools {
@@ -105,13 +105,13 @@ impl LocalTools {
     }
 }
 
-/// What a lender needs of the connection.
+/// Connection as the tool executor needs it.
 pub(crate) trait Uplink: Send + Sync {
-    /// Sends now, where there is a connection.
+    /// Sends immediately if connected; otherwise drops the message.
     fn send_if_connected(&self, message: ClientMessage);
 }
 
-/// The tools of this machine, lent to one session.
+/// Runs the tools that one session borrows from this machine.
 pub(crate) struct LocalToolExecutor {
     local_tools: Arc<LocalTools>,
     session: SessionId,
@@ -158,7 +158,7 @@ impl LocalToolExecutor {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The manifest.
+    /// Returns the specifications that the server receives.
     pub(crate) fn manifest(&self) -> Vec<ManifestTool> {
         let tools = self.local_tools.tools.iter();
         tools
@@ -170,12 +170,12 @@ impl LocalToolExecutor {
             .collect()
     }
 
-    /// The root of its file tools.
+    /// Returns the root of the file tools.
     pub(crate) fn root(&self) -> &str {
         &self.local_tools.root
     }
 
-    /// This machine's terminal, where one of the tools types into it.
+    /// Returns this machine's terminal if one of the tools types into it.
     pub(crate) fn terminal(&self) -> Option<Arc<dyn Terminal>> {
         let types = self
             .local_tools
@@ -185,7 +185,7 @@ impl LocalToolExecutor {
         if types { self.local_tools.host.terminal() } else { None }
     }
 
-    /// The person here says something to the session.
+    /// Records an input of the user here for the local policy.
     pub(crate) fn observe_input(&self, input: &Input) {
         let LocalTools { policy, tools, .. } = &*self.local_tools;
         #[expect(clippy::wildcard_enum_match_arm, reason = "these allow something here")]
@@ -201,14 +201,14 @@ impl LocalToolExecutor {
         }
     }
 
-    /// Returns true if the session says that it runs this tool here. What it asks about a tool of that name else is about a tool
-    /// of its own, and no consent to one of these.
+    /// Returns true if the session has announced that it runs this tool here. Approval requests for another tool of that
+    /// name concern the session's own tool and give no consent here.
     pub(crate) fn is_announced(&self, tool: &str) -> bool {
         self.local_policy().is_announced(tool)
     }
 
-    /// An event of the server as the person here is shown it. What a proposal of a call that runs here can do, covers and
-    /// looks like is judged here, whatever the server says of it.
+    /// Returns the event as the user here sees it. For a proposal of a call that runs here, risk, grant and display are
+    /// computed locally, regardless of what the server says.
     pub(crate) fn judge_event(&self, logged: Arc<Logged>) -> Arc<Logged> {
         let LocalTools { policy, tools, root, .. } = &*self.local_tools;
         #[expect(clippy::wildcard_enum_match_arm, reason = "all others are the server's own affair")]
@@ -228,12 +228,12 @@ impl LocalToolExecutor {
         }
     }
 
-    /// The person here answers one of this machine's own questions.
+    /// Answers one of this machine's own questions; returns true if it was open.
     pub(crate) fn answer(&self, id: QuestionId, answer: PromptReply) -> bool {
         self.prompts.answer(id, answer)
     }
 
-    /// The server wants a call run.
+    /// Runs a call for the server.
     pub(crate) fn run(self: &Arc<Self>, call: ToolCall, origin: Origin, line: Arc<dyn Uplink>) {
         match self.ledger.claim(&call.id) {
             CallClaim::Running => {}
@@ -263,14 +263,14 @@ impl LocalToolExecutor {
         }
     }
 
-    /// Nobody waits for a call any more, or it is to stop.
+    /// Cancels a call.
     pub(crate) fn cancel(&self, call: &CallId) {
         if let Some(cancel) = self.running().get(call) {
             cancel.cancel();
         }
     }
 
-    /// Whether calls run.
+    /// Returns true while calls run.
     pub(crate) fn is_busy(&self) -> bool {
         !self.running().is_empty()
     }
@@ -318,7 +318,7 @@ impl LocalToolExecutor {
             match verdict {
                 LocalVerdict::Run => return Ok(()),
                 LocalVerdict::Refuse(why) => return Err(rejected(why)),
-                // The circumstances may have changed while the person read the question.
+                // The circumstances may have changed while the user read the question.
                 LocalVerdict::Ask { class, .. } if agreed.is_some_and(|agreed| class <= agreed) => {
                     return Ok(());
                 }
@@ -330,7 +330,7 @@ impl LocalToolExecutor {
         }
     }
 
-    /// What this machine tells of a call; nothing where it does not answer in time.
+    /// Surveys a call; empty if the survey exceeds its time.
     async fn survey(&self, call: &ToolCall, cancel: &CancellationToken) -> Survey {
         tokio::select! {
             survey = self.local_tools.host.survey(call) => survey,
@@ -374,7 +374,7 @@ impl LocalToolExecutor {
         DeltaSink::new(move |text| line.send_if_connected(output(&session, &call, text)))
     }
 
-    /// Says now and then that a call still runs; never returns.
+    /// Reports periodically that a call is still running; never returns.
     async fn send_keepalives(&self, call: &CallId, line: &Arc<dyn Uplink>) {
         loop {
             tokio::time::sleep(RUNS_STILL).await;
@@ -392,7 +392,7 @@ fn rejected(why: impl Into<String>) -> Outcome {
     Outcome::new(Status::Rejected, why)
 }
 
-/// A call that is over, in a line.
+/// Describes a finished call in one line.
 fn summary(call: &ToolCall, outcome: &Outcome) -> String {
     let what = ["command", "path", "keys", "pattern"].iter().find_map(|name| call.text_argument(name));
     let what: String = what.unwrap_or_default().chars().take(SHOWN_CHARS_MAX).collect();

@@ -1,7 +1,7 @@
-//! The front ends of one session: each gets every event once and in order, however often the connection breaks.
+//! Delivery of updates to the front ends of one session: each gets every event once and in order, across reconnections.
 //!
-//! A front end that does not read cannot grow this: past a bound its pieces of live text are dropped, and then its events,
-//! which it is sent again when it reads on.
+//! Memory stays bounded if a front end does not read: beyond a limit its deltas are dropped, then its events, which are sent
+//! again when it reads on.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -13,22 +13,22 @@ use sysop_core::id::Seq;
 use sysop_core::question::{Question, QuestionId};
 use tokio::sync::Notify;
 
-/// How many updates may wait for a front end; past it, it is sent back to the log.
+/// Maximum number of pending updates per front end; beyond it, the front end reloads from the log.
 const WAITING_MAX: usize = 16_384;
-/// How many of them may be pieces of live text.
+/// Maximum number of deltas among them.
 const PIECES_MAX: usize = 4_096;
 
 /// Sends updates to front ends.
 pub(crate) struct UpdateFanout {
     state: Mutex<State>,
-    /// Told when a front end has to be sent something again.
+    /// Notified when a front end needs the log again.
     pub(crate) rewind: Notify,
 }
 
 #[derive(Default)]
 struct State {
     subscribers: Vec<Weak<Subscriber>>,
-    /// Questions of this machine that are open.
+    /// Open questions of this machine.
     questions: BTreeMap<QuestionId, Question>,
     rewind_requested: bool,
     ended: bool,
@@ -43,7 +43,7 @@ struct SubscriberQueue {
     queue: VecDeque<Update>,
     pieces: usize,
     last: Seq,
-    /// Events pass it by until the log is sent again.
+    /// Ignores events until the log is sent again.
     awaiting_replay: bool,
     ended: bool,
 }
@@ -57,7 +57,7 @@ impl UpdateFanout {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A front end that has everything up to `after`.
+    /// Adds a front end that has all events up to `after`.
     pub(crate) fn subscribe(self: &Arc<Self>, after: Seq) -> BoxStream<'static, Update> {
         let mut state = self.state();
         let queue = state
@@ -84,22 +84,22 @@ impl UpdateFanout {
         .boxed()
     }
 
-    /// Whether a front end waits for the log to be sent again; asked once.
+    /// Returns true if a front end needs the log again, and resets the request.
     pub(crate) fn take_rewind_request(&self) -> bool {
         std::mem::take(&mut self.state().rewind_requested)
     }
 
-    /// From here on the log comes from its beginning: every front end takes what it does not have.
+    /// Starts a replay of the whole log; each front end takes the events that it lacks.
     pub(crate) fn begin_replay(&self) {
         self.each(|subscriber| subscriber.state().awaiting_replay = false);
     }
 
-    /// Takes an update to every front end.
+    /// Sends an update to every front end.
     pub(crate) fn publish(&self, update: &Update) {
         self.each(|subscriber| subscriber.take(update));
     }
 
-    /// Tells the people a line.
+    /// Shows a line to the users.
     pub(crate) fn notice(&self, text: impl Into<String>) {
         self.publish(&Update::Delta(Delta::Notice { text: text.into() }));
     }
@@ -118,7 +118,7 @@ impl UpdateFanout {
         }
     }
 
-    /// The session is gone.
+    /// Ends all subscriptions, because the session is gone.
     pub(crate) fn end(&self) {
         self.state().ended = true;
         self.each(|subscriber| subscriber.state().ended = true);
@@ -157,7 +157,7 @@ impl Subscriber {
             }
             Update::Delta(Delta::Text { .. } | Delta::Reasoning { .. } | Delta::Output { .. }) => {
                 if state.awaiting_replay || state.pieces >= PIECES_MAX {
-                    return; // the event has the whole
+                    return; // the event contains the whole text
                 }
                 state.pieces += 1;
             }
@@ -234,7 +234,7 @@ mod tests {
         (1..=3).for_each(|seq| fanout.publish(&event(seq)));
         let mut late = fanout.subscribe(Seq(1));
         assert!(fanout.take_rewind_request() && !fanout.take_rewind_request());
-        fanout.publish(&event(4)); // would be a gap for the late one
+        fanout.publish(&event(4)); // a gap for the late front end
         fanout.begin_replay();
         (1..=5).for_each(|seq| fanout.publish(&event(seq)));
         assert_eq!(seqs(&mut early), [1, 2, 3, 4, 5]);

@@ -1,9 +1,9 @@
-//! A session on a server, seen from here: the same [`SessionHandle`](sysop_driver::frontend::SessionHandle) and
-//! [`SessionService`](sysop_driver::frontend::SessionService) that a front end holds of a session of its own process, over one WebSocket and the
-//! server's HTTP; and this machine's tools, lent to that session.
+//! A session on a server as a client sees it: the same [`SessionHandle`](sysop_driver::frontend::SessionHandle) and
+//! [`SessionService`](sysop_driver::frontend::SessionService) that front ends use for a local session, over one WebSocket
+//! and the server's HTTP API. Also lends this machine's tools to that session.
 //!
-//! It draws nothing and knows no tool: what runs is given to it as a [`Host`](sysop_driver::port::Host). What it is
-//! told comes from a server: nothing of it runs here but through [`client_tools`].
+//! The crate draws nothing and implements no tool; tools come as a [`Host`](sysop_driver::port::Host). A server's message
+//! runs something here only through [`client_tools`].
 #![warn(missing_docs)]
 
 mod address;
@@ -21,28 +21,28 @@ pub use self::address::ServerAddress;
 pub use self::session::RemoteSession;
 pub use self::session_service::{NewSessionOptions, RemoteSessionService, ToolPlacement};
 
-/// Why a server cannot be used. `Display` is one sentence that says what to do next.
+/// Error of a connection to a server. `Display` is one sentence that says what to do next.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
-    /// The address cannot be used.
+    /// The address is unusable.
     #[error("{0}")]
     Address(String),
-    /// There is no token.
+    /// No token was given.
     #[error("the server requires a token; use the URL that `sysop serve` printed, or set SYSOP_TOKEN")]
     NoToken,
-    /// The token is not accepted, or allows less than is needed.
+    /// The token is rejected or lacks a scope.
     #[error("{0}")]
     Refused(String),
-    /// There is no such session, host, model or whatever was named.
+    /// The named session, host, model or other resource does not exist.
     #[error("{0}")]
     Unknown(String),
-    /// The server cannot be reached, or does not answer as one.
+    /// The server is unreachable or does not respond like one.
     #[error("{0}")]
     Unreachable(String),
-    /// The server did not do it, or not now.
+    /// The server refused the request, permanently or for now.
     #[error("{0}")]
     Failed(String),
-    /// This machine's own ledger of calls cannot be used.
+    /// The ledger of calls on this machine is unusable.
     #[error("{0}")]
     Ledger(String),
 }

@@ -1,15 +1,15 @@
-//! What is on its way to the server: each message is acted on at most once.
+//! Messages on their way to the server; each takes effect at most once.
 //!
-//! A message that was written and not confirmed may have arrived. It is sent again only to the same process of the
-//! server, which knows its name and acts on it once; another process may have it in its log without the name, and is
-//! not sent it again.
+//! A message that was written but not confirmed may have arrived. It is sent again only to the same server process, which
+//! recognizes its name and handles it once. Another process may have it in its log without the name, so it is not sent there
+//! again.
 
 use std::collections::VecDeque;
 
 use serde_json::Value;
 use sysop_wire::{ClientMessage, to_json_line};
 
-/// How many messages may wait.
+/// Maximum number of pending messages.
 pub(crate) const PENDING_MAX: usize = 256;
 
 /// Messages that the server has yet to confirm.
@@ -17,20 +17,20 @@ pub(crate) const PENDING_MAX: usize = 256;
 pub(crate) struct Outbox {
     pending: VecDeque<PendingMessage>,
     pings: u64,
-    /// The process that those were written to.
+    /// Server process to which the written messages were sent.
     instance: Option<String>,
 }
 
 struct PendingMessage {
     line: String,
-    /// For people, where it is lost.
+    /// Description for the user if the message is lost.
     what: &'static str,
-    /// The ping that followed it; none where it has not been written.
+    /// Number of the ping that followed the message; `None` if it is unwritten.
     written: Option<u64>,
 }
 
 impl Outbox {
-    /// Takes a message, under a name of its own.
+    /// Adds a message under a unique name.
     pub(crate) fn push(&mut self, message: &ClientMessage) {
         let mut value = serde_json::to_value(message).expect("messages are plain structs with text keys");
         if let Value::Object(fields) = &mut value {
@@ -47,7 +47,8 @@ impl Outbox {
         self.pending.len() >= PENDING_MAX
     }
 
-    /// A connection to this process begins. Gives what may have arrived elsewhere, and is not sent again.
+    /// Starts a connection to a server process. Returns descriptions of the messages that may have arrived at another
+    /// process and are dropped.
     pub(crate) fn connected(&mut self, instance: Option<&str>) -> Vec<&'static str> {
         let same = instance.is_some() && self.instance.as_deref() == instance;
         self.instance = instance.map(str::to_owned);
@@ -61,7 +62,7 @@ impl Outbox {
         lost
     }
 
-    /// The next message to write, and the number of the ping that is to follow it. It counts as written.
+    /// Returns the next message to write and the number of the ping to send after it. It counts as written.
     pub(crate) fn next(&mut self) -> Option<(String, u64)> {
         let next = self.pending.iter_mut().find(|pending| pending.written.is_none())?;
         self.pings += 1;
@@ -69,7 +70,7 @@ impl Outbox {
         Some((next.line.clone(), self.pings))
     }
 
-    /// All that was written before this ping was acted on.
+    /// Confirms every message written before this ping.
     pub(crate) fn confirmed(&mut self, ping: u64) {
         while self
             .pending

@@ -1,4 +1,4 @@
-//! A session on a server as a front end holds it.
+//! A session on a server as front ends hold it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,16 +23,16 @@ use crate::outbox::{Outbox, PENDING_MAX};
 use crate::stream;
 use crate::terminal::RemoteTerminal;
 
-/// How many messages for the moment may wait for the socket; more are dropped.
+/// Maximum number of transient messages that wait for the socket; more are dropped.
 const TRANSIENT_MAX: usize = 1_024;
 
-/// A session on a server. Its connection ends when this is dropped.
+/// A session on a server. Dropping it closes its connection.
 pub struct RemoteSession {
     shared: Arc<RemoteSessionInner>,
     _stop: DropGuard,
 }
 
-/// What the front end's side and the connection's side share.
+/// State shared by the front end and the connection.
 pub(crate) struct RemoteSessionInner {
     pub(crate) id: SessionId,
     pub(crate) api: Api,
@@ -41,33 +41,33 @@ pub(crate) struct RemoteSessionInner {
     pub(crate) tool_executor: Option<Arc<LocalToolExecutor>>,
     pub(crate) outbox: Mutex<Outbox>,
     transient: Mutex<TransientQueue>,
-    /// Told when there is something to send.
+    /// Notified when there is something to send.
     pub(crate) wake: Notify,
     error: Mutex<Option<String>>,
-    /// The rule that the server offers to write for the newest approval.
+    /// Rule that the server offers to save for the newest approval.
     offered: Mutex<Option<OfferedRule>>,
-    /// Whether the session's own host has a terminal.
+    /// Set if the session's own host has a terminal.
     has_terminal: bool,
 }
 
-/// What is sent at once or not at all.
+/// Messages that are sent at once or dropped.
 #[derive(Default)]
 struct TransientQueue {
     connected: bool,
     waiting: VecDeque<ClientMessage>,
 }
 
-/// Which session, and what goes with it.
+/// Settings of a session.
 pub(crate) struct RemoteSessionOptions {
     pub(crate) id: SessionId,
-    /// Whether its own host has a terminal.
+    /// Set if the session's own host has a terminal.
     pub(crate) has_terminal: bool,
-    /// What this machine lends it.
+    /// Tools that this machine lends.
     pub(crate) local_tools: Option<Arc<LocalTools>>,
 }
 
 impl RemoteSession {
-    /// Follows a session. Connects when a front end first subscribes, or at once where tools are lent.
+    /// Follows a session. Connects when a front end first subscribes, or at once if tools are lent.
     pub(crate) fn new(
         api: Api,
         which: RemoteSessionOptions,
@@ -102,7 +102,7 @@ impl RemoteSession {
 }
 
 impl RemoteSession {
-    /// The rule that the server offers to write for a call.
+    /// Returns the rule that the server offers to save for a call.
     pub(crate) fn offered_rule(&self, call: &CallId) -> Option<OfferedRule> {
         self.shared.offered_rule(call)
     }
@@ -117,28 +117,28 @@ impl RemoteSessionInner {
         self.transient.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether there is a connection; what was for the moment of another one is forgotten.
+    /// Sets the connection state; pending transient messages of the old connection are dropped.
     pub(crate) fn set_connected(&self, connected: bool) {
         *self.transient() = TransientQueue { connected, waiting: VecDeque::new() };
     }
 
-    /// The next message that is for the moment.
+    /// Returns the next transient message.
     pub(crate) fn next_transient(&self) -> Option<ClientMessage> {
         self.transient().waiting.pop_front()
     }
 
-    /// The server asks about a call; it may offer to write a rule for it.
+    /// Records the rule that the server offers with an approval request, if any.
     pub(crate) fn set_offered_rule(&self, offered: Option<OfferedRule>) {
         *self.offered.lock().unwrap_or_else(PoisonError::into_inner) = offered;
     }
 
-    /// The rule that the server offers to write for a call.
+    /// Returns the rule that the server offers to save for a call.
     fn offered_rule(&self, call: &CallId) -> Option<OfferedRule> {
         let offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
         offered.clone().filter(|offered| offered.call == *call)
     }
 
-    /// The session is gone.
+    /// Ends the session for all front ends.
     pub(crate) fn fail(&self, why: String) {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
         self.terminal.failed("the session is gone");
@@ -151,7 +151,7 @@ impl Uplink for RemoteSessionInner {
         {
             let mut transient = self.transient();
             let result = matches!(message, ClientMessage::ToolResult(_));
-            // The server asks for a result again; all else is worth nothing later.
+            // The server requests a lost result again; other transient messages are worthless later.
             if !transient.connected || (transient.waiting.len() >= TRANSIENT_MAX && !result) {
                 return;
             }
@@ -178,7 +178,7 @@ impl SessionHandle for RemoteSession {
                     "the server is unreachable, and the queue is full ({PENDING_MAX} messages)"
                 ));
             }
-            // Before it is sent: what comes of it must find it.
+            // Before sending, because the response must find the input recorded.
             if let Some(tool_executor) = &self.shared.tool_executor {
                 tool_executor.observe_input(&input);
             }

@@ -1,4 +1,4 @@
-//! The sessions of a server, as a front end opens and finds them.
+//! Sessions of a server as front ends list and open them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -26,50 +26,50 @@ use crate::client_tools::LocalTools;
 use crate::session::{self, RemoteSession};
 use crate::{ClientError, ServerAddress};
 
-/// How many sessions are listed.
+/// Maximum number of listed sessions.
 const SESSIONS_MAX: usize = 1_000;
-/// The host of a session that has no tools but those that clients lend.
+/// Host name of a session whose only tools are those that clients lend.
 const NO_HOST: &str = "none";
-/// How long connections may take to end.
+/// Maximum time for connections to close.
 const CLOSE: Duration = Duration::from_secs(5);
 
-/// What new sessions are to be like; what is left out is as the server's settings say.
+/// Settings of new sessions; the server's config provides missing ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewSessionOptions {
-    /// The model to ask.
+    /// Model to use.
     pub model: Option<ModelRef>,
-    /// How much runs without a person.
+    /// Approval mode.
     pub approve: Option<ApprovalMode>,
-    /// Where tools run, and which.
+    /// Location and selection of tools.
     pub tool_placement: ToolPlacement,
 }
 
-/// Where the tools of new sessions run.
+/// Location of the tools of new sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ToolPlacement {
-    /// Where the server's settings say.
+    /// As the server's config says.
     #[default]
     ServerDefault,
-    /// Only here.
+    /// On this client only.
     ClientOnly,
 }
 
-/// The sessions of a server.
+/// Sessions of a server.
 pub struct RemoteSessionService {
     api: Api,
     options: NewSessionOptions,
     local_tools: Option<Arc<LocalTools>>,
     hosts: Vec<NamedItem>,
     tasks: TaskTracker,
-    /// Those that a front end has open: a session that is opened again is the same one.
+    /// Sessions open in a front end; opening one again returns the same object.
     open: Mutex<HashMap<SessionId, Weak<RemoteSession>>>,
 }
 
 impl RemoteSessionService {
-    /// Asks the server who it is. Where `local_tools` is given, each session that is opened gets these tools.
+    /// Connects to a server and checks the token. With `local_tools`, each opened session gets these tools.
     ///
     /// # Errors
-    /// When the server cannot be reached, or does not accept the token.
+    /// If the server is unreachable or rejects the token.
     pub async fn connect(
         server: ServerAddress,
         mut options: NewSessionOptions,
@@ -77,7 +77,7 @@ impl RemoteSessionService {
     ) -> Result<Self, ClientError> {
         let api = Api::new(server)?;
         api.get(&["api", "agent", "sessions"], &[("limit", "1")]).await?;
-        // Servers may have no such list.
+        // Some servers do not provide such a list.
         let hosts = api.get(&["api", "hosts"], &[]).await.unwrap_or_default();
         let hosts = serde_json::from_value::<HostList>(hosts).map(|list| list.hosts).unwrap_or_default();
         let hosts = hosts
@@ -90,15 +90,15 @@ impl RemoteSessionService {
         Ok(Self { api, options, local_tools, hosts, tasks: TaskTracker::new(), open: Mutex::default() })
     }
 
-    /// The server, for people.
+    /// Returns the server's address for display.
     pub fn server(&self) -> String {
         self.api.server().display_url()
     }
 
-    /// Opens a session; the error tells what kind it is.
+    /// Opens a session.
     ///
     /// # Errors
-    /// When there is none, or the server does not open it.
+    /// If it does not exist or the server refuses; the error tells which.
     pub async fn open_session(&self, which: SessionSelector) -> Result<AttachedSession, ClientError> {
         let id = match which {
             SessionSelector::New => self.create(None).await?,
@@ -109,18 +109,18 @@ impl RemoteSessionService {
         self.follow(id).await
     }
 
-    /// The session that changed last, where there is one.
+    /// Returns the most recently changed session, if any.
     ///
     /// # Errors
-    /// When the server cannot be asked.
+    /// If the server does not respond.
     pub async fn latest(&self) -> Result<Option<SessionId>, ClientError> {
         Ok(self.sessions(1).await?.into_iter().next().map(|session| session.id))
     }
 
-    /// Ends all connections, once what waits is sent and running calls are stopped; or after some seconds.
+    /// Closes all connections after pending messages are sent and running calls are stopped, or after a few seconds.
     pub async fn close(&self) {
         self.tasks.close();
-        // Who takes longer is ended with the process.
+        // Slower connections end with the process.
         let _ = tokio::time::timeout(CLOSE, self.tasks.wait()).await;
     }
 
@@ -145,7 +145,7 @@ impl RemoteSessionService {
         id_of(&self.api.post(&path, &json!({ "before": before })).await?)
     }
 
-    /// The session of this id, or of the only one that begins with it; the latest where it is empty.
+    /// Finds the session of this id or unique id prefix; an empty text means the latest one.
     async fn find(&self, word: &str) -> Result<SessionId, ClientError> {
         let sessions = self.sessions(SESSIONS_MAX).await?;
         let server = self.server();
@@ -161,7 +161,7 @@ impl RemoteSessionService {
                     "several sessions on {server} match {word}; use a longer id prefix"
                 )))
             }
-            // Old ones are not in the list.
+            // Old sessions are not in the list.
             (Some(_), Some(_)) | (None, _) => Ok(SessionId::new(word)),
         }
     }
@@ -197,7 +197,7 @@ impl RemoteSessionService {
     }
 }
 
-/// The last event and how a session works, of what the server shows of it.
+/// Reads the last event number and the specification from the server's description of a session.
 fn read_session(shown: &mut Value) -> Option<(Seq, SessionSpec)> {
     let last = serde_json::from_value(shown.get("lastSeq")?.clone()).ok()?;
     let fields = shown.as_object_mut()?;
@@ -299,7 +299,7 @@ impl SessionService for RemoteSessionService {
         session.offered_rule(&proposal.call.id)
     }
 
-    /// The server writes the rule that it offered; what it looks like here is not sent.
+    /// Asks the server to save the rule that it offered; the rule as displayed here is not sent.
     async fn allow_always(
         &self,
         session: &dyn SessionHandle,
@@ -311,7 +311,7 @@ impl SessionService for RemoteSessionService {
         self.api.post(&path, &body).await.map(|_| ()).map_err(|error| error.to_string())
     }
 
-    /// Routines are of the person's own config, and run where their own tools do.
+    /// Routines come from the user's own config and run with the user's own tools.
     fn routines(&self) -> Vec<Routine> {
         Vec::new()
     }

@@ -18,38 +18,38 @@ use tokio_tungstenite::tungstenite::{Bytes, Message};
 use crate::ClientError;
 use crate::api::{Api, refusal};
 
-/// The longest a connection may take to come about, from the name to the answer.
+/// Maximum time to connect, from name resolution to the server's response.
 const OPEN: Duration = Duration::from_secs(20);
-/// How long the peer may take to take a message.
+/// Maximum time for the peer to accept a message.
 const WRITE: Duration = Duration::from_secs(10);
-/// How long a server may say nothing at all: it pings every ten seconds.
+/// Maximum silence of a server, which pings every ten seconds.
 const SILENCE: Duration = Duration::from_secs(25);
-/// The most bytes of one message.
+/// Maximum size of a message, in bytes.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// The most bytes of a refusal that are looked at.
+/// Maximum number of bytes to read of a refusal.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
-/// A header in which a server says which process it is.
+/// Header that identifies the server process.
 const INSTANCE: HeaderName = HeaderName::from_static("sysop-instance");
 
-/// A socket.
+/// WebSocket with deadlines.
 pub(crate) struct SessionSocket<S = Upgraded> {
     socket: WebSocketStream<S>,
-    /// Which process is at the other end; none where it does not say.
+    /// Identity of the server process, if it sent one.
     pub(crate) instance: Option<String>,
 }
 
-/// What came.
+/// Received event.
 pub(crate) enum SocketEvent {
     /// A message.
     Text(String),
-    /// The answer to a ping: all that was sent before it was acted on.
+    /// Answer to a ping: everything sent before it was handled.
     Pong(u64),
-    /// It lives.
+    /// Sign of life.
     Alive,
 }
 
-/// The connection is over; the text says why.
+/// The connection ended, for this reason.
 #[derive(Debug)]
 pub(crate) struct SocketError(pub(crate) String);
 
@@ -100,8 +100,8 @@ impl SessionSocket {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> SessionSocket<S> {
-    /// The next thing that comes; an end where nothing came for too long. Cancel safe, except that the silence is
-    /// counted from each call: `since` is when something last came.
+    /// Receives the next event, or an error after too much silence. Cancel safe if `since`, the time of the last event, is
+    /// passed on to the next call.
     pub(crate) async fn receive(&mut self, since: tokio::time::Instant) -> Result<SocketEvent, SocketError> {
         let Ok(heard) = tokio::time::timeout_at(since + SILENCE, self.socket.next()).await else {
             return Err(SocketError("the server has said nothing for 25 s".to_owned()));
@@ -124,14 +124,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SessionSocket<S> {
         self.write(Message::Text(text.into())).await
     }
 
-    /// Asks for a pong with this number.
+    /// Requests a pong with this number.
     pub(crate) async fn ping(&mut self, number: u64) -> Result<(), SocketError> {
         self.write(Message::Ping(Bytes::copy_from_slice(&number.to_be_bytes()))).await
     }
 
-    /// Says that this is the end.
+    /// Announces the end of the connection.
     pub(crate) async fn close(&mut self) {
-        // Who does not take it finds out.
+        // A peer that does not accept it will notice anyway.
         let _ = tokio::time::timeout(WRITE, self.socket.close(None)).await;
     }
 

@@ -1,4 +1,4 @@
-//! The connection of one session: opened, kept alive, opened again, and what comes over it put where it belongs.
+//! Connection of one session: opens it, keeps it alive, reconnects, and dispatches received messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,16 +22,16 @@ use crate::session::RemoteSessionInner;
 use crate::session_socket::{SessionSocket, SocketError, SocketEvent};
 use crate::terminal::TerminalUpdate;
 
-/// How often the server is told that this client lives.
+/// Interval of heartbeats to the server.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// The first wait before another connection, and the longest.
+/// First and longest delay before a reconnection.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
-/// Most characters of a server's name for the program that asks.
+/// Maximum length of the server's description of the asking program, in characters.
 const CLAIM_CHARS_MAX: usize = 100;
-/// How long what waits may take to be sent at the end.
+/// Maximum time to send pending messages at the end.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// Follows a session until `stop`, or until it is gone for good.
+/// Follows a session until `stop` is cancelled or the session is gone for good.
 pub(crate) async fn run(shared: Arc<RemoteSessionInner>, stop: CancellationToken) {
     let mut stream = SessionConnection {
         shared: Arc::clone(&shared),
@@ -39,7 +39,7 @@ pub(crate) async fn run(shared: Arc<RemoteSessionInner>, stop: CancellationToken
         greetings: 0,
         last_error: None,
     };
-    // There is nothing to do before somebody looks, or something is lent.
+    // Without a front end or lent tools there is nothing to do.
     if shared.tool_executor.is_none() {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -87,7 +87,7 @@ pub(crate) async fn run(shared: Arc<RemoteSessionInner>, stop: CancellationToken
     }
 }
 
-/// Longer each time, and for each client another while, so that they do not all come at once.
+/// Returns the delay before a reconnection: grows exponentially, with jitter so that clients do not reconnect in step.
 fn backoff(failures: u32) -> Duration {
     let (first, most) = BACKOFF;
     let whole = first.saturating_mul(1 << failures.min(10)).min(most);
@@ -97,19 +97,19 @@ fn backoff(failures: u32) -> Duration {
 struct SessionConnection {
     shared: Arc<RemoteSessionInner>,
     decoder: Decoder,
-    /// Answers to `hello` that are still to come: what comes before the last of them is of another beginning.
+    /// Outstanding answers to `hello`. Messages before the last of them belong to an earlier replay.
     greetings: u32,
-    /// Why the server ends the connection, where it said so.
+    /// Reason for which the server announced the end of the connection.
     last_error: Option<(ErrorCode, String)>,
 }
 
-/// How a connection ended.
+/// End of a connection.
 enum ConnectionOutcome {
-    /// It was wanted here.
+    /// Closed by this client.
     Stopped,
-    /// There will be none any more.
+    /// The session is gone; there will be no other connection.
     SessionGone(String),
-    /// By itself.
+    /// Interrupted.
     Lost { why: String, greeted: bool },
 }
 
@@ -127,7 +127,7 @@ impl SessionConnection {
         let mut greeted = false;
         let broken = match self.run_socket(&mut link, stop, &mut greeted).await {
             Ok(()) => {
-                // What was said last is still said, and how calls ended that were stopped just now.
+                // Pending messages and the results of calls that were just stopped are still sent.
                 let _ = tokio::time::timeout(LAST_WORDS, self.flush_before_close(&mut link)).await;
                 link.close().await;
                 return ConnectionOutcome::Stopped;
@@ -143,7 +143,7 @@ impl SessionConnection {
         }
     }
 
-    /// Talks until this is to stop or the connection breaks.
+    /// Exchanges messages until `stop` or until the connection breaks.
     async fn run_socket(
         &mut self,
         link: &mut SessionSocket,
@@ -184,7 +184,7 @@ impl SessionConnection {
         }
     }
 
-    /// Says who this is and what it has; `again` asks for the whole log.
+    /// Sends the greeting with the client's position; `again` requests the whole log.
     async fn hello(&mut self, link: &mut SessionSocket, again: bool) -> Result<(), SocketError> {
         if again {
             self.decoder = Decoder::new();
@@ -202,7 +202,7 @@ impl SessionConnection {
         link.send_text(to_json_line(&ClientMessage::Hello(hello))).await
     }
 
-    /// Sends what waits.
+    /// Sends pending messages.
     async fn flush(&mut self, link: &mut SessionSocket) -> Result<(), SocketError> {
         loop {
             let next = self.shared.outbox().next();
@@ -226,7 +226,7 @@ impl SessionConnection {
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "the others are of the session, for the decoder")]
     fn handle_text(&mut self, text: &str) -> Result<(), SocketError> {
-        // A message that this version does not know is passed over.
+        // Ignore messages that this version does not know.
         let Ok(message) = serde_json::from_str::<ServerMessage>(text) else { return Ok(()) };
         match &message {
             ServerMessage::SessionCreated { position: None, .. } => {
@@ -261,7 +261,7 @@ impl SessionConnection {
                 }
             }
             ServerMessage::ApprovalRequest { tool_call_id, name, always, rules_file, .. } => {
-                // A server's rule says nothing of what may run here.
+                // A rule of the server does not decide what may run here.
                 let local = |executor: &Arc<LocalToolExecutor>| executor.is_announced(name);
                 let always =
                     always.clone().filter(|_| !self.shared.tool_executor.as_ref().is_some_and(local));
@@ -270,7 +270,7 @@ impl SessionConnection {
                     OfferedRule { call, toml, file, rule: None }
                 }));
             }
-            // This machine's own questions have these numbers.
+            // Ids in this range belong to this machine's own questions.
             ServerMessage::Question { question, .. } if question.id.0 >= LOCAL_QUESTION_IDS_FROM => {
                 return Ok(());
             }
@@ -278,13 +278,13 @@ impl SessionConnection {
             _ => {}
         }
         if self.greetings > 0 {
-            return Ok(()); // of another beginning
+            return Ok(()); // from an earlier replay
         }
         let Some(update) = self.decoder.take(message) else { return Ok(()) };
         let update = match (update, &self.shared.tool_executor) {
             (Update::Logged(logged), Some(tool_executor)) => {
                 if let Event::ToolFinished { call, .. } = &logged.event {
-                    tool_executor.cancel(call); // nobody waits for it any more
+                    tool_executor.cancel(call); // no longer awaited
                 }
                 Update::Logged(tool_executor.judge_event(logged))
             }
@@ -298,7 +298,7 @@ impl SessionConnection {
         Ok(())
     }
 
-    /// The server did not do something, or is about to end the connection.
+    /// Handles a refusal, or the announced end of the connection.
     fn handle_error(&mut self, code: Option<ErrorCode>, why: &str, answers: bool) -> Result<(), SocketError> {
         let why = sentence(why);
         let Some(code) = code else {
@@ -336,7 +336,7 @@ impl SessionConnection {
     }
 }
 
-/// A question that a server asks: says so, and to whom the answer goes. All else of it is the server's word.
+/// Marks a question as coming from the server and names the recipient of the answer. The rest is the server's claim.
 fn from_server(question: Question, server: &str) -> Question {
     let claimed: String = sentence(&question.from).chars().take(CLAIM_CHARS_MAX).collect();
     let own = [

@@ -1,5 +1,5 @@
-//! The live terminal of a session on a server: one picture, then what comes; keys are sent as they are typed, and
-//! never later.
+//! Live terminal of a session on a server: one screen state, then updates. Keys are sent as they are typed and never
+//! delayed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -13,12 +13,12 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::client_tools::Uplink;
 
-/// How long the server may take to open a shell.
+/// Maximum time for the server to open a shell.
 const OPEN: Duration = Duration::from_secs(30);
-/// How many pieces of output may wait for a watcher; past it, it gets a picture.
+/// Maximum number of pending output chunks per watcher; beyond it, the watcher gets a new screen state.
 const WAITING_MAX: usize = 1_024;
 
-/// The terminal.
+/// Terminal on the server.
 pub(crate) struct RemoteTerminal {
     state: Mutex<State>,
     uplink: Mutex<Weak<dyn Uplink>>,
@@ -33,11 +33,11 @@ struct State {
 
 struct TerminalWatcher {
     sender: mpsc::Sender<TerminalOutput>,
-    /// It missed something: only a picture helps.
+    /// Output was lost; only a new screen state helps.
     lost: bool,
 }
 
-/// One message about it.
+/// Message about the terminal.
 pub(crate) struct TerminalUpdate {
     pub(crate) data: String,
     pub(crate) reset: bool,
@@ -45,7 +45,7 @@ pub(crate) struct TerminalUpdate {
     pub(crate) ended: Option<String>,
 }
 
-/// Nobody to tell.
+/// Connection that does not exist.
 struct NoUplink;
 
 impl Uplink for NoUplink {
@@ -57,7 +57,7 @@ impl RemoteTerminal {
         Self { state: Mutex::default(), uplink: Mutex::new(Weak::<NoUplink>::new()) }
     }
 
-    /// Takes the way to the server.
+    /// Sets the connection to the server.
     pub(crate) fn connect(&self, uplink: &Arc<dyn Uplink>) {
         *self.uplink.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(uplink);
     }
@@ -78,7 +78,7 @@ impl RemoteTerminal {
         self.send(ClientMessage::TerminalAttach { envelope, cols: None, rows: None, scrollback: None });
     }
 
-    /// A connection began: whoever watched goes on watching.
+    /// Reports a new connection; existing watchers continue.
     pub(crate) fn connected(&self) {
         let watched = {
             let mut state = self.state();
@@ -91,7 +91,7 @@ impl RemoteTerminal {
         }
     }
 
-    /// The server has none, or cannot open it.
+    /// Reports that the server has no terminal or cannot open it.
     pub(crate) fn failed(&self, why: &str) -> bool {
         let opening = std::mem::take(&mut self.state().opening);
         let waited = !opening.is_empty();
@@ -99,7 +99,7 @@ impl RemoteTerminal {
         waited
     }
 
-    /// Takes what the server told of it.
+    /// Processes a message about the terminal.
     pub(crate) fn take(&self, output: TerminalUpdate) {
         let TerminalUpdate { data, reset, size, ended } = output;
         let bytes = Bytes::from(data);
@@ -110,7 +110,7 @@ impl RemoteTerminal {
         if reset {
             let size = state.size.unwrap_or(TerminalSize { columns: 80, rows: 24 });
             for waits in std::mem::take(&mut state.opening) {
-                // Who no longer waits has no use for it.
+                // A caller that stopped waiting ignores it.
                 let _ = waits.send(Ok((size, bytes.clone())));
             }
         }
@@ -152,7 +152,7 @@ impl Terminal for RemoteTerminal {
         let (sender, live) = mpsc::channel(WAITING_MAX);
         {
             let mut state = self.state();
-            state.opening.retain(|waits| !waits.is_closed()); // who gave up asks for nothing any more
+            state.opening.retain(|waits| !waits.is_closed()); // drop canceled requests
             state.opening.push(opened);
         }
         self.attach();
@@ -162,7 +162,7 @@ impl Terminal for RemoteTerminal {
             Err(_) => Err("the server does not offer the terminal; try again when connected".to_owned()),
         };
         let (size, picture) = opened?;
-        // What came since the picture is missing here; another picture makes up for it.
+        // Output since the screen state was taken is missing; another state will replace it.
         self.state().watchers.push(TerminalWatcher { sender, lost: false });
         self.attach();
         let live = futures::stream::unfold(live, |mut live| async {

@@ -1,8 +1,8 @@
-//! Which calls this machine has run, so that none is run twice: also not when its result was lost on the way, and
-//! not after this process was killed.
+//! Record of the calls that this machine has run. It prevents a second run even if the result was lost on the way or this
+//! process was killed.
 //!
-//! A file for each session, one line for each beginning and each result, held by one process at a time. A call that
-//! has begun in a file and has no result there was cut off: it is answered with `interrupted`.
+//! Each session has one file with a line per started call and a line per result, locked by one process at a time. A call
+//! that has started in the file but has no result was cut off and is answered with `interrupted`.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -18,16 +18,16 @@ use sysop_wire::ToolResult;
 
 use crate::ClientError;
 
-/// How many calls are remembered: a server asks again for those of the running turn only.
+/// Maximum number of remembered calls. A server repeats requests only for calls of the running turn.
 const CALLS_MAX: usize = 1_024;
-/// The most bytes of the results that are kept; of older ones only that they ran.
+/// Maximum size of the stored results, in bytes. For older calls, only the fact that they ran is kept.
 const RESULT_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// The most bytes of a line that is read back.
+/// Maximum length of a line to read back, in bytes.
 const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// How many ledgers of other sessions are left.
+/// Maximum number of ledgers of other sessions.
 const LEDGERS_MAX: usize = 64;
 
-/// The calls of one session.
+/// Calls of one session.
 pub(crate) struct Ledger {
     state: Mutex<State>,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Ledger {
 struct State {
     file: File,
     calls: HashMap<CallId, LedgerCall>,
-    /// The oldest first.
+    /// Oldest first.
     order: VecDeque<CallId>,
     result_bytes: usize,
 }
@@ -43,17 +43,17 @@ struct State {
 enum LedgerCall {
     Running,
     Done(Box<ToolResult>),
-    /// It ran, and its result is too old to be kept.
+    /// The call ran, but its result was discarded.
     Forgotten,
 }
 
-/// What is known of a call.
+/// State of a call.
 pub(crate) enum CallClaim {
-    /// Nothing: it is this caller's to run.
+    /// Unknown so far; the caller must run it.
     Claimed,
-    /// It runs.
+    /// Running.
     Running,
-    /// This came of it.
+    /// Finished with this result.
     Done(Box<ToolResult>),
 }
 
@@ -65,9 +65,9 @@ enum LedgerLine {
 }
 
 impl Ledger {
-    /// Opens the ledger of a session of a server; no other process has it as long as this one does.
+    /// Opens the ledger of a session and locks it against other processes.
     pub(crate) fn open(folder: &Path, server: &str, session: &str) -> Result<Self, ClientError> {
-        // What a server calls its session is no name for a file.
+        // The server chooses the session's name, so it is not used as a file name.
         let name = blake3::hash(format!("{server}\n{session}").as_bytes()).to_hex();
         let path = folder.join(format!("{name}.jsonl"));
         Self::at(folder, &path).map_err(|error| {
@@ -102,8 +102,7 @@ impl Ledger {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads what was written before and writes it anew without what is too old. A line that was cut off is as if
-    /// it was never begun.
+    /// Reads the existing lines and rewrites them without outdated ones. A truncated line counts as never started.
     fn read(&self) -> io::Result<()> {
         let mut state = self.state();
         for line in BufReader::new(state.file.try_clone()?).split(b'\n') {
@@ -131,14 +130,14 @@ impl Ledger {
                 Some(LedgerCall::Forgotten) | None => text.extend(line(&LedgerLine::Began(id))),
             }
         }
-        // Written in place: another file would not be the one that is locked. Cut off here, calls of an earlier
-        // process are forgotten or interrupted, and none of them is running.
+        // Written in place, because a new file would not carry the lock. A crash at this point makes earlier calls forgotten
+        // or interrupted; none of them is running.
         state.file.set_len(0)?;
         state.file.write_all(&text)?;
         state.file.sync_data()
     }
 
-    /// What is known of a call. One that is not known is this caller's to run, and runs from here on.
+    /// Returns the state of a call. An unknown call counts as running from now on, and the caller must run it.
     pub(crate) fn claim(&self, call: &CallId) -> CallClaim {
         let mut state = self.state();
         match state.calls.get(call) {
@@ -155,18 +154,18 @@ impl Ledger {
         }
     }
 
-    /// Notes that a call is about to run; that is on the disk on return where it may change something.
+    /// Records that a call is about to run. For a call that may change something, the record is on disk on return.
     pub(crate) fn begin(&self, call: &CallId, changes: bool) -> io::Result<()> {
         let mut state = self.state();
         state.file.write_all(&line(&LedgerLine::Began(call.clone())))?;
         if changes { state.file.sync_data() } else { Ok(()) }
     }
 
-    /// Notes what came of a call.
+    /// Records the result of a call.
     pub(crate) fn end(&self, result: &ToolResult) {
         let mut state = self.state();
         state.put(&result.tool_call_id, LedgerCall::Done(Box::new(result.clone())));
-        // Without it the call is known as interrupted after a crash: it is not run again either way.
+        // If this fails, the call is `interrupted` after a crash, so it still never runs twice.
         let _ = state.file.write_all(&line(&LedgerLine::Ended(Box::new(result.clone()))));
     }
 }
@@ -213,7 +212,7 @@ fn interrupted() -> Outcome {
     Outcome::new(Status::Interrupted, why)
 }
 
-/// Removes the oldest ledgers of other sessions, where there are many. One that cannot be removed stays.
+/// Removes the oldest ledgers of other sessions beyond the limit; failures are ignored.
 fn prune(folder: &Path, own: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     let mut ledgers: Vec<_> = entries
@@ -272,7 +271,7 @@ mod tests {
             let ledger = open(folder.path());
             ledger.claim(&began);
             ledger.begin(&began, false).unwrap();
-            ledger.claim(&asked); // a person is asked: nothing has run
+            ledger.claim(&asked); // the user is asked; nothing has run
         }
         for _ in 0..2 {
             let ledger = open(folder.path());

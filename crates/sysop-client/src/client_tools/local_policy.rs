@@ -1,8 +1,8 @@
-//! What may run on this machine, whatever the server says.
+//! Policy for calls on this machine, independent of the server.
 //!
-//! A server decides what its session asks for; this machine decides what runs here. A call runs if it only looks, if
-//! the mode given here lets it, or if a person at this client allowed exactly this call. An approval that the server
-//! tells of, but that was given elsewhere, is its word only: this person is asked (`docs/adr/0013`).
+//! The server decides what its session requests; this machine decides what runs here. A call runs if it is read-only, if the
+//! local mode permits it, or if a user of this client approved exactly this call. An approval that the server reports but
+//! that was given elsewhere is only a claim, so the user here is asked (`docs/adr/0013`).
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -17,49 +17,49 @@ use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
 use sysop_core::transcript::call_summary;
 use sysop_core::ui_text;
 
-/// How many proposals, permits and typed commands are remembered.
+/// Maximum number of remembered proposals, permits and typed commands.
 const REMEMBERED_MAX: usize = 64;
-/// Most findings that a question names.
+/// Maximum number of findings in a question.
 const FINDINGS_MAX: usize = 4;
-/// How many grants.
+/// Maximum number of grants.
 const GRANTS_MAX: usize = 256;
 
-/// What one session may do here.
+/// Policy state of one session.
 pub(crate) struct LocalPolicy {
     mode: ApprovalMode,
     grants: VecDeque<Grant>,
-    /// The tools of which the session says that it runs them here, in the root that is the root here.
+    /// Tools that the session has announced to run here, in the same root as here.
     announced: HashSet<String>,
-    /// Proposals that this client was shown, by call; `None` if two different ones came under one id.
+    /// Proposals shown to the user, by call id; `None` if two different ones shared an id.
     proposed: BoundedMap<Option<ProposedCall>>,
-    /// What this person allowed, by call.
+    /// Approved calls, by id.
     allowed: BoundedMap<ToolCall>,
-    /// What this person typed and has not run yet.
+    /// Calls that the user typed and that have not run yet.
     typed: VecDeque<(String, Map<String, Value>)>,
 }
 
-/// A call as this client was shown it.
+/// Call as shown to the user.
 struct ProposedCall {
-    /// The call.
+    /// The call itself.
     call: ToolCall,
-    /// The command on the screen.
+    /// The displayed command.
     shown: String,
 }
 
-/// What becomes of a call.
+/// Decision on a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum LocalVerdict {
-    /// It runs.
+    /// Run.
     Run,
-    /// It does not; for the model.
+    /// Refuse, with a message for the model.
     Refuse(String),
-    /// The person here is asked.
+    /// Ask the user here.
     Ask {
-        /// What they are shown.
+        /// Text of the question.
         prompt: String,
-        /// What it was judged to be; what turns out to be worse is asked about again.
+        /// Risk class at the time of asking; a worse class later is asked about again.
         class: RiskClass,
-        /// Findings, a sentence each.
+        /// Findings, one sentence each.
         findings: Vec<String>,
     },
 }
@@ -76,25 +76,25 @@ impl LocalPolicy {
         }
     }
 
-    /// The person here wants this mode.
+    /// Sets the approval mode of the user here.
     pub(crate) fn set_mode(&mut self, mode: ApprovalMode) {
         self.mode = mode;
     }
 
-    /// The session says which tools it runs on a client from now on.
+    /// Records the tools that the session runs on a client from now on.
     pub(crate) fn record_announcement(&mut self, client_tools: &ClientTools, own: &[ToolSpec], root: &str) {
         let lent = client_tools.tools.iter().filter(|tool| own.iter().any(|own| own.name == tool.name));
         let is_ours = client_tools.root == root;
         self.announced = lent.filter(|_| is_ours).map(|tool| tool.name.clone()).collect();
     }
 
-    /// Returns true if the session says that it runs this tool here.
+    /// Returns true if the session has announced that it runs this tool here.
     pub(crate) fn is_announced(&self, tool: &str) -> bool {
         self.announced.contains(tool)
     }
 
-    /// The proposal of a call that runs here as this client shows it, judged as it is written; `None` for a call of which
-    /// the session does not say that it runs here. A decision on it is for this call alone.
+    /// Returns the proposal of a call that runs here, judged locally from its text; `None` if the session has not announced
+    /// that the tool runs here. A decision on it is valid for this call alone.
     pub(crate) fn judge_proposal(
         &mut self,
         policy: &Policy,
@@ -123,8 +123,8 @@ impl LocalPolicy {
         })
     }
 
-    /// This client is shown a proposal. One that takes the place of another under the same id cannot be allowed: nobody
-    /// knows which of the two a person saw.
+    /// Records a proposal as shown. A second, different proposal under the same id cannot be approved, because it is unknown
+    /// which one the user saw.
     fn record_proposal(&mut self, proposed: ProposedCall) {
         let id = proposed.call.id.clone();
         let is_same =
@@ -133,7 +133,7 @@ impl LocalPolicy {
         self.proposed.put(id, is_clear.then_some(proposed));
     }
 
-    /// The person here typed a call.
+    /// Records a call that the user typed.
     pub(crate) fn record_typed(&mut self, tool: &str, arguments: &Map<String, Value>) {
         if self.typed.len() == REMEMBERED_MAX {
             self.typed.pop_front();
@@ -141,7 +141,7 @@ impl LocalPolicy {
         self.typed.push_back((tool.to_owned(), arguments.clone()));
     }
 
-    /// The person here decided on a call that they were shown.
+    /// Records the user's decision on a call.
     pub(crate) fn record_decision(
         &mut self,
         policy: &Policy,
@@ -162,7 +162,7 @@ impl LocalPolicy {
         if spec.effect == ToolEffect::Command
             && let Arguments::Object(arguments) = &mut call.arguments
         {
-            // What was on the screen, not what else came with it.
+            // Approve the displayed command, not other parts of the message.
             arguments.insert("command".to_owned(), edited.clone().unwrap_or(shown).into());
         }
         if session {
@@ -175,7 +175,7 @@ impl LocalPolicy {
         self.allowed.put(id.clone(), call);
     }
 
-    /// What becomes of a call in the circumstances that this machine reports.
+    /// Decides about a call in the circumstances that this machine reports.
     pub(crate) fn evaluate(
         &mut self,
         policy: &Policy,
@@ -202,7 +202,7 @@ impl LocalPolicy {
             let why = "refused: the client's machine only looks (--approve never); nothing ran";
             return LocalVerdict::Refuse(why.to_owned());
         }
-        // What the person saw was judged as it is written; what is worse here they have not seen.
+        // The user saw the assessment of the text; any worse risk has not been shown.
         let seen = assess(policy, self.mode, &[], &as_written(), spec, call).risk.class;
         let allowed = self.allowed.take(&call.id).is_some_and(|allowed| same(&allowed, call));
         if (allowed && risk.class <= seen)
@@ -232,7 +232,7 @@ impl LocalPolicy {
     }
 }
 
-/// Sentences for people about a risk: its class, then its findings.
+/// Returns the sentences on a risk: its class, then its findings.
 fn findings_of(risk: &Risk) -> Vec<String> {
     let class = ui_text::class(risk.class);
     let found = risk.findings.iter().map(|finding| finding.why.as_str()).filter(|why| *why != class);
@@ -244,7 +244,7 @@ fn same(one: &ToolCall, other: &ToolCall) -> bool {
     one.name == other.name && one.arguments == other.arguments
 }
 
-/// Whether a call can change something, as far as this machine can tell.
+/// Returns true if a call may change something, as far as this machine can tell.
 pub(crate) fn changes(policy: &Policy, spec: &ToolSpec, call: &ToolCall) -> bool {
     assess(policy, ApprovalMode::Never, &[], &as_written(), spec, call).verdict != Verdict::Allow
 }
@@ -270,12 +270,12 @@ fn assess(
     }
 }
 
-/// What is known of a call before its machine is asked.
+/// Survey for a call before its machine is asked.
 fn as_written() -> Survey {
     Survey::elsewhere(CommandContext::bash())
 }
 
-/// A few things by call, the newest of them.
+/// Bounded map by call that drops the oldest entries.
 struct BoundedMap<T> {
     entries: HashMap<CallId, T>,
     order: VecDeque<CallId>,
@@ -424,7 +424,7 @@ mod tests {
         machine.propose(&shown, "touch a");
         machine.decide(&shown, &ALLOW);
         assert!(machine.asked(&shown) && machine.asked(&swapped));
-        // The same one may come again, after a connection was lost.
+        // The same proposal may come again after a lost connection.
         let again = bash("2", "touch b");
         machine.propose(&again, "touch b");
         machine.propose(&again, "touch b");

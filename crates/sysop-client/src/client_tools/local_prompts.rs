@@ -1,6 +1,6 @@
-//! What this machine itself asks the person at this client: programs that want a password, calls that nobody allowed.
+//! Questions of this machine to the user of this client: passwords for programs, and calls without approval.
 //!
-//! These questions are never sent to the server, and no answer to one of the server's is taken for one of these.
+//! These questions are never sent to the server, and an answer to a question of the server never answers one of these.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -13,10 +13,10 @@ use tokio::sync::oneshot;
 
 use crate::fanout::UpdateFanout;
 
-/// Where the numbers of this machine's own questions begin; a server counts from 1, and has none of these.
+/// First id of this machine's own questions. Servers count from 1 and have no ids in this range.
 pub(crate) const LOCAL_QUESTION_IDS_FROM: u64 = 1 << 52;
 
-/// The open questions of one session.
+/// Open questions of one session.
 pub(crate) struct LocalPrompts {
     fanout: Arc<UpdateFanout>,
     state: Mutex<State>,
@@ -37,7 +37,7 @@ impl LocalPrompts {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks; dropping it takes the question back.
+    /// Asks the user; dropping the future withdraws the question.
     pub(crate) async fn ask(&self, asked: PromptRequest) -> PromptReply {
         let (sender, answer) = oneshot::channel();
         let PromptRequest { kind, from, details, prompt, call } = asked;
@@ -53,7 +53,7 @@ impl LocalPrompts {
         answer.await.unwrap_or(PromptReply::Refused)
     }
 
-    /// Answers; says whether it was open.
+    /// Answers a question; returns true if it was open.
     pub(crate) fn answer(&self, id: QuestionId, answer: PromptReply) -> bool {
         let Some(waiting) = self.state().open.remove(&id) else { return false };
         let by = match &answer {
@@ -78,7 +78,7 @@ impl Drop for PendingPrompt<'_> {
     }
 }
 
-/// The people behind the session that is open now, for a host that several sessions use one after the other.
+/// Prompter of the session that is open now, for a host that several sessions use in turn.
 #[derive(Default)]
 pub(crate) struct CurrentSessionPrompter(Mutex<Weak<LocalPrompts>>);
 
@@ -101,7 +101,7 @@ impl Prompter for CurrentSessionPrompter {
         }
     }
 
-    /// What a person types into a terminal of this machine is no business of the server's log.
+    /// Input typed into a terminal of this machine does not belong in the server's log.
     fn typed(&self, _: &str, _: TypedInput) {}
 
     fn control(&self, holder: Option<&str>) {

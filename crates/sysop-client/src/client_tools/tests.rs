@@ -1,4 +1,4 @@
-//! Lending over a line that a test listens to.
+//! Tool lending over a connection that the test reads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,7 +16,7 @@ use tokio::sync::{Notify, mpsc};
 
 use super::*;
 
-/// A host that counts what it runs, and ends when it is let or stopped.
+/// Host that counts its calls and ends them on release or cancellation.
 #[derive(Default)]
 struct Counting {
     tools: Vec<ToolSpec>,
@@ -44,7 +44,7 @@ impl Host for Counting {
     }
 }
 
-/// A line of which the test has the other end.
+/// Connection whose other end the test holds.
 struct Wire(mpsc::UnboundedSender<ClientMessage>);
 
 impl Uplink for Wire {
@@ -155,7 +155,7 @@ async fn what_was_cut_off_with_its_process_is_not_run_by_the_next() {
     let mut world = World::new();
     world.asks("1", "ls");
     world.begun().await;
-    // What is left of a process that was killed is its ledger, and no lock.
+    // A killed process leaves its ledger behind, but no lock.
     let copy = tempfile::tempdir().unwrap();
     for entry in std::fs::read_dir(world.folder.path()).unwrap().flatten() {
         std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();

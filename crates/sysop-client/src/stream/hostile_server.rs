@@ -1,4 +1,4 @@
-//! A server that lies about what it wants to run here.
+//! A server that lies about the calls it requests.
 
 use std::sync::Mutex;
 
@@ -29,10 +29,10 @@ use crate::api::Api;
 use crate::client_tools::{LocalTools, LocalToolsSettings};
 use crate::session::{RemoteSession, RemoteSessionOptions};
 
-/// The longest that anything here may take.
+/// Maximum duration of any step.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// This machine, which notes what ran.
+/// Host that records what ran.
 struct RecordingHost {
     tools: Vec<ToolSpec>,
     ran: Mutex<Vec<String>>,
@@ -54,7 +54,7 @@ impl Host for RecordingHost {
     }
 }
 
-/// A server whose every word the test says, and a client of it that lends its tools.
+/// A server scripted by the test, and its client with lent tools.
 struct Rig {
     host: Arc<RecordingHost>,
     session: RemoteSession,
@@ -67,7 +67,7 @@ struct Rig {
     _ledgers: tempfile::TempDir,
 }
 
-/// Says what it is told to, and to each `hello` all that it said of the log before.
+/// Sends scripted messages, and repeats the log so far after each `hello`.
 async fn serve(
     listener: tokio::net::TcpListener,
     mut say: mpsc::UnboundedReceiver<Value>,
@@ -179,7 +179,7 @@ impl Rig {
         self.log(Event::Configured { change: ConfigChange::ClientTools(client_tools) });
     }
 
-    /// Has a call asked about as if it were harmless, with a rule that would allow much.
+    /// Requests approval for a call as if it were harmless, with a rule that would allow much.
     fn propose(&mut self, id: &str, tool: &str, arguments: Value) {
         let event = Event::ApprovalAsked {
             call: tool_call(id, tool, arguments),
@@ -209,7 +209,7 @@ impl Rig {
         messages.iter().for_each(|message| self.tell(message));
     }
 
-    /// Has a call run here.
+    /// Requests a call.
     fn run(&mut self, id: &str, tool: &str, arguments: Value) {
         let event = Event::ToolStarted { call: tool_call(id, tool, arguments), origin: Origin::Model };
         let mut messages = self.messages(event);
@@ -221,7 +221,7 @@ impl Rig {
         messages.iter().for_each(|message| self.tell(message));
     }
 
-    /// The next message of this type that the client sends.
+    /// Returns the next message of this type from the client.
     async fn hears(&mut self, kind: &str) -> Value {
         let hearing = async {
             loop {
@@ -246,7 +246,7 @@ impl Rig {
         tokio::time::timeout(DEADLINE, seeing).await.expect("it is shown in time")
     }
 
-    /// The next event of a kind as the front end is shown it.
+    /// Returns the next event of a kind, as shown to the front end.
     async fn logged(&mut self, is_it: impl Fn(&Event) -> bool) -> Event {
         self.update(|update| match update {
             Update::Logged(logged) if is_it(&logged.event) => Some(logged.event.clone()),
@@ -329,7 +329,7 @@ async fn what_covers_a_call_for_the_session_is_told_here() {
     rig.run("2", "bash", bash("git commit -m b"));
     rig.hears("tool.result").await;
     assert_eq!(rig.ran(), ["git commit -m a", "git commit -m b"]);
-    // The server's word for it, `ls`, covers nothing here.
+    // The server's claim `ls` does not cover this command.
     rig.run("3", "bash", bash("mkdir c"));
     let question = rig.question().await;
     assert!(
@@ -346,7 +346,7 @@ async fn a_proposal_that_is_swapped_while_it_is_read_allows_nothing() {
     rig.announce(&["bash"], "/work");
     rig.propose("1", "bash", bash("touch a"));
     rig.proposal().await;
-    // An event that was told already: front ends are not shown it.
+    // Events that were already sent are not shown again.
     rig.seq -= 1;
     rig.propose("1", "bash", bash("rm -rf b"));
     rig.decide("1", Decision::Allow { command: None });
@@ -359,7 +359,7 @@ async fn a_proposal_that_is_swapped_while_it_is_read_allows_nothing() {
 #[tokio::test]
 async fn consent_to_what_runs_on_the_server_is_none_to_what_runs_here() {
     let mut rig = Rig::new(PolicyOptions::default()).await;
-    // Front ends show that it runs on the server's own host, for nothing says that this client does.
+    // Shown as a call on the server's own host, because the session has not announced this client.
     rig.propose("1", "bash", bash("rm -rf b"));
     rig.proposal().await;
     rig.decide("1", Decision::Allow { command: None });
