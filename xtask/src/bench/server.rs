@@ -179,10 +179,8 @@ impl BenchServer {
         let begun = Instant::now();
         let mut child = command.spawn().context("cannot start the server")?;
         let line = first_line(&mut child)?;
-        let (page, file) = line
-            .trim_end()
-            .split_once("/, token file ")
-            .context("the server does not say where it is")?;
+        let (page, file) =
+            line.trim_end().split_once("/, token file ").context("the server does not say where it is")?;
         let (_, address) = page.rsplit_once("http://").context("the server does not say where it is")?;
         let token = std::fs::read_to_string(file).context("there is no token")?.trim_end().to_owned();
         let server = Self { child, address: address.to_owned(), token };
