@@ -1,8 +1,8 @@
-//! `sysop chat`: the line REPL. Turns lines into `Input`s and updates into rows; decides nothing about a session.
+//! `sysop chat`: the line REPL. Turns lines into `Input`s and updates into rows; makes no decisions about a session.
 //!
-//! Who reads the terminal: the line editor while the session waits for a prompt; the question while a call waits
-//! or a program waits for an answer; the session's terminal after `/shell`; nobody while a turn runs. What is typed then stays in the terminal until the next prompt, and
-//! never answers a question.
+//! The terminal is read by one reader at a time: the line editor while the session waits for a prompt; the approval or
+//! program prompt while one is open; the session's terminal after `/shell`; nobody while a turn runs. Keys typed during a
+//! turn stay in the terminal until the next prompt and never answer a question.
 
 pub(crate) mod approval;
 pub(crate) mod editor;
@@ -30,36 +30,36 @@ use sysop_term::command::CompletionNames;
 
 use crate::Exit;
 
-/// The name under which this front end answers approvals.
+/// Name under which this front end answers approvals.
 const BY: &str = "chat";
 
-/// The form that the REPL is drawn in.
+/// Layout of the REPL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplLayout {
-    /// Panels, line editor, single keys.
+    /// Panels, line editor and single keys.
     Panels {
-        /// Whether colors are wanted.
+        /// Enables colors.
         color: bool,
     },
     /// Lines only, also through a pipe.
     Plain,
 }
 
-/// The terminal that the REPL runs on.
+/// Properties of the terminal.
 #[derive(Debug, Clone, Copy)]
 pub struct TerminalTraits<'a> {
-    /// `--plain`.
+    /// Set by `--plain`.
     pub plain: bool,
-    /// `--no-color`, or `NO_COLOR` is set.
+    /// Set by `--no-color` or `NO_COLOR`.
     pub no_color: bool,
-    /// `TERM`; empty where it is not set.
+    /// Value of `TERM`; empty if unset.
     pub term: &'a str,
-    /// Whether standard input, output and error are all terminals.
+    /// Set if standard input, output and error are all terminals.
     pub terminal: bool,
 }
 
 impl ReplLayout {
-    /// Panels on a terminal that can move its cursor, else the plain form.
+    /// Returns panels for a terminal that can move its cursor, otherwise the plain layout.
     pub fn choose(around: TerminalTraits<'_>) -> Self {
         if around.plain || !around.terminal || matches!(around.term, "" | "dumb") {
             return Self::Plain;
@@ -68,37 +68,37 @@ impl ReplLayout {
     }
 }
 
-/// Everything that a run of the REPL needs.
+/// Input of a REPL run.
 pub struct ReplContext {
-    /// The session to begin with.
+    /// First session.
     pub opened: AttachedSession,
-    /// What to ask of it first.
+    /// First task.
     pub task: Option<String>,
-    /// Where others are opened and found.
+    /// Service that finds and opens other sessions.
     pub service: Arc<dyn SessionService>,
-    /// The interactive shell of `/shell`, where the session has no terminal.
+    /// Command of `/shell` for a session without a terminal.
     pub shell: Box<dyn Fn() -> std::process::Command + Send + Sync>,
-    /// Where typed lines are remembered; nowhere if none.
+    /// History file, if history is kept.
     pub history: Option<PathBuf>,
-    /// How it looks.
+    /// Layout.
     pub form: ReplLayout,
-    /// The command that goes on with a session, up to its id.
+    /// Command that resumes a session, up to its id.
     pub resume_command: String,
-    /// What becomes of a turn that runs when the person leaves.
+    /// Handling of a running turn at exit.
     pub leaving: ExitBehavior,
 }
 
-/// What becomes of a turn that runs when the person leaves.
+/// Handling of a running turn at exit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitBehavior {
-    /// It is stopped: it works with this process.
+    /// Stop the turn, because it depends on this process.
     StopTurn,
-    /// It goes on without them.
+    /// Let it continue.
     KeepRunning,
 }
 
-/// Runs the REPL until the person leaves; returns how it ended: `Failed` when the session is gone, `Interrupted`
-/// when they left a running turn by Ctrl+C, `Terminated` and `HungUp` after these signals.
+/// Runs the REPL until the user leaves. Returns `Failed` if the session is gone, `Interrupted` if the user left a running
+/// turn with Ctrl+C, and `Terminated` or `HungUp` after these signals.
 pub async fn run(context: ReplContext) -> anyhow::Result<Exit> {
     repl::Repl::new(context)?.run().await
 }

@@ -1,8 +1,8 @@
 //! `sysop exec` and `sysop run`: one task, no screen.
 //!
-//! Standard output carries the answer (or a routine's output, or one JSON message a line) and nothing else;
-//! what happens on the way goes to standard error. On a terminal the text streams; elsewhere the answer is
-//! written when it is whole, so that `answer=$(sysop exec …)` never holds what was said between tool calls.
+//! Standard output receives only the answer (or a routine's output, or one JSON message per line); progress goes to standard
+//! error. On a terminal the text streams. Otherwise only the finished answer is written, so that `answer=$(sysop exec …)`
+//! never contains text from between tool calls.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -40,36 +40,36 @@ use call_output::{call_output_lines, unprinted_output};
 pub use program_prompts::{ProgramPromptHandler, ask_for_programs_on_terminal};
 use program_prompts::{ProgramPrompts, PromptSender};
 
-/// How long a stopped turn may take to end, so that what runs is killed.
+/// Maximum time for a stopped turn to end and kill its commands.
 const CANCEL_WAIT: Duration = Duration::from_secs(10);
-/// How long leaving waits for a question to put the terminal in order.
+/// Maximum time at exit for an open prompt to restore the terminal.
 const LEAVE: Duration = Duration::from_secs(1);
-/// The longest task that is read from standard input, in bytes.
+/// Maximum length of a task from standard input, in bytes.
 const TASK_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// The longest command in a sentence, in characters.
+/// Maximum length of a command in a sentence, in characters.
 const COMMAND_CHARS_MAX: usize = 200;
-/// The name under which this front end answers approvals.
+/// Name under which this front end answers approvals.
 const BY: &str = "exec";
 
-/// What is to be done.
+/// Work to do.
 #[derive(Debug, Clone)]
 pub enum ExecTask {
     /// A prompt.
     Prompt(String),
-    /// A routine's command, rendered.
+    /// A routine's rendered command.
     Routine(String),
 }
 
-/// The form of standard output.
+/// Format of standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExecFormat {
-    /// Text for a person.
+    /// Text.
     Human,
-    /// One message of the wire protocol a line.
+    /// One message of the wire protocol per line.
     Json,
 }
 
-/// A wish to end, from outside.
+/// Request to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopSignal {
     /// SIGINT.
@@ -80,39 +80,39 @@ pub enum StopSignal {
     HangUp,
 }
 
-/// Asks a person about a proposal; blocks until there is an answer.
+/// Asks the user about a proposal; blocks until there is an answer.
 #[derive(Clone)]
 pub struct ApprovalHandler(Arc<ApprovalFn>);
 
 type ApprovalFn = dyn Fn(&ApprovalPrompt, &AtomicBool) -> io::Result<ApprovalOutcome> + Send + Sync;
 
-/// Everything that one task needs.
+/// Input of an exec run.
 pub struct ExecContext {
-    /// The session.
+    /// Session of the task.
     pub opened: AttachedSession,
-    /// What is to be done.
+    /// Work to do.
     pub task: ExecTask,
-    /// What is written to `out`.
+    /// Format of `out`.
     pub form: ExecFormat,
     /// Standard output.
     pub out: Box<dyn Write + Send>,
-    /// How to draw on standard output, where it is a terminal.
+    /// Drawing options if standard output is a terminal.
     pub terminal: Option<RenderOptions>,
     /// Standard error.
     pub err: Box<dyn Write + Send>,
-    /// How much of what calls print is written there.
+    /// Amount of the calls' output on standard error.
     pub call_output: CallOutput,
-    /// Who is asked about proposals.
+    /// Handler for approvals; `None` if nobody can be asked.
     pub ask: Option<ApprovalHandler>,
-    /// Who is asked what programs want to know.
+    /// Handler for prompts of programs; `None` if nobody can be asked.
     pub ask_for_program: Option<ProgramPromptHandler>,
-    /// Writes rules, where "always" is an answer.
+    /// Service that saves rules, if "always" is offered.
     pub service: Option<Arc<dyn SessionService>>,
-    /// Signals.
+    /// Requests to end.
     pub stops: UnboundedReceiver<StopSignal>,
 }
 
-/// The signals of this process, as wishes to end.
+/// Returns the signals of this process as requests to end.
 pub fn signals() -> io::Result<UnboundedReceiver<StopSignal>> {
     use tokio::signal::unix::{SignalKind, signal};
     let (send, stops) = tokio::sync::mpsc::unbounded_channel();
@@ -127,19 +127,19 @@ pub fn signals() -> io::Result<UnboundedReceiver<StopSignal>> {
     Ok(stops)
 }
 
-/// Asks on this terminal; for where standard input and error are one.
+/// Returns a handler that asks on this terminal; requires standard input and error to be terminals.
 pub fn ask_on_terminal(color: bool) -> ApprovalHandler {
     ApprovalHandler(Arc::new(move |question, withdrawn| {
         ask(&mut TtyApprovalIo::new(color)?, question, withdrawn)
     }))
 }
 
-/// A task that cannot be begun.
+/// A task that cannot start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidTask {
     /// One sentence that says what to do.
     pub why: String,
-    /// What to exit with.
+    /// Exit code.
     pub exit: Exit,
 }
 
@@ -149,7 +149,7 @@ impl From<String> for InvalidTask {
     }
 }
 
-/// The task's text: the argument itself, or what standard input holds where it is `-`.
+/// Returns the task's text: the argument, or the content of standard input if the argument is `-`.
 pub fn task_text(argument: &str, input: impl Read) -> Result<String, InvalidTask> {
     let text = if argument == "-" {
         let mut bytes = Vec::new();
@@ -175,11 +175,11 @@ pub fn task_text(argument: &str, input: impl Read) -> Result<String, InvalidTask
     Ok(text)
 }
 
-/// Does the task and returns how it ended.
+/// Runs the task and returns the exit code.
 pub async fn run(context: ExecContext) -> Exit {
     let mut stops = context.stops;
     let session = context.opened.session.clone();
-    // From the beginning: the first event says where commands run, and what the tools are.
+    // From the start of the log: the first event names the host and the tools.
     let mut updates = session.subscribe(Seq(0));
     let encoder = match context.form {
         ExecFormat::Human => None,
@@ -199,7 +199,7 @@ pub async fn run(context: ExecContext) -> Exit {
         questions: ProgramPrompts::with_handler(context.ask_for_program),
         service: context.service,
     };
-    // A turn that was left under way gives way to the task: there may be nobody to answer what it asks.
+    // A turn left running is canceled, because nobody may be there to answer its prompts.
     let left = (run.opened.last > Seq(0)).then_some(Input::Cancel);
     for input in left.into_iter().chain([input_of(context.task)]) {
         if let Err(error) = session.send(input) {
@@ -229,7 +229,7 @@ pub async fn run(context: ExecContext) -> Exit {
             run.withdrawn.store(true, Ordering::Relaxed);
             run.questions.withdrawn.store(true, Ordering::Relaxed);
             if run.questions.open.is_some() {
-                // Who asks puts the terminal in order before they answer.
+                // The prompt restores the terminal before it answers.
                 let _ = tokio::time::timeout(LEAVE, replied.recv()).await;
             }
             return exit;
@@ -254,14 +254,14 @@ fn input_of(task: ExecTask) -> Input {
 
 type ApprovalSender = tokio::sync::mpsc::UnboundedSender<(CallId, io::Result<ApprovalOutcome>)>;
 
-/// One task under way.
+/// A running task.
 struct ExecRun {
     opened: AttachedSession,
     transcript: Transcript,
     printer: ExecPrinter,
-    /// The turn that does the task.
+    /// Turn of the task.
     turn: Option<TurnId>,
-    /// Why this front end has asked for the end, and until when it waits for it.
+    /// Exit code and deadline once the end was requested.
     ending: Option<(Exit, Instant)>,
     withdrawn: Arc<AtomicBool>,
     questions: ProgramPrompts,
@@ -281,7 +281,7 @@ impl ExecRun {
             self.printer.replayed(update);
             return None;
         }
-        // How a turn that gave way ended is no output of the task.
+        // The end of a canceled earlier turn is not output of the task.
         if self.turn.is_some() || self.printer.is_for_programs() {
             let printed = if self.questions.open.is_some() && !self.printer.is_for_programs() {
                 self.questions.defer(update);
@@ -300,7 +300,7 @@ impl ExecRun {
             Update::Delta(delta) => return self.handle_program_prompt(delta, replies),
         };
         match &logged.event {
-            // A turn that was under way before ours is ended by our prompt; it is not the task.
+            // A turn that ran before ours is ended by our prompt and is not the task.
             Event::TurnStarted { turn, .. } if self.turn.is_none() => {
                 self.turn = Some(*turn);
                 None
@@ -383,7 +383,7 @@ impl ExecRun {
             .and_then(|service| service.offered_rule(self.opened.session.id(), &self.transcript, plan));
         let question = question_of(plan, &self.transcript, self.printer.render_options());
         let question = ApprovalPrompt { rule, ..question };
-        // Where standard output is the terminal too, its unfinished row must not run into the question.
+        // If standard output is the same terminal, end its unfinished row before the prompt.
         if let Err(error) = self.printer.pause() {
             return self.handle_write_error(&error);
         }
@@ -391,13 +391,13 @@ impl ExecRun {
         let (call, withdrawn, answers) = (call.clone(), self.withdrawn.clone(), answers.clone());
         tokio::task::spawn_blocking(move || {
             let answer = (ask.0)(&question, &withdrawn);
-            // Nobody waits for the answer any more when the task has ended.
+            // The receiver is gone if the task has ended.
             let _ = answers.send((call, answer));
         });
         None
     }
 
-    /// Standard output takes nothing more: a reader that has gone knows, of anything else the person is told.
+    /// Handles a failed write to standard output: a closed pipe is silent, other errors are reported.
     fn handle_write_error(&mut self, error: &io::Error) -> Option<Exit> {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return self.end(Exit::PipeClosed);
@@ -419,7 +419,7 @@ impl ExecRun {
                 let answered = service.allow_always(self.opened.session.as_ref(), &offered, BY).await;
                 return answered.err().and_then(|error| {
                     self.printer.error(&error);
-                    self.request_approval(&call, ask, answers) // nothing was decided
+                    self.request_approval(&call, ask, answers) // still undecided
                 });
             }
             Ok(ApprovalOutcome::AllowSession(command)) => Decision::AllowSession { command },
@@ -447,18 +447,18 @@ impl ExecRun {
             StopSignal::Terminate => Exit::Terminated,
             StopSignal::HangUp => Exit::HungUp,
         };
-        // The second one does not wait.
+        // A second request does not wait.
         if matches!(self.ending, Some((Exit::Interrupted | Exit::Terminated | Exit::HungUp, _))) {
             return Some(exit);
         }
         self.end(exit)
     }
 
-    /// Stops the turn and waits for its end, so that what runs is killed.
+    /// Stops the turn and waits for its end, so that its commands are killed.
     fn end(&mut self, exit: Exit) -> Option<Exit> {
         self.ending = Some((exit, Instant::now() + CANCEL_WAIT));
         self.printer.ending = true;
-        // A terminal that is gone needs no tidying.
+        // A terminal that is gone needs no cleanup.
         let _ = self.printer.close_stream();
         self.withdrawn.store(true, Ordering::Relaxed);
         self.questions.withdrawn.store(true, Ordering::Relaxed);
@@ -488,27 +488,27 @@ fn question_of(
     }
 }
 
-/// Writes what there is to read.
+/// Writes the output.
 struct ExecPrinter {
     out: ExecOutput,
     err: Box<dyn Write + Send>,
     call_output: CallOutput,
     routine: bool,
-    /// Whether the end was asked for and said why: what still comes is of no interest to a person.
+    /// Set after the end was requested and its reason printed; later output is dropped.
     ending: bool,
 }
 
 /// Standard output.
 enum ExecOutput {
-    /// For programs.
+    /// JSON messages.
     Json { encoder: Box<Encoder>, out: Box<dyn Write + Send> },
-    /// Drawn as it streams.
+    /// Streamed text on a terminal.
     Terminal {
         screen: Box<InlineScreen>,
         stream: Option<(StepId, String, Box<MarkdownStream>)>,
         stripped: Option<Stripper>,
     },
-    /// Each answer when it is whole, a routine's output by lines.
+    /// Finished answers; a routine's output line by line.
     Pipe { out: Box<dyn Write + Send>, stripped: Option<Stripper> },
 }
 
@@ -563,7 +563,7 @@ impl ExecPrinter {
         }
     }
 
-    /// Takes an unfinished row off a terminal.
+    /// Removes an unfinished row from a terminal.
     fn pause(&mut self) -> io::Result<()> {
         match &mut self.out {
             ExecOutput::Terminal { screen, .. } => screen.last_row(None),
@@ -575,7 +575,7 @@ impl ExecPrinter {
         matches!(self.out, ExecOutput::Json { .. })
     }
 
-    /// What was before this task is not printed, but what is printed builds on it.
+    /// Handles an update from before this task: not printed, but later output builds on it.
     fn replayed(&mut self, update: &Update) {
         if let ExecOutput::Json { encoder, .. } = &mut self.out {
             json_lines(encoder, update);
@@ -601,7 +601,7 @@ impl ExecPrinter {
     }
 
     fn delta(&mut self, delta: &Delta, transcript: &Transcript) -> io::Result<()> {
-        // The hosts of a fleet are printed together, when all have ended.
+        // Hosts of a fleet are printed together when all have finished.
         let fleet = || transcript.session_info().is_some_and(|facts| words::is_fleet(&facts.host));
         match delta {
             Delta::Text { step, text } => self.stream(*step, text),
@@ -733,7 +733,7 @@ impl ExecPrinter {
         }
     }
 
-    /// A routine's output as it comes.
+    /// Prints a routine's output as it arrives.
     fn output(&mut self, text: &str) -> io::Result<()> {
         match &mut self.out {
             ExecOutput::Terminal { screen, stripped, .. } => {
@@ -747,7 +747,7 @@ impl ExecPrinter {
         }
     }
 
-    /// Names a call that ended before it started; the others were named at their start.
+    /// Names a call that ended before it started; other calls are named at their start.
     fn name_refused(&mut self, call: &CallId, transcript: &Transcript) {
         let Some(ItemBody::Proposal(plan)) =
             transcript.item(&ItemId::Proposal(call.clone())).map(|item| &item.body)
@@ -790,7 +790,7 @@ impl ExecPrinter {
     }
 }
 
-/// The messages of an update, each one line without its end.
+/// Encodes an update as JSON messages, one line each, without line ends.
 fn json_lines(encoder: &mut Encoder, update: &Update) -> Vec<String> {
     match update {
         Update::Logged(logged) => encoder.encode_event(logged).iter().map(sysop_wire::to_json_line).collect(),

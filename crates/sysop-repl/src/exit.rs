@@ -1,32 +1,32 @@
-//! Exit codes: the ways in which a front end, and with it the program, ends.
+//! Exit codes of the front ends and the program.
 
 use std::process::ExitCode;
 
-/// How the program ends.
+/// Result of a program run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// It did what it should.
+    /// Success.
     Done,
-    /// The task failed: a model error, the iteration limit, a command of a routine.
+    /// The task failed: a model error, the iteration limit, or a failed command of a routine.
     Failed,
-    /// The command line or the config cannot be used.
+    /// Invalid command line or config.
     Usage,
     /// An approval was needed and nobody could give it; nothing ran.
     ApprovalNeeded,
-    /// Someone else stopped it.
+    /// Stopped by another front end.
     Stopped,
     /// The terminal is gone (SIGHUP).
     HungUp,
-    /// Ctrl-C (SIGINT).
+    /// Ctrl+C (SIGINT).
     Interrupted,
-    /// Nobody reads standard output any more.
+    /// Standard output was closed by its reader.
     PipeClosed,
     /// SIGTERM.
     Terminated,
 }
 
 impl Exit {
-    /// The number that the shell sees; above 128 it is 128 and the signal.
+    /// Exit code for the shell; for signals 128 plus the signal's number.
     pub fn code(self) -> u8 {
         match self {
             Self::Done => 0,

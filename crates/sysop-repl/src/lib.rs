@@ -1,7 +1,7 @@
-//! The front ends that work line by line: the REPL (`sysop chat`) and one task without a screen (`sysop exec`).
+//! Line-based front ends: the REPL (`sysop chat`) and single tasks without a screen (`sysop exec`).
 //!
-//! Both take a session and plain values, and both return an [`Exit`]. Flags, the config file and the environment
-//! belong to the binary, which fills in [`chat::ReplContext`] and [`exec::ExecContext`].
+//! Both take a session and plain values and return an [`Exit`]. The binary handles flags, config and environment and fills
+//! in [`chat::ReplContext`] and [`exec::ExecContext`].
 #![warn(missing_docs)]
 
 pub mod chat;

@@ -1,7 +1,7 @@
-//! Rows of the REPL: panels, proposals, and the styles that they are drawn in.
+//! Rows of the REPL: panels, proposals and their styles.
 //!
-//! Rows, wrapping and Markdown come from `sysop-term`. A row is written with the colors of the terminal's own palette, or
-//! as plain text; both are the business of whoever writes it.
+//! Rows, wrapping and Markdown come from `sysop-term`. The writer of a row decides between the colors of the terminal's
+//! palette and plain text.
 
 pub(crate) mod panel;
 pub(crate) mod plan;
@@ -14,65 +14,65 @@ use sysop_core::text::neutralize;
 use sysop_term::cells;
 use sysop_term::{Span, StyleRole, TextRow, Theme, ThemeName};
 
-/// Below this many columns a panel has no sides.
+/// Minimum number of columns for a panel with sides.
 pub(crate) const BOX_COLUMNS_MIN: usize = 40;
-/// A panel is not drawn wider than this, so that lines stay readable.
+/// Maximum width of a panel in columns, for readable lines.
 pub(crate) const PANEL_COLUMNS_MAX: usize = 120;
-/// The colors: those of the terminal's own palette, which suit its ground.
+/// The terminal's own palette, which fits its background.
 pub(crate) const THEME: Theme = Theme { name: ThemeName::Terminal };
 
-/// How to draw.
+/// Drawing options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RenderOptions {
     /// Columns of the terminal.
     pub width: usize,
-    /// Whether colors are wanted.
+    /// Enables colors.
     pub color: bool,
 }
 
-/// A piece of a row.
+/// Returns a styled piece of a row.
 pub(crate) fn span(text: &str, role: StyleRole) -> Span {
     Span::new(text, THEME.style(role))
 }
 
-/// A row of one piece.
+/// Returns a row of one piece.
 pub(crate) fn row(text: &str, role: StyleRole) -> TextRow {
     TextRow::of(text, THEME.style(role))
 }
 
-/// Wraps a row between words; the rows after the first are indented.
+/// Wraps a row between words and indents continuation rows.
 pub(crate) fn wrap(row: &TextRow, columns: usize, indent: usize) -> Vec<TextRow> {
     cells::wrap_hanging(&row.spans, columns, indent)
 }
 
-/// The row in at most `columns`, with an ellipsis where it was cut.
+/// Truncates a row to `columns`, with an ellipsis if it was cut.
 pub(crate) fn truncate(row: &TextRow, columns: usize) -> TextRow {
     cells::truncate(&row.spans, columns, THEME.style(StyleRole::Dim))
 }
 
-/// The row with spaces up to `columns`.
+/// Pads a row with spaces to `columns`.
 pub(crate) fn pad(mut row: TextRow, columns: usize) -> TextRow {
     let missing = columns.saturating_sub(row.width());
     row.push(span(&" ".repeat(missing), StyleRole::Text));
     row
 }
 
-/// Untrusted text as safe text in which line breaks and tabs still are what they were.
+/// Sanitizes untrusted text but keeps line breaks and tabs.
 pub(crate) fn safe(text: &str) -> String {
     neutralize(text).into_owned()
 }
 
-/// The columns and rows of this terminal.
+/// Columns and rows of this terminal.
 pub(crate) fn terminal_size() -> (usize, usize) {
     usable(crossterm::terminal::size().unwrap_or_default())
 }
 
-/// The columns of this terminal.
+/// Columns of this terminal.
 pub fn terminal_width() -> usize {
     terminal_size().0
 }
 
-/// What a terminal says of its size, or 80×24 where there is none; some say that they have no columns at all.
+/// Returns the reported size of a terminal, or 80×24 without one; some terminals report zero columns.
 fn usable((columns, rows): (u16, u16)) -> (usize, usize) {
     let or = |said: u16, usual: usize| if said == 0 { usual } else { usize::from(said) };
     (or(columns, 80), or(rows, 24))

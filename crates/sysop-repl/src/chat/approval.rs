@@ -1,9 +1,9 @@
-//! Asks a person about a proposal, on a terminal, by single keys.
+//! Approval prompt on a terminal, answered with single keys.
 //!
-//! A key counts only if it was pressed after the question was on the screen. First the proposal is drawn; then
-//! every key that is already there is thrown away, and so is every key of the next `GUARD`, each of which begins
-//! it anew; only then is the question drawn and a key taken for an answer. What was typed for the next prompt
-//! thus never allows a command. A proposal longer than the screen is shown page by page before the question.
+//! A key counts only if it was pressed after the prompt appeared. The proposal is drawn first; then all pending keys are
+//! discarded, and so is every key during the next `GUARD`, each of which restarts it. Only then is the prompt drawn and a
+//! key accepted. Type-ahead for the next prompt thus never approves a command. A proposal longer than the screen is shown
+//! page by page before the prompt.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,69 +21,69 @@ use super::editor::edit_once;
 
 use crate::render::{row, terminal_size, wrap};
 
-/// For how long after it was drawn a proposal takes no key.
+/// Time after drawing a proposal in which keys are ignored.
 pub(crate) const GUARD: Duration = Duration::from_millis(300);
-/// How often an open question looks whether it was answered elsewhere.
+/// Interval at which an open prompt checks whether it was answered elsewhere.
 const LOOK_UP: Duration = Duration::from_millis(50);
 
-/// What is said where a call cannot be allowed for longer than once.
+/// Text for a call that can be allowed only once.
 pub(crate) const ONCE_ONLY: &str = "this kind of command can only be allowed once; y to run";
 
-/// Text for a call for which no rule can be written.
+/// Text for a call without a possible rule.
 pub(crate) const NO_RULE: &str = "cannot write a rule for this command";
 
-/// The question before a rule is written.
+/// Returns the prompt before a rule is saved.
 pub(crate) fn rule_question(offered: &OfferedRule) -> String {
     format!("Save this rule to {} and run the command?", visible_text(&offered.file))
 }
 
-/// A person's answer.
+/// The user's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ApprovalOutcome {
-    /// Run it once; the command, where it was edited.
+    /// Run once; with the command if it was edited.
     Allow(Option<String>),
-    /// Run it and what its grant covers; the command, where it was edited.
+    /// Run, and grant what the prompt covers; with the command if it was edited.
     AllowSession(Option<String>),
-    /// Run it and write this rule.
+    /// Run and save this rule.
     Always(OfferedRule),
-    /// Do not run it; a word to the model, or none.
+    /// Reject, with feedback for the model or an empty text.
     Reject(String),
-    /// Do not run it and stop the turn.
+    /// Reject and stop the turn.
     StopTurn,
     /// Ctrl+C.
     Interrupt,
-    /// Somebody else answered, or nobody is asked any more.
+    /// Answered elsewhere or no longer needed.
     Withdrawn,
 }
 
-/// What is asked.
+/// Content of an approval prompt.
 #[derive(Debug, Clone)]
 pub(crate) struct ApprovalPrompt {
-    /// The proposal, drawn.
+    /// Drawn proposal.
     pub(crate) rows: Vec<TextRow>,
-    /// The command, where there is one to edit.
+    /// Command, if it can be edited.
     pub(crate) command: Option<String>,
-    /// What "for this session" covers, in words; empty if it can be allowed only once.
+    /// Description of the session grant; empty if the call can be allowed only once.
     pub(crate) covers: String,
-    /// The rule that "always" would write, if it can be written.
+    /// Rule that "always" would save, if one is possible.
     pub(crate) rule: Option<OfferedRule>,
 }
 
-/// Where keys come from, and where the question is drawn.
+/// Source of keys and target of the drawing.
 pub(crate) trait ApprovalIo {
-    /// The next key, or none after `wait`.
+    /// Returns the next key, or `None` after `wait`.
     fn key(&mut self, wait: Duration) -> io::Result<Option<KeyEvent>>;
-    /// Time since some fixed point.
+    /// Time since a fixed point.
     fn now(&self) -> Duration;
     /// Draws a row.
     fn row(&mut self, row: &TextRow) -> io::Result<()>;
     /// Columns and rows of the screen.
     fn size(&self) -> (usize, usize);
-    /// Lets the person write a line, beginning with `text`; none when they leave it.
+    /// Lets the user edit a line that starts with `text`; `None` if they cancel.
     fn edit(&mut self, label: &str, text: &str) -> io::Result<Option<String>>;
 }
 
-/// Asks until there is an answer, or until `withdrawn`.
+/// Prompts until there is an answer or `withdrawn` is set.
 pub(crate) fn ask(
     console: &mut impl ApprovalIo,
     question: &ApprovalPrompt,
@@ -128,7 +128,7 @@ pub(crate) fn ask(
     }
 }
 
-/// Shows the rule as it would be written, and asks whether it is.
+/// Shows the rule as it would be saved, and asks for confirmation.
 fn confirm_rule(
     console: &mut impl ApprovalIo,
     offered: &OfferedRule,
@@ -169,7 +169,7 @@ fn edited(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Resul
     })
 }
 
-/// Draws the proposal, a screen at a time.
+/// Draws the proposal, one screen at a time.
 fn show(
     console: &mut impl ApprovalIo,
     question: &ApprovalPrompt,
@@ -258,7 +258,7 @@ fn help(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<
     Ok(())
 }
 
-/// A key as a letter: Ctrl+C as ETX, Enter as line feed; none for a key with other modifiers.
+/// Converts a key to a letter: Ctrl+C to ETX, Enter to line feed; `None` for keys with other modifiers.
 fn letter(key: KeyEvent) -> Option<char> {
     if key.code == KeyCode::Enter {
         return Some('\n');
@@ -270,17 +270,17 @@ fn letter(key: KeyEvent) -> Option<char> {
     (key.modifiers - KeyModifiers::SHIFT).is_empty().then(|| c.to_ascii_lowercase())
 }
 
-/// The person's terminal: keys from it, rows on standard error, so that standard output stays the answer's.
+/// The user's terminal: reads keys, draws on standard error, and leaves standard output to the answer.
 pub(crate) struct TtyApprovalIo {
     started: std::time::Instant,
     color: bool,
 }
 
 impl TtyApprovalIo {
-    /// Takes the terminal into raw mode until it is dropped.
+    /// Switches the terminal to raw mode until dropped.
     pub(crate) fn new(color: bool) -> io::Result<Self> {
         terminal::enable_raw_mode()?;
-        // A paste then comes as one event that answers nothing.
+        // A paste then arrives as one event that answers nothing.
         crossterm::execute!(io::stderr(), EnableBracketedPaste)?;
         Ok(Self { started: std::time::Instant::now(), color })
     }
@@ -288,7 +288,7 @@ impl TtyApprovalIo {
 
 impl Drop for TtyApprovalIo {
     fn drop(&mut self) {
-        // The terminal may be gone; there is nobody to tell.
+        // The terminal may be gone; the error cannot be reported.
         let _ = crossterm::execute!(io::stderr(), DisableBracketedPaste);
         let _ = terminal::disable_raw_mode();
     }
@@ -301,7 +301,7 @@ impl ApprovalIo for TtyApprovalIo {
         }
         Ok(match event::read()? {
             Event::Key(key) if key.kind != KeyEventKind::Release => Some(key),
-            // A paste is not an answer, but it is early typing.
+            // A paste is not an answer, but it counts as type-ahead.
             Event::Paste(_) => Some(KeyEvent::new(KeyCode::Null, KeyModifiers::NONE)),
             Event::Key(_) | Event::Resize(..) | Event::Mouse(_) | Event::FocusGained | Event::FocusLost => {
                 None
@@ -323,7 +323,7 @@ impl ApprovalIo for TtyApprovalIo {
 
     fn edit(&mut self, label: &str, text: &str) -> io::Result<Option<String>> {
         let edited = edit_once(label, text, self.color);
-        // The editor leaves both behind.
+        // The editor disables both.
         terminal::enable_raw_mode()?;
         crossterm::execute!(io::stderr(), EnableBracketedPaste)?;
         edited

@@ -1,4 +1,4 @@
-//! The line editor: history, completion of commands, hints, several lines, pastes made harmless.
+//! Line editor: history, completion of commands, hints, multiple lines, sanitized pastes.
 
 use std::borrow::Cow;
 use std::io;
@@ -19,16 +19,16 @@ use super::CompletionNames;
 
 use crate::render::safe;
 
-/// How many entries the history keeps.
+/// Maximum number of history entries.
 const HISTORY_ENTRIES_MAX: usize = 10_000;
 const MENU: &str = "commands";
 
-/// What stands before the line.
+/// Label before the line.
 #[derive(Debug, Clone)]
 pub(crate) struct PromptLabel {
-    /// Before the sign; safe text.
+    /// Text before the sign; sanitized.
     pub(crate) left: String,
-    /// The sign itself.
+    /// The sign.
     pub(crate) sign: &'static str,
 }
 
@@ -70,7 +70,7 @@ impl Prompt for PromptLabel {
     }
 }
 
-/// The editor for prompts and commands; and what is wrong with its history, where something is.
+/// Creates the editor for prompts and commands. Also returns an error about the history file, if any.
 pub(crate) fn editor(
     history: Option<&Path>,
     known: CompletionNames,
@@ -97,7 +97,7 @@ pub(crate) fn editor(
     (editor, None)
 }
 
-/// One line (or several) about something else than a prompt; none when the person leaves it.
+/// Edits one text (of one or more lines) that is not a prompt; `None` if the user cancels.
 pub(crate) fn edit_once(label: &str, text: &str, color: bool) -> io::Result<Option<String>> {
     let mut editor = base(color);
     editor.run_edit_commands(&[EditCommand::InsertString(text.to_owned())]);
@@ -105,7 +105,7 @@ pub(crate) fn edit_once(label: &str, text: &str, color: bool) -> io::Result<Opti
     Ok(match editor.read_line(&label)? {
         Signal::Success(text) => Some(text),
         Signal::CtrlC | Signal::CtrlD | Signal::HostCommand(_) | Signal::ExternalBreak(_) => None,
-        // The enum may grow; a signal that we do not know is no text.
+        // Unknown signals of a newer version are not text.
         _ => None,
     })
 }
@@ -125,7 +125,7 @@ fn base(color: bool) -> Reedline {
         .use_bracketed_paste(true)
 }
 
-/// Opens the history and sees to it that only its owner can read it.
+/// Opens the history file, readable by its owner only.
 fn open_history(path: &Path) -> Result<FileBackedHistory, String> {
     let told = |error: &dyn std::fmt::Display| {
         format!("cannot use the history file {} ({error}); history will not be saved", path.display())
@@ -143,7 +143,7 @@ fn restrict_to_owner(path: &Path) -> io::Result<()> {
     file.set_permissions(std::fs::Permissions::from_mode(0o600))
 }
 
-/// Takes the control characters out of what is pasted: it is drawn as it is typed.
+/// Removes control characters from pasted text, which is drawn unchanged.
 struct SanitizedPaste(Emacs);
 
 impl EditMode for SanitizedPaste {
@@ -165,7 +165,8 @@ fn sanitize_edit(command: EditCommand) -> EditCommand {
     command
 }
 
-/// Text as a keyboard could have typed it: no control character but line feed and tab, nothing that turns or hides.
+/// Reduces a text to characters a keyboard could type: no control characters except line feed and tab, no bidirectional or
+/// invisible characters.
 pub(crate) fn sanitize_pasted_text(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     text.chars()
@@ -177,7 +178,7 @@ pub(crate) fn sanitize_pasted_text(text: &str) -> String {
         .collect()
 }
 
-/// No colors, and no expansion of `!`: a line that begins with it is a shell command.
+/// Disables colors and the expansion of `!`, which starts a shell command here.
 struct PlainHighlighter;
 
 impl Highlighter for PlainHighlighter {
@@ -192,7 +193,7 @@ impl Highlighter for PlainHighlighter {
     }
 }
 
-/// A line that ends with one backslash goes on.
+/// A trailing backslash continues the line.
 struct BackslashContinuation;
 
 impl Validator for BackslashContinuation {
@@ -202,7 +203,7 @@ impl Validator for BackslashContinuation {
     }
 }
 
-/// Completes what begins with `/`.
+/// Completes words that start with `/`.
 struct CommandCompleter {
     known: CompletionNames,
 }

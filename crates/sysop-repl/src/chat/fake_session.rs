@@ -1,4 +1,4 @@
-//! A session that plays its part by the words of the prompt, for tests of the front ends.
+//! Session for tests of the front ends; the words of the prompt select its behavior.
 
 use std::sync::{Arc, Mutex, Weak};
 
@@ -22,7 +22,7 @@ use sysop_driver::prompter::{PromptReply, Terminal, TerminalOutput, TerminalSize
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-/// What ssh asks of a host that it does not know.
+/// Prompt of ssh for an unknown host.
 const HOST_KEY: &str = "The authenticity of host 'web1 (10.0.0.1)' can't be established.\n\
     ED25519 key fingerprint is SHA256:8sX8cJmQ1bC9x0mV3mGk0m9wq1eJ2z8QkqYh1dQ3abc.\n\
     \u{1b}[2JAre you sure you want to continue connecting (yes/no/[fingerprint])? ";
@@ -35,7 +35,7 @@ pub(crate) struct FakeSession {
     terminal: Option<Arc<FakeTerminal>>,
 }
 
-/// A terminal that answers in capitals. `exit` ends it.
+/// Terminal that answers in capitals; `exit` ends it.
 pub(crate) struct FakeTerminal {
     session: Weak<FakeSession>,
     asks_first: bool,
@@ -126,17 +126,17 @@ struct State {
     questions: Vec<Question>,
     asked: u64,
     refused: Vec<QuestionId>,
-    /// What programs got, in order.
+    /// Answers to programs, in order.
     answers: Vec<String>,
 }
 
 impl FakeSession {
-    /// A new session with its first event.
+    /// Creates a session with its first event.
     pub(crate) fn new() -> Arc<Self> {
         Self::on("web1")
     }
 
-    /// A new session on another host.
+    /// Creates a session on another host.
     pub(crate) fn on(host: &str) -> Arc<Self> {
         let id = SessionId::new("s-1");
         let fake = Self { id, host: host.to_owned(), state: Mutex::default(), terminal: None };
@@ -144,7 +144,7 @@ impl FakeSession {
         Arc::new(fake)
     }
 
-    /// A new session with a terminal, which may want a passphrase to be opened.
+    /// Creates a session with a terminal, which may need a passphrase to open.
     pub(crate) fn with_terminal(asks_first: bool) -> Arc<Self> {
         Arc::new_cyclic(|session| {
             let terminal = FakeTerminal {
@@ -165,18 +165,18 @@ impl FakeSession {
         })
     }
 
-    /// What programs got, in order.
+    /// Returns the answers to programs, in order.
     pub(crate) fn answers(&self) -> Vec<String> {
         self.state.lock().unwrap().answers.clone()
     }
 
-    /// The session as a front end gets it.
+    /// Returns the session as a front end receives it.
     pub(crate) fn opened(self: &Arc<Self>) -> AttachedSession {
         let last = self.state.lock().unwrap().seq();
         AttachedSession { session: self.clone(), last, spec: Arc::new(spec(&self.host)) }
     }
 
-    /// What front ends have sent.
+    /// Returns the inputs from front ends.
     pub(crate) fn inputs(&self) -> Vec<Input> {
         self.state.lock().unwrap().inputs.clone()
     }
@@ -186,12 +186,12 @@ impl FakeSession {
         self.state.lock().unwrap().listeners.clear();
     }
 
-    /// An answer from another front end to what a program asks.
+    /// Answers a program's prompt as another front end.
     pub(crate) fn answer_as_other(&self) {
         self.state.lock().unwrap().answered_elsewhere();
     }
 
-    /// Something from another front end.
+    /// Sends an input as another front end.
     pub(crate) fn send_as_other(&self, input: Input) {
         self.state.lock().unwrap().input(input);
     }
@@ -422,7 +422,7 @@ impl State {
         self.end(StopReason::EndTurn, None);
     }
 
-    /// A command that asks these, and says which answers were right.
+    /// Runs a command with these prompts and reports which answers were right.
     fn runs_sudo(&mut self, questions: &[(&str, QuestionKind)]) {
         let call = self.call("bash", json!({ "command": "sudo id" }));
         self.reply("", vec![call.clone()]);
@@ -467,7 +467,7 @@ impl State {
         if self.questions.is_empty()
             && let Some(call) = self.running.take()
         {
-            // What was answered is compared here, as the program would, and never shown.
+            // Answers are compared here, as a program would, and never shown.
             let right =
                 self.answers.iter().all(|answer| ["geheim", "yes", "123456"].contains(&answer.as_str()));
             let output = if right { "all right\n" } else { "not right\n" };

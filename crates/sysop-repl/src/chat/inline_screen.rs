@@ -1,7 +1,7 @@
-//! The lower end of a front end that only ever adds rows: rows that stay, and one last row that is replaced.
+//! Bottom of a front end that only appends rows: permanent rows, and one last row that is replaced.
 //!
-//! While a line editor owns the terminal, rows go through its printer; while a question or the session's
-//! terminal is open they wait.
+//! While a line editor owns the terminal, rows go through its printer; while a prompt or the session's terminal is open,
+//! they wait.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -11,23 +11,23 @@ use sysop_term::{StyleRole, TextRow, paint};
 
 use crate::render::{RenderOptions, row, truncate};
 
-/// The most rows that wait for the terminal to be free; the oldest go first.
+/// Maximum number of rows that wait for the terminal; the oldest are dropped first.
 const PENDING_ROWS_MAX: usize = 5_000;
 
-/// Who has the terminal.
+/// Owner of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TerminalOwner {
-    /// Nobody else.
+    /// This screen.
     Output,
     /// The line editor.
     Editor,
-    /// A question, in raw mode.
+    /// A prompt, in raw mode.
     Prompt,
     /// The session's terminal.
     Terminal,
 }
 
-/// Rows to the terminal.
+/// Writes rows to the terminal.
 pub(crate) struct InlineScreen {
     out: Box<dyn Write + Send>,
     look: RenderOptions,
@@ -37,12 +37,12 @@ pub(crate) struct InlineScreen {
     lost: usize,
     given: bool,
     last: Option<String>,
-    /// Line ends that the text so far ends with; two at the very beginning.
+    /// Number of line ends at the end of the text so far; two at the start.
     ends: usize,
 }
 
 impl InlineScreen {
-    /// A screen on `out`; `printer` leads above the line editor.
+    /// Creates a screen on `out`; `printer` prints above the line editor.
     pub(crate) fn new(
         out: Box<dyn Write + Send>,
         look: RenderOptions,
@@ -61,17 +61,17 @@ impl InlineScreen {
         }
     }
 
-    /// How to draw.
+    /// Returns the drawing options.
     pub(crate) fn render_options(&self) -> RenderOptions {
         self.look
     }
 
-    /// Takes note of the terminal's width.
+    /// Updates the width of the terminal.
     pub(crate) fn resize(&mut self, columns: usize) {
         self.look.width = columns.max(1);
     }
 
-    /// Hands the terminal over, or takes it back and shows what waited.
+    /// Changes the owner; shows pending rows once the screen owns the terminal again.
     pub(crate) fn set_owner(&mut self, owner: TerminalOwner) -> io::Result<()> {
         if owner != TerminalOwner::Output {
             self.last_row(None)?;
@@ -80,7 +80,7 @@ impl InlineScreen {
         self.flush_pending()
     }
 
-    /// Adds rows that stay.
+    /// Appends permanent rows.
     pub(crate) fn rows(&mut self, rows: &[TextRow]) -> io::Result<()> {
         for row in rows {
             let painted = paint::row(row, self.look.color);
@@ -93,7 +93,7 @@ impl InlineScreen {
         self.flush_pending()
     }
 
-    /// Adds safe text that need not end with the row; for the plain form.
+    /// Appends sanitized text that need not end a row; for the plain layout.
     pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
         let bare = text.trim_end_matches('\n');
         let ends = text.len() - bare.len();
@@ -102,22 +102,22 @@ impl InlineScreen {
         self.out.flush()
     }
 
-    /// Takes note that the person's Enter has ended the row.
+    /// Records that the user's Enter ended the row.
     pub(crate) fn note_enter(&mut self) {
         self.ends = 1;
     }
 
-    /// Ends the row that `text` began.
+    /// Ends the row started by `text`.
     pub(crate) fn end_text(&mut self) -> io::Result<()> {
         if self.ends == 0 { self.text("\n") } else { Ok(()) }
     }
 
-    /// Sees to one blank row below what `text` wrote.
+    /// Ensures one blank row below the output of `text`.
     pub(crate) fn blank_row(&mut self) -> io::Result<()> {
         if self.ends < 2 { self.text(&"\n".repeat(2 - self.ends)) } else { Ok(()) }
     }
 
-    /// Replaces the last row, which does not stay. Shown only while nobody else has the terminal.
+    /// Replaces the last row. It is shown only while this screen owns the terminal.
     pub(crate) fn last_row(&mut self, content: Option<TextRow>) -> io::Result<()> {
         let content = content
             .filter(|_| self.owner == TerminalOwner::Output)
@@ -135,7 +135,7 @@ impl InlineScreen {
         self.out.flush()
     }
 
-    /// Shows what waited, as far as the terminal's owner takes it.
+    /// Shows pending rows as far as the owner accepts them.
     pub(crate) fn flush_pending(&mut self) -> io::Result<()> {
         if self.pending.is_empty() {
             return Ok(());
@@ -150,7 +150,7 @@ impl InlineScreen {
         }
     }
 
-    /// Clears the terminal; what is above stays in its scroll-back.
+    /// Clears the terminal; the scrollback remains.
     pub(crate) fn clear(&mut self) -> io::Result<()> {
         self.last = None;
         write!(self.out, "\u{1b}[H\u{1b}[2J")?;
@@ -179,10 +179,10 @@ impl InlineScreen {
         self.out.flush()
     }
 
-    /// Whether the line editor has shown all that it was given; while it has not, it must not be interrupted.
+    /// Returns true if the line editor has shown everything; before that it must not be interrupted.
     pub(crate) fn printer_is_idle(&mut self) -> bool {
         let Some(printer) = &self.printer else { return true };
-        // The printer holds one message: a second one, of no lines, gets in only when the first is out.
+        // The printer holds one message, so a second, empty one is accepted only after the first is printed.
         if self.given && !matches!(printer.try_send(String::new()), Err(TrySendError::Full(_))) {
             self.given = false;
         }
@@ -191,14 +191,14 @@ impl InlineScreen {
 
     fn print_above(&mut self) {
         let Some(printer) = &self.printer else { return };
-        // One message for all rows; one that is empty has to be a row all the same.
+        // One message for all rows; an empty row is still sent as a row.
         let rows: Vec<&str> = self.pending.iter().map(|row| if row.is_empty() { " " } else { row }).collect();
         match printer.try_send(rows.join("\n")) {
             Ok(()) => {
                 self.given = true;
                 self.pending.clear();
             }
-            // The editor takes it later; a closed one means that the front end is about to end.
+            // The editor takes it later; a closed channel means that the front end is about to end.
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
         }
     }

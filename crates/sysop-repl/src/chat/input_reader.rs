@@ -1,6 +1,6 @@
-//! The person's end: one thread that reads when it is asked to, because reading a terminal blocks.
+//! Reads the user's input on a separate thread, on request, because reading a terminal blocks.
 //!
-//! At most one request is open. `withdraw` takes it back; its answer still comes.
+//! At most one request is open. `withdraw` cancels it; its answer still arrives.
 
 use std::io::{self, BufRead, Read, Write};
 use std::os::fd::AsFd;
@@ -30,27 +30,27 @@ use super::prompt_field::ANSWER_BYTES_MAX;
 use super::{BY, CompletionNames};
 use crate::render::safe;
 
-/// The longest line that is read from a pipe, in bytes.
+/// Maximum length of a line from a pipe, in bytes.
 const LINE_BYTES_MAX: u64 = 1024 * 1024;
-/// The key that leaves the session's terminal, as in telnet: Ctrl+].
+/// Key that leaves the session's terminal, as in telnet: Ctrl+].
 const LEAVE_KEY: u8 = 0x1d;
-/// How often one who types into the session's terminal is looked for elsewhere.
+/// Interval at which the reader of the session's terminal checks for cancellation.
 const LOOK_UP: Duration = Duration::from_millis(50);
-/// How many bytes are taken from the terminal at once.
+/// Maximum number of bytes per read from the terminal.
 const READ_BYTES_MAX: usize = 4096;
-/// How many messages may wait for the line editor; `InlineScreen` tells by it whether the last one was shown.
+/// Capacity of the printer's channel. `InlineScreen` relies on it to learn whether the last message was shown.
 const PRINTER_MESSAGES_MAX: usize = 1;
 
-/// What the person is asked for.
+/// Requested input.
 pub(crate) enum ReadRequest {
     /// A line.
     Line {
-        /// What stands before it.
+        /// Label before the line.
         label: PromptLabel,
-        /// What is in it already.
+        /// Initial text.
         draft: String,
     },
-    /// An answer about a proposal.
+    /// An answer to a proposal.
     Approval(Box<ApprovalPrompt>),
     /// An answer for a program.
     ProgramPrompt(ProgramPrompt),
@@ -58,30 +58,30 @@ pub(crate) enum ReadRequest {
     Terminal(Arc<dyn prompter::Terminal>),
 }
 
-/// What the person said.
+/// Input of the user.
 #[derive(Debug)]
 pub(crate) enum UserInput {
     /// A line.
     Line(String),
     /// Ctrl+C at the prompt.
     Interrupt,
-    /// Ctrl+D, or the end of the input.
+    /// Ctrl+D or the end of the input.
     End,
-    /// The request was taken back; what had been typed.
+    /// The request was withdrawn; contains the text typed so far.
     Withdrawn(String),
-    /// An answer about a proposal.
+    /// An answer to a proposal.
     Approval(ApprovalOutcome),
     /// An answer for a program.
     ProgramPrompt(PromptOutcome),
-    /// They left the session's terminal, or were called away from it.
+    /// The user left the session's terminal or has to answer a prompt.
     LeftTerminal,
-    /// The terminal is gone; why.
+    /// The terminal is gone, for this reason.
     Failed(String),
-    /// Something that the person should know; the request is still open.
+    /// A message for the user; the request is still open.
     Notice(String),
 }
 
-/// The person's end.
+/// Handle of the reading thread.
 pub(crate) struct InputReader {
     requests: Sender<ReadRequest>,
     said: UnboundedReceiver<UserInput>,
@@ -90,7 +90,7 @@ pub(crate) struct InputReader {
 }
 
 impl InputReader {
-    /// With a line editor, on a terminal.
+    /// Starts a reader with a line editor, on a terminal.
     pub(crate) fn on_terminal(history: Option<PathBuf>, known: CompletionNames, color: bool) -> Self {
         let printer = ExternalPrinter::new(PRINTER_MESSAGES_MAX);
         let above = printer.sender();
@@ -119,7 +119,7 @@ impl InputReader {
         })
     }
 
-    /// By plain lines from standard input.
+    /// Starts a reader of plain lines from standard input.
     pub(crate) fn by_lines() -> Self {
         Self::start(None, |requests, said, withdrawn| {
             let mut lines = io::stdin().lock();
@@ -136,7 +136,7 @@ impl InputReader {
                             Err(error) => UserInput::Failed(error.to_string()),
                         }
                     }
-                    // The terminal's own lines are empty at this point: it gives out one at a time.
+                    // A terminal in line mode returns one line per read, so the buffer is empty here.
                     ReadRequest::ProgramPrompt(sheet) if rustix::termios::isatty(&lines) => {
                         prompt_input(ask_on_terminal(&sheet, false, &withdrawn))
                     }
@@ -162,38 +162,38 @@ impl InputReader {
         Self { requests, said, withdrawn, printer }
     }
 
-    /// Where rows go while a line is read.
+    /// Returns the channel for rows printed while a line is edited.
     pub(crate) fn printer(&self) -> Option<SyncSender<String>> {
         self.printer.clone()
     }
 
-    /// Asks for something. The caller has had the answer to what it asked before.
+    /// Sends a request. The answer to the previous request must have been received.
     pub(crate) fn request(&self, request: ReadRequest) {
         self.withdrawn.store(false, Ordering::Relaxed);
-        // A thread that is gone has said why; that answer is still to be taken.
+        // A thread that ended has sent its reason, which is still to be received.
         let _ = self.requests.send(request);
     }
 
-    /// Takes the open request back.
+    /// Withdraws the open request.
     pub(crate) fn withdraw(&self) {
         self.withdrawn.store(true, Ordering::Relaxed);
     }
 
-    /// The next thing that the person says; none when nothing can be said any more.
+    /// Returns the next input; `None` if no more can come.
     pub(crate) async fn next_input(&mut self) -> Option<UserInput> {
         self.said.recv().await
     }
 }
 
 fn emit(said: &UnboundedSender<UserInput>, what: UserInput) {
-    // Nobody listens any more when the front end is about to end.
+    // The receiver is gone if the front end is about to end.
     let _ = said.send(what);
 }
 
 fn prompt_input(reply: io::Result<PromptOutcome>) -> UserInput {
     match reply {
         Ok(reply) => UserInput::ProgramPrompt(reply),
-        // Nobody can type any more.
+        // No more input can come.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
             UserInput::ProgramPrompt(PromptOutcome::Refused)
         }
@@ -201,11 +201,11 @@ fn prompt_input(reply: io::Result<PromptOutcome>) -> UserInput {
     }
 }
 
-/// Passes keys on until the one that leaves.
+/// Forwards keys until the key that leaves.
 fn forward_keys(terminal: &dyn prompter::Terminal, withdrawn: &AtomicBool) -> UserInput {
     let pass_on = || -> io::Result<()> {
         let _raw = TtyPromptIo::new(false)?;
-        // A person may type a password here.
+        // The user may type a password here.
         let mut bytes = Zeroizing::new([0; READ_BYTES_MAX]);
         while !withdrawn.load(Ordering::Relaxed) {
             let count = read_terminal(bytes.as_mut_slice(), LOOK_UP)?;
@@ -228,7 +228,7 @@ fn forward_keys(terminal: &dyn prompter::Terminal, withdrawn: &AtomicBool) -> Us
     }
 }
 
-/// A program's question on the lines of a pipe. The answer is not written out again.
+/// Asks a program's question on the lines of a pipe. The answer is not echoed.
 fn reply_by_lines(
     lines: &mut impl BufRead,
     sheet: &ProgramPrompt,
@@ -265,7 +265,7 @@ fn read_line(editor: &mut Reedline, label: &PromptLabel, draft: String) -> UserI
     }
     match editor.read_line(label) {
         Ok(Signal::Success(line)) => {
-            // A history that cannot be written is no reason to lose the line.
+            // A failed write of the history must not lose the line.
             let _ = editor.sync_history();
             UserInput::Line(line)
         }
@@ -280,7 +280,7 @@ fn read_line(editor: &mut Reedline, label: &PromptLabel, draft: String) -> UserI
     }
 }
 
-/// The next line; one that no terminal has echoed is written out, so that the output reads as the whole talk.
+/// Reads the next line. A line that no terminal has echoed is printed, so that the output shows the whole dialog.
 fn read_echoed_line(lines: &mut (impl BufRead + AsFd)) -> io::Result<Option<String>> {
     let line = next_line(lines)?;
     if !rustix::termios::isatty(&*lines) {
@@ -299,8 +299,8 @@ fn next_line(lines: &mut impl BufRead) -> io::Result<Option<String>> {
     Ok(Some(text.trim_end_matches(['\n', '\r']).to_owned()))
 }
 
-/// Asks on the same lines that prompts come from. What a person typed before the question was there is dropped;
-/// lines of a pipe were all written before, and count.
+/// Asks on the lines that prompts come from. Text typed on a terminal before the question is discarded; lines of a pipe
+/// always precede it and count.
 fn ask_by_lines(
     lines: &mut (impl BufRead + AsFd),
     question: &ApprovalPrompt,
@@ -357,7 +357,7 @@ fn ask_by_lines(
     }
 }
 
-/// Shows the rule as it would be written, and asks whether it is.
+/// Shows the rule as it would be saved, and asks for confirmation.
 fn confirm_rule(lines: &mut (impl BufRead + AsFd), offered: &OfferedRule) -> io::Result<bool> {
     for line in offered.toml.lines() {
         say(&format!("{}\n", visible_text(line)))?;

@@ -1,15 +1,15 @@
-//! The terminal's mode while nothing is read: keys are not echoed and stay in the terminal until the next prompt;
-//! Ctrl+C and Ctrl+\ still are signals. The mode before is put back when this is dropped.
+//! Terminal mode while nothing is read: keys are not echoed and stay in the terminal until the next prompt; Ctrl+C and
+//! Ctrl+\ still send signals. Dropping the guard restores the previous mode.
 
 use rustix::termios::{InputModes, LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
-/// Keeps the terminal quiet.
+/// Guard for the quiet mode.
 pub(crate) struct NoEcho {
     before: Termios,
 }
 
 impl NoEcho {
-    /// Quiets the terminal; none where standard input is no terminal.
+    /// Enters the quiet mode; `None` if standard input is not a terminal.
     pub(crate) fn new() -> Option<Self> {
         let before = tcgetattr(std::io::stdin()).ok()?;
         let quiet = Self { before };
@@ -17,18 +17,18 @@ impl NoEcho {
         Some(quiet)
     }
 
-    /// Quiets it again, after someone else had it.
+    /// Enters it again after another program used the terminal.
     pub(crate) fn apply(&self) {
         let mut mode = self.before.clone();
         mode.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON);
-        // A signal does not throw away what was typed.
+        // A signal does not discard type-ahead.
         mode.local_modes.insert(LocalModes::ISIG | LocalModes::NOFLSH);
-        // Enter stays what it is, so that the line editor knows it from Ctrl+J.
+        // Enter stays distinguishable from Ctrl+J for the line editor.
         mode.input_modes.remove(InputModes::ICRNL);
         set(&mode);
     }
 
-    /// Puts the mode before back, for a program that wants the terminal.
+    /// Restores the previous mode for a program that uses the terminal.
     pub(crate) fn restore(&self) {
         set(&self.before);
     }

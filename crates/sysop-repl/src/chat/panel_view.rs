@@ -1,4 +1,4 @@
-//! The REPL with panels: rows that stay above, one row that moves below.
+//! Panel layout of the REPL: permanent rows above, one live row below.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -27,17 +27,17 @@ use crate::render::panel::Panel;
 use crate::render::plan::{self, ProposalLocation};
 use crate::render::{THEME, row, safe, span, truncate, words, wrap};
 
-/// How many rows of an output are shown from its beginning.
+/// Number of rows shown from the start of an output.
 const OUTPUT_HEAD_ROWS: usize = 60;
-/// How many rows of an output are shown from its end.
+/// Number of rows shown from the end of an output.
 const OUTPUT_TAIL_ROWS: usize = 20;
-/// The longest piece of output without a line end, in bytes.
+/// Maximum length of output without a line end, in bytes.
 const OUTPUT_LINE_BYTES_MAX: usize = 16 * 1024;
-/// The longest command in a status line, in characters.
+/// Maximum length of a command in a status line, in characters.
 const STATUS_COMMAND_CHARS_MAX: usize = 40;
 const FRAMES: [&str; 8] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧"];
 
-/// The view with panels.
+/// The panel layout.
 #[derive(Default)]
 pub(crate) struct PanelView {
     answer: Option<StreamingAnswer>,
@@ -47,16 +47,16 @@ pub(crate) struct PanelView {
     asked_here: HashSet<CallId>,
     turn_began: Option<Timestamp>,
     exit_code: Option<i32>,
-    /// Whether the person at this front end had the terminal last.
+    /// Set if this user last controlled the terminal.
     has_terminal: bool,
-    /// The newest line of a command that runs on several hosts.
+    /// Newest line of a command that runs on several hosts.
     newest_line: String,
     frame: usize,
     phase_began: Option<Instant>,
     phase: Option<String>,
 }
 
-/// An answer that is being drawn.
+/// Answer that is being streamed.
 struct StreamingAnswer {
     step: StepId,
     streamed: String,
@@ -64,11 +64,11 @@ struct StreamingAnswer {
     panel: Panel,
 }
 
-/// An output that is being drawn.
+/// Output that is being streamed.
 struct LiveOutput {
     call: CallId,
     panel: Panel,
-    /// What a person sees of it is what the model is told: also what was written over on a terminal.
+    /// The user sees the same text as the model, including lines overwritten on a terminal.
     stripper: Stripper,
     line: TextRow,
     line_bytes: usize,
@@ -199,7 +199,7 @@ impl PanelView {
                 let begin = self.reasoning.len().saturating_sub(200);
                 self.reasoning.drain(..self.reasoning.ceil_char_boundary(begin));
             }
-            // The lines of several hosts come mixed: the newest is shown while they run, all by groups at the end.
+            // Lines of several hosts arrive mixed: only the newest is shown during the run, and all groups at the end.
             Delta::Output { text, .. }
                 if transcript.session_info().is_some_and(|it| words::is_fleet(&it.host)) =>
             {
@@ -229,7 +229,7 @@ impl PanelView {
                         .rows(&[row(&format!("· {}", words::control(holder.as_deref())), StyleRole::Dim)])?;
                 }
             }
-            // The loop asks, and says what became of it.
+            // The main loop asks and reports the result.
             Delta::Question { .. } | Delta::QuestionClosed { .. } => {}
         }
         let content = self.moving_row(transcript, screen.render_options().width);
@@ -273,7 +273,7 @@ impl PanelView {
                 self.paused(*reason, transcript, screen)?;
             }
             Event::ModelFailed { .. } => self.close_answer(screen)?,
-            // Who has just answered a question knows it, and what came of it stands in the open panel.
+            // The user who answered sees the result in the open panel.
             Event::TerminalInput { by, typed: TypedInput::Secret { .. } | TypedInput::Answer { .. } }
                 if by == super::BY && self.output.is_some() => {}
             Event::TerminalInput { by, typed } => {
@@ -362,13 +362,13 @@ impl PanelView {
         screen.rows(&rows)
     }
 
-    /// The reply is whole: draws what did not stream; where something else streamed, draws it again.
+    /// Draws the part of a finished reply that was not streamed; redraws it if other text was streamed.
     fn replied(&mut self, step: StepId, text: &str, screen: &mut InlineScreen) -> io::Result<()> {
         let streamed = match &self.answer {
             Some(answer) if answer.step == step => answer.streamed.clone(),
             Some(_) | None => String::new(),
         };
-        // Leading blank pieces were not drawn.
+        // Leading blank deltas were not drawn.
         let rest = text.trim_start().strip_prefix(streamed.trim_start()).map(str::to_owned);
         match rest {
             Some(rest) if !streamed.is_empty() => {
@@ -509,7 +509,7 @@ impl PanelView {
         screen.rows(&end_rows(outcome, columns, THEME))
     }
 
-    /// The panel of a call's output, which is begun where it is not there yet.
+    /// Returns the panel of a call's output, creating it if necessary.
     fn output_of(
         &mut self,
         call: &CallId,
@@ -568,7 +568,7 @@ impl PanelView {
         screen.rows(&panel.around("STATUS", rows))
     }
 
-    /// The row below everything: what streams, or what is waited for.
+    /// Returns the live row: streaming text or the reason for waiting.
     fn moving_row(&mut self, transcript: &Transcript, columns: usize) -> Option<TextRow> {
         let facts = transcript.session_info();
         let model = facts.map(|facts| facts.model.to_string()).unwrap_or_default();
@@ -680,7 +680,7 @@ impl LiveOutput {
         }
     }
 
-    /// What is to be seen of the rest while it runs.
+    /// Returns the pending text to show during the run.
     fn waiting(&self) -> Option<String> {
         let more = self.hidden + self.tail.len();
         if more > 0 {

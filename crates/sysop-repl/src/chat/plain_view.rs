@@ -1,4 +1,4 @@
-//! The REPL's plain form, after the lsimons-agent design: `You:`, `Agent:`, `[Tool: …]`, nothing that moves.
+//! Plain layout of the REPL, after the lsimons-agent design: `You:`, `Agent:`, `[Tool: …]`, no live row.
 
 use std::io;
 
@@ -15,19 +15,19 @@ use super::view::ReplView;
 use crate::render::plan::{self, ProposalLocation};
 use crate::render::{safe, words};
 
-/// The width that a plan is laid out for, where there is no terminal to ask.
+/// Width of a proposal if there is no terminal.
 const COLUMNS: usize = 100;
 
-/// The plain view.
+/// The plain layout.
 #[derive(Default)]
 pub(crate) struct PlainView {
     streaming: Option<StreamingReply>,
     output: Option<(CallId, Stripper)>,
-    /// Whether the person at this front end had the terminal last.
+    /// Set if this user last controlled the terminal.
     has_terminal: bool,
 }
 
-/// A reply that is being written.
+/// Reply that is being written.
 struct StreamingReply {
     step: StepId,
     text: String,
@@ -188,7 +188,7 @@ impl PlainView {
             }
             Delta::Restarted { .. } => Ok(()),
             Delta::Output { call, text } => {
-                // The hosts of a fleet are shown together, when all have ended.
+                // Hosts of a fleet are shown together when all have finished.
                 let fleet = transcript.session_info().is_some_and(|facts| words::is_fleet(&facts.host));
                 if fleet || !is_direct(call, transcript) {
                     return Ok(());
@@ -206,7 +206,7 @@ impl PlainView {
                 }
                 Ok(())
             }
-            // The loop asks, and says what became of it.
+            // The main loop asks and reports the result.
             Delta::Question { .. } | Delta::QuestionClosed { .. } => Ok(()),
         }
     }
@@ -272,7 +272,7 @@ fn is_direct(call: &CallId, transcript: &Transcript) -> bool {
     transcript.plan(call).is_some_and(|plan| plan.origin != Origin::Model)
 }
 
-/// A plan's rows as lines.
+/// Converts the rows of a proposal to lines.
 pub(crate) fn lines(rows: &[TextRow]) -> String {
     rows.iter().map(|row| format!("{}\n", paint::row(row, false).trim_end())).collect()
 }

@@ -1,9 +1,9 @@
-//! Asks a person what a running program wants to know: a password, a passphrase, whether a host key is right.
+//! Asks the user what a running program wants to know: a password, a passphrase, or whether a host key is right.
 //!
-//! The rules of approvals hold: the question is drawn, then everything that was typed before it, or within `GUARD`
-//! of it, is thrown away, and only then does a key count. Of a secret nothing is shown, no stars either: how long
-//! it is, is nobody's business. The prompt comes from a program or a remote machine: it stands indented below a line
-//! of ours that says who asks, so that it cannot be taken for one.
+//! The rules of approval prompts apply: the prompt is drawn, everything typed before it or within `GUARD` after it is
+//! discarded, and only then does a key count. Secrets are not echoed, not even as stars, so that their length stays hidden.
+//! The text comes from a program or a remote machine, so it is indented below a line of ours that names the origin and
+//! cannot be mistaken for our own text.
 
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
@@ -25,55 +25,55 @@ use super::prompt_field::{FieldInput, PromptField};
 use crate::render::panel::Panel;
 use crate::render::{RenderOptions, THEME, row, safe, terminal_width, wrap};
 
-/// How often an open question looks whether it was answered elsewhere.
+/// Interval at which an open prompt checks whether it was answered elsewhere.
 const LOOK_UP: Duration = Duration::from_millis(50);
-/// How long after Esc the rest of a key's sequence may come.
+/// Maximum delay between Esc and the rest of a key's sequence.
 const ESCAPE: Duration = Duration::from_millis(50);
-/// How much of a prompt is told in a sentence, in characters.
+/// Maximum length of a prompt in a sentence, in characters.
 const PROMPT_CHARS_IN_A_LINE_MAX: usize = 200;
-/// How many bytes are taken from the terminal at once.
+/// Maximum number of bytes per read from the terminal.
 const READ_BYTES_MAX: usize = 256;
-/// How many times the terminal is read for what follows an answer.
+/// Maximum number of reads that discard input after an answer.
 const REST_READS_MAX: usize = 256;
 
-/// What a person said to it.
+/// The user's answer.
 #[derive(Debug, Clone)]
 pub(crate) enum PromptOutcome {
-    /// This.
+    /// Answered with this text.
     Given(SecretString),
-    /// It is no prompt for a secret.
+    /// The prompt is not for a secret.
     NoSecret,
-    /// They will not answer.
+    /// Declined.
     Refused,
-    /// They will not answer, and pressed Ctrl+C to say so.
+    /// Declined with Ctrl+C.
     Interrupted,
-    /// Somebody else answered, or nobody is asked any more.
+    /// Answered elsewhere or no longer needed.
     Withdrawn,
 }
 
-/// A question as it is put to a person.
+/// Content of a program prompt.
 #[derive(Debug, Clone)]
 pub(crate) struct ProgramPrompt {
-    /// The question, drawn.
+    /// Drawn prompt.
     pub(crate) rows: Vec<TextRow>,
-    /// What kind of answer is wanted.
+    /// Kind of the answer.
     pub(crate) kind: QuestionKind,
 }
 
 impl ProgramPrompt {
-    /// Draws a question in a panel.
+    /// Draws a prompt in a panel.
     pub(crate) fn panel(question: &Question, look: RenderOptions) -> Self {
         let panel = Panel::new(look);
         Self { rows: panel.around("QUESTION", question_rows(question, panel.inner())), kind: question.kind }
     }
 
-    /// Draws a question in lines.
+    /// Draws a prompt as lines.
     pub(crate) fn lines(question: &Question, columns: usize) -> Self {
         Self { rows: question_rows(question, columns), kind: question.kind }
     }
 }
 
-/// The line that says who asks, and below it the program's prompt.
+/// Returns a line that names the origin, and the program's prompt below it.
 fn question_rows(question: &Question, columns: usize) -> Vec<TextRow> {
     let mut out = wrap(&row(&format!("{} asks:", question.from), StyleRole::Strong), columns, 2);
     out.extend(detail_rows(question, columns, THEME));
@@ -81,21 +81,21 @@ fn question_rows(question: &Question, columns: usize) -> Vec<TextRow> {
     out
 }
 
-/// Where bytes come from, and where the question is drawn.
+/// Source of bytes and target of the drawing.
 pub(crate) trait PromptIo {
-    /// What was typed, or nothing after `wait`; an error where nothing can come any more.
+    /// Reads typed bytes; returns 0 after `wait`, and an error if no more can come.
     fn read(&mut self, into: &mut [u8], wait: Duration) -> io::Result<usize>;
-    /// Time since some fixed point.
+    /// Time since a fixed point.
     fn now(&self) -> Duration;
-    /// Draws a row and goes to the next.
+    /// Draws a row and moves to the next.
     fn row(&mut self, row: &TextRow) -> io::Result<()>;
-    /// Draws the row of the answer anew and stays in it.
+    /// Redraws the row of the answer and stays in it.
     fn answer_row(&mut self, row: &TextRow) -> io::Result<()>;
-    /// Columns of the screen.
+    /// Number of columns.
     fn columns(&self) -> usize;
 }
 
-/// Asks until there is an answer, or until `withdrawn`.
+/// Prompts until there is an answer or `withdrawn` is set.
 pub(crate) fn ask(
     keyboard: &mut impl PromptIo,
     sheet: &ProgramPrompt,
@@ -125,7 +125,7 @@ pub(crate) fn ask(
     Ok(reply)
 }
 
-/// Whether an answer is seen while it is typed.
+/// Echo of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AnswerEcho {
     Visible,
@@ -172,14 +172,14 @@ fn draw(keyboard: &mut impl PromptIo, field: &PromptField, seen: AnswerEcho) -> 
     let mut line = row("› ", StyleRole::Title);
     if seen == AnswerEcho::Visible {
         let text = row(&field.echo_text(), StyleRole::Text);
-        // The end of it, where it is longer than the row.
+        // Shows the end of a text that is longer than the row.
         let room = keyboard.columns().saturating_sub(4);
         line.append(wrap_exact(&text.spans, room).pop().unwrap_or_default());
     }
     keyboard.answer_row(&line)
 }
 
-/// Lets the person say what a prompt is that the terminal cannot tell; none where it is for a secret.
+/// Asks whether a prompt of unknown kind is for a secret; `None` if it is.
 fn is_no_secret(keyboard: &mut impl PromptIo, withdrawn: &AtomicBool) -> io::Result<Option<PromptOutcome>> {
     say(keyboard, "Is this a password or secret prompt?  y yes  n no  Esc decline")?;
     let mut escape = false;
@@ -221,7 +221,7 @@ fn drop_early_bytes(keyboard: &mut impl PromptIo, withdrawn: &AtomicBool) -> io:
     }
 }
 
-/// What follows the answer in the same paste may be secret too, and is no answer to anything else.
+/// Discards the rest of a paste after the answer: it may be secret and answers nothing else.
 fn drop_the_rest(keyboard: &mut impl PromptIo) -> io::Result<()> {
     let mut bytes = Zeroizing::new([0; READ_BYTES_MAX]);
     for _ in 0..REST_READS_MAX {
@@ -244,25 +244,25 @@ pub(crate) fn ask_on_terminal(
     withdrawn: &AtomicBool,
 ) -> io::Result<PromptOutcome> {
     let mut terminal = TtyPromptIo::new(color)?;
-    // What the reader of keys has taken already was typed before, too.
+    // Events that the key reader has buffered are type-ahead, too.
     while crossterm::event::poll(Duration::ZERO)? {
         crossterm::event::read()?;
     }
     ask(&mut terminal, sheet, withdrawn)
 }
 
-/// The person's terminal in raw mode: bytes from it, rows on standard error.
+/// The user's terminal in raw mode: reads bytes and draws on standard error.
 pub(crate) struct TtyPromptIo {
     started: Instant,
     color: bool,
 }
 
 impl TtyPromptIo {
-    /// Takes the terminal into raw mode until it is dropped.
+    /// Switches the terminal to raw mode until dropped.
     pub(crate) fn new(color: bool) -> io::Result<Self> {
         crossterm::terminal::enable_raw_mode()?;
         let raw = Self { started: Instant::now(), color };
-        // What another part of the program says meanwhile still begins its rows on the left.
+        // Rows printed by other parts of the program still start in the first column.
         let mut mode = tcgetattr(io::stdin())?;
         mode.output_modes.insert(OutputModes::OPOST);
         tcsetattr(io::stdin(), OptionalActions::Now, &mode)?;
@@ -272,7 +272,7 @@ impl TtyPromptIo {
 
 impl Drop for TtyPromptIo {
     fn drop(&mut self) {
-        // The terminal may be gone; there is nobody to tell.
+        // The terminal may be gone; the error cannot be reported.
         let _ = crossterm::terminal::disable_raw_mode();
     }
 }
@@ -299,7 +299,7 @@ impl PromptIo for TtyPromptIo {
     }
 }
 
-/// Bytes of standard input as they are, or none after `wait`; past every buffer that would keep a copy.
+/// Reads standard input directly, or returns 0 after `wait`. Bypasses buffers that would keep a copy.
 pub(super) fn read_terminal(into: &mut [u8], wait: Duration) -> io::Result<usize> {
     let stdin = io::stdin();
     let mut ready = [PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)];
@@ -316,7 +316,7 @@ pub(super) fn read_terminal(into: &mut [u8], wait: Duration) -> io::Result<usize
     }
 }
 
-/// Who asks what, in one line for a sentence.
+/// Returns origin and prompt in one line.
 pub(crate) fn one_line_summary(question: &Question) -> String {
     let whole = question.prompt.trim();
     let mut prompt: String = whole.chars().take(PROMPT_CHARS_IN_A_LINE_MAX).collect();
@@ -334,7 +334,7 @@ mod tests {
 
     use super::*;
 
-    /// A keyboard with a clock of its own and bytes that come at given times.
+    /// Keyboard with its own clock and bytes at given times.
     struct Scripted {
         now: Duration,
         typed: Vec<(u64, &'static str)>,
@@ -389,7 +389,7 @@ mod tests {
         }
     }
 
-    /// What comes of it, and all that was drawn.
+    /// Returns the outcome and everything drawn.
     fn asked(kind: QuestionKind, typed: &[(u64, &'static str)]) -> (String, String) {
         let sheet = ProgramPrompt::lines(&question(kind, "Code: "), 60);
         let mut keyboard = Scripted { now: Duration::ZERO, typed: typed.to_vec(), drawn: String::new() };
@@ -413,7 +413,7 @@ mod tests {
             reply(secret, &[(0, "early\r"), (299, "early\r"), (700, "late"), (800, "r\r")]),
             "given later"
         );
-        // Each early byte begins the guard anew.
+        // Each early byte restarts the guard time.
         assert_eq!(reply(secret, &[(0, "x"), (290, "x"), (580, "x\r"), (900, "ok\r")]), "given ok");
         assert_eq!(reply(secret, &[(400, "half")]), "unexpected end of file");
         let doubt = QuestionKind::PerhapsSecret;

@@ -1,20 +1,20 @@
-//! One line that a person types for a program: a secret that nobody sees, or a short answer that they do.
+//! Input line for a program: a hidden secret or a visible short answer.
 //!
-//! It takes the bytes of a terminal in raw mode, pasted ones too. What was typed lives in one buffer that never
-//! grows, so that no copy of it is left behind, and that is wiped when it goes; it is neither printed nor logged.
+//! Accepts the bytes of a terminal in raw mode, including pastes. The text lives in one buffer that never grows, so no copy
+//! is left behind, and that is zeroed on drop; it is neither printed nor logged.
 
 use std::fmt;
 
 use secrecy::SecretString;
 use secrecy::zeroize::{Zeroize, Zeroizing};
 
-/// The longest answer, in bytes; a terminal's own lines end at 4095.
+/// Maximum length of an answer, in bytes. Lines of a terminal in line mode are limited to 4095.
 pub(super) const ANSWER_BYTES_MAX: usize = 4095;
 
-/// What became of the line.
+/// State after a byte.
 #[derive(Debug)]
 pub(super) enum FieldInput {
-    /// The person is still typing.
+    /// Input is incomplete.
     Incomplete,
     /// Enter.
     Submitted(SecretString),
@@ -22,19 +22,19 @@ pub(super) enum FieldInput {
     Refused,
     /// Ctrl+C.
     Interrupted,
-    /// Enter, but what was typed is no text; it was thrown away.
+    /// Enter on invalid UTF-8, which was discarded.
     InvalidUtf8,
 }
 
-/// Where in a key's sequence the last byte was.
+/// Position within a key's escape sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EscapeState {
     None,
     /// After Esc, which is a key of its own if nothing follows.
     Escape,
-    /// After `ESC O`, which one more byte ends.
+    /// After `ESC O`, ended by one more byte.
     Ss3,
-    /// After `ESC [`, until a byte of `@` to `~`.
+    /// After `ESC [`, ended by a byte from `@` to `~`.
     Csi,
 }
 
@@ -51,15 +51,15 @@ impl fmt::Debug for PromptField {
 }
 
 impl PromptField {
-    /// An empty line.
+    /// Creates an empty line.
     pub(super) fn new() -> Self {
         Self { bytes: Zeroizing::new(Vec::with_capacity(ANSWER_BYTES_MAX)), sequence: EscapeState::None }
     }
 
-    /// Takes the next byte.
+    /// Processes a byte.
     pub(super) fn push(&mut self, byte: u8) -> FieldInput {
         match (self.sequence, byte) {
-            // What a key without a character sends is no part of an answer.
+            // Sequences of keys without a character are not part of an answer.
             (EscapeState::Escape, b'[') => self.sequence = EscapeState::Csi,
             (EscapeState::Escape, b'O') => self.sequence = EscapeState::Ss3,
             (EscapeState::Escape, 0x1b) => return FieldInput::Refused,
@@ -72,12 +72,12 @@ impl PromptField {
         FieldInput::Incomplete
     }
 
-    /// Whether a lone Esc may have been the last byte.
+    /// Returns true if the last byte may have been a lone Esc.
     pub(super) fn is_in_escape(&self) -> bool {
         self.sequence == EscapeState::Escape
     }
 
-    /// What is there so far; for a line that may be seen.
+    /// Returns the text so far, for a visible line.
     pub(super) fn echo_text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
@@ -89,7 +89,7 @@ impl PromptField {
             0x04 if self.bytes.is_empty() => return FieldInput::Refused,
             0x1b => self.sequence = EscapeState::Escape,
             0x7f | 0x08 => self.erase_character(),
-            // Ctrl+U and Ctrl+W: of a line that is not seen, all goes.
+            // Ctrl+U and Ctrl+W clear the whole line, because a hidden line has no visible words.
             0x15 | 0x17 => self.clear(),
             0x00..=0x1f => {}
             byte if self.bytes.len() < ANSWER_BYTES_MAX => self.bytes.push(byte),
@@ -100,7 +100,7 @@ impl PromptField {
 
     fn enter(&mut self) -> FieldInput {
         let typed = match std::str::from_utf8(&self.bytes) {
-            // A box of exactly this size: making one of a longer buffer would leave a copy in freed memory.
+            // An exactly sized box: shrinking a longer buffer would leave a copy in freed memory.
             Ok(text) => FieldInput::Submitted(SecretString::new(text.into())),
             Err(_) => FieldInput::InvalidUtf8,
         };

@@ -1,4 +1,4 @@
-//! The REPL's loop: one task that takes updates, what the person says, signals and time, one after the other.
+//! Main loop of the REPL: one task that handles updates, user input, signals and ticks in turn.
 
 mod approvals;
 mod prompter;
@@ -41,18 +41,18 @@ use crate::render::terminal_width;
 use crate::render::{RenderOptions, safe, words};
 use shell::AttachedShell;
 
-/// How often what moves is drawn.
+/// Redraw interval of live rows.
 const TICK: Duration = Duration::from_millis(120);
-/// How long the prompt stays away for a turn that was asked for.
+/// Time to hold back the prompt for a requested turn.
 const EXPECT: Duration = Duration::from_secs(2);
-/// How long leaving waits for the line editor to put the terminal in order.
+/// Maximum time at exit for the line editor to restore the terminal.
 const LEAVE: Duration = Duration::from_secs(1);
-/// How many earlier sessions `/resume` lists.
+/// Number of earlier sessions that `/resume` lists.
 const SESSIONS_LISTED: usize = 15;
-/// Providers that a model may be named with; another word before the slash belongs to the model's name.
+/// Provider names before a slash; any other word before a slash is part of the model's name.
 const PROVIDERS: [&str; 7] = ["openai", "gemini", "vertex", "ollama", "ollama+ssh", "anthropic", "demo"];
 
-/// What the person is asked for at the moment.
+/// Open request to the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ActiveRead {
     None,
@@ -62,12 +62,12 @@ enum ActiveRead {
     Terminal,
 }
 
-/// What has been sent and has not shown in the log yet.
+/// Update to expect after an input was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AwaitedUpdate {
-    /// A turn.
+    /// The start of a turn.
     Turn,
-    /// Anything.
+    /// Any event.
     Event,
 }
 
@@ -85,15 +85,15 @@ pub(super) struct Repl {
     active_read: ActiveRead,
     withdrawing: bool,
     answered: Option<CallId>,
-    /// Questions of programs that were answered here.
+    /// Prompts of programs that were answered here.
     settled: HashSet<QuestionId>,
-    /// The last one that was drawn.
+    /// Last prompt that was drawn.
     drawn_prompt: Option<QuestionId>,
-    /// Whether Ctrl+C has refused one in this turn: the next one stops it.
+    /// Set after Ctrl+C declined a prompt in this turn; the next one stops the turn.
     question_interrupted: bool,
-    /// The session's terminal, while the person wants to be in it.
+    /// The session's terminal while the user uses it.
     shell: Option<AttachedShell>,
-    /// Their own terminal, while the session's is on it.
+    /// The user's terminal while the session's terminal is shown on it.
     alternate_screen: Option<AlternateScreen>,
     pausing: bool,
     expected: Option<(AwaitedUpdate, Instant)>,
@@ -104,7 +104,7 @@ pub(super) struct Repl {
     leaving: Option<Exit>,
 }
 
-/// The signals that mean something here.
+/// Handled signals.
 struct ReplSignals {
     interrupt: Signal,
     quit: Signal,
@@ -121,14 +121,14 @@ impl ReplSignals {
             quit: signal(SignalKind::quit())?,
             terminate: signal(SignalKind::terminate())?,
             hang_up: signal(SignalKind::hangup())?,
-            // SIGCONT has no name in `SignalKind`.
+            // `SignalKind` has no name for SIGCONT.
             resumed: signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?,
             resized: signal(SignalKind::window_change())?,
         })
     }
 }
 
-/// What is known before the first update: all of a new session, nothing of one that is replayed.
+/// Returns the transcript before the first update: complete for a new session, empty for a replay.
 fn transcript_of(spec: &SessionSpec, last: Seq) -> Transcript {
     if last == Seq(0) { Transcript::of(spec) } else { Transcript::new() }
 }
@@ -220,7 +220,7 @@ impl Repl {
         }
     }
 
-    /// Another program may have had the terminal; a line editor or a question sees to its own mode.
+    /// Restores the quiet mode after another program may have used the terminal; editors and prompts set their own.
     fn resume_from_suspend(&self) {
         if self.active_read == ActiveRead::None
             && let Some(no_echo) = &self.no_echo
@@ -262,7 +262,7 @@ impl Repl {
             };
         };
         match (&self.expected, &logged.event) {
-            // What was before is not what came of it.
+            // Earlier events are not the result of the sent input.
             _ if logged.seq <= self.replay_until => {}
             (Some((AwaitedUpdate::Turn, _)), Event::TurnStarted { .. })
             | (Some((AwaitedUpdate::Event, _)), _) => {
@@ -289,7 +289,7 @@ impl Repl {
         Ok(())
     }
 
-    /// Says who answered the question that is open here.
+    /// Reports who answered the question that is open here.
     fn decided_elsewhere(&mut self, event: &Event) -> io::Result<()> {
         let Event::Decided { call, decision, by } = event else { return Ok(()) };
         if self.active_read != ActiveRead::Approval(call.clone()) || self.answered.as_ref() == Some(call) {
@@ -306,7 +306,7 @@ impl Repl {
         self.transcript.seq() < self.replay_until
     }
 
-    /// Once the session is known: what it is, and where it was left.
+    /// Describes the session and its last state once it is known.
     fn introduce(&mut self) -> io::Result<()> {
         if self.introduced || self.transcript.session_info().is_none() {
             return Ok(());
@@ -340,7 +340,7 @@ impl Repl {
             | SessionPhase::Stopping => None,
         };
         match (&self.active_read, proposal, self.open_question()) {
-            // A proposal that a person reads is not taken from under their fingers.
+            // An open approval prompt is not replaced while the user reads it.
             (ActiveRead::Approval(open), Some(call), _) if open == call => {
                 return ActiveRead::Approval(call.clone());
             }
@@ -369,7 +369,7 @@ impl Repl {
             (ActiveRead::None, ActiveRead::Approval(call)) => self.ask_question(&call),
             (ActiveRead::None, ActiveRead::ProgramPrompt(_)) => self.ask_for_program(),
             (ActiveRead::None, ActiveRead::Terminal) => self.enter_shell(),
-            // A line stays open while another front end works: what happens is printed above it.
+            // An open line stays while another front end works; events are printed above it.
             (ActiveRead::Line, ActiveRead::Line | ActiveRead::None)
             | (ActiveRead::None, ActiveRead::None) => Ok(()),
             (
@@ -445,7 +445,7 @@ impl Repl {
             }
         };
         match said {
-            // A line that could not be taken back was written before the question came up.
+            // A line that arrived in spite of its withdrawal was written before the question appeared.
             UserInput::Line(line) if withdrawn && !line.trim().is_empty() => {
                 self.note("a prompt appeared; the line was not sent")?;
                 self.draft = line;
@@ -489,7 +489,7 @@ impl Repl {
         self.send(input)
     }
 
-    /// Ctrl+C while nothing is read, or in a question.
+    /// Handles Ctrl+C outside the line editor.
     fn handle_interrupt(&mut self) -> io::Result<()> {
         if self.cancel_shell() {
             return Ok(());
@@ -651,7 +651,7 @@ impl Repl {
     async fn open(&mut self, which: SessionSelector) -> io::Result<()> {
         match self.context.service.open(which).await {
             Ok(opened) => {
-                // Of the one before nothing is kept: one that lives on a server would go on lending its tools.
+                // The previous session is released; a session on a server would otherwise keep lending its tools.
                 self.context.opened = opened.clone();
                 let AttachedSession { session, last, spec } = opened;
                 self.updates = session.subscribe(Seq(0));
@@ -684,7 +684,7 @@ impl Repl {
         self.send_and_expect(Input::Configure { change: ConfigChange::Model(model) }, AwaitedUpdate::Event)
     }
 
-    /// Runs the first step that was proposed and not run; it is judged by the mode of now.
+    /// Runs the first proposed step under the current approval mode.
     fn run_proposed_step(&mut self) -> io::Result<()> {
         let Some(call) = self.transcript.proposed_steps().first().map(|step| step.call.clone()) else {
             return self.note("no proposed steps; use /approve never to make a plan");
@@ -739,14 +739,14 @@ impl Repl {
         }
         self.alternate_screen = None;
         self.left_shell(false);
-        // A line of the plain form is read until it ends.
+        // A line of the plain layout cannot be withdrawn.
         let can_be_taken_back = match self.context.form {
             ReplLayout::Panels { .. } => self.active_read != ActiveRead::None,
             ReplLayout::Plain => matches!(self.active_read, ActiveRead::ProgramPrompt(_)),
         };
         if can_be_taken_back {
             self.console.withdraw();
-            // The editor puts the terminal in order before it answers; one that does not is not waited for.
+            // The editor restores the terminal before it answers; the wait is bounded.
             let _ = tokio::time::timeout(LEAVE, self.console.next_input()).await;
             self.screen.set_owner(TerminalOwner::Output)?;
         }

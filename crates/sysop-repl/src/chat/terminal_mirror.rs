@@ -1,6 +1,5 @@
-//! The session's terminal on the person's own: a screen in memory that takes in what the shell writes, drawn cell by
-//! cell. Nothing of the shell's output gets to the person's terminal but characters and colors, and a screen of
-//! another size is cut to theirs.
+//! The session's terminal on the user's terminal: a screen in memory processes the shell's output and is drawn cell by cell.
+//! Only characters and colors of the shell's output reach the user's terminal, and a screen of another size is clipped.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -11,11 +10,11 @@ use sysop_term::{TextRow, paint};
 
 use crate::render::{pad, truncate};
 
-/// The screen, and what of it is on the person's terminal.
+/// The screen and the part of it that is drawn.
 pub(super) struct TerminalMirror {
     grid: Grid,
     size: TerminalSize,
-    /// The lines that were drawn last.
+    /// Lines as last drawn.
     drawn: Vec<String>,
 }
 
@@ -24,33 +23,33 @@ fn grid(size: TerminalSize, picture: &[u8]) -> Grid {
 }
 
 impl TerminalMirror {
-    /// An empty screen on which this is drawn.
+    /// Creates a screen with this content.
     pub(super) fn new(size: TerminalSize, picture: &[u8]) -> Self {
         Self { grid: grid(size, picture), size, drawn: Vec::new() }
     }
 
-    /// Takes in more output.
+    /// Processes more output.
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         self.grid.feed(bytes);
     }
 
-    /// Begins again with an empty screen on which this is drawn.
+    /// Starts over with this content.
     pub(super) fn redraw(&mut self, picture: &[u8]) {
         self.grid = grid(self.size, picture);
     }
 
-    /// Takes another size.
+    /// Changes the size.
     pub(super) fn resize(&mut self, size: TerminalSize) {
         self.size = size;
         self.grid.resize(GridSize { columns: size.columns, rows: size.rows });
     }
 
-    /// Takes note that nothing of it is on the person's terminal any more.
+    /// Records that nothing of it is visible any more.
     pub(super) fn invalidate(&mut self) {
         self.drawn.clear();
     }
 
-    /// The bytes that bring a terminal of so many columns and rows up to date; `status` is its last row.
+    /// Returns the bytes that update a terminal of this size; `status` is its last row.
     pub(super) fn frame(&mut self, (columns, rows): (usize, usize), status: &TextRow) -> String {
         let rows = rows.max(2);
         let cells = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
@@ -70,8 +69,8 @@ impl TerminalMirror {
         out
     }
 
-    /// The modes that the person's terminal must have, so that its keys, pastes and mouse are what the program wants: the
-    /// numbers in `CSI ? … h`.
+    /// Returns the modes (numbers of `CSI ? … h`) that the user's terminal needs, so that keys, pastes and the mouse are
+    /// reported as the program expects.
     pub(super) fn modes(&self) -> Vec<u16> {
         let modes = self.grid.modes();
         let number = |on: bool, number| on.then_some(number);
@@ -87,21 +86,21 @@ impl TerminalMirror {
     }
 }
 
-/// The person's terminal while the session's is on it. Gives it back when it is dropped, whatever the reason.
+/// The user's terminal while the session's is shown on it. Dropping it restores the terminal.
 pub(super) struct AlternateScreen {
     out: Box<dyn Write + Send>,
-    /// The modes that are switched on.
+    /// Enabled modes.
     modes: Vec<u16>,
 }
 
 impl AlternateScreen {
-    /// Goes to the terminal's other screen, so that the conversation is there again afterwards.
+    /// Switches to the alternate screen, so that the conversation reappears afterwards.
     pub(super) fn open(mut out: Box<dyn Write + Send>) -> io::Result<Self> {
         out.write_all(b"\x1b[?1049h\x1b[0m\x1b[2J")?;
         Ok(Self { out, modes: Vec::new() })
     }
 
-    /// Draws, and switches modes on and off.
+    /// Draws a frame and updates the modes.
     pub(super) fn draw(&mut self, frame: &str, modes: Vec<u16>) -> io::Result<()> {
         self.out.write_all(frame.as_bytes())?;
         self.switch(modes)
@@ -121,7 +120,7 @@ impl AlternateScreen {
 
 impl Drop for AlternateScreen {
     fn drop(&mut self) {
-        // The terminal may be gone; there is nobody to tell.
+        // The terminal may be gone; the error cannot be reported.
         let _ = self.switch(Vec::new());
         let _ = self.out.write_all(b"\x1b[0m\x1b[?25h\x1b[?1049l").and_then(|()| self.out.flush());
     }
@@ -167,7 +166,7 @@ mod tests {
     fn nothing_but_text_and_colors_gets_through() {
         let hostile = b"\x1b]0;owned\x07\x1b]52;c;aGk=\x07\x1b[?1000h\x1b[?2004h\x1bPq#0\x1b\\a\xe2\x80\xaeb\x1b[8mhidden";
         let mut mirror = TerminalMirror::new(SIZE, hostile);
-        // A mouse and pastes are for the program that asked for them, and end with it.
+        // Mouse and paste reporting belong to the program that requested them and end with it.
         assert_eq!(mirror.modes(), [1000, 2004]);
         let drawn = mirror.frame((23, 5), &TextRow::default());
         assert!(drawn.contains("ab"), "{drawn:?}");
@@ -193,7 +192,7 @@ mod tests {
         assert!(frame(&mut mirror, (14, 4)).contains("^[3;2H"));
     }
 
-    /// A terminal whose bytes can be looked at.
+    /// Terminal that records its bytes.
     #[derive(Clone, Default)]
     struct Sink(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
 

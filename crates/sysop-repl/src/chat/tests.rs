@@ -1,7 +1,7 @@
-//! The REPL as a person has it: in a real terminal, and through a pipe.
+//! The REPL in a real terminal and through a pipe.
 //!
-//! The REPL takes the process's standard streams, so it runs in a process of its own: this test program again,
-//! with the one below that plays the part of the binary. It is long because of the screens that it shows.
+//! The REPL uses the process's standard streams, so it runs in a process of its own: this test program with the test below
+//! that acts as the binary. The file is long because of the screens that it shows.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -24,13 +24,13 @@ mod end_to_end;
 mod plain_form;
 mod prompter;
 
-/// The longest that anything in these tests may take.
+/// Maximum duration of any step.
 const DEADLINE: Duration = Duration::from_secs(20);
 const FORM: &str = "SYSOP_TEST_CHAT_FORM";
 const HISTORY: &str = "SYSOP_TEST_CHAT_HISTORY";
 const CHILD: &str = "chat::tests::plays_the_binary";
 
-/// Not a test of its own: the tests below start it as a process that plays the binary.
+/// Entry point of the child process that acts as the binary; not a test of its own.
 #[test]
 fn plays_the_binary() {
     let Ok(form) = std::env::var(FORM) else { return };
@@ -78,7 +78,7 @@ fn exec_context(fake: &Arc<FakeSession>, task: &str) -> exec::ExecContext {
 fn context(fake: Arc<FakeSession>, form: ReplLayout) -> ReplContext {
     let opened = fake.opened();
     let other = fake.clone();
-    // Another front end gives a task when this process is told to play it.
+    // Another front end gives a task on this signal.
     let mut told = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::user_defined1()).unwrap();
     tokio::spawn(async move {
         while told.recv().await.is_some() {
@@ -109,7 +109,7 @@ fn context(fake: Arc<FakeSession>, form: ReplLayout) -> ReplContext {
     }
 }
 
-/// Knows one earlier session, two hosts and a routine.
+/// Service with one earlier session, two hosts and a routine.
 struct TestSessionService {
     earlier: Arc<FakeSession>,
 }
@@ -168,13 +168,13 @@ impl SessionService for TestSessionService {
     }
 }
 
-/// Renders the routine; its variable has to have a value.
+/// Renders the routine; its variable needs a value.
 fn greeting(values: &[(String, String)]) -> Result<String, String> {
     let value = values.iter().find(|(name, _)| name == "name").map(|(_, value)| value);
     value.map(|value| format!("echo hello {value}")).ok_or_else(|| "`name` has no value".to_owned())
 }
 
-/// The lines that the plain form writes for these lines.
+/// Returns the output of the plain layout for these input lines.
 async fn plain(input: &str) -> (String, i32) {
     let mut child = tokio::process::Command::new(std::env::current_exe().unwrap())
         .args([CHILD, "--exact", "--nocapture", "--test-threads=1", "--quiet"])
@@ -190,12 +190,12 @@ async fn plain(input: &str) -> (String, i32) {
     drop(stdin);
     let output = tokio::time::timeout(DEADLINE, child.wait_with_output()).await.unwrap().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    // What the test harness says before it runs the test is not the REPL's.
+    // Skip the output of the test harness.
     let text = text.split_once("running 1 test\n").map_or(text.clone(), |(_, rest)| rest.to_owned());
     (text, output.status.code().unwrap_or(-1))
 }
 
-/// A person at a terminal.
+/// User at a terminal.
 struct Person {
     read: pty_process::OwnedReadPty,
     write: pty_process::OwnedWritePty,
@@ -203,7 +203,7 @@ struct Person {
     terminal: std::os::fd::OwnedFd,
     before: rustix::termios::Termios,
     seen: String,
-    /// Up to where the text was looked at.
+    /// End of the text that was matched so far.
     at: usize,
 }
 
@@ -230,13 +230,13 @@ impl Person {
         Self { read, write, child, terminal, before, seen: String::new(), at: 0 }
     }
 
-    /// Waits until the text comes after what was seen before; returns what came up to it.
+    /// Waits for a text after the previous match; returns the output up to it.
     async fn sees(&mut self, text: &str) -> String {
         let waiting = async {
             loop {
                 let fresh = &self.seen[self.at..];
                 if bare(fresh).contains(text) {
-                    // Not further than the text, since the same piece may hold what is waited for next.
+                    // Not further than the text, because the same chunk may contain the next one.
                     let ends: Vec<usize> = fresh.char_indices().map(|(at, c)| at + c.len_utf8()).collect();
                     let end = ends[ends.partition_point(|end| !bare(&fresh[..*end]).contains(text))];
                     let fresh = bare(&fresh[..end]);
@@ -258,7 +258,7 @@ impl Person {
         let mut bytes = [0; 4096];
         let Ok(count) = self.read.read(&mut bytes).await else { return false };
         let text = String::from_utf8_lossy(&bytes[..count]).into_owned();
-        // The line editor asks where the cursor is, as a terminal it needs an answer.
+        // The line editor queries the cursor position and needs an answer.
         for _ in text.matches("\u{1b}[6n") {
             self.write.write_all(b"\x1b[1;1R").await.unwrap();
         }
@@ -275,13 +275,13 @@ impl Person {
         self.write.write_all(text.as_bytes()).await.unwrap();
     }
 
-    /// Waits for the end; the terminal must be as it was before.
+    /// Waits for the end; the terminal must be restored.
     async fn leaves(self) -> i32 {
         assert!(!self.seen.contains("\u{1b}[?1049"), "another screen was opened");
         self.leaves_screen().await
     }
 
-    /// The same for one who has been in the session's terminal.
+    /// The same after use of the session's terminal.
     async fn leaves_screen(mut self) -> i32 {
         let ended = async {
             while self.reads().await {}
@@ -297,7 +297,7 @@ impl Person {
     }
 }
 
-/// Text without control sequences.
+/// Removes control sequences.
 fn bare(text: &str) -> String {
     let mut out = String::new();
     let mut chars = text.chars().peekable();
@@ -370,7 +370,7 @@ async fn a_proposal_is_allowed_edited_or_refused_by_keys() {
 async fn keys_pressed_before_the_question_do_not_answer_it() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
-    // All in one go: the keys are in the terminal before the proposal can be drawn.
+    // In one write: the keys arrive before the proposal can be drawn.
     person.types("clean\ryyyy\ry").await;
     let text = person.sees(QUESTION).await;
     assert!(!text.contains("ran rm"), "{text}");
@@ -386,7 +386,7 @@ async fn a_pasted_answer_is_none() {
     person.sees(PROMPT).await;
     person.types("clean\r").await;
     person.sees(QUESTION).await;
-    // Only a terminal that was asked to marks a paste.
+    // Only a terminal with this mode marks a paste.
     let asked = person.seen.rfind("\u{1b}[?2004").map(|at| &person.seen[at..at + 8]);
     assert_eq!(asked, Some("\u{1b}[?2004h"));
     person.types("\u{1b}[200~y\u{1b}[201~s").await;
@@ -405,7 +405,7 @@ async fn a_long_proposal_is_paged_before_it_can_be_allowed() {
         let text = person.sees("n reject").await;
         assert!(!text.contains(QUESTION));
         pages += 1;
-        // An answer is none before the end was shown.
+        // Keys before the end of the proposal are not answers.
         person.types("y ").await;
         if text.contains("page 7 of 8") {
             break;
@@ -492,7 +492,7 @@ async fn several_lines_and_pastes_are_one_prompt() {
     person.types("\u{1b}[200~auto\nrm -rf /\u{1b}]0;x\u{7}\u{1b}[201~").await;
     person.sees("rm -rf /").await;
     person.types("\r").await;
-    // One turn, begun by the first word.
+    // One turn, started by the first word.
     person.sees("That is all.").await;
     person.sees(PROMPT).await;
     assert!(!person.seen.contains("\u{1b}]0;x"), "{:?}", person.seen);

@@ -1,4 +1,4 @@
-//! What the REPL needs of a way to draw a session.
+//! Interface of the REPL's layouts.
 
 use std::io;
 
@@ -9,26 +9,26 @@ use sysop_term::StyleRole;
 use super::approval::ApprovalPrompt;
 use super::inline_screen::InlineScreen;
 
-/// Draws a session onto a screen.
+/// Draws a session on a screen.
 pub(crate) trait ReplView: Send {
-    /// Draws what an update, which the transcript has already taken in, changed.
+    /// Draws the changes of an update that the transcript already contains.
     fn update(
         &mut self,
         update: &Update,
         transcript: &Transcript,
         screen: &mut InlineScreen,
     ) -> io::Result<()>;
-    /// Draws what moves with time.
+    /// Draws the live parts.
     fn tick(&mut self, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()>;
-    /// Takes note of a prompt that was typed here, and so is on the screen already.
+    /// Records a prompt that was typed here and is therefore already visible.
     fn own_prompt(&mut self, text: &str);
-    /// Makes the question about a plan.
+    /// Creates the approval prompt for a proposal.
     fn question(&mut self, plan: &Proposal, transcript: &Transcript, screen: &InlineScreen)
     -> ApprovalPrompt;
-    /// Says something of the front end's own.
+    /// Prints a text of the front end.
     fn say(&mut self, text: &str, role: StyleRole, screen: &mut InlineScreen) -> io::Result<()>;
-    /// Draws what the session is.
+    /// Prints the description of the session.
     fn header(&mut self, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()>;
-    /// Draws the last turn of a session that was opened again.
+    /// Prints the last turn of a resumed session.
     fn recap(&mut self, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()>;
 }

@@ -1,28 +1,28 @@
-//! What calls printed, as a person is shown it.
+//! Display of the output of calls.
 
 use sysop_core::outcome::Outcome;
 use sysop_core::text::{Stripper, strip_controls};
 
 use crate::render::safe;
 
-/// The lines of an output that are shown from its beginning, and as many from its end.
+/// Number of lines shown from the start, and from the end, of an output.
 const EXCERPT_LINES: usize = 20;
-/// The longest line of it, in characters.
+/// Maximum length of a shown line, in characters.
 pub(super) const LINE_CHARS_MAX: usize = 400;
 
-/// How much a person is shown of what calls print.
+/// Amount of shown output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CallOutput {
-    /// Nothing: how each call ended.
+    /// None; only how each call ended.
     #[default]
     Hidden,
-    /// The first and the last lines.
+    /// First and last lines.
     Excerpt,
-    /// All that the model is told.
+    /// Everything that the model receives.
     Whole,
 }
 
-/// The lines of an output that a person is shown, safe to write.
+/// Returns the lines of an output to show, sanitized.
 pub(super) fn call_output_lines(output: &str, shown: CallOutput) -> Vec<String> {
     let output = safe(output);
     let lines: Vec<&str> = output.lines().collect();
@@ -45,8 +45,8 @@ pub(super) fn call_output_lines(output: &str, shown: CallOutput) -> Vec<String> 
     }
 }
 
-/// What has not been written of an output: its end; of a fleet's all of it. Where nothing came of one machine
-/// there was none, and its outcome holds our own words alone.
+/// Returns the part of an output that was not streamed: its end, or for a fleet all of it. If a host produced no output, its
+/// outcome contains only our own text.
 pub(super) fn unprinted_output(stripped: Option<Stripper>, outcome: &Outcome) -> String {
     match stripped {
         Some(mut stripped) => stripped.finish(),

@@ -1,5 +1,5 @@
-//! What programs ask while a task runs: passwords, passphrases, host keys. One question after the other; what is
-//! to be printed waits meanwhile, because the terminal is in raw mode.
+//! Prompts of programs while a task runs: passwords, passphrases, host keys. One at a time; other output waits, because the
+//! terminal is in raw mode.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,46 +15,46 @@ use super::{BY, ExecRun};
 use crate::Exit;
 use crate::chat::program_prompt::{ProgramPrompt, PromptOutcome, ask_on_terminal, one_line_summary};
 
-/// How many updates wait while a question is on the terminal; the oldest go first.
+/// Maximum number of updates deferred by an open prompt; the oldest are dropped first.
 const DEFERRED_UPDATES_MAX: usize = 4_096;
 
-/// Asks a person for what a program wants to know; blocks until there is an answer.
+/// Handler that asks the user for a program; blocks until there is an answer.
 #[derive(Clone)]
 pub struct ProgramPromptHandler(pub(super) Arc<ProgramPromptFn>);
 
 type ProgramPromptFn = dyn Fn(&ProgramPrompt, &AtomicBool) -> io::Result<PromptOutcome> + Send + Sync;
 
-/// Asks on this terminal what programs want to know.
+/// Returns a handler that asks on this terminal.
 pub fn ask_for_programs_on_terminal(color: bool) -> ProgramPromptHandler {
     ProgramPromptHandler(Arc::new(move |sheet, withdrawn| ask_on_terminal(sheet, color, withdrawn)))
 }
 
-/// Where answers go.
+/// Channel for answers.
 pub(super) type PromptSender = UnboundedSender<(QuestionId, io::Result<PromptOutcome>)>;
 
-/// What programs ask, one after the other.
+/// Prompts of programs, one at a time.
 #[derive(Default)]
 pub(super) struct ProgramPrompts {
-    /// Who is asked.
+    /// Handler; `None` if nobody can be asked.
     ask: Option<ProgramPromptHandler>,
-    /// The one that is on the terminal.
+    /// Prompt on the terminal.
     pub(super) open: Option<QuestionId>,
-    /// Set to take it back.
+    /// Set to withdraw it.
     pub(super) withdrawn: Arc<AtomicBool>,
     settled: Vec<QuestionId>,
-    /// Whether Ctrl+C has refused one: the next one stops the task.
+    /// Set after Ctrl+C declined a prompt; the next one stops the task.
     interrupted: bool,
-    /// What is printed when the terminal is free again.
+    /// Updates to print when the terminal is free.
     deferred: VecDeque<Update>,
 }
 
 impl ProgramPrompts {
-    /// None yet.
+    /// Creates the state without prompts.
     pub(super) fn with_handler(ask: Option<ProgramPromptHandler>) -> Self {
         Self { ask, ..Self::default() }
     }
 
-    /// Keeps an update until the terminal is free.
+    /// Defers an update until the terminal is free.
     pub(super) fn defer(&mut self, update: &Update) {
         if self.deferred.len() == DEFERRED_UPDATES_MAX {
             self.deferred.pop_front();
@@ -64,7 +64,7 @@ impl ProgramPrompts {
 }
 
 impl ExecRun {
-    /// A program asks something, or no longer waits for its answer.
+    /// Handles a new or closed prompt of a program.
     pub(super) fn handle_program_prompt(&mut self, delta: &Delta, replies: &PromptSender) -> Option<Exit> {
         match delta {
             Delta::Question { question } if self.questions.ask.is_none() || self.ending.is_some() => {
@@ -86,7 +86,7 @@ impl ExecRun {
         }
     }
 
-    /// A program that asks for a password is told that nobody is here; the task cannot go on without one.
+    /// Declines a program's prompt because nobody can answer; the task cannot continue without an answer.
     fn refuse(&mut self, question: &Question) -> Option<Exit> {
         if !self.opened.session.answer(question.id, prompter::PromptReply::Refused) || self.ending.is_some() {
             return None;
@@ -98,7 +98,7 @@ impl ExecRun {
         self.end(Exit::ApprovalNeeded)
     }
 
-    /// Asks the oldest question that is open, unless one is being asked.
+    /// Asks the oldest open prompt unless one is on the terminal.
     fn ask_for_program(&mut self, replies: &PromptSender) -> Option<Exit> {
         let (None, Some(ask)) = (self.questions.open, self.questions.ask.clone()) else { return None };
         let question =
@@ -113,13 +113,13 @@ impl ExecRun {
         let replies = replies.clone();
         tokio::task::spawn_blocking(move || {
             let reply = (ask.0)(&sheet, &withdrawn);
-            // Nobody waits for the answer any more when the task has ended.
+            // The receiver is gone if the task has ended.
             let _ = replies.send((id, reply));
         });
         None
     }
 
-    /// The person has answered, or cannot.
+    /// Handles the user's answer or a failure to ask.
     pub(super) fn handle_prompt_outcome(
         &mut self,
         id: QuestionId,

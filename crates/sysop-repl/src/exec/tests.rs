@@ -12,10 +12,10 @@ use super::*;
 use crate::chat::fake_session::FakeSession;
 use crate::chat::program_prompt::PromptOutcome;
 
-/// The longest that anything in these tests may take.
+/// Maximum duration of any step.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A writer whose text can be looked at.
+/// Writer that records its text.
 #[derive(Clone, Default)]
 struct Sink(Arc<Mutex<Vec<u8>>>);
 
@@ -36,7 +36,7 @@ impl Write for Sink {
     }
 }
 
-/// A pipe that nobody reads.
+/// Pipe without a reader.
 struct Broken;
 
 impl Write for Broken {

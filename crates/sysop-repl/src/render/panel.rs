@@ -1,11 +1,11 @@
-//! Boxes with a title. They can be drawn a row at a time, so that what streams has a frame too.
+//! Boxes with a title, drawn as a whole or row by row for streams.
 
 use sysop_term::cells::width;
 use sysop_term::{StyleRole, TextRow};
 
 use super::{BOX_COLUMNS_MIN, PANEL_COLUMNS_MAX, RenderOptions, pad, row, span, truncate};
 
-/// A box of one width.
+/// Box of a fixed width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Panel {
     columns: usize,
@@ -13,19 +13,19 @@ pub(crate) struct Panel {
 }
 
 impl Panel {
-    /// A box that fits the terminal; without sides where that is narrow.
+    /// Creates a box that fits the terminal; without sides on a narrow one.
     pub(crate) fn new(look: RenderOptions) -> Self {
-        // The last column stays free: some terminals wrap when it is written.
+        // The last column stays free, because some terminals wrap after writing it.
         let columns = look.width.saturating_sub(1).clamp(1, PANEL_COLUMNS_MAX);
         Self { columns, sides: look.width >= BOX_COLUMNS_MIN }
     }
 
-    /// The columns that are left for text.
+    /// Columns available for text.
     pub(crate) fn inner(&self) -> usize {
         if self.sides { self.columns - 4 } else { self.columns }
     }
 
-    /// The first row.
+    /// First row.
     pub(crate) fn top(&self, title: &str) -> TextRow {
         let title = truncate(&row(title, StyleRole::Title), self.columns.saturating_sub(6));
         let taken = title.width();
@@ -37,7 +37,7 @@ impl Panel {
         top
     }
 
-    /// A row of text within the box; it must fit already.
+    /// Text row of the box; the text must fit.
     pub(crate) fn row(&self, text: TextRow) -> TextRow {
         if !self.sides {
             return text;
@@ -48,12 +48,12 @@ impl Panel {
         framed
     }
 
-    /// The last row; none where there are no sides.
+    /// Last row; `None` for a box without sides.
     pub(crate) fn bottom(&self) -> Option<TextRow> {
         self.sides.then(|| row(&format!("╰{}╯", "─".repeat(self.columns - 2)), StyleRole::Dim))
     }
 
-    /// The whole box around rows that fit.
+    /// Box around rows that fit.
     pub(crate) fn around(&self, title: &str, rows: Vec<TextRow>) -> Vec<TextRow> {
         let mut out = vec![self.top(title)];
         out.extend(rows.into_iter().map(|text| self.row(text)));

@@ -1,4 +1,4 @@
-//! A proposal for a terminal without a full screen. Whatever matters is said in words too, because there may be no styles.
+//! A proposal on a terminal without a full screen. Everything important is also in words, because styles may be missing.
 
 use sysop_core::policy::RiskClass;
 use sysop_core::transcript::Proposal;
@@ -7,21 +7,21 @@ use sysop_term::plan::{preview_rows, reason_rows};
 
 use super::{StyleRole, THEME, row, span, words, wrap};
 
-/// Where a plan is to run.
+/// Location of a step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProposalLocation<'a> {
-    /// The host.
+    /// Host.
     pub(crate) host: &'a str,
-    /// The root on it.
+    /// Root on the host.
     pub(crate) root: &'a str,
 }
 
-/// All there is to know before an answer: reason, place, what runs, risk, and what "for this session" covers.
+/// Returns everything to know before an answer: reason, location, command, risk and the scope of the session grant.
 pub(crate) fn rows(plan: &Proposal, place: ProposalLocation<'_>, columns: usize) -> Vec<TextRow> {
     let mut out = reason_rows(plan, columns, THEME);
     let several = words::is_fleet(place.host);
     let text = format!("on {} in {}", words::place(place.host), place.root);
-    // What one answer starts on many hosts must not be overlooked.
+    // An answer that starts a command on many hosts must stand out.
     let role = if several { StyleRole::Strong } else { StyleRole::Dim };
     out.extend(wrap(&row(&text, role), columns, 2));
     out.push(TextRow::default());
@@ -35,7 +35,7 @@ pub(crate) fn rows(plan: &Proposal, place: ProposalLocation<'_>, columns: usize)
     out
 }
 
-/// The class of risk, and each finding with the part of the command that it is about.
+/// Returns the risk class, and each finding with the part of the command that caused it.
 fn risk_rows(plan: &Proposal, columns: usize) -> Vec<TextRow> {
     let (word, role) = words::class(plan.risk.class);
     let mut out = wrap(&row(&format!("risk: {word}"), role), columns, 2);

@@ -1,4 +1,4 @@
-//! The words for what happened.
+//! Descriptions of events.
 
 use sysop_core::policy::RiskClass;
 use sysop_core::ui_text::class as class_word;
@@ -9,7 +9,7 @@ pub(crate) use sysop_core::ui_text::{
 };
 use sysop_term::StyleRole;
 
-/// The word for a class of risk, and its style.
+/// Returns the name of a risk class and its style.
 pub(crate) fn class(class: RiskClass) -> (&'static str, StyleRole) {
     let role = match class {
         RiskClass::ReadOnly => StyleRole::Good,

@@ -1,4 +1,4 @@
-//! Asks about a proposal, and sends the answer.
+//! Approval prompts and their answers.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! What programs ask the person, in the REPL: one question after the other, each answered once.
+//! Prompts of programs in the REPL: one at a time, each answered once.
 
 use std::io;
 
@@ -17,7 +17,7 @@ use crate::chat::{BY, ReplLayout};
 use crate::render::words;
 
 impl Repl {
-    /// The oldest question that nobody has answered; none of a turn that is being stopped.
+    /// Returns the oldest unanswered prompt; `None` while the turn is being stopped.
     pub(super) fn open_question(&self) -> Option<&Question> {
         if *self.transcript.phase() == SessionPhase::Stopping {
             return None;
@@ -46,7 +46,7 @@ impl Repl {
         Ok(())
     }
 
-    /// The person has answered; or pressed Ctrl+C, which refuses the first time and stops the turn the second.
+    /// Handles the user's answer. Ctrl+C declines the first prompt and stops the turn at the second.
     pub(super) fn handle_prompt_outcome(&mut self, id: QuestionId, reply: PromptOutcome) -> io::Result<()> {
         if matches!(reply, PromptOutcome::Withdrawn) || !self.settled.insert(id) {
             return Ok(());
@@ -60,7 +60,7 @@ impl Repl {
             }
             PromptOutcome::NoSecret => {
                 self.session.answer(id, prompter::PromptReply::NoSecret);
-                // Who says so knows what to type instead.
+                // A user who says so knows what to type instead.
                 if self.session.terminal().is_some() && self.context.form != ReplLayout::Plain {
                     self.request_shell()?;
                 }
@@ -81,7 +81,7 @@ impl Repl {
         }
     }
 
-    /// What to say of the question that is on the terminal and went away.
+    /// Returns the text about a prompt that was closed elsewhere.
     pub(super) fn closed_prompt_text(&mut self, update: &Update) -> Option<String> {
         let Update::Delta(Delta::QuestionClosed { id, by }) = update else { return None };
         if self.settled.remove(id) || self.drawn_prompt != Some(*id) {
@@ -94,7 +94,7 @@ impl Repl {
         })
     }
 
-    /// Says where commands run, and what goes on there.
+    /// Prints the host, the root and the current activity.
     pub(super) fn show_location(&mut self) -> io::Result<()> {
         let Some(facts) = self.transcript.session_info() else {
             return self.note("the session is not open yet");

@@ -1,7 +1,7 @@
-//! `/shell`: the person in the session's terminal, while the session goes on.
+//! `/shell`: connects the user to the session's terminal while the session continues.
 //!
-//! Opening it may take a connection, and a connection may ask for a password: so it is one more thing that the
-//! loop waits for, not a thing that the loop waits in. Rows of the conversation wait until the person is back.
+//! Opening may need a connection, and the connection may need a password, so the main loop treats it as one more event
+//! source instead of blocking on it. Rows of the conversation wait until the user returns.
 
 use std::io;
 use std::sync::Arc;
@@ -19,33 +19,33 @@ use crate::chat::terminal_mirror::{AlternateScreen, TerminalMirror};
 use crate::chat::{BY, ReplLayout};
 use crate::render::{row, terminal_size, terminal_width, words};
 
-/// How many pieces of output that are there already are drawn together.
+/// Maximum number of pending output chunks that are drawn together.
 const PIECES_AT_ONCE: usize = 256;
 
-/// The session's terminal, as far as the person has got into it.
+/// State of the user's connection to the session's terminal.
 pub(super) struct AttachedShell {
     terminal: Arc<dyn Terminal>,
     state: State,
 }
 
 enum State {
-    /// Nothing was asked of it yet.
+    /// Not requested yet.
     New,
-    /// It is being opened.
+    /// Opening.
     Opening(BoxFuture<'static, Result<TerminalView, String>>),
-    /// It is there.
+    /// Open.
     Open { live: BoxStream<'static, TerminalOutput>, mirror: Box<TerminalMirror> },
 }
 
-/// What came from it.
+/// Event of the session's terminal.
 pub(super) enum ShellEvent {
-    /// It is open, or cannot be opened.
+    /// Opening succeeded or failed.
     Opened(Result<TerminalView, String>),
-    /// Output; none when it is closed for good.
+    /// Output; `None` if the terminal closed for good.
     Output(Option<TerminalOutput>),
 }
 
-/// The next thing that comes from it; nothing ever where nobody is in it.
+/// Returns the next event; pending forever without a connection.
 pub(super) async fn next_shell_event(shell: &mut Option<AttachedShell>) -> ShellEvent {
     match shell.as_mut().map(|shell| &mut shell.state) {
         Some(State::Opening(opening)) => ShellEvent::Opened(opening.await),
@@ -54,7 +54,7 @@ pub(super) async fn next_shell_event(shell: &mut Option<AttachedShell>) -> Shell
     }
 }
 
-/// The size of the person's terminal but for our own row.
+/// Size of the user's terminal without our status row.
 fn size_within() -> TerminalSize {
     let (columns, rows) = terminal_size();
     let cells = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
@@ -62,7 +62,7 @@ fn size_within() -> TerminalSize {
 }
 
 impl Repl {
-    /// `/shell`.
+    /// Handles `/shell`.
     pub(super) async fn open_shell(&mut self, signals: &mut ReplSignals) -> anyhow::Result<()> {
         if self.session.terminal().is_none() {
             if self.transcript.session_info().is_some_and(|facts| facts.host.contains(',')) {
@@ -78,7 +78,7 @@ impl Repl {
         Ok(self.request_shell()?)
     }
 
-    /// The person wants to be in the session's terminal.
+    /// Requests the session's terminal.
     pub(super) fn request_shell(&mut self) -> io::Result<()> {
         if let (Some(terminal), None) = (self.session.terminal(), &self.shell) {
             self.shell = Some(AttachedShell { terminal, state: State::New });
@@ -86,7 +86,7 @@ impl Repl {
         Ok(())
     }
 
-    /// Nobody is asked for anything and the person wants to be in the terminal: one step further.
+    /// Advances the connection once nothing else is read from the user.
     pub(super) fn enter_shell(&mut self) -> io::Result<()> {
         let Some(shell) = &mut self.shell else { return Ok(()) };
         match &mut shell.state {
@@ -149,14 +149,14 @@ impl Repl {
         self.note(why)
     }
 
-    /// The person's keys go nowhere any more: they left, or were called away to answer a question.
+    /// Detaches the user's keys: the user left, or has to answer a prompt.
     pub(super) fn left_shell(&mut self, called_away: bool) {
         if !called_away && let Some(shell) = self.shell.take() {
             shell.terminal.release(BY);
         }
     }
 
-    /// Ctrl+C while the terminal is being opened.
+    /// Handles Ctrl+C while the terminal opens.
     pub(super) fn cancel_shell(&mut self) -> bool {
         self.active_read == ActiveRead::None && self.shell.take().is_some()
     }
@@ -187,7 +187,7 @@ impl Repl {
         alternate_screen.draw(&frame, mirror.modes())
     }
 
-    /// Gives the terminal to a shell of this machine until that ends.
+    /// Gives the terminal to a local shell until it ends.
     async fn run_local_shell(&mut self, signals: &mut ReplSignals) -> anyhow::Result<()> {
         let mut command = (self.context.shell)();
         if let Some(no_echo) = &self.no_echo {
@@ -197,7 +197,7 @@ impl Repl {
         if let Some(no_echo) = &self.no_echo {
             no_echo.apply();
         }
-        // What was pressed in the shell was for the shell.
+        // Interrupts during the shell were meant for the shell.
         while signals.interrupt.recv().now_or_never().is_some() {}
         while signals.quit.recv().now_or_never().is_some() {}
         if let Err(error) = ended {

@@ -1,4 +1,4 @@
-//! Keys of an approval, against a console with a clock of its own.
+//! Keys of an approval prompt, on a console with its own clock.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use sysop_term::{StyleRole, TextRow, paint};
 use crate::chat::approval::{self, ApprovalIo, ApprovalOutcome, ApprovalPrompt, GUARD};
 use crate::render::row;
 
-/// A console with a clock of its own and keys that come at given times.
+/// Console with its own clock and keys at given times.
 struct Scripted {
     now: Duration,
     keys: Vec<(u64, char)>,
@@ -80,7 +80,7 @@ fn a_key_counts_only_when_it_is_pressed_after_the_question() {
     );
     let (answer, drawn, at) = asked(&[(100, 'y'), (350, 'y'), (700, 'y')], vec![]);
     assert_eq!((answer, at), (ApprovalOutcome::Allow(None), Duration::from_millis(700)));
-    // Each early key begins the guard anew, and the question comes only after it.
+    // Each early key restarts the guard time, and the prompt comes only after it.
     assert_eq!(drawn[0], "0 $ rm x");
     assert!(drawn[1].starts_with(&format!("{} Run it?", 350 + GUARD.as_millis())), "{drawn:?}");
 }
@@ -111,7 +111,7 @@ fn always_is_the_answer_once_the_rule_was_seen_and_confirmed() {
     let confirm = "Save this rule to /home/me/rules.toml and run the command?";
     assert!(drawn[shown + 1].contains(confirm), "{drawn:?}");
     assert_eq!(always(&[(400, 'A'), (401, 'n'), (402, 's')]).0, ApprovalOutcome::StopTurn);
-    // Where no rule is offered, the key is no other answer.
+    // Without a rule to save, the key is not an answer.
     let (answer, drawn, _) = asked(&[(400, 'A'), (401, 's')], vec![]);
     assert_eq!(answer, ApprovalOutcome::StopTurn);
     assert!(drawn.iter().any(|row| row.contains(approval::NO_RULE)), "{drawn:?}");

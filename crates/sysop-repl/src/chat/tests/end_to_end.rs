@@ -1,5 +1,4 @@
-//! A program that asks for a password, from its host through the driver and the REPL to a person and back, with a
-//! log on disk.
+//! A program's password prompt, from the host through driver and REPL to the user and back, with a log on disk.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -22,11 +21,11 @@ use sysop_store::SqliteStore;
 
 use super::*;
 
-/// The program: it wants a password on its standard input.
+/// The program; reads a password from its standard input.
 const PROGRAM: &str =
     r#"read -r given; test "$given" = "geheim und lang" && echo let in || { echo kept out; exit 1; }"#;
 
-/// A host whose commands want a password.
+/// Host whose commands need a password.
 struct AskingHost {
     tools: Vec<ToolSpec>,
     people: OnceLock<Arc<dyn Prompter>>,
@@ -77,7 +76,7 @@ impl Host for AskingHost {
     }
 }
 
-/// No model is asked here.
+/// Provider that is never called.
 struct SilentProvider;
 
 impl Provider for SilentProvider {
@@ -86,7 +85,7 @@ impl Provider for SilentProvider {
     }
 }
 
-/// A session on that host, kept in this file.
+/// Session on that host, stored in this file.
 pub(super) fn session(file: &Path) -> AttachedSession {
     let tool = ToolSpec {
         name: "bash".into(),
@@ -142,7 +141,7 @@ async fn a_password_reaches_the_program_and_nothing_else() {
     person.types("geheim\u{1b}").await;
     person.sees("no password was provided").await;
     person.sees(PROMPT).await;
-    // Who leaves with a question open leaves the terminal in order.
+    // Leaving with an open prompt restores the terminal.
     person.types("!sudo id\r").await;
     person.sees("Esc decline").await;
     person.signals(rustix::process::Signal::TERM);

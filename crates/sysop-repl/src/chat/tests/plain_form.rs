@@ -1,4 +1,4 @@
-//! The plain form, through a pipe.
+//! The plain layout, through a pipe.
 
 use expect_test::expect;
 

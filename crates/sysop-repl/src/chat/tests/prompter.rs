@@ -1,10 +1,10 @@
-//! Remote hosts in the REPL: what programs ask, the session's terminal, and what is said of where commands run.
+//! Remote hosts in the REPL: prompts of programs, the session's terminal, and the display of the location.
 
 use rustix::process::Signal;
 
 use super::*;
 
-/// Text that must be nowhere once it was typed.
+/// Text that must appear nowhere after it was typed.
 const SECRET: &str = "geheim";
 
 #[tokio::test]
@@ -25,7 +25,7 @@ async fn a_password_is_asked_for_and_nobody_sees_it() {
     person.sees(PROMPT).await;
     let after = bare(&person.seen[before..]);
     assert!(!after.contains(SECRET) && !after.contains('•') && !after.contains('*'), "{after}");
-    // The line editor has it neither as a line nor as a draft.
+    // The line editor has it neither in the history nor as a draft.
     person.types("\u{1b}[A").await;
     person.sees("sudo now").await;
     person.types("\u{15}/exit\r").await;
@@ -68,7 +68,7 @@ async fn a_question_is_refused_before_the_turn_is_stopped() {
         person.sees("[sudo] password for joe:").await;
         person.sees("Esc decline").await;
         person.types(refusal).await;
-        // The turn goes on: the next question comes.
+        // The turn continues with the next prompt.
         person.sees("declined; Ctrl+C to stop the turn").await;
         let text = person.sees("Esc decline").await;
         assert!(text.contains("One-time code:"), "{text}");
@@ -80,7 +80,7 @@ async fn a_question_is_refused_before_the_turn_is_stopped() {
     person.sees(PROMPT).await;
     person.types("twice\r").await;
     person.sees("Esc decline").await;
-    // A signal from elsewhere refuses as the key does; the second one stops the turn.
+    // A signal from elsewhere declines like the key; the second one stops the turn.
     person.signals(Signal::INT);
     person.sees("One-time code:").await;
     person.sees("Esc decline").await;
@@ -93,7 +93,7 @@ async fn a_question_is_refused_before_the_turn_is_stopped() {
     person.sees("One-time code:").await;
     person.sees("Esc decline").await;
     person.types("\u{3}").await;
-    // The third one is taken back with the turn.
+    // The third prompt is withdrawn with the turn.
     let text = person.sees("stopped").await;
     assert!(!text.contains("Again:"), "{text}");
     person.sees(PROMPT).await;
@@ -283,7 +283,7 @@ async fn the_sessions_terminal_is_entered_and_left() {
     person.sees("Ctrl+] to return").await;
     person.sees("a remote shell").await;
     person.sees("web1 · Ctrl+] to return").await;
-    // All rows of ours but the last are the shell's.
+    // All rows but our last one belong to the shell.
     person.sees("[80x29]").await;
     person.types("hello\r").await;
     person.sees("chat said HELLO").await;
@@ -328,7 +328,7 @@ async fn a_question_interrupts_the_terminal_and_gives_it_back() {
     assert!(!person.seen.contains(SECRET));
     person.types("\u{4}").await;
     assert_eq!(person.leaves_screen().await, 0);
-    // A terminal that cannot be opened leaves the prompt.
+    // After a failure to open the terminal, the prompt remains.
     let mut person = Person::starts("far", None);
     person.sees(PROMPT).await;
     person.types("/shell\r").await;
