@@ -1,6 +1,6 @@
-//! Puts the parts together: settings to providers, host, store and driver; and opens sessions on them.
+//! Assembles providers, hosts, store and driver from the settings, and opens sessions on them.
 //!
-//! Nothing here is started before it is needed: no connection, no file but the session's own.
+//! Everything starts on demand: no connection, and no file except the session's own.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -46,15 +46,15 @@ use crate::sessions::{most_recent, resolve_id};
 use crate::settings::{HostChoice, ProviderSettings, Settings, check_canary};
 use crate::system_prompt;
 
-/// The file of the session log, in the data folder.
+/// File name of the session log, in the data directory.
 pub(crate) const DATABASE: &str = "sysop.db";
 
-/// Where the sessions are kept.
+/// Returns the path of the session log.
 pub(crate) fn database(data: &Path) -> PathBuf {
     data.join(DATABASE)
 }
 
-/// Everything that sessions need, made of the settings.
+/// Services for sessions, created from the settings.
 #[derive(Clone)]
 pub(crate) struct Services {
     driver: Driver,
@@ -64,18 +64,18 @@ pub(crate) struct Services {
     machines: Machines,
     models: Arc<ProvidersByHost>,
     model: ModelRef,
-    /// Rules that were written since the config was read.
+    /// Rules saved since the config was read.
     written_rules: Arc<Mutex<Vec<Rule>>>,
 }
 
 impl Services {
-    /// Puts the parts together; opens the store's file and nothing else.
+    /// Creates the services; opens only the store's file.
     pub(crate) fn new(settings: Settings, model: ModelRef) -> Result<Self> {
         let storage = Storage::file(&settings)?;
         Ok(Self::on(storage, settings, model))
     }
 
-    /// Puts the parts together on a store that is open.
+    /// Creates the services on an open store.
     pub(crate) fn on(storage: Storage, settings: Settings, model: ModelRef) -> Self {
         let store = storage.store();
         let settings = Arc::new(settings);
@@ -86,7 +86,7 @@ impl Services {
         Self { driver, storage, store, settings, machines, models, model, written_rules }
     }
 
-    /// The session that the flags ask for: a new one, or an earlier one.
+    /// Opens the session that the flags select: a new one or an earlier one.
     pub(crate) async fn open(&self) -> Result<AttachedSession> {
         let id = match &self.settings.resume {
             None => return self.create_lazy(),
@@ -100,13 +100,13 @@ impl Services {
         self.resume(&id).await
     }
 
-    /// A new session where the settings say; it is kept from its first input on.
+    /// Creates a session at the configured location; it is saved from its first input on.
     pub(crate) fn create_lazy(&self) -> Result<AttachedSession> {
         let settings = &self.settings;
         self.create_at(&ToolLocation::new(settings.host.clone(), settings.root.clone()))
     }
 
-    /// A new session on other hosts, as `--host` names them.
+    /// Creates a session on other hosts, in the syntax of `--host`.
     pub(crate) fn create_on(&self, host: &str) -> Result<AttachedSession> {
         let host = self.settings.hosts.resolve(host)?;
         self.create_at(&ToolLocation::new(host, self.settings.root.clone()))
@@ -120,13 +120,13 @@ impl Services {
         Ok(opened(self.driver.create_lazy(id, spec, runtime), Seq(0), opening))
     }
 
-    /// The tools of a place, and the models that sessions there reach.
+    /// Creates the tools of a location and the models that sessions there can use.
     fn runtime(&self, place: &ToolLocation, profile: Profile) -> Result<Runtime> {
         let host = self.machines.host(place, profile)?;
         Ok(Runtime { host, provider: self.models.of(&place.host) })
     }
 
-    /// How a new session there works with these tools, as the settings say.
+    /// Returns the specification of a new session at a location.
     fn spec(&self, place: &ToolLocation, tools: &[ToolSpec]) -> SessionSpec {
         let settings = &self.settings;
         SessionSpec {
@@ -147,10 +147,10 @@ impl Services {
         }
     }
 
-    /// Where the whole output of a call is kept.
+    /// Returns the path of a call's whole output.
     ///
     /// # Errors
-    /// When it is no name of one.
+    /// If the name is not valid.
     fn artifact_path(&self, name: &str) -> Result<PathBuf, String> {
         let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte));
         if !plain || name.starts_with('.') {
@@ -159,19 +159,19 @@ impl Services {
         Ok(self.machines.artifacts().join(name))
     }
 
-    /// What they were made of.
+    /// Returns the settings.
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Ends what is connected or open.
+    /// Closes connections and files.
     pub(crate) async fn close(&self) {
         self.machines.close().await;
         self.storage.close().await;
     }
 
-    /// An earlier session, with its own root and tools; model and approval mode are those asked for now,
-    /// and the rules of today's config are added to its own.
+    /// Resumes an earlier session with its own root and tools. Model and approval mode come from the current settings, and
+    /// the current rules are added to the session's rules.
     pub(crate) async fn resume(&self, id: &SessionId) -> Result<AttachedSession> {
         let log_start = self.store.load(id, Seq(0), 1).await?;
         let Some(Logged { at, event: Event::SessionOpened { spec, .. }, .. }) = log_start.first() else {
@@ -197,7 +197,7 @@ impl Services {
         Ok(opened(handle, last, spec))
     }
 
-    /// The rules of today's config.
+    /// Returns the rules of the current config.
     fn rules(&self, host: &HostChoice) -> ConfigChange {
         ConfigChange::Rules {
             dangerous: self.settings.dangerous_patterns.clone(),
@@ -207,7 +207,7 @@ impl Services {
         }
     }
 
-    /// The policy of today's config, with the rules that were written since.
+    /// Returns the policy of the current config, including rules saved since.
     fn policy_options(&self, host: &HostChoice) -> PolicyOptions {
         let mut options = self.settings.policy_options(host);
         options.rules.extend(self.written_rules().iter().cloned());
@@ -218,12 +218,12 @@ impl Services {
         self.written_rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The file of the user's rules, for people.
+    /// Path of the user's rules file, for display.
     fn rules_file(&self) -> String {
         display_path(&rules_file(&self.settings.config.own_file))
     }
 
-    /// Writes a rule into the user's own file, for sessions that begin from now on as well; gives it with its place.
+    /// Saves a rule to the user's rules file, also for later sessions. Returns it with its origin.
     ///
     /// # Errors
     /// One sentence if the file cannot be written.
@@ -237,7 +237,7 @@ impl Services {
         Ok(rule)
     }
 
-    /// Where an earlier session worked: on its hosts, with its roots.
+    /// Returns the location of an earlier session: its hosts with its roots.
     fn location_of(&self, spec: &SessionSpec, start: Timestamp) -> Result<ToolLocation> {
         let start_ms = u64::try_from(start.0).unwrap_or_default();
         let session_start = SystemTime::UNIX_EPOCH + Duration::from_millis(start_ms);
@@ -253,7 +253,7 @@ impl Services {
             HostChoice::Local | HostChoice::Ssh(_) | HostChoice::Fleet(_) => host,
         };
         let place = ToolLocation { host, root: PathBuf::from(&spec.root), session_start };
-        // Roots of their own are those of the config, which may have changed.
+        // Roots per host come from the config, which may have changed.
         if place.display_root() != spec.root {
             let (was, is) = (&spec.root, place.display_root());
             let why = format!(
@@ -277,13 +277,13 @@ fn failure(error: DriverError) -> CommandError {
     CommandError::failed(error.to_string())
 }
 
-/// The models of this process. Each ssh host has a provider of its own, because `ollama+ssh` is the Ollama of that host;
+/// Models of this process. Each ssh host has its own provider, because `ollama+ssh` means the Ollama server of that host;
 /// all other sessions share one.
 struct ProvidersByHost {
     settings: Arc<Settings>,
     machines: Machines,
-    /// By the host's name as shown; the empty name is the provider that all other sessions share. What a provider learned of its
-    /// servers stays.
+    /// Providers by displayed host name; the empty name is the shared provider. They persist, with all they learned about
+    /// their servers.
     by_host: Mutex<HashMap<String, Arc<HostProvider>>>,
 }
 
@@ -292,7 +292,7 @@ impl ProvidersByHost {
         Self { settings, machines, by_host: Mutex::default() }
     }
 
-    /// The models that sessions on this host reach, but for those that may not see what it shows.
+    /// Returns the models that sessions on this host may use.
     fn of(&self, host: &HostChoice) -> Arc<dyn Provider> {
         let remote = self.machines.remote_machine(host);
         let name = if remote.is_some() { host.to_string() } else { String::new() };
@@ -305,7 +305,7 @@ impl ProvidersByHost {
     }
 }
 
-/// The demo model, and every provider as it is reached from one host.
+/// The demo model, and every provider as reached from one host.
 struct HostProvider {
     demo: DemoProvider,
     providers: Providers,
@@ -321,7 +321,7 @@ impl Provider for HostProvider {
     }
 }
 
-/// The settings of the providers in the form that their crate takes.
+/// Converts the settings of the providers to those of their crate.
 pub(crate) fn providers(settings: &Settings, remote: Option<Arc<dyn RemoteMachine>>) -> ProvidersSettings {
     let of = |name: &str| settings.providers.get(name).cloned().unwrap_or_default();
     let vertex = of("vertex");
@@ -353,7 +353,7 @@ fn variable(settings: &Settings, name: &str) -> Option<String> {
     settings.environment.value(name).map(str::to_owned)
 }
 
-/// Where Google's own libraries look for credentials.
+/// Returns the credential sources that Google's own libraries use.
 fn google_credentials(settings: &Settings) -> GoogleCredentialSources {
     let gcloud = variable(settings, "CLOUDSDK_CONFIG")
         .map_or_else(|| settings.folders.home.join(".config/gcloud"), PathBuf::from);
@@ -378,7 +378,7 @@ fn endpoint(settings: ProviderSettings) -> Endpoint {
     }
 }
 
-/// A session of this process as a front end gets it.
+/// Returns a local session as front ends receive it.
 pub(crate) fn opened(handle: Handle, last: Seq, spec: SessionSpec) -> AttachedSession {
     AttachedSession { session: Arc::new(handle), last, spec: Arc::new(spec) }
 }

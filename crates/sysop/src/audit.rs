@@ -1,4 +1,4 @@
-//! `sysop audit verify|show`: what was allowed and what ran, and whether the record of it was touched. Changes nothing.
+//! `sysop audit verify|show`: what was approved and run, and whether the record is intact. Read-only.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -12,10 +12,10 @@ use crate::cli::AuditCommand;
 use crate::config::display_path;
 use crate::exit::{CommandError, Exit};
 
-/// Does it.
+/// Runs the command.
 ///
 /// # Errors
-/// The chain is broken, or there is none.
+/// If the chain is broken or missing.
 pub(crate) fn run(folder: &Path, command: AuditCommand, out: &mut impl Write) -> Result<Exit> {
     match command {
         AuditCommand::Verify { file } => {
@@ -73,7 +73,7 @@ fn audit_files(folder: &Path, file: Option<PathBuf>) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// One line: what came from models and people is made safe to show.
+/// Writes one line; text of models and users is sanitized.
 fn write_entry(entry: &AuditEntry, out: &mut impl Write) -> io::Result<()> {
     let kind = match entry.kind {
         Kind::Opened => "opened",

@@ -1,4 +1,4 @@
-//! The one place where commands meet the services of the program that carry them out.
+//! Implementation of the commands, on top of the services.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -26,10 +26,10 @@ use crate::sessions::{self, DisplayOptions, SessionsError};
 use crate::settings::{ColorMode, ProviderSettings, Settings, SshTarget};
 use crate::token::TokenMaker;
 
-/// The file of typed lines, in the data folder.
+/// Name of the input history file, in the data directory.
 pub(crate) const HISTORY: &str = "history";
 
-/// A conversation, line by line.
+/// Runs the line REPL.
 pub(crate) async fn chat(settings: Settings, pick: ModelChoice, arguments: ChatArguments) -> Result<Exit> {
     let form = chat_form(&settings, arguments.plain);
     let history = settings.folders.data.join(HISTORY);
@@ -55,7 +55,7 @@ pub(crate) async fn chat(settings: Settings, pick: ModelChoice, arguments: ChatA
     exit
 }
 
-/// How a conversation looks, line by line.
+/// Returns the layout of the line REPL.
 pub(crate) fn chat_form(settings: &Settings, plain: bool) -> chat::ReplLayout {
     chat::ReplLayout::choose(TerminalTraits {
         plain,
@@ -65,14 +65,14 @@ pub(crate) fn chat_form(settings: &Settings, plain: bool) -> chat::ReplLayout {
     })
 }
 
-/// One task without a screen.
+/// Runs one task without a screen.
 pub(crate) async fn exec(settings: Settings, pick: ModelChoice, arguments: ExecArguments) -> Result<Exit> {
     let task = exec::task_text(&arguments.task.join(" "), io::stdin())
         .map_err(|bad| CommandError { exit: bad.exit, message: bad.why })?;
     headless(settings, pick.model, ExecTask::Prompt(task), arguments.json).await
 }
 
-/// The command of a routine, its variables filled in. No model is asked.
+/// Runs a routine's command with its variables filled in, without a model.
 pub(crate) async fn routine(settings: Settings, command: String) -> Result<Exit> {
     let asked_for = settings.model.as_ref().map(|configured| configured.value.clone());
     let model = asked_for.unwrap_or_else(|| ModelRef::new(DEMO, DEMO));
@@ -90,7 +90,7 @@ async fn headless(settings: Settings, model: ModelRef, task: ExecTask, json: boo
     };
     let stops = exec::signals().context("cannot listen for signals")?;
     if settings.resume.is_none() {
-        crate::known_host::check(&settings).await?; // a session that goes on has a host of its own
+        crate::known_host::check(&settings).await?; // a resumed session has its own host
         let refusal = settings.hosts.model_access(&settings.host).refusal(&model);
         if let (ExecTask::Prompt(_), Some(why)) = (&task, refusal) {
             return Err(CommandError::usage(why).into());
@@ -117,7 +117,7 @@ async fn headless(settings: Settings, model: ModelRef, task: ExecTask, json: boo
     Ok(exit)
 }
 
-/// Earlier sessions.
+/// Lists, shows, exports and deletes sessions.
 pub(crate) async fn sessions(settings: Settings, command: SessionsCommand) -> Result<Exit> {
     let storage = Storage::open(&settings).await?;
     let store = storage.store();
@@ -147,7 +147,7 @@ pub(crate) async fn sessions(settings: Settings, command: SessionsCommand) -> Re
     }
 }
 
-/// Who may use the server.
+/// Manages access tokens of the server.
 pub(crate) async fn token(settings: Settings, maker: &TokenMaker, command: TokenCommand) -> Result<Exit> {
     let storage = Storage::open(&settings).await?;
     let store = storage.tokens();
@@ -165,7 +165,7 @@ pub(crate) async fn token(settings: Settings, maker: &TokenMaker, command: Token
     done
 }
 
-/// The scripted model server.
+/// Runs the scripted model server.
 pub(crate) async fn mock_llm(arguments: MockLlmArguments) -> Result<Exit> {
     let scenarios = match &arguments.scenarios {
         Some(file) => Scenarios::load(file).map_err(|error| CommandError::usage(error.to_string()))?,
@@ -194,14 +194,14 @@ pub(crate) async fn mock_llm(arguments: MockLlmArguments) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Looks for the database, the providers and the hosts with the services that would use them.
+/// Checks the database, the providers and the hosts with the services that use them.
 pub(crate) struct LiveDoctorProbe {
     machines: Machines,
     providers: Providers,
 }
 
 impl LiveDoctorProbe {
-    /// Asks nobody yet.
+    /// Creates the probe without connecting.
     pub(crate) fn new(settings: Arc<Settings>) -> Self {
         let machines = Machines::new(Arc::clone(&settings));
         let providers = Providers::new(providers(&settings, machines.remote_machine(&settings.host)));

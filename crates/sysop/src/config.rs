@@ -1,7 +1,8 @@
-//! The config in layers: what is built in, what was chosen in a front end, the person's file, the workspace's file, the environment, the flags.
+//! Layered config: built-in defaults, choices made in a front end, the user's file, the workspace's file, the environment,
+//! and flags.
 //!
-//! Later wins, key by key, and each value knows where it came from. Nothing here acts on a value: `settings` gives
-//! them their meaning. A workspace that the person does not trust may only make things stricter.
+//! Later layers win key by key, and each value records its origin. This module does not interpret values; `settings` does.
+//! An untrusted workspace can only make settings stricter.
 
 mod environment;
 mod file;
@@ -30,15 +31,15 @@ pub(crate) use trust::{TrustDecision, UntrustedWorkspace, save_trust, trust_file
 pub(crate) use ui_state::{keep_theme, ui_state_file};
 pub(crate) use value::{ConfigValue, without_credentials};
 
-/// The name of a workspace's config file, at its root.
+/// Name of a workspace's config file, in its root.
 pub(crate) const WORKSPACE_FILE: &str = ".sysop.toml";
 
-/// The file of the rules that were written by answering `always`, beside the user's config file.
+/// Returns the file of rules saved with `always`, beside the user's config file.
 pub(crate) fn rules_file(own: &Path) -> PathBuf {
     own.with_file_name("rules.toml")
 }
 
-/// Adds a rule to that file, if it does not hold it, and gives its place, as `FILE:LINE`.
+/// Adds a rule to that file unless it is there already, and returns its position as `FILE:LINE`.
 ///
 /// # Errors
 /// One sentence if the file cannot be written.
@@ -66,7 +67,7 @@ pub(crate) fn append_rule(own: &Path, rule: &Rule) -> Result<String, String> {
 
 const DEFAULTS: &str = include_str!("config/default.toml");
 
-/// A path for a person to read: what could play tricks on a terminal is escaped.
+/// Returns a path for display; characters that could deceive a reader are escaped.
 pub(crate) fn display_path(path: &Path) -> String {
     let escape = |c: char| match c {
         '\'' | '"' | '\\' => c.to_string(),
@@ -75,26 +76,26 @@ pub(crate) fn display_path(path: &Path) -> String {
     path.to_string_lossy().chars().map(escape).collect()
 }
 
-/// Where a value came from.
+/// Origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ConfigOrigin {
-    /// It is built in.
+    /// Built-in default.
     Default,
-    /// A line of a file.
+    /// Line of a file.
     File {
-        /// Which file.
+        /// Path of the file.
         path: Arc<Path>,
-        /// The line, from 1.
+        /// Line number, from 1.
         line: usize,
     },
-    /// An environment variable.
+    /// Environment variable.
     Environment {
-        /// Its name.
+        /// Name of the variable.
         name: String,
     },
-    /// A flag of the command line.
+    /// Command line flag.
     Flag {
-        /// As it is typed.
+        /// Flag as typed.
         name: &'static str,
     },
 }
@@ -110,12 +111,12 @@ impl fmt::Display for ConfigOrigin {
     }
 }
 
-/// A value and where it came from.
+/// Value with its origin.
 #[derive(Debug, Clone)]
 pub(crate) struct ConfigEntry {
     /// The value.
     pub(crate) value: ConfigValue,
-    /// Where it came from; more than one where a layer added to it. Never empty.
+    /// Origins; more than one if a layer added to a list. Never empty.
     pub(crate) origins: Vec<ConfigOrigin>,
 }
 
@@ -124,16 +125,16 @@ impl ConfigEntry {
         Self { value, origins: vec![origin] }
     }
 
-    /// Where the value, or the last part of it, came from.
+    /// Returns the origin of the value or of its last part.
     pub(crate) fn origin(&self) -> &ConfigOrigin {
         self.origins.last().expect("an entry is made with an origin")
     }
 }
 
-/// Something in a config that was not taken as it stands.
+/// Warning about a config.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConfigWarning {
-    /// Where it stands.
+    /// Origin of the problem.
     pub(crate) origin: ConfigOrigin,
     /// One sentence.
     pub(crate) message: String,
@@ -145,17 +146,17 @@ impl fmt::Display for ConfigWarning {
     }
 }
 
-/// The most warnings that one layer keeps; a last one says that there were more.
+/// Maximum number of warnings per layer; the last one says that there were more.
 const WARNINGS_MAX: usize = 50;
 
-/// One layer as it was read.
+/// One parsed layer.
 #[derive(Debug, Default)]
 pub(crate) struct ConfigLayer {
-    /// What fits, in the order of the source.
+    /// Valid entries, in the order of the source.
     pub(crate) entries: Vec<(KeyPath, ConfigEntry)>,
-    /// What does not.
+    /// Warnings.
     pub(crate) warnings: Vec<ConfigWarning>,
-    /// The rules on commands.
+    /// Rules for commands.
     pub(crate) rules: Vec<Rule>,
 }
 
@@ -173,7 +174,7 @@ impl ConfigLayer {
         }
     }
 
-    /// A file of a program that asked about every command means that.
+    /// Treats a file of a program that asked about every command as `approve = "each"`.
     fn ask_about_each(&mut self, path: &Path) {
         let approve = KeyPath::dotted("approve");
         if !self.entries.iter().any(|(key, _)| *key == approve) {
@@ -182,88 +183,88 @@ impl ConfigLayer {
         }
     }
 
-    /// Puts a value there that a flag gave; the command line has checked it already.
+    /// Adds the value of a flag, which the command line parser has validated.
     pub(crate) fn flag(&mut self, name: &'static str, path: &str, value: impl Into<String>) {
         let entry = ConfigEntry::new(ConfigValue::Text(value.into()), ConfigOrigin::Flag { name });
         self.entries.push((KeyPath::dotted(path), entry));
     }
 }
 
-/// A config that cannot be used at all.
+/// Error that makes a config unusable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ConfigError {
-    /// A file that was asked for is not there.
+    /// An explicitly named file does not exist.
     #[error("config file not found: {}; check the path given with --config", display_path(.0))]
     Missing(PathBuf),
     /// A file cannot be read.
     #[error("cannot read the config file {}: {why}", display_path(.path))]
     Unreadable {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         why: String,
     },
-    /// A file is not TOML.
+    /// A file is not valid TOML.
     #[error("{}:{line}: invalid TOML: {why}", display_path(.path))]
     Syntax {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// The line, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// What the parser says.
+        /// Error of the parser.
         why: String,
     },
 }
 
-/// The folders of the person's account.
+/// Directories of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UserDirs {
-    /// Their home.
+    /// Home directory.
     pub(crate) home: PathBuf,
-    /// Where programs keep their config, each in its own folder.
+    /// Parent of the programs' config directories.
     pub(crate) config: PathBuf,
-    /// Where sysop keeps what must not be lost.
+    /// Data directory of sysop: must not be lost.
     pub(crate) data: PathBuf,
-    /// Where sysop keeps what can be made again.
+    /// Cache directory of sysop: can be rebuilt.
     pub(crate) cache: PathBuf,
 }
 
 impl UserDirs {
-    /// Returns the folder of a server's audit.
+    /// Returns the directory of a server's audit.
     pub(crate) fn audit(&self) -> PathBuf {
         self.data.join("audit")
     }
 }
 
-/// What a config is loaded from.
+/// Sources of a config.
 #[derive(Debug)]
 pub(crate) struct ConfigSources<'a> {
-    /// `--config`: takes the place of the person's own file.
+    /// `--config`; replaces the user's file.
     pub(crate) explicit: Option<&'a Path>,
-    /// Where the person's files are.
+    /// Directories of the user.
     pub(crate) folders: &'a UserDirs,
-    /// The root of the workspace; none where its file is not to be read.
+    /// Root of the workspace; `None` to skip its file.
     pub(crate) root: Option<&'a Path>,
-    /// The environment.
+    /// Environment variables.
     pub(crate) environment: &'a Environment,
-    /// What the flags say.
+    /// Values of flags.
     pub(crate) flags: ConfigLayer,
 }
 
-/// Every value that holds, and how it came about.
+/// The effective config.
 #[derive(Debug, Default)]
 pub(crate) struct Config {
-    /// The values.
+    /// Values with their origins.
     pub(crate) entries: BTreeMap<KeyPath, ConfigEntry>,
-    /// The rules on commands, in the order of the layers.
+    /// Rules for commands, in the order of the layers.
     pub(crate) rules: Vec<Rule>,
-    /// What was not taken as it stands.
+    /// Warnings.
     pub(crate) warnings: Vec<ConfigWarning>,
-    /// The files that were read, in the order of the layers.
+    /// Files that were read, in the order of the layers.
     pub(crate) files: Vec<PathBuf>,
-    /// The person's own file: the one in use, else the place where ours would be.
+    /// The user's file: the one in use, otherwise the path of sysop's own.
     pub(crate) own_file: PathBuf,
-    /// The workspace's file, if parts of it are left out because the person does not trust it.
+    /// The workspace's file, if parts of it are ignored because the user does not trust it.
     pub(crate) untrusted: Option<UntrustedWorkspace>,
 }
 
@@ -271,7 +272,7 @@ impl Config {
     /// Loads all layers.
     ///
     /// # Errors
-    /// A file is missing that was named, cannot be read, or is not TOML.
+    /// If an explicitly named file is missing, or a file is unreadable or not valid TOML.
     pub(crate) fn load(sources: ConfigSources<'_>) -> Result<Self, ConfigError> {
         let mut config = Self::default();
         let defaults = file::parse(Path::new("default.toml"), DEFAULTS, Flavor::BuiltIn)?;
@@ -287,7 +288,7 @@ impl Config {
         Ok(config)
     }
 
-    /// The value at a path that is written with dots.
+    /// Returns the value at a dotted path.
     pub(crate) fn entry(&self, path: &str) -> Option<&ConfigEntry> {
         self.entries.get(&KeyPath::dotted(path))
     }
@@ -323,7 +324,7 @@ impl Config {
         Ok(())
     }
 
-    /// The rules that were written by answering `always`, in a file of their own beside the user's.
+    /// Loads the rules saved with `always`, from their own file beside the user's file.
     fn load_rules(&mut self) -> Result<(), ConfigError> {
         let path = rules_file(&self.own_file);
         let Some(text) = file::read(&path)? else { return Ok(()) };
@@ -340,7 +341,7 @@ impl Config {
     #[cfg(unix)]
     fn warn_of_open_secret(&mut self, path: &Path, layer: &ConfigLayer) {
         use std::os::unix::fs::PermissionsExt;
-        // Most headers are no secrets.
+        // Most headers are not secrets.
         let is_key = |name: &String| {
             name == "api_key" || name == "database" || name.eq_ignore_ascii_case("authorization")
         };
@@ -391,7 +392,7 @@ impl Config {
         self.rules.append(&mut layer.rules);
     }
 
-    /// Takes of an untrusted layer only what makes things stricter; gives the rest, as TOML.
+    /// Reduces an untrusted layer to the values that make things stricter; returns the rest as TOML.
     fn tighten(&mut self, mut layer: ConfigLayer) -> Vec<String> {
         let mut left_out = Vec::new();
         for (path, entry) in std::mem::take(&mut layer.entries) {
@@ -465,7 +466,7 @@ impl Config {
         stricter
     }
 
-    /// Where `each` and `never` meet, both hold: changes are denied, and what only reads asks.
+    /// Combines `each` with `never` so that both apply: changes are denied, and read-only commands ask.
     fn combine_never(&mut self, entry: &ConfigEntry) -> bool {
         let word = |value: &ConfigValue| {
             if let ConfigValue::Text(text) = value { text.clone() } else { String::new() }
@@ -494,7 +495,7 @@ impl Config {
     }
 }
 
-/// What a key counts as while its value is unusable, where leaving it out could loosen things.
+/// Returns the value to use instead of an invalid one, where ignoring the key could loosen the policy.
 fn fallback_value(path: &KeyPath) -> Option<ConfigValue> {
     keys::is_approve(path).then(|| ConfigValue::Text("each".to_owned()))
 }

@@ -1,4 +1,4 @@
-//! `sysop connect` and `sysop attach`: front ends on sessions that live on a server.
+//! `sysop connect` and `sysop attach`: front ends for sessions on a server.
 
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,12 +20,12 @@ use crate::global_flags::{GlobalFlags, ResumeTarget};
 use crate::settings::{HostChoice, Settings};
 use crate::tui;
 
-/// The folder of the ledgers of lent calls, in the data folder.
+/// Name of the directory for ledgers of lent calls, in the data directory.
 const LEDGERS: &str = "lent";
-/// Names the token for servers.
+/// Variable with the token for servers.
 const TOKEN: &str = "SYSOP_TOKEN";
 
-/// A session on a server whose tools run here.
+/// Runs a session on a server with the tools of this machine.
 pub(crate) async fn connect(
     settings: Settings,
     flags: &GlobalFlags,
@@ -61,7 +61,7 @@ pub(crate) async fn connect(
     converse(&settings, service, which, face).await
 }
 
-/// A front end on a session that lives on a server.
+/// Opens a front end for a session on a server.
 pub(crate) async fn attach(
     settings: Settings,
     flags: &GlobalFlags,
@@ -103,7 +103,7 @@ pub(crate) async fn attach(
         Ok((service as Arc<dyn SessionService>, session))
     });
     let context = tui::context(&settings, None);
-    // The session lives on the server: it goes on without this front end.
+    // The session continues on the server without this front end.
     let leaving = sysop_tui::RunningTurnPolicy::Continue;
     let ended = sysop_tui::run(TuiContext { open, leaving, ..context }).await;
     let service = opened.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -113,7 +113,7 @@ pub(crate) async fn attach(
     tui::leave(ended, &resume_command)
 }
 
-/// The session that was asked for; without one the latest, or a new one where there is none.
+/// Finds the requested session; by default the latest, or a new one if there is none.
 async fn select_session(
     service: &RemoteSessionService,
     asked_for: Option<String>,
@@ -166,7 +166,7 @@ fn local_tools(
     Ok(local_tools.map_err(failure)?)
 }
 
-/// How a conversation is held.
+/// Settings of the line REPL.
 struct ConversationOptions {
     task: Option<String>,
     plain: bool,

@@ -1,5 +1,5 @@
-//! The built-in scripted model: real tools, real shell, replies known by heart. It says that it is scripted, and it is
-//! never picked unless a person asks for it.
+//! Built-in scripted model: real tools and a real shell, but fixed replies. It says that it is scripted, and is used only on
+//! request.
 
 use futures::StreamExt;
 use futures::stream::{BoxStream, iter};
@@ -9,24 +9,24 @@ use sysop_core::mode::Mode;
 use sysop_driver::port::{ModelEvent, Provider};
 use sysop_mock_llm::{Engine, Response, Scenarios, Turn};
 
-/// The provider's name in `demo/demo`.
+/// Provider name in `demo/demo`.
 pub(crate) const DEMO: &str = "demo";
 
-/// What it says where it knows nothing by heart.
+/// Reply to unknown tasks.
 const UNKNOWN: &str = "I am the built-in scripted demo, not a model: I only know a few scripted tasks. Type `demo` \
  to see me work with real tools, or run `sysop doctor` to set up a model.";
 
-/// What it says in a plain chat.
+/// Reply in a plain chat.
 const CHAT: &str = "I am the built-in scripted demo, not a model: without tools I can only suggest commands, such as \
 <cmd>df -h</cmd> and <cmd>uptime</cmd>.";
 
-/// Answers from the scenarios that are built in.
+/// Answers from the built-in scenarios.
 pub(crate) struct DemoProvider {
     engine: std::sync::OnceLock<Engine>,
 }
 
 impl DemoProvider {
-    /// Reads nothing before the first request.
+    /// Creates the provider; scenarios are read at the first request.
     pub(crate) fn new() -> Self {
         Self { engine: std::sync::OnceLock::new() }
     }
@@ -50,7 +50,7 @@ impl Provider for DemoProvider {
     }
 }
 
-/// What the conversation has come to.
+/// Returns the state of the conversation.
 fn turn(request: &ModelRequest) -> Turn {
     let mut turn = Turn::default();
     for message in &request.messages {

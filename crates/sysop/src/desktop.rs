@@ -1,7 +1,7 @@
-//! `sysop desktop`: starts the program that shows the page in a window, and says in one sentence what keeps it from that.
+//! `sysop desktop`: starts the program that shows the page in a window, or says in one sentence why it cannot.
 //!
-//! That program links the web engine, so that this one need not; it starts the server, too. What is done here is what a
-//! window cannot tell: that there is no display, no such program, or no engine that it could start with.
+//! That program links the web engine, so that this one need not, and also starts the server. This module handles the
+//! failures that no window can show: no display, no such program, or no engine to start.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -20,16 +20,16 @@ use crate::global_flags::{GlobalFlags, ResumeTarget};
 use crate::settings::Settings;
 use crate::{sessions, tell};
 
-/// The program with the window.
+/// Name of the program with the window.
 const HELPER: &str = "sysop-desktop";
-/// How long its last words may take once it has ended.
+/// Maximum time to read its standard error after it has ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// What the dynamic linker ends with where a library is missing.
+/// Exit code of the dynamic linker for a missing library.
 const LINKER_FAILED: i32 = 127;
-/// What it says then, between the program and the library.
+/// Text of that error between the program and the library.
 const LINKER_SAYS: &str = ": error while loading shared libraries: ";
 
-/// Opens the window, and waits until it is closed.
+/// Opens the window and waits until it is closed.
 pub(crate) async fn run(flags: GlobalFlags, arguments: DesktopArguments) -> Result<Exit> {
     crate::origin::name_window();
     let display = ["DISPLAY", "WAYLAND_DISPLAY"].into_iter().filter_map(std::env::var_os);
@@ -66,7 +66,7 @@ pub(crate) async fn run(flags: GlobalFlags, arguments: DesktopArguments) -> Resu
     let (heard, hears) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || heard.send(relay_stderr(std::fs::File::from(said))));
     let status = wait(&mut child).await?;
-    // The processes of the web engine may write there a little longer; no more than this is waited for them.
+    // Processes of the web engine may keep the pipe open; the wait is bounded.
     let missing = tokio::time::timeout(LAST_WORDS, hears).await;
     end_of(status, missing.ok().and_then(Result::ok).flatten())
 }
@@ -82,7 +82,7 @@ fn end_of(status: ExitStatus, missing: Option<String>) -> Result<Exit> {
             ))
             .into())
         }
-        // It has said why.
+        // The program has printed the reason.
         (Some(code), _) if code == i32::from(Exit::Usage.code()) => Ok(Exit::Usage),
         (Some(_), _) => Ok(Exit::Failed),
         (None, _) => {
@@ -92,7 +92,7 @@ fn end_of(status: ExitStatus, missing: Option<String>) -> Result<Exit> {
     }
 }
 
-/// Waits for its end; a signal that ends this program ends the window, too.
+/// Waits for the program; a signal to this process ends it, too.
 async fn wait(child: &mut tokio::process::Child) -> Result<ExitStatus> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
@@ -106,13 +106,13 @@ async fn wait(child: &mut tokio::process::Child) -> Result<ExitStatus> {
             Some(()) = hang_up.recv() => {}
         }
         if let Some(pid) = pid {
-            // It may have ended in between; it is not waited for yet, so the id is still its own.
+            // The process may have ended, but it has not been reaped, so its id is not reused.
             let _ = kill_process(pid, Signal::TERM);
         }
     }
 }
 
-/// Beside this program, or on PATH.
+/// Finds the program beside this one or on PATH.
 fn find_helper(own: &Path) -> Result<PathBuf, CommandError> {
     let beside = own.with_file_name(HELPER);
     if beside.is_file() {
@@ -127,7 +127,7 @@ fn find_helper(own: &Path) -> Result<PathBuf, CommandError> {
     })
 }
 
-/// The whole id, so that a slip is told here and not in the window.
+/// Completes a session id, so that an error appears here and not in the window.
 async fn find_session(flags: &GlobalFlags, wanted: &ResumeTarget) -> Result<SessionId> {
     let kept = Storage::open(&Settings::load(flags)?).await?;
     let store = kept.store();
@@ -142,7 +142,7 @@ async fn find_session(flags: &GlobalFlags, wanted: &ResumeTarget) -> Result<Sess
     })
 }
 
-/// The flags of every command as the server gets them; which session is shown is the window's matter.
+/// Returns the global flags for the server; the window selects the session.
 fn server_flags(flags: &GlobalFlags) -> Vec<std::ffi::OsString> {
     let GlobalFlags {
         host,
@@ -183,7 +183,7 @@ fn server_flags(flags: &GlobalFlags) -> Vec<std::ffi::OsString> {
     given
 }
 
-/// Passes on what the window's program says, but for what the dynamic linker says: gives the library that it misses.
+/// Forwards the program's standard error except the linker's error, from which it returns the missing library.
 fn relay_stderr(said: impl Read) -> Option<String> {
     let mut missing = None;
     let mut said = BufReader::new(said);

@@ -1,6 +1,6 @@
-//! `sysop doctor`: says what would be used and why, and what is missing, with a hint for each thing.
+//! `sysop doctor`: reports the setup in use, the reasons, and missing parts with a hint for each.
 //!
-//! Changes nothing but for the data folder, which it makes. What only other crates can tell comes in as a [`DoctorProbe`].
+//! Changes nothing except for creating the data directory. Checks that need other crates are passed in as a [`DoctorProbe`].
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -22,40 +22,40 @@ use crate::settings::{ColorMode, HostChoice, ProviderSettings, SINGLE_REMOTE_MAC
 mod hosts;
 mod sandbox;
 
-/// What the doctor asks of the other crates.
+/// Checks that need other crates.
 #[async_trait]
 pub(crate) trait DoctorProbe: Send + Sync {
-    /// Opens the database in the data folder and says in a few words what it holds.
+    /// Opens the database in the data directory and summarizes its content.
     async fn database(&self, data: &Path) -> Result<String, String>;
 
-    /// Asks a provider which models it has.
+    /// Lists the models of a provider.
     async fn models(&self, provider: &str, settings: &ProviderSettings) -> Result<Vec<String>, String>;
 
-    /// Reaches a machine as a task would, and says in a few words what it is.
+    /// Connects to a machine as a task would, and describes it.
     async fn host(&self, target: &SshTarget) -> Result<String, String>;
 }
 
-/// How long one provider may take to answer.
+/// Maximum time for one provider.
 const PROVIDER_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// How long `ssh -V` may take.
+/// Maximum time for `ssh -V`.
 const VERSION_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// How many models of one provider are named.
+/// Maximum number of models listed per provider.
 const MODELS_SHOWN_MAX: usize = 5;
 
-/// How a line of the report came out.
+/// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CheckStatus {
-    /// As it should be.
+    /// Good.
     Good,
-    /// Not needed, or could be better.
+    /// Not required, or could be better.
     Note,
-    /// A task cannot run.
+    /// Prevents tasks.
     Bad,
 }
 
-/// The report as it grows.
+/// The report so far.
 #[derive(Debug, Default)]
 struct DoctorReport {
     text: String,
@@ -83,7 +83,7 @@ impl DoctorReport {
     }
 }
 
-/// Examines everything; the text is for standard output.
+/// Runs all checks; the text is for standard output.
 pub(crate) async fn examine(
     settings: &Settings,
     pick: Result<ModelChoice, NoModelFound>,
@@ -113,7 +113,7 @@ pub(crate) async fn examine(
     finish(report)
 }
 
-/// The report where the settings cannot even be loaded.
+/// Returns the report for settings that fail to load.
 pub(crate) fn unusable(failure: &CommandError) -> (String, Exit) {
     let mut report = DoctorReport::default();
     let (text, hint) = split_hint(&failure.message);
@@ -179,7 +179,7 @@ async fn data(settings: &Settings, probe: &dyn DoctorProbe, report: &mut DoctorR
     }
 }
 
-/// Whether there is enough in the settings to ask a provider, and if not, what is missing.
+/// Returns the missing setting that prevents asking a provider, if any.
 fn missing(provider: &str, settings: &ProviderSettings, host: &HostChoice) -> Option<&'static str> {
     let has_key = settings.api_key.is_some();
     match provider {
@@ -304,7 +304,7 @@ async fn programs(settings: &Settings, report: &mut DoctorReport) {
     }
 }
 
-/// Finds a program on PATH, past entries that depend on the current folder: a workspace must not choose what runs.
+/// Finds a program on PATH, ignoring relative entries: a workspace must not choose what runs.
 fn find_program(settings: &Settings, name: &str) -> Option<PathBuf> {
     let path = settings.environment.value("PATH")?;
     let entries: Vec<PathBuf> = std::env::split_paths(path).filter(|entry| entry.is_absolute()).collect();

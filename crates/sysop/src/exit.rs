@@ -1,30 +1,30 @@
-//! Errors that end the program with an exit code of their own.
+//! Errors with an exit code of their own.
 
 pub(crate) use sysop_repl::Exit;
 
-/// A bad end whose kind is known. An error of any other type ends the program as [`Exit::Failed`].
+/// Error of a known kind. Any other error type ends the program with [`Exit::Failed`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct CommandError {
-    /// How the program ends.
+    /// Exit code.
     pub(crate) exit: Exit,
-    /// What failed, and what to do after a `; ` (see `sysop_core::ui_text::split_hint`).
+    /// Failure, and a hint after `; ` (see `sysop_core::ui_text::split_hint`).
     pub(crate) message: String,
 }
 
 impl CommandError {
-    /// A command line or config that cannot be used.
+    /// Invalid command line or config.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { exit: Exit::Usage, message: message.into() }
     }
 
-    /// A task that failed.
+    /// A failed task.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self { exit: Exit::Failed, message: message.into() }
     }
 }
 
-/// The exit that an error stands for.
+/// Returns the exit code for an error.
 pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
     error
         .chain()

@@ -1,4 +1,4 @@
-//! What is printed for other programs to read: shell completions and the manual page. Both come from `cli`.
+//! Output for other programs: shell completions and the man page, both generated from `cli`.
 
 use std::io::Write;
 
@@ -7,14 +7,14 @@ use clap_mangen::roff::{Roff, roman};
 
 use crate::cli::Arguments;
 
-/// The completion script for a shell.
+/// Returns the completion script for a shell.
 pub(crate) fn completions(shell: clap_complete::Shell) -> Vec<u8> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "sysop", &mut script);
     script
 }
 
-/// The manual page, in roff: the program, then each command with its own flags.
+/// Returns the man page in roff: the program, then each command with its own flags.
 ///
 /// # Errors
 /// Never in practice: it is written to memory.
@@ -36,9 +36,9 @@ pub(crate) fn manual() -> std::io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// A command as a section of its own; clap_mangen makes pages only, so its headings go one level down.
+/// Renders a command as a section. clap_mangen only renders whole pages, so headings are moved one level down.
 fn render_subcommand(command: &clap::Command, page: &mut Vec<u8>) -> std::io::Result<()> {
-    // The flags that go with every command are described once, at the top.
+    // Global flags are described once, at the top.
     let own = command.clone().mut_args(|arg| {
         let everywhere = arg.is_global_set() || matches!(arg.get_id().as_str(), "help" | "version");
         if everywhere { arg.hide(true) } else { arg }
@@ -61,7 +61,7 @@ fn render_subcommand(command: &clap::Command, page: &mut Vec<u8>) -> std::io::Re
         } else if let Some(heading) = line.strip_prefix(".SH ") {
             writeln!(page, ".SS {heading}")?;
         } else if let Some(subcommand) = line.strip_prefix(&page_of_subcommand) {
-            // There is this one page only.
+            // There is only this page.
             writeln!(page, "{name} {}", subcommand.trim_end_matches("(1)"))?;
         } else {
             writeln!(page, "{line}")?;
@@ -70,7 +70,7 @@ fn render_subcommand(command: &clap::Command, page: &mut Vec<u8>) -> std::io::Re
     render_extra(command, "SS", page)
 }
 
-/// What stands at the end of a command's help: its headings become headings, the lines below stay lines.
+/// Renders the text after a command's help: headings become headings, and lines remain lines.
 fn render_extra(command: &clap::Command, heading: &str, page: &mut Vec<u8>) -> std::io::Result<()> {
     let Some(text) = command.get_after_long_help().or(command.get_after_help()) else { return Ok(()) };
     let mut roff = Roff::new();

@@ -1,4 +1,4 @@
-//! Tells a host whose name nobody knows before a task begins: such a task cannot be done, and ends as bad usage.
+//! Detects an unresolvable host before a task starts, and ends as a usage error.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use crate::exit::CommandError;
 use crate::settings::{HostChoice, Settings, SshTarget};
 
-/// How long a name may take to be looked up; one that takes longer is left to `ssh`.
+/// Maximum time for a name lookup; slower ones are left to `ssh`.
 const LOOKUP_MAX: Duration = Duration::from_secs(5);
 
-/// Fails if the tools would run on one host and its name cannot be resolved. A host behind a jump or a proxy is resolved
-/// elsewhere and not looked at.
+/// Fails if the tools would run on one host whose name cannot be resolved. Hosts behind a jump host or proxy are resolved
+/// elsewhere and not checked.
 ///
 /// # Errors
-/// The name is unknown.
+/// If the name is unknown.
 pub(crate) async fn check(settings: &Settings) -> Result<(), CommandError> {
     let HostChoice::Ssh(target) = &settings.host else { return Ok(()) };
     let Some(name) = host_name(settings, target).await else { return Ok(()) };
@@ -26,7 +26,7 @@ pub(crate) async fn check(settings: &Settings) -> Result<(), CommandError> {
     }
 }
 
-/// The name that `ssh` would look up, as `ssh -G` tells it; `None` if it looks up none here, or does not tell.
+/// Returns the name that `ssh` would look up, according to `ssh -G`; `None` if there is none or it is unknown.
 async fn host_name(settings: &Settings, target: &SshTarget) -> Option<String> {
     let mut command = tokio::process::Command::new("ssh");
     command.arg("-G").stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);

@@ -1,6 +1,6 @@
-//! The binary: reads the command line, loads settings, hands over to a command, and ends with its exit code.
+//! The binary: parses the command line, loads settings, runs a command, and returns its exit code.
 //!
-//! Nothing is started that the command does not need: no runtime and no config for `--help` and `--version`.
+//! Starts only what the command needs: no runtime and no config for `--help` and `--version`.
 
 mod app;
 mod audit;
@@ -48,22 +48,22 @@ use crate::global_flags::{GlobalFlags, Verbosity};
 use crate::select_model::ModelChoice;
 use crate::settings::Settings;
 
-/// Long logs and long answers are many small pieces of memory; this takes them a third faster than the C library.
+/// For long logs and answers, which are many small allocations, a third faster than the C library's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How many warnings about the config a task begins with.
+/// Maximum number of config warnings printed at the start.
 const WARNINGS_PRINTED_MAX: usize = 5;
 
 fn main() -> ExitCode {
-    // An `ssh` of another sysop asks for a password by starting this program.
+    // An `ssh` of another sysop process runs this program to ask for a password.
     if let Some(code) = sysop_host::run_as_askpass() {
         return ExitCode::from(code);
     }
     process_guard::close_memory();
     origin::name_process();
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    // Asked by scripts again and again; the whole command line need not be built for it.
+    // Scripts call this often; it does not need the whole command line parser.
     if let [_, flag] = arguments.as_slice()
         && (flag == "--version" || flag == "-V")
     {
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
     match cli::parse(arguments) {
         Ok(arguments) => end(dispatch(arguments)),
         Err(error) => {
-            // There is nobody left to tell if this cannot be printed.
+            // If printing fails, nothing can be reported.
             let _ = error.print();
             ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage.code()))
         }
@@ -134,7 +134,7 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
     }
 }
 
-/// Loads the settings, wipes the secrets of the environment, and tells what in the settings was not taken as it stands.
+/// Loads the settings, wipes secrets from the environment, and prints warnings.
 fn load(flags: &GlobalFlags) -> Result<Settings> {
     let settings = Settings::load(flags)?;
     process_guard::wipe_variables(&settings.secret_variables);
@@ -150,7 +150,7 @@ fn load(flags: &GlobalFlags) -> Result<Settings> {
     Ok(settings)
 }
 
-/// As `load`; first asks whether the person trusts the workspace, where they can be asked and it matters.
+/// Like `load`, but first asks about the trust in the workspace if that matters and a user can answer.
 fn load_with_trust_prompt(flags: &GlobalFlags) -> Result<Settings> {
     let settings = Settings::load(flags)?;
     let terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
@@ -240,7 +240,7 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")
 }
 
-/// Writes to standard output. A reader that has gone away is no error.
+/// Writes to standard output; a closed pipe is not an error.
 fn emit(bytes: &[u8]) -> Result<Exit> {
     let mut output = io::stdout().lock();
     match output.write_all(bytes).and_then(|()| output.flush()) {
@@ -250,8 +250,8 @@ fn emit(bytes: &[u8]) -> Result<Exit> {
     }
 }
 
-/// Tells the person something on standard error.
+/// Prints a message to standard error.
 fn tell(text: &str) {
-    // There is nobody left to tell if this fails.
+    // If printing fails, nothing can be reported.
     let _ = writeln!(io::stderr().lock(), "{}", neutralize(text));
 }

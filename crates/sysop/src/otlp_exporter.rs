@@ -1,6 +1,6 @@
-//! Sends the spans of a server to an OpenTelemetry collector, as OTLP in JSON over HTTP. Off unless somebody names one.
+//! Sends a server's spans to an OpenTelemetry collector as OTLP JSON over HTTP. Disabled unless a collector is configured.
 //!
-//! By hand: see `docs/adr/0016`.
+//! For the reasons to implement it here, see `docs/adr/0016`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,21 +14,21 @@ use url::Url;
 use crate::exit::CommandError;
 use crate::settings::Settings;
 
-/// Spans of one request.
+/// Maximum number of spans per request.
 const BATCH_MAX: usize = 512;
-/// How long spans are gathered.
+/// Time to collect spans for a batch.
 const GATHER: Duration = Duration::from_millis(500);
-/// How long a collector may take.
+/// Maximum time of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How long it may take when the server ends.
+/// Maximum time of the last request when the server stops.
 const LAST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where spans go, with the standard's own variables before the config's key.
+/// Collector address; the standard variables take precedence over the config.
 const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const HEADERS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"];
 
-/// What sends spans.
+/// Exporter of spans.
 pub(crate) struct OtlpExporter {
     client: reqwest::Client,
     url: Url,
@@ -39,10 +39,10 @@ pub(crate) struct OtlpExporter {
 }
 
 impl OtlpExporter {
-    /// Nothing where nobody wants spans.
+    /// Creates the exporter; `None` without a configured collector.
     ///
     /// # Errors
-    /// When the collector's address cannot be used.
+    /// If the collector's address is invalid.
     pub(crate) fn new(settings: &Settings) -> Result<Option<Self>, CommandError> {
         let environment = &settings.environment;
         if environment.value("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
@@ -67,12 +67,12 @@ impl OtlpExporter {
         Ok(Some(Self { client: client(&url)?, url, headers, service, spans, waiting }))
     }
 
-    /// What makes the spans.
+    /// Returns the recorder of the spans.
     pub(crate) fn spans(&self) -> Arc<SpanRecorder> {
         Arc::clone(&self.spans)
     }
 
-    /// Sends what comes until `stop`, then what is left.
+    /// Sends spans until `stop`, then the remaining ones.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let mut batch = Vec::new();
         let mut reached = true;
@@ -104,7 +104,7 @@ impl OtlpExporter {
         }
     }
 
-    /// Sends a batch; says whether it arrived. What does not arrive is left out: spans are no record.
+    /// Sends a batch and returns true on success. Spans that fail to arrive are dropped.
     async fn send(&self, batch: &mut Vec<Span>, timeout: Duration, reached_before: bool) -> bool {
         let body = export_request(&self.service, batch).to_string();
         let count = batch.len();
@@ -134,7 +134,7 @@ impl OtlpExporter {
 }
 
 fn client(url: &Url) -> Result<reqwest::Client, CommandError> {
-    // Fails only where the process has a provider already, which is as good.
+    // Fails only if the process already has a provider, which is fine.
     rustls::crypto::ring::default_provider().install_default().ok();
     let mut builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
     if matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]")) {
@@ -143,12 +143,12 @@ fn client(url: &Url) -> Result<reqwest::Client, CommandError> {
     builder.build().map_err(|error| CommandError::failed(format!("cannot create the OTLP client: {error}")))
 }
 
-/// `name=value,name=value`, the values as they stand in addresses.
+/// Parses `name=value,name=value` with percent-encoded values.
 fn headers(text: &str) -> Vec<(String, SecretString)> {
     let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
     pairs
         .map(|(name, value)| {
-            // A value of a query is one of these, but for the plus.
+            // Parsed as a query value, except that a plus sign is literal.
             let value = format!("v={}", value.trim().replace('+', "%2B").replace('&', "%26"));
             let value = url::form_urlencoded::parse(value.as_bytes()).next();
             let value = value.map(|(_, value)| value.into_owned()).unwrap_or_default();

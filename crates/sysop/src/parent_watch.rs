@@ -1,8 +1,8 @@
-//! A server that another program started and watches: it ends with that program, and tells it what waits for a person.
+//! Support for a server started by another program: the server stops with that program and reports what needs a person.
 //!
-//! The program holds the other ends of two pipes. Standard input ends when the program does, however it does, and the
-//! server ends then as it does on a signal. On standard output it says where it is and what asks for a person, in the
-//! words of the protocol, one JSON object a line. A program that does not read loses lines; it cannot hold up a session.
+//! The parent holds the other ends of two pipes. Standard input closes when the parent ends for whatever reason, and the
+//! server stops as on a signal. Standard output carries the address and the events that need a person, in messages of the
+//! protocol, one JSON object per line. If the parent does not read, lines are dropped; sessions are not delayed.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use sysop_server::audit::{AppendListener, CommandRedactor};
 use sysop_wire::to_json_line;
 use tokio_util::sync::CancellationToken;
 
-/// Lines that may wait for the reader; later ones are dropped.
+/// Maximum number of pending lines; later ones are dropped.
 const WAITING_MAX: usize = 256;
-/// The most characters of what a person or a model wrote.
+/// Maximum length of a text by a user or model, in characters.
 const TEXT_CHARS_MAX: usize = 200;
 
-/// Who started the server and watches it.
+/// Connection to the parent.
 pub(crate) struct ParentWatch {
     redaction: Arc<CommandRedactor>,
     lines: SyncSender<String>,
@@ -29,40 +29,40 @@ pub(crate) struct ParentWatch {
 }
 
 impl ParentWatch {
-    /// Nothing is told, and no end is seen, before it begins.
+    /// Creates the connection; nothing is reported or detected before [`Self::begin`].
     pub(crate) fn new(redaction: CommandRedactor) -> Self {
         let (lines, waiting) = sync_channel(WAITING_MAX);
         Self { redaction: Arc::new(redaction), lines, waiting }
     }
 
-    /// Tells of what happens in sessions.
+    /// Returns a listener that reports events of sessions.
     pub(crate) fn event_sink(&self) -> AppendListener {
         let (lines, redaction) = (self.lines.clone(), Arc::clone(&self.redaction));
         Arc::new(move |session: &SessionId, events: &[Arc<Logged>]| {
             for message in events.iter().filter_map(|logged| message(session, &logged.event, &redaction)) {
-                // Where nobody reads, nobody is told.
+                // Dropped if the parent does not read.
                 let _ = lines.try_send(to_json_line(&message));
             }
         })
     }
 
-    /// Says where the page is, then goes on telling; cancels `stop` when standard input ends.
+    /// Reports the address, then events; cancels `stop` when standard input closes.
     ///
     /// # Errors
-    /// A thread cannot be started.
+    /// If a thread cannot be started.
     pub(crate) fn begin(self, page: &str, stop: CancellationToken) -> Result<()> {
         let first = to_json_line(&json!({ "type": "serving", "url": page }));
         let waiting = self.waiting;
         let tell = move || {
             for line in std::iter::once(first).chain(waiting) {
                 let mut out = io::stdout().lock();
-                // Who has closed it has ended, and standard input says so.
+                // A closed pipe means that the parent has ended, which standard input reports.
                 if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
                     return;
                 }
             }
         };
-        // Both end with the process.
+        // Both threads end with the process.
         std::thread::Builder::new()
             .name("telling".to_owned())
             .spawn(tell)
@@ -86,7 +86,7 @@ impl ParentWatch {
     }
 }
 
-/// What a person who looks elsewhere should hear of.
+/// Returns the message for an event that needs a person's attention.
 fn message(session: &SessionId, event: &Event, redaction: &CommandRedactor) -> Option<Value> {
     let message = match event {
         Event::TurnStarted { prompt, .. } => {

@@ -1,4 +1,4 @@
-//! `sysop policy check`: what would become of a command, without running it.
+//! `sysop policy check`: the decision on a command, without running it.
 
 use std::fmt::Write;
 
@@ -12,20 +12,20 @@ use sysop_core::text::neutralize;
 use crate::exit::CommandError;
 use crate::settings::{HostChoice, Settings};
 
-/// What to judge, and where it would run.
+/// Command and circumstances to judge.
 #[derive(Debug)]
 pub(crate) struct PolicyQuestion {
-    /// The command line.
+    /// Command line.
     pub(crate) command: String,
-    /// The approval mode; that of the settings if `None`.
+    /// Approval mode; `None` uses the configured one.
     pub(crate) mode: Option<ApprovalMode>,
-    /// The shell that would read it.
+    /// Dialect of the shell.
     pub(crate) dialect: Dialect,
-    /// The folder that it would run in; the root if `None`.
+    /// Working directory; `None` means the root.
     pub(crate) folder: Option<String>,
 }
 
-/// The answer to a question, for printing.
+/// Decision with its reasons.
 #[derive(Debug)]
 pub(crate) struct PolicyAnswer {
     question: PolicyQuestion,
@@ -36,10 +36,10 @@ pub(crate) struct PolicyAnswer {
     host: String,
 }
 
-/// Judges a command as the settings say. Runs nothing and reaches no host; on this machine, paths are resolved.
+/// Judges a command according to the settings. Runs nothing and contacts no host; paths on this machine are resolved.
 ///
 /// # Errors
-/// The folder is no folder of this machine.
+/// If the working directory does not exist on this machine.
 pub(crate) fn check(settings: &Settings, question: PolicyQuestion) -> Result<PolicyAnswer, CommandError> {
     let context = context(settings, &question)?;
     let survey = match settings.host {
@@ -85,7 +85,7 @@ fn context(settings: &Settings, question: &PolicyQuestion) -> Result<CommandCont
 }
 
 impl PolicyAnswer {
-    /// One JSON object in one line.
+    /// Returns one JSON object in one line.
     pub(crate) fn to_json(&self) -> String {
         let Assessment { verdict, risk, rule, .. } = &self.assessment;
         let reasons: Vec<_> = risk
@@ -112,7 +112,7 @@ impl PolicyAnswer {
         format!("{answer}\n")
     }
 
-    /// For people: the verdict first, then what it rests on.
+    /// Returns the text for people: the decision first, then the reasons.
     pub(crate) fn to_text(&self) -> String {
         let Assessment { verdict, risk, rule, .. } = &self.assessment;
         let verdict = match verdict {

@@ -1,9 +1,9 @@
-//! Keeps what this process holds from other programs of the same user: its memory, and the keys that it was started with.
+//! Hides this process's memory and initial secrets from other programs of the same user.
 //!
-//! A command that a model runs is a program of the same user. It could read the memory of this process by `ptrace` or
-//! `/proc/PID/mem`, and the variables it began with in `/proc/PID/environ`, whatever the command's own environment lacks.
-//! A process that is not dumpable is closed to both but for root. For root the values of secret variables are overwritten
-//! where the kernel shows them, once the config has read them.
+//! A command run by a model is a program of the same user. Without protection it could read this process's memory through
+//! `ptrace` or `/proc/PID/mem`, and its initial variables in `/proc/PID/environ`, even if the command's own environment
+//! lacks them. A process that is not dumpable denies both to everyone but root. Against root, the values of secret variables
+//! are overwritten in the memory that the kernel shows, once the config has read them.
 #![expect(unsafe_code, reason = "no safe call reaches the block of memory that /proc/PID/environ shows")]
 
 use std::ffi::{CStr, c_char};
@@ -11,26 +11,25 @@ use std::ffi::{CStr, c_char};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 unsafe extern "C" {
-    /// The variables of this process, as the C library finds them: strings that end in a zero byte, and a null pointer.
+    /// Variables of this process, as the C library finds them: zero-terminated strings, and a null pointer at the end.
     static environ: *const *mut c_char;
 }
 
-/// Closes the memory of this process to other programs of its user. There is no core dump either.
+/// Denies other programs of the user access to this process's memory. Also disables core dumps.
 pub(crate) fn close_memory() {
-    // Where the kernel refuses, things are as they were before.
+    // If the kernel refuses, nothing changes.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
-/// Overwrites the values of these variables with zeros. They are empty from here on, also for what this process starts.
-/// Does nothing if the process has a second thread.
+/// Overwrites the values of these variables with zeros. They are empty from then on, also for child processes. Does nothing
+/// if the process has a second thread.
 pub(crate) fn wipe_variables(names: &[String]) {
     if !is_single_threaded() {
         return;
     }
-    // SAFETY: this is the only thread, so that nobody reads or changes the variables meanwhile, and nothing in this loop
-    // does. `environ` is null or an array that ends in a null pointer, and each entry is a string that ends in a zero byte
-    // and may be written to: the kernel put it on the stack, or the C library allocated it. Only bytes before that zero byte
-    // are written to.
+    // SAFETY: this is the only thread, so nothing reads or changes the variables meanwhile, and nothing in this loop does.
+    // `environ` is null or an array that ends in a null pointer. Each entry is a zero-terminated, writable string: the
+    // kernel put it on the stack, or the C library allocated it. Only bytes before the terminating zero are written.
     unsafe {
         let mut entry = environ;
         while !entry.is_null() && !(*entry).is_null() {

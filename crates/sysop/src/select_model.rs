@@ -1,6 +1,7 @@
-//! Which model is used, and why: what was asked for, else what the environment offers, else a running Ollama.
+//! Selection of the model, with its reason: an explicit choice, otherwise a key in the environment, otherwise a running
+//! Ollama.
 //!
-//! Nothing here asks a model anything. The one look at the network, at Ollama's list of models, is passed in.
+//! No model is called. The one network access, Ollama's list of models, is passed in.
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -12,15 +13,15 @@ use sysop_core::message::ModelRef;
 use crate::config::{DEMO, without_credentials};
 use crate::settings::Settings;
 
-/// Where Ollama listens unless told otherwise.
+/// Default address of Ollama.
 pub(crate) const OLLAMA_ADDRESS: &str = "http://127.0.0.1:11434";
 
-/// A model, and why it is this one.
+/// A model and the reason for its selection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ModelChoice {
     /// The model.
     pub(crate) model: ModelRef,
-    /// A few words for the person: `flag --model`, `GEMINI_API_KEY is set`.
+    /// Short reason for display: `flag --model`, `GEMINI_API_KEY is set`.
     pub(crate) reason: String,
 }
 
@@ -34,12 +35,12 @@ pub(crate) struct NoModelFound {
     ollama: String,
 }
 
-/// The models that are asked for where only a key is known.
+/// Default models of the providers when only a key is known.
 const OPENAI_MODEL: &str = "gpt-6.1-terra";
 const GEMINI_MODEL: &str = "gemini-3.8-flash";
 const ANTHROPIC_MODEL: &str = "claude-sonnet-5-5";
 
-/// Keys in the environment, the provider that takes each, and its model.
+/// Variables with keys, their providers and default models.
 const KEYS: [(&str, &str, &str); 4] = [
     ("OPENAI_API_KEY", "openai", OPENAI_MODEL),
     ("GEMINI_API_KEY", "gemini", GEMINI_MODEL),
@@ -47,10 +48,11 @@ const KEYS: [(&str, &str, &str); 4] = [
     ("ANTHROPIC_API_KEY", "anthropic", ANTHROPIC_MODEL),
 ];
 
-/// Picks the model. `installed` lists what the Ollama at an address has; it is asked only if nothing else matched.
+/// Selects the model. `installed` lists the models of the Ollama server at an address; it is called only if nothing else
+/// matches.
 ///
 /// # Errors
-/// There is none.
+/// If no model was found.
 pub(crate) fn select_model(
     settings: &Settings,
     installed: impl FnOnce(&str) -> Option<Vec<String>>,
@@ -71,13 +73,13 @@ pub(crate) fn select_model(
     }
 }
 
-/// Where Ollama is expected.
+/// Returns the address of Ollama.
 pub(crate) fn ollama_address(settings: &Settings) -> String {
     let configured = settings.providers.get("ollama").and_then(|ollama| ollama.base_url.clone());
     configured.unwrap_or_else(|| OLLAMA_ADDRESS.to_owned())
 }
 
-/// The models that the environment offers keys for, each provider's own choice.
+/// Returns the default models of the providers with keys in the environment.
 pub(crate) fn models_with_keys(settings: &Settings) -> Vec<ModelRef> {
     let known = |variable: &&(&str, &str, &str)| settings.environment.value(variable.0).is_some();
     KEYS.iter().filter(known).map(|(_, provider, name)| ModelRef::new(*provider, *name)).collect()
@@ -90,7 +92,7 @@ fn from_environment(settings: &Settings) -> Option<ModelChoice> {
         let named = environment.first(&["LLM_DEFAULT_MODEL", "LLM_SMALL_FAST_MODEL"]);
         let (name, reason) = match named {
             Some((variable, name)) => (name, format!("LLM_BASE_URL and {variable} are set")),
-            // Servers with one model take any name; others say which names they know.
+            // Servers with one model accept any name; others list theirs.
             None => ("default", "LLM_BASE_URL is set; LLM_DEFAULT_MODEL is not a model".to_owned()),
         };
         return Some(ModelChoice { model: ModelRef::new("openai", name), reason });
@@ -99,17 +101,17 @@ fn from_environment(settings: &Settings) -> Option<ModelChoice> {
     Some(ModelChoice { model: ModelRef::new(provider, name), reason: format!("{variable} is set") })
 }
 
-/// How long an Ollama may take to say what it has.
+/// Maximum time for Ollama's list of models.
 pub(crate) const PROBE_TIME_MAX: Duration = Duration::from_millis(300);
 
-/// The largest list of models that is read, in bytes.
+/// Maximum size of the list, in bytes.
 const PROBE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The models that the Ollama at this address has, those that can chat; `None` where none answers in time.
+/// Returns the chat models of the Ollama server at this address; `None` if it does not answer in time.
 pub(crate) fn installed_models(address: &str) -> Option<Vec<String>> {
     let (answered, answer) = mpsc::sync_channel(1);
     let address = address.to_owned();
-    // Looking up a name has no time limit of its own; the thread is left behind if it takes too long.
+    // Name resolution has no timeout, so a slow thread is abandoned.
     std::thread::Builder::new()
         .name("ollama-probe".to_owned())
         .spawn(move || answered.send(list_models(&address)))
@@ -130,7 +132,7 @@ fn list_models(address: &str) -> Option<Vec<String>> {
     stream.set_read_timeout(time_left(started)).ok()?;
     stream.set_write_timeout(time_left(started)).ok()?;
     let path = url.path().trim_end_matches('/');
-    // HTTP/1.0: the body ends with the connection and comes in one piece.
+    // HTTP/1.0, so that the body ends with the connection and is not chunked.
     write!(stream, "GET {path}/api/tags HTTP/1.0\r\nHost: {host}:{port}\r\nAccept: application/json\r\n\r\n")
         .ok()?;
     let mut answer = Vec::new();

@@ -30,27 +30,28 @@ use crate::serve_options::{ServeOptions, redaction};
 use crate::settings::Settings;
 use crate::token_file::TokenFile;
 
-/// How long a node keeps a session that nobody is connected to there.
+/// Time for which a node keeps an idle session without connections.
 const NODE_IDLE: Duration = Duration::from_secs(4);
 
-/// How long the end waits for what is only nice to know.
+/// Maximum time at the end for optional writes.
 const LAST_WRITES: Duration = Duration::from_secs(1);
 
-/// Serves until it is asked to end.
+/// Serves until the process is asked to end.
 pub(crate) fn run(settings: Settings, model: ModelRef, arguments: &ServeArguments) -> Result<Exit> {
     log_to_stderr(settings.verbosity, settings.environment.value("SYSOP_LOG"));
     raise_open_files();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.context("cannot start the runtime")?;
     let served = runtime.block_on(serve(settings, model, arguments));
-    // What still runs is for a model or a client that nobody waits for any more.
+    // Remaining tasks serve models or clients that are no longer connected.
     runtime.shutdown_timeout(Duration::from_millis(200));
     served
 }
 
-/// Where it is to listen, if that is safe.
+/// Checks that the listening address is safe.
 ///
 /// # Errors
+/// If it is not.
 /// It is not.
 pub(crate) fn check(arguments: &ServeArguments) -> Result<(), CommandError> {
     arguments.exposure.check(address_of(arguments))
@@ -96,7 +97,7 @@ async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) 
     };
     let token_auth = exposure.token_auth(address, Arc::clone(&tokens));
     let usual = ServerSettings::default();
-    // What nobody here holds may be worked on where somebody does.
+    // Idle sessions become available to other nodes.
     let idle = if node.is_some() { NODE_IDLE } else { usual.idle };
     let backend = Arc::new(LocalSessions::new(parts.clone(), audited, node));
     let server =
@@ -117,7 +118,7 @@ async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) 
     if let Some(exporting) = exporting {
         let _ = tokio::time::timeout(LAST_WRITES, exporting).await; // as below
     }
-    // It writes down what was used when, if it can; a panic of it was told already.
+    // Writes token usage times if possible; a panic was reported already.
     let _ = tokio::time::timeout(LAST_WRITES, following).await;
     parts.close().await;
     drop(token_file);
@@ -125,8 +126,8 @@ async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) 
     Ok(Exit::Done)
 }
 
-/// Says where the server is. The token is told to a terminal and to a program that watches the server; elsewhere it goes
-/// to a file, which is there until the returned value is dropped.
+/// Prints the address. The token goes to a terminal or to a watching parent; otherwise to a file that exists until the
+/// returned value is dropped.
 fn announce(
     exposure: &ServeOptions,
     address: SocketAddr,
@@ -154,7 +155,7 @@ fn announce(
     Ok(file)
 }
 
-/// Becomes a node of a database.
+/// Registers this process as a node of a database.
 async fn join(store: &PostgresStore, address: SocketAddr) -> Result<PostgresNode> {
     let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let name = format!("{machine}:{}", address.port());
@@ -164,8 +165,8 @@ async fn join(store: &PostgresStore, address: SocketAddr) -> Result<PostgresNode
     Ok(node)
 }
 
-/// Cancelled by SIGTERM, SIGINT or SIGHUP; a second one ends the process as usual. Where there is TLS, SIGHUP reads its
-/// files again instead.
+/// Returns a token cancelled by SIGTERM, SIGINT or SIGHUP; a second signal ends the process as usual. With TLS, SIGHUP
+/// reloads the certificate files instead.
 fn ended_by_signals(tls: Option<Tls>) -> Result<CancellationToken> {
     let stop = CancellationToken::new();
     for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
@@ -195,7 +196,7 @@ fn reload(tls: &Tls) {
     }
 }
 
-/// One JSON object a line. Neither prompts nor commands nor outputs nor secrets are in them.
+/// Logs one JSON object per line, without prompts, commands, outputs or secrets.
 fn log_to_stderr(verbosity: Verbosity, wanted: Option<&str>) {
     let usual = match verbosity {
         Verbosity::Quiet => "error",
@@ -207,21 +208,21 @@ fn log_to_stderr(verbosity: Verbosity, wanted: Option<&str>) {
         .and_then(|wanted| wanted.parse().ok())
         .unwrap_or_else(|| usual.parse().expect("it names levels and targets"));
     let lines = tracing_subscriber::fmt::layer().json().with_writer(io::stderr);
-    // Set already where another part of this process did; then it is their log.
+    // Fails if another part of this process has set a subscriber, which then remains.
     let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
 }
 
-/// Each socket is a file; the usual limit is for programs that have few.
+/// Raises the limit of open files, because each socket needs one.
 fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum {
-        // With fewer it serves fewer.
+        // With fewer files, fewer clients are served.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     }
 }
 
-/// Says where the server is; nobody may read that.
+/// Prints a line; a closed pipe is not an error.
 fn tell(line: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     match writeln!(out, "{line}").and_then(|()| out.flush()) {

@@ -1,4 +1,4 @@
-//! Deletes sessions, with what is kept of them beside their logs.
+//! Deletes sessions together with their files.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -11,15 +11,15 @@ use super::machines::ARTIFACTS;
 use super::{Storage, open_store};
 use crate::settings::Settings;
 
-/// Events that are read from the store at a time.
+/// Number of events per read from the store.
 const PAGE_EVENTS: usize = 1000;
 
-/// Removes a session, and of the files that its log names those that no other log names: a fork has the same log, and
-/// the same bytes of two files are kept once.
+/// Deletes a session and the artifacts that no other log references. A fork has the same log, and identical artifacts are
+/// stored once.
 ///
 /// # Errors
-/// When there is no such session, or the store does not delete it, or not all of its text. Files that cannot be removed are
-/// no error.
+/// If the session does not exist, or the store fails to delete it or all of its text. Artifacts that cannot be removed are
+/// ignored.
 pub(crate) async fn delete_session(
     store: &dyn Store,
     kept: &Storage,
@@ -33,7 +33,7 @@ pub(crate) async fn delete_session(
     {
         return deleted;
     }
-    // Only now: who forks the session from here on finds that it is gone.
+    // Only after the deletion: later forks of the session then fail.
     for store in [Some(kept.store()), own_file(kept, settings)].into_iter().flatten() {
         match store.referenced_files(&files).await {
             Ok(named) => files.retain(|file| !named.contains(file)),
@@ -51,7 +51,7 @@ pub(crate) async fn delete_session(
     deleted
 }
 
-/// Whether a session is deleted, also where some of its text could not be overwritten.
+/// Returns true if a session is deleted, even if some of its text could not be overwritten.
 async fn is_gone(store: &dyn Store, id: &SessionId) -> bool {
     match store.load(id, Seq(0), 1).await {
         Ok(page) => page.is_empty(),
@@ -59,7 +59,8 @@ async fn is_gone(store: &dyn Store, id: &SessionId) -> bool {
     }
 }
 
-/// The files that a log names, and when it ends. A log that cannot be read to its end may be deleted all the same.
+/// Returns the artifacts that a log references and the time of its last event. A log that is unreadable in part can still be
+/// deleted.
 async fn referenced_artifacts(store: &dyn Store, id: &SessionId) -> (HashSet<String>, Timestamp) {
     let (mut files, mut last, mut seq) = (HashSet::new(), Timestamp(0), Seq(0));
     while let Ok(page) = store.load(id, seq, PAGE_EVENTS).await
@@ -71,7 +72,8 @@ async fn referenced_artifacts(store: &dyn Store, id: &SessionId) -> (HashSet<Str
     (files, last)
 }
 
-/// The person's own file, where the sessions are in a database: both keep in one folder, and the same bytes once.
+/// Returns the local file if the sessions are in a database: both use the same directory, where identical artifacts are
+/// stored once.
 fn own_file(kept: &Storage, settings: &Settings) -> Option<Arc<dyn Store>> {
     match kept {
         Storage::Sqlite(_) => None,

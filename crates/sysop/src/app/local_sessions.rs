@@ -1,4 +1,4 @@
-//! The sessions of a server: many at a time, on any host, each with the models of its own host.
+//! Sessions of a server: many at a time, on any host, each with the models of its host.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,26 +33,25 @@ use crate::demo::DEMO;
 use crate::settings::HostChoice;
 use crate::system_prompt;
 
-/// How long a server that ends tries to tell the others so.
+/// Maximum time for a stopping server to notify the other nodes.
 const LEAVE_TIME_MAX: Duration = Duration::from_secs(3);
-/// The host of a session that has no tools but those that clients lend.
+/// Host name of a session whose only tools are those that clients lend.
 const NONE: &str = "none";
-/// The model of a remote machine, which only sessions on that machine reach.
+/// Provider name for models on a remote machine, available to sessions on that machine only.
 const REMOTE_OLLAMA: &str = "ollama+ssh";
 
-/// The sessions of a server.
+/// Sessions of a server.
 pub(crate) struct LocalSessions {
     services: Services,
     store: Arc<AuditedStore>,
     node: Option<PostgresNode>,
     driver: Driver,
-    /// It was tried to give all sessions back.
+    /// Set once the release of all sessions was attempted.
     left: AtomicBool,
 }
 
 impl LocalSessions {
-    /// Serves the sessions of these services, from a store in front of theirs, perhaps as one node of several. Must be
-    /// called within a tokio runtime.
+    /// Serves sessions from an audited store, optionally as one node of several. Must be called within a tokio runtime.
     pub(crate) fn new(services: Services, store: Arc<AuditedStore>, node: Option<PostgresNode>) -> Self {
         let ports = Ports { store: Arc::clone(&store) as Arc<dyn Store>, clock: system_clock() };
         let driver = match &node {
@@ -67,7 +66,7 @@ impl LocalSessions {
         sessions
     }
 
-    /// What each earlier session is told first: it works as it did, with the rules of today's config added.
+    /// Returns the first inputs of each resumed session: the current rules.
     fn opening_inputs(&self) -> Vec<Input> {
         let reads_only = self.is_read_only().then_some(ConfigChange::Approve(ApprovalMode::Never));
         [self.services.rules(&self.services.settings.host)]
@@ -77,7 +76,7 @@ impl LocalSessions {
             .collect()
     }
 
-    /// How a new session works, and with which tools of its own.
+    /// Returns the specification and tools of a new session.
     fn plan_session(&self, request: CreateSession) -> Result<(SessionSpec, SessionTools), BackendError> {
         let settings = &self.services.settings;
         let profile: Profile = match &request.profile {
@@ -121,7 +120,7 @@ impl LocalSessions {
         Ok((spec, own))
     }
 
-    /// Where a new session works: below the server's own root, or on another machine.
+    /// Returns the location of a new session: below the server's root, or on another machine.
     fn place(&self, host: Option<&str>, root: Option<&Path>) -> Result<ToolLocation, BackendError> {
         let settings = &self.services.settings;
         let host = match host {
@@ -159,12 +158,12 @@ impl LocalSessions {
         Ok(())
     }
 
-    /// A session that is open here.
+    /// Returns a session that is open here.
     fn opened(&self, id: &SessionId) -> Option<OpenedSession> {
         Some(found(&self.driver, self.driver.get(id)?))
     }
 
-    /// Where an earlier session works, and with which tools.
+    /// Returns the location and tools of an earlier session.
     async fn location_of(&self, id: &SessionId) -> Result<SessionTools, BackendError> {
         let (spec, start) = self.opening_of(id).await?;
         if spec.host == NONE {
@@ -176,12 +175,12 @@ impl LocalSessions {
         Ok(SessionTools::Machine { place, profile, services: Box::new(self.services.clone()), first })
     }
 
-    /// A session with no machine of its own asks the models that this machine reaches.
+    /// Tools of a session without a host; it uses the models that this machine can reach.
     fn without_host(&self) -> SessionTools {
         SessionTools::None(self.services.models.of(&HostChoice::Local))
     }
 
-    /// How a session was opened, and when.
+    /// Returns the specification and the start time of a session.
     async fn opening_of(&self, id: &SessionId) -> Result<(SessionSpec, Timestamp), BackendError> {
         let start = self.store.load(id, Seq(0), 1).await.map_err(|error| failed(error.into()))?;
         match start.into_iter().next() {
@@ -190,7 +189,7 @@ impl LocalSessions {
         }
     }
 
-    /// Whether the server was started with `--approve never`: then nothing on it changes anything.
+    /// Returns true if the server was started with `--approve never`, which forbids every change.
     fn is_read_only(&self) -> bool {
         let settings = &self.services.settings;
         settings.approve(&settings.host) == ApprovalMode::Never
@@ -249,7 +248,7 @@ impl SessionBackend for LocalSessions {
         };
         let file = tokio::fs::File::open(&path).await.map_err(gone)?;
         let bytes = file.metadata().await.map_err(gone)?.len();
-        // No more than was there, also where it is still being written.
+        // Limited to the current size, in case the file is still growing.
         let pieces = ReaderStream::new(tokio::io::AsyncReadExt::take(file, bytes));
         Ok(Artifact { bytes, pieces: pieces.boxed() })
     }
@@ -309,7 +308,7 @@ impl SessionBackend for LocalSessions {
         let services = self.services.clone();
         let written = tokio::task::spawn_blocking(move || services.write_rule(&rule)).await;
         let rule = written.unwrap_or_else(|error| Err(format!("cannot write the rule: {error}")))?;
-        // Earlier sessions that are opened from now on have it, too.
+        // Sessions resumed from now on receive it, too.
         self.driver.set_initial_inputs(self.opening_inputs());
         Ok(rule)
     }
@@ -327,7 +326,7 @@ impl SessionBackend for LocalSessions {
         let Some(wanted) = wanted.filter(|name| !name.is_empty()) else { return own.clone() };
         match wanted.parse::<ModelRef>() {
             Ok(model) if model.provider == DEMO || PROVIDERS.contains(&model.provider.as_str()) => model,
-            // A bare name is one of Gemini's; another model stands in where that is not what is configured.
+            // A bare name is a Gemini model; with another provider configured, its model is used instead.
             _ if matches!(own.provider.as_str(), "gemini" | "vertex") => ModelRef::new(&own.provider, wanted),
             Ok(_) | Err(_) => own.clone(),
         }
@@ -385,17 +384,17 @@ fn found(driver: &Driver, session: Arc<dyn SessionHandle>) -> OpenedSession {
     OpenedSession { session, last }
 }
 
-/// The tools of a session that are its own.
+/// Tools of a session.
 enum SessionTools {
-    /// It has none, and reaches these models.
+    /// None; the session can use these models.
     None(Arc<dyn Provider>),
-    /// Those of a machine.
+    /// Tools of a machine.
     Machine { place: ToolLocation, profile: Profile, services: Box<Services>, first: Runtime },
 }
 
 impl SessionTools {
-    /// Makes its runtime, and makes it anew where the session was elsewhere meanwhile: what a host knew of the session,
-    /// like a terminal, ends with each stay.
+    /// Creates the runtime, anew for each stay of the session on this node: host state such as a terminal ends with each
+    /// stay.
     fn into_runtime_factory(self, decorate: HostDecorator) -> RuntimeFactory {
         match self {
             Self::None(provider) => Arc::new(move || {
@@ -422,13 +421,13 @@ impl SessionTools {
     }
 }
 
-/// An error for clients: files in the folders that sysop keeps for itself are told by their names there.
+/// Replaces paths in sysop's own directories in an error for clients by paths relative to them.
 fn hide_own_folders(error: String, folders: &UserDirs) -> String {
     let own = [&folders.data, &folders.cache, &folders.config];
     own.into_iter().fold(error, |error, folder| hide_folder(&error, folder))
 }
 
-/// A text that tells paths below a folder by their names there, and the folder by its own name.
+/// Replaces paths below a directory by relative paths, and the directory by its name.
 fn hide_folder(text: &str, folder: &Path) -> String {
     let (Some(whole), Some(name)) = (folder.to_str(), folder.file_name().and_then(|name| name.to_str()))
     else {
@@ -445,7 +444,7 @@ fn hide_folder(text: &str, folder: &Path) -> String {
     told
 }
 
-/// A root that a client wishes for lies below the server's own.
+/// Returns a requested root if it lies below the server's root.
 fn confine_root(own: &Path, wished: &Path) -> Result<PathBuf, BackendError> {
     let outside = || BackendError::Invalid("the root must be a directory below the server's root".to_owned());
     let root = own.join(wished).canonicalize().map_err(|_| outside())?;
@@ -468,7 +467,7 @@ fn failed(error: DriverError) -> BackendError {
     }
 }
 
-/// No machine at all.
+/// Host without tools.
 struct ToollessHost;
 
 #[async_trait]
@@ -486,7 +485,7 @@ impl Host for ToollessHost {
     }
 }
 
-/// A machine whose tools cannot be had any more; why.
+/// Host whose tools are unavailable, with the reason.
 struct UnreachableHost(String);
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! The machines of one process: where tools run, and the connections that lead there, one for each machine.
+//! Machines of one process: the hosts of tools, and one connection per machine.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -21,33 +21,33 @@ use sysop_provider::{ForwardedPort, RemoteError, RemoteEvent, RemoteMachine};
 use crate::exit::CommandError;
 use crate::settings::{HostChoice, Settings, SshTarget};
 
-/// The folder of whole outputs and pre-images, beside the database.
+/// Name of the directory for whole outputs and pre-images, beside the database.
 pub(super) const ARTIFACTS: &str = "artefacts";
-/// The folder of the sockets of connections, in the cache.
+/// Name of the directory for connection sockets, in the cache.
 const SOCKETS: &str = "ssh";
-/// The root of a remote machine where none is named: the home of who is logged in there.
+/// Default root of a remote machine: the user's home directory there.
 pub(crate) const HOME: &str = "~";
 
-/// What it takes to run tools somewhere. Cheap to clone; clones share the connections.
+/// Factory for hosts. Cheap to clone; clones share connections.
 #[derive(Clone)]
 pub(crate) struct Machines {
     settings: Arc<Settings>,
     connections: Arc<Mutex<SshConnections>>,
 }
 
-/// By destination and port.
+/// Connections by destination and port.
 type SshConnections = HashMap<(String, Option<u16>), SshConnection>;
 
 impl Machines {
-    /// Connects to nothing.
+    /// Creates the factory without connecting.
     pub(crate) fn new(settings: Arc<Settings>) -> Self {
         Self { settings, connections: Arc::default() }
     }
 
-    /// The tools of a place.
+    /// Creates the host of a location.
     ///
     /// # Errors
-    /// The root or the hosts cannot be used.
+    /// If the root or the hosts are invalid.
     pub(crate) fn host(&self, place: &ToolLocation, profile: Profile) -> Result<Arc<dyn Host>> {
         match &place.host {
             HostChoice::Local => Ok(Arc::new(self.local(place, profile)?)),
@@ -69,10 +69,10 @@ impl Machines {
         }
     }
 
-    /// This machine's tools as they are lent to a server.
+    /// Creates the host whose tools are lent to a server.
     ///
     /// # Errors
-    /// The root cannot be used.
+    /// If the root is invalid.
     pub(crate) fn client_tools_host(
         &self,
         root: PathBuf,
@@ -80,7 +80,7 @@ impl Machines {
         allow_delete: bool,
         file_bytes_max: u64,
     ) -> Result<Arc<dyn Host>> {
-        // The server judges calls, and knows nothing of the fences of this machine.
+        // The server judges the calls and does not know this machine's sandbox.
         let sandbox_mode = SandboxMode::Off;
         let settings = self.local_settings(root, profile);
         let settings = LocalSettings { allow_delete, file_bytes_max, sandbox_mode, ..settings };
@@ -108,7 +108,7 @@ impl Machines {
         }
     }
 
-    /// What the kernel offers for fences; it is not asked where none is wanted.
+    /// Returns the sandbox features of the kernel; not queried if the sandbox is off.
     fn sandbox(&self) -> SandboxSupport {
         match self.settings.sandbox_mode() {
             SandboxMode::Off => SandboxSupport::NONE,
@@ -128,10 +128,10 @@ impl Machines {
         SshHost::open(settings).map_err(|error| CommandError::usage(error.to_string()).into())
     }
 
-    /// The connection to a machine; there is one, however often it is asked for.
+    /// Returns the connection to a machine, which all callers share.
     ///
     /// # Errors
-    /// `ssh` cannot be given this destination.
+    /// If the destination is not acceptable for `ssh`.
     pub(crate) fn connection(&self, target: &SshTarget) -> Result<SshConnection, CommandError> {
         let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (target.destination.clone(), target.port);
@@ -150,14 +150,14 @@ impl Machines {
         Ok(connection)
     }
 
-    /// The machine that `ollama+ssh` models run on, where there is one.
+    /// Returns the machine for `ollama+ssh` models, if any.
     pub(crate) fn remote_machine(&self, host: &HostChoice) -> Option<Arc<dyn RemoteMachine>> {
         let HostChoice::Ssh(target) = host else { return None };
         let connection = self.connection(target).ok()?;
         Some(Arc::new(SshRemoteMachine(connection)))
     }
 
-    /// Ends all connections and what runs through them.
+    /// Closes all connections and ends the commands that use them.
     pub(crate) async fn close(&self) {
         let connections =
             std::mem::take(&mut *self.connections.lock().unwrap_or_else(PoisonError::into_inner));
@@ -169,7 +169,7 @@ impl Machines {
         OutputLimits { bytes: limits.output_bytes, lines: limits.output_lines }
     }
 
-    /// Where whole outputs and pre-images are kept.
+    /// Returns the directory of whole outputs and pre-images.
     pub(super) fn artifacts(&self) -> PathBuf {
         self.settings.folders.data.join(ARTIFACTS)
     }
@@ -183,24 +183,24 @@ impl Machines {
     }
 }
 
-/// Where the tools of one session run.
+/// Location of a session's tools.
 #[derive(Debug, Clone)]
 pub(crate) struct ToolLocation {
-    /// On which machines.
+    /// Machines.
     pub(crate) host: HostChoice,
-    /// The root of the file tools, on this machine; those of remote machines are in `host`.
+    /// Root of the file tools on this machine; `host` has the roots of remote machines.
     pub(crate) root: PathBuf,
-    /// When the session began: scripts that changed since are judged by their text.
+    /// Start of the session. Scripts that changed since are judged by their text.
     pub(crate) session_start: SystemTime,
 }
 
 impl ToolLocation {
-    /// The place of a session that begins now.
+    /// Location of a new session.
     pub(crate) fn new(host: HostChoice, root: PathBuf) -> Self {
         Self { host, root, session_start: SystemTime::now() }
     }
 
-    /// The root as people are told it.
+    /// Returns the root for display.
     pub(crate) fn display_root(&self) -> String {
         let mut roots: Vec<&str> =
             self.host.targets().iter().map(|target| target.root.as_deref().unwrap_or(HOME)).collect();
@@ -213,7 +213,7 @@ impl ToolLocation {
     }
 }
 
-/// A remote machine, for the models that run on it.
+/// Remote machine that runs models.
 struct SshRemoteMachine(SshConnection);
 
 #[async_trait]
@@ -245,7 +245,7 @@ impl RemoteMachine for SshRemoteMachine {
                         if !errors.is_empty() {
                             yield RemoteEvent::Stderr(errors.into());
                         }
-                        // The shell tells of a signal by what it adds to 128.
+                        // Shells report a signal as 128 plus its number.
                         yield RemoteEvent::Exited((status < 128).then_some(status));
                     }
                     Err(error) => yield RemoteEvent::Disconnected(error.to_string()),

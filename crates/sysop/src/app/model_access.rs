@@ -1,7 +1,7 @@
-//! Which models may see what the hosts of a session show (`[hosts.NAME] models`).
+//! Restricts models to the hosts whose output they may receive (`[hosts.NAME] models`).
 //!
-//! The check stands where requests leave: in front of the provider of a host, so that it holds for each request of each
-//! session there, whatever changed since the session began.
+//! The check is in front of a host's provider, so it applies to every request of every session there, regardless of later
+//! changes.
 
 use std::sync::Arc;
 
@@ -11,24 +11,24 @@ use sysop_core::message::{FailureKind, ModelFailure, ModelRef, ModelRequest};
 use sysop_core::policy::glob_matches;
 use sysop_driver::port::{ModelEvent, Provider};
 
-/// The hosts of a session that let only some models see what they show.
+/// Hosts of a session that restrict their models.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ModelAccess(Vec<HostModels>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct HostModels {
     host: String,
-    /// Globs of the models that may.
+    /// Globs of the allowed models.
     models: Vec<String>,
 }
 
 impl ModelAccess {
-    /// One more host that has a list.
+    /// Adds a host with a list.
     pub(crate) fn add(&mut self, host: String, models: Vec<String>) {
         self.0.push(HostModels { host, models });
     }
 
-    /// Why this model is not asked, for the first host that does not allow it; `None` where all do.
+    /// Returns the reason for refusing a model, for the first host that does not allow it; `None` if all allow it.
     pub(crate) fn refusal(&self, model: &ModelRef) -> Option<String> {
         let name = model.to_string();
         let is_refused = |host: &&HostModels| !host.models.iter().any(|glob| glob_matches(glob, &name));
@@ -43,13 +43,13 @@ impl ModelAccess {
         ))
     }
 
-    /// The same provider, for models that may see what these hosts show.
+    /// Wraps a provider so that only allowed models are asked.
     pub(crate) fn restrict(self, provider: Arc<dyn Provider>) -> Arc<dyn Provider> {
         if self.0.is_empty() { provider } else { Arc::new(RestrictedProvider { access: self, provider }) }
     }
 }
 
-/// A provider that is sent nothing for a model that may not see it.
+/// Provider that refuses requests for models that are not allowed.
 struct RestrictedProvider {
     access: ModelAccess,
     provider: Arc<dyn Provider>,

@@ -1,4 +1,4 @@
-//! The desk of this process: where its front ends open and find sessions.
+//! Session service for the front ends of this process.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use crate::select_model;
 use crate::sessions::{SESSIONS_MAX, resolve_id};
 use crate::settings::HostChoice;
 
-/// The name of this machine among hosts.
+/// Name of this machine among hosts.
 const LOCAL: &str = "local";
-/// How many files and folders a completion of paths looks at.
+/// Maximum number of entries that path completion examines.
 const COMPLETION_ENTRIES_MAX: usize = 65_536;
 
 #[async_trait]
@@ -51,7 +51,7 @@ impl SessionService for Services {
     async fn models(&self) -> Vec<ModelRef> {
         let mut models = vec![self.model.clone()];
         let address = select_model::ollama_address(&self.settings);
-        // Asks with a short time limit of its own, and blocks for that long.
+        // Blocks for a short timeout.
         let installed = tokio::task::spawn_blocking(move || select_model::installed_models(&address)).await;
         let installed = installed.ok().flatten().unwrap_or_default();
         let known = installed.into_iter().map(|name| ModelRef::new("ollama", name));
@@ -75,7 +75,7 @@ impl SessionService for Services {
             Some(sysop_core::event::Event::SessionOpened { spec, .. }) if spec.host == LOCAL => {
                 PathBuf::from(&spec.root)
             }
-            // A new session is not in the log yet, and works where the settings say.
+            // A new session is not in the log yet; it works at the configured location.
             None if matches!(self.settings.host, HostChoice::Local) => self.settings.root.clone(),
             Some(_) | None => return Vec::new(),
         };
@@ -139,7 +139,7 @@ fn routine_view(name: &str, routine: &crate::config::Routine) -> Routine {
     }
 }
 
-/// Paths below `root` that begin with `prefix`: breadth first, hidden and ignored files left out.
+/// Returns the paths below `root` that start with `prefix`, breadth first, without hidden and ignored files.
 fn paths_below(root: &std::path::Path, prefix: &str, limit: usize) -> Vec<String> {
     let mut found = Vec::new();
     let walk = ignore::WalkBuilder::new(root).follow_links(false).require_git(false).build();
@@ -152,7 +152,7 @@ fn paths_below(root: &std::path::Path, prefix: &str, limit: usize) -> Vec<String
         let folder = entry.file_type().is_some_and(|kind| kind.is_dir());
         found.push(if folder { format!("{path}/") } else { path.to_owned() });
     }
-    // What begins with it first, then the short ones.
+    // Prefix matches first, then short paths.
     found
         .sort_by_key(|path| (!path.starts_with(prefix), path.matches('/').count(), path.len(), path.clone()));
     found.truncate(limit);

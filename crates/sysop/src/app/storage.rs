@@ -1,4 +1,4 @@
-//! Where sessions and tokens are kept: in the person's own file, or in a database that several nodes share.
+//! Storage of sessions and tokens: a local file, or a database shared by several nodes.
 
 use std::sync::Arc;
 
@@ -12,30 +12,30 @@ use super::open_store;
 use crate::exit::CommandError;
 use crate::settings::Settings;
 
-/// The beginnings of a URL that names a PostgreSQL.
+/// URL schemes of PostgreSQL.
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 
-/// A store, open. Cheap to clone.
+/// Open storage. Cheap to clone.
 #[derive(Clone)]
 pub(crate) enum Storage {
-    /// A file of this person.
+    /// Local file.
     Sqlite(Arc<SqliteStore>),
-    /// A PostgreSQL that nodes share.
+    /// Shared PostgreSQL database.
     Postgres(PostgresStore),
 }
 
 impl Storage {
-    /// Opens the file of these settings.
+    /// Opens the local file.
     pub(crate) fn file(settings: &Settings) -> Result<Self> {
         Ok(Self::Sqlite(Arc::new(open_store(settings)?)))
     }
 
-    /// Opens the database of these settings, or else their file.
+    /// Opens the configured database, otherwise the local file.
     pub(crate) async fn open(settings: &Settings) -> Result<Self> {
         let Some(url) = &settings.database else { return Self::file(settings) };
         let url = url.expose_secret();
         if !SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
-            // What stands there instead is not repeated: it may hold a password.
+            // The value may contain a password, so it is not repeated.
             let why = "invalid `database`; use a PostgreSQL URL: postgres://USER:PASSWORD@HOST:PORT/DATABASE";
             return Err(CommandError::usage(why).into());
         }
@@ -57,7 +57,7 @@ impl Storage {
         }
     }
 
-    /// Whether it can keep something now; the error says what is missing.
+    /// Checks that the storage accepts writes; the error says why not.
     pub(crate) async fn ready(&self) -> Result<(), StoreError> {
         match self {
             Self::Sqlite(store) => store.list(1).await.map(|_| ()),
@@ -65,7 +65,7 @@ impl Storage {
         }
     }
 
-    /// Ends what is open.
+    /// Closes the storage.
     pub(crate) async fn close(&self) {
         match self {
             Self::Sqlite(store) => store.close().await,

@@ -1,9 +1,9 @@
-//! What the environment says of the config.
+//! Config layer of the environment.
 //!
-//! Every key has `SYSOP_<KEY>`: the key in capitals, `__` between a table and what is in it
-//! (`SYSOP_MAX_ITERATIONS`, `SYSOP_PROVIDERS__OPENAI__BASE_URL`). `SYSOP_MODEL` holds `PROVIDER/NAME`, `SYSOP_HOST`
-//! what `--host` takes.
-//! The variables that other programs read work too, with less weight. An empty variable counts as unset.
+//! Each key has a variable `SYSOP_<KEY>`: the key in capitals, with `__` between a table and its keys
+//! (`SYSOP_MAX_ITERATIONS`, `SYSOP_PROVIDERS__OPENAI__BASE_URL`). `SYSOP_MODEL` holds `PROVIDER/NAME`, and `SYSOP_HOST`
+//! takes the same values as `--host`. Variables of other programs also work, with lower precedence. An empty variable counts
+//! as unset.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,16 +15,16 @@ use super::keys::{self, KeyPath, PROVIDERS, ValueKind};
 use super::value::{self, ConfigValue};
 use super::{ConfigEntry, ConfigLayer, ConfigOrigin};
 
-/// Variables that begin like ours and are no keys.
+/// Variables with our prefix that are not keys.
 const NO_KEYS: &[&str] = &["SYSOP_TOKEN", "SYSOP_LOG"];
 
-/// The variables of the process, as a value; so that nothing else asks the process for them.
+/// Environment variables as a value, so that no other code queries the process.
 #[derive(Clone, Default)]
 pub(crate) struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    /// The variables that this process was started with, also after the secrets among them were wiped; those that are not
-    /// UTF-8 are left out.
+    /// Returns the variables that the process was started with, including secrets wiped since. Variables that are not UTF-8
+    /// are omitted.
     pub(crate) fn of_process() -> Self {
         static STARTED_WITH: OnceLock<Environment> = OnceLock::new();
         STARTED_WITH.get_or_init(Self::read_process).clone()
@@ -37,19 +37,19 @@ impl Environment {
         Self(std::env::vars_os().filter_map(text).collect())
     }
 
-    /// The value of a variable; `None` also where it is empty.
+    /// Returns the value of a variable; `None` if it is unset or empty.
     pub(crate) fn value(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// The first of these variables that has a value.
+    /// Returns the first of these variables that has a value.
     pub(crate) fn first<'a>(&'a self, names: &[&'static str]) -> Option<(&'static str, &'a str)> {
         names.iter().find_map(|name| Some((*name, self.value(name)?)))
     }
 }
 
 impl fmt::Debug for Environment {
-    /// The names alone: many values are secrets.
+    /// Prints names only, because many values are secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
     }
@@ -61,13 +61,13 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Environment {
     }
 }
 
-/// The variables of other programs, and the key that each stands for.
+/// Variables of other programs, and the corresponding keys.
 const BORROWED: &[(&[&str], &str)] = &[
     (&["GEMINI_API_KEY", "GOOGLE_API_KEY"], "providers.gemini.api_key"),
     (&["ANTHROPIC_API_KEY"], "providers.anthropic.api_key"),
 ];
 
-/// The layer of the environment.
+/// Returns the layer of the environment.
 pub(crate) fn layer(environment: &Environment) -> ConfigLayer {
     let mut layer = ConfigLayer::default();
     for (names, path) in BORROWED {
@@ -80,7 +80,7 @@ pub(crate) fn layer(environment: &Environment) -> ConfigLayer {
         .value("LLM_BASE_URL")
         .filter(|_| environment.value(&variable_of(&base_url)).is_none())
         .map_or(VariableUse::Rejected, |value| take(&mut layer, "LLM_BASE_URL", &base_url, value));
-    // A key goes only to the server that it was made for: each of the two belongs to one address.
+    // A key is sent only to the server it was issued for, so each of the two variables belongs to one address.
     let openai_key = match borrowed {
         VariableUse::Applied => "LLM_AUTH_TOKEN",
         VariableUse::Rejected => "OPENAI_API_KEY",
@@ -106,7 +106,7 @@ pub(crate) fn layer(environment: &Environment) -> ConfigLayer {
 
 fn own(layer: &mut ConfigLayer, name: &str, key: &str, value: &str) {
     let path = KeyPath::new(key.to_lowercase().split("__").map(|part| match part {
-        // `+` cannot stand in the name of a variable.
+        // Names of variables cannot contain `+`.
         "ollama_ssh" => "ollama+ssh",
         other => other,
     }));
@@ -130,7 +130,7 @@ fn own(layer: &mut ConfigLayer, name: &str, key: &str, value: &str) {
     }
 }
 
-/// `SYSOP_MODEL` sets both halves; what is wrong with it is said when a model is needed.
+/// Sets both halves of `SYSOP_MODEL`. Errors in it are reported when a model is needed.
 fn model(layer: &mut ConfigLayer, name: &str, value: &str) {
     let (provider, model) = match value {
         keys::DEMO => (keys::DEMO, keys::DEMO),
@@ -142,7 +142,7 @@ fn model(layer: &mut ConfigLayer, name: &str, value: &str) {
     }
 }
 
-/// Whether a variable's value was taken.
+/// Result of reading a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum VariableUse {
     Applied,
@@ -167,7 +167,7 @@ fn take(layer: &mut ConfigLayer, name: &str, path: &KeyPath, text: &str) -> Vari
     }
 }
 
-/// A list of commands to deny that cannot be read denies every command.
+/// An unreadable list of commands to deny denies every command.
 fn denied(kind: ValueKind, text: &str) -> Option<ConfigValue> {
     (kind == ValueKind::Denials).then(|| ConfigValue::Texts(vec![text.to_owned()]))
 }
@@ -176,13 +176,13 @@ fn origin(name: &str) -> ConfigOrigin {
     ConfigOrigin::Environment { name: name.to_owned() }
 }
 
-/// The variable that sets a key.
+/// Returns the variable that sets a key.
 pub(crate) fn variable_of(path: &KeyPath) -> String {
     let names: Vec<String> = path.names().iter().map(|name| name.replace('+', "_").to_uppercase()).collect();
     format!("SYSOP_{}", names.join("__"))
 }
 
-/// The names of variables whose values are secrets, whatever the config says: provider keys and our own token.
+/// Returns the names of variables whose values are always secret: provider keys and our own token.
 pub(crate) fn secret_variables(environment: &Environment) -> Vec<String> {
     let borrowed =
         ["LLM_AUTH_TOKEN", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "ANTHROPIC_API_KEY"];
@@ -208,8 +208,8 @@ pub(crate) fn secret_variables(environment: &Environment) -> Vec<String> {
         .collect()
 }
 
-/// The address that Ollama's own programs read from `OLLAMA_HOST` (its documentation): no scheme means http and
-/// port 11434, a scheme means its own port, and the address to listen on everywhere means this machine.
+/// Converts `OLLAMA_HOST` to an address, following Ollama's documentation: without a scheme, http and port 11434; with a
+/// scheme, the scheme's port. The wildcard address means this machine.
 pub(crate) fn ollama_address(host: &str) -> String {
     let host = host.trim().trim_end_matches('/');
     let (scheme, rest) = host.split_once("://").unwrap_or(("", host));

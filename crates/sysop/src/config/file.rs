@@ -1,6 +1,6 @@
-//! Reads one TOML file into a layer: what fits is kept with its line, what does not is named with its line.
+//! Parses a TOML file into a layer: valid entries keep their line, and warnings name theirs.
 //!
-//! Our own files, Jexida's and agent-rs' are read by the same rules; only how a bare model name is meant differs.
+//! Files of sysop, Jexida and agent-rs follow the same rules, except for the meaning of a bare model name.
 
 use std::io::Read;
 use std::path::Path;
@@ -14,21 +14,21 @@ use super::rules;
 use super::value::{self, ConfigValue, PatternCheck};
 use super::{ConfigEntry, ConfigError, ConfigLayer, ConfigOrigin};
 
-/// The largest config file that is read, in bytes.
+/// Maximum size of a config file, in bytes.
 pub(crate) const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Whose file it is.
+/// Dialect of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flavor {
-    /// Ours, or one that reads as ours (Jexida's).
+    /// Sysop's, or Jexida's, which reads the same.
     Own,
-    /// The one that is built in.
+    /// The built-in defaults.
     BuiltIn,
-    /// agent-rs': `api_key` and a bare `model` are Gemini's.
+    /// Agent-rs, where `api_key` and a bare `model` refer to Gemini.
     AgentRs,
 }
 
-/// The text of a config file; `None` where there is no such file.
+/// Returns the text of a config file; `None` if the file does not exist.
 pub(crate) fn read(path: &Path) -> Result<Option<String>, ConfigError> {
     let unreadable = |why: String| ConfigError::Unreadable { path: path.to_owned(), why };
     let kind = match std::fs::metadata(path) {
@@ -56,7 +56,7 @@ pub(crate) fn read(path: &Path) -> Result<Option<String>, ConfigError> {
     })
 }
 
-/// Reads the text of the file at `path`.
+/// Parses the text of the file at `path`.
 pub(crate) fn parse(path: &Path, text: &str, flavor: Flavor) -> Result<ConfigLayer, ConfigError> {
     let lines = LineIndex::of(text);
     let document = DeTable::parse(text).map_err(|error| {
@@ -71,7 +71,7 @@ pub(crate) fn parse(path: &Path, text: &str, flavor: Flavor) -> Result<ConfigLay
     Ok(reader.layer)
 }
 
-/// Whether a file was written for Jexida or agent-rs, by the keys that only they have at the top or that are all they have.
+/// Returns true if a file was written for Jexida or agent-rs, judged by top-level keys that only they use.
 pub(super) fn is_foreign(text: &str) -> bool {
     let Ok(document) = DeTable::parse(text) else { return false };
     let table = document.get_ref();
@@ -89,7 +89,7 @@ impl LineIndex {
         Self(text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect())
     }
 
-    /// The line, from 1, that holds this byte.
+    /// Returns the line, from 1, that contains this byte.
     fn number(&self, at: usize) -> usize {
         self.0.partition_point(|end| *end < at) + 1
     }
@@ -170,7 +170,7 @@ impl ConfigFileReader {
         }
     }
 
-    /// `model = "…"` stands for the two keys of `[model]`.
+    /// Expands `model = "…"` to the two keys of `[model]`.
     fn model(&mut self, text: &str, raw: &Spanned<DeValue<'_>>) {
         let at = raw.span().start;
         let halves = match (self.flavor, text.split_once('/')) {

@@ -1,12 +1,12 @@
-//! Folders and files that only the person may look into.
+//! Directories and files that only the user can access.
 
 use std::io::{self, Write};
 use std::path::Path;
 
-/// Creates a folder, and those above it, that only the person may enter.
+/// Creates a directory and its parents, accessible to the user only.
 ///
 /// # Errors
-/// What the system says.
+/// Errors of the system.
 pub(crate) fn create_private_folder(folder: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
@@ -15,10 +15,10 @@ pub(crate) fn create_private_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Makes the folder if it is not there, and writes and removes a file in it.
+/// Creates the directory if necessary, and checks that files can be written and removed in it.
 ///
 /// # Errors
-/// What the system says.
+/// Errors of the system.
 pub(crate) fn check_private_folder(folder: &Path) -> io::Result<()> {
     create_private_folder(folder)?;
     let file = folder.join(format!(".check.{}", std::process::id()));
@@ -26,10 +26,10 @@ pub(crate) fn check_private_folder(folder: &Path) -> io::Result<()> {
     std::fs::remove_file(&file)
 }
 
-/// Writes a file that only the person may read, all or nothing.
+/// Atomically writes a file that only the user can read.
 ///
 /// # Errors
-/// What the system says.
+/// Errors of the system.
 pub(crate) fn replace_private_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(format!(".{}", std::process::id()));

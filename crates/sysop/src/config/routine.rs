@@ -1,6 +1,6 @@
-//! Routines: commands that the person wrote down, with variables that are checked and quoted.
+//! Routines: the user's own commands, with variables that are validated and quoted.
 //!
-//! Nothing here runs a command. A value never reaches a command line other than as one quoted word.
+//! Nothing here runs a command. A value reaches a command line only as one quoted word.
 
 use std::collections::BTreeMap;
 
@@ -8,80 +8,80 @@ use regex::Regex;
 
 use super::value::quoted;
 
-/// A command that the person wrote down.
+/// A command defined by the user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Routine {
-    /// What it is for.
+    /// Description.
     pub(crate) description: String,
-    /// The command, with `{{name}}` where a variable goes.
+    /// Command, with `{{name}}` as the placeholder of a variable.
     pub(crate) cmd: String,
-    /// Its variables.
+    /// Variables.
     pub(crate) vars: BTreeMap<String, Variable>,
 }
 
-/// A variable of a routine.
+/// Variable of a routine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Variable {
-    /// What it is.
+    /// Description.
     pub(crate) description: String,
-    /// What a value must look like, as a whole.
+    /// Regular expression that the whole value must match.
     pub(crate) pattern: Option<String>,
-    /// The value where none is given.
+    /// Default value.
     pub(crate) default: Option<String>,
 }
 
-/// Why a routine cannot be made into a command. `Display` is one sentence that says what to do next.
+/// Error while filling in a routine. `Display` is one sentence that says what to do next.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RoutineError {
-    /// No variable of this name.
+    /// Unknown variable.
     #[error("unknown variable {name:?}; {known}")]
     Unknown {
-        /// As it was given.
+        /// Name as given.
         name: String,
-        /// Says which there are.
+        /// Description of the known variables.
         known: String,
     },
     /// A variable has no value.
     #[error("missing value for `{name}`; add {name}=VALUE{wanted}")]
     Missing {
-        /// Which.
+        /// Name of the variable.
         name: String,
-        /// What the value must look like.
+        /// Description of valid values.
         wanted: String,
     },
-    /// A value that its pattern does not allow.
+    /// A value does not match its pattern.
     #[error("invalid value {value:?} for `{name}`{wanted}")]
     Invalid {
-        /// Which.
+        /// Name of the variable.
         name: String,
-        /// As it was given.
+        /// Value as given.
         value: String,
-        /// What the value must look like.
+        /// Description of valid values.
         wanted: String,
     },
-    /// A value that needs quotes would stand inside the command's own.
+    /// A value that needs quotes would be placed inside the command's own quotes.
     #[error(
         "{{{{{name}}}}} is inside quotes or a comment in the routine's command, so {value:?} cannot be quoted; \
          remove the quotes around it (values are quoted automatically)"
     )]
     Quoted {
-        /// Which variable.
+        /// Name of the variable.
         name: String,
-        /// As it was given.
+        /// Value as given.
         value: String,
     },
-    /// The command names something that is no variable.
+    /// The command refers to an unknown variable.
     #[error("unknown variable {{{{{name}}}}} in the routine's command; {known}")]
     Undeclared {
-        /// Which.
+        /// Name as written.
         name: String,
-        /// Says which there are.
+        /// Description of the known variables.
         known: String,
     },
-    /// The pattern itself is broken.
+    /// The pattern itself is invalid.
     #[error("the pattern {pattern:?} of `{name}` is not a valid regular expression; fix it in the config")]
     Pattern {
-        /// Which variable.
+        /// Name of the variable.
         name: String,
         /// The pattern.
         pattern: String,
@@ -89,10 +89,10 @@ pub(crate) enum RoutineError {
 }
 
 impl Routine {
-    /// The command with the values in place, each quoted as one word of a POSIX shell.
+    /// Returns the command with its values, each quoted as one word for a POSIX shell.
     ///
     /// # Errors
-    /// A value is missing, unknown, or not what its pattern wants.
+    /// If a value is missing, unknown or does not match its pattern.
     pub(crate) fn render(&self, values: &[(String, String)]) -> Result<String, RoutineError> {
         let mut given: BTreeMap<&str, &str> = BTreeMap::new();
         for (name, value) in values {
@@ -132,7 +132,7 @@ impl Routine {
                     command.push_str(&word);
                     rest = later;
                 }
-                // Not ours: `docker ps --format '{{.Names}}'` stays as it is.
+                // Not ours: `docker ps --format '{{.Names}}'` remains unchanged.
                 Some(_) | None => {
                     command.push_str("{{");
                     rest = after;
@@ -178,8 +178,8 @@ impl Variable {
     }
 }
 
-/// Whether a quoted word may follow this beginning of a command: it is in no quotes, no comment, no expansion, and
-/// after no backticks, arithmetic or here-document. Doubtful places count as no.
+/// Returns true if a quoted word may follow this part of a command: outside quotes, comments and expansions, and not after
+/// backticks, arithmetic or a here-document. Returns false in case of doubt.
 fn takes_a_word(beginning: &str) -> bool {
     let mut chars = beginning.chars().peekable();
     let mut before = '\n';
@@ -196,7 +196,7 @@ fn takes_a_word(beginning: &str) -> bool {
                 skip_past(&mut chars, '\n', QuoteEscapes::None)
             }
             '`' => false,
-            // In arithmetic, quotes do not keep a substitution from running.
+            // In arithmetic, quotes do not prevent substitutions.
             '(' if chars.peek() == Some(&'(') => false,
             '$' if chars.peek() == Some(&'{') => skip_past(&mut chars, '}', QuoteEscapes::Backslash),
             '<' if chars.peek() == Some(&'<') => {

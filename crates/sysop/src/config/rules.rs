@@ -1,4 +1,4 @@
-//! Reads `[[policy.rules]]`: rules on commands, with examples that are tried when the file is read.
+//! Parses `[[policy.rules]]`: rules for commands, whose examples are checked when the file is read.
 
 use std::fmt;
 
@@ -6,15 +6,15 @@ use sysop_core::policy::{CommandContext, CommandPattern, Rule, RuleAction, Surve
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Most rules in one file.
+/// Maximum number of rules per file.
 const RULES_MAX: usize = 256;
-/// Most globs, or examples, in one list.
+/// Maximum number of globs or examples per list.
 const LIST_MAX: usize = 64;
 
-/// A rule, or what is wrong with it, and where it begins.
+/// A rule or its error, with its offset.
 pub(super) type ReadRule = (usize, Result<Rule, String>);
 
-/// Reads the table `[policy]`: each rule, and each other key as something wrong.
+/// Parses the table `[policy]`; each key other than `rules` is an error.
 pub(super) fn read(policy: &DeTable<'_>, mut origin: impl FnMut(usize) -> String) -> Vec<ReadRule> {
     let mut read = Vec::new();
     for (name, raw) in policy.iter() {
@@ -73,7 +73,7 @@ fn rule(entry: &Spanned<DeValue<'_>>, origin: String) -> Result<Rule, String> {
     Ok(rule)
 }
 
-/// Tries the examples as commands for bash, on any host.
+/// Checks the examples as bash commands on any host.
 fn try_examples(rule: &Rule, examples: &DeTable<'_>) -> Result<(), String> {
     let anywhere = Rule { pattern: CommandPattern { host: None, ..rule.pattern.clone() }, ..rule.clone() };
     let survey = Survey::elsewhere(CommandContext::bash());

@@ -1,11 +1,11 @@
-//! Prints a config for a person: each value and where it came from. A secret is shown as `[set]`.
+//! Prints a config with the origin of each value. Secrets are shown as `[set]`.
 
 use std::fmt::Write;
 
 use super::{Config, ConfigOrigin, ConfigValue, KeyPath};
 
 impl Config {
-    /// Each value, as TOML, with its origin as a comment; one line a key.
+    /// Returns the values as TOML, one line per key, with their origins as comments.
     pub(crate) fn show(&self) -> String {
         let mut rows: Vec<(String, String)> = Vec::new();
         let [provider, name] = ["provider", "name"].map(|half| KeyPath::new(["model", half]));

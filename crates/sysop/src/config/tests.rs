@@ -1,4 +1,4 @@
-//! Layers, provenance, complaints with their lines, trust, foreign files, and property 22 of the agent-rs design.
+//! Layers, origins, warnings with lines, trust, foreign files, and property 22 of the agent-rs design.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use super::{
     UntrustedWorkspace, UserDirs, save_trust,
 };
 
-/// A person's home and a workspace, both empty.
+/// An empty home directory and an empty workspace.
 pub(crate) struct World {
     dir: TempDir,
     environment: Environment,
@@ -98,7 +98,7 @@ impl Config {
         origin.rsplit('/').next().unwrap().to_owned()
     }
 
-    /// The warnings, each with the name of its file instead of the path.
+    /// Returns the warnings, each with the file's name instead of its path.
     fn complaints(&self) -> Vec<String> {
         let short = |origin: &ConfigOrigin| match origin {
             ConfigOrigin::File { path, line } => {
@@ -125,7 +125,7 @@ fn what_was_chosen_in_a_face_is_a_layer_below_the_persons_file() {
     assert!(config.files.is_empty() && config.warnings.is_empty(), "{:?}", config.warnings);
     let config = world.own("theme = 'none'\n").load();
     assert_eq!(config.origin("theme"), "config.toml:1");
-    // Nothing but colors comes from there, and nothing in it keeps sysop from starting.
+    // Only colors are read from this file, and no content of it prevents a start.
     let config = World::new().file(kept, "approve = 'auto'\ntheme = 'pink'\n").load();
     assert_eq!((config.origin("approve"), config.entry("theme").is_none()), ("default".into(), true));
     let complaints = config.complaints();
@@ -602,7 +602,7 @@ proptest! {
         }
     }
 
-    /// Whatever a file holds, loading it ends in a config or in an error, and an untrusted one never loosens.
+    /// Any file content results in a config or an error, and an untrusted file never loosens the policy.
     #[test]
     fn an_arbitrary_untrusted_file_never_loosens(
         approve in prop::sample::select(vec!["auto", "ask", "each", "never"]),

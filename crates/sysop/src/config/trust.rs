@@ -1,6 +1,6 @@
-//! Which workspace files the person trusts: path and content, asked once, kept beside the sessions.
+//! Trusted workspace files, by path and content; asked once and stored beside the sessions.
 //!
-//! Nothing here asks: a front end does, and hands the answer to [`save_trust`]. A file that changed is unknown again.
+//! This module does not ask: a front end does and passes the answer to [`save_trust`]. A changed file is unknown again.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,30 +9,30 @@ use serde::{Deserialize, Serialize};
 
 use super::private_files::{create_private_folder, replace_private_file};
 
-/// A workspace's config file of which parts are left out, because the person has not said that they trust it.
+/// A workspace's config file of which parts are ignored, because the user does not trust it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UntrustedWorkspace {
-    /// The file, under the canonical root.
+    /// File below the canonical root.
     pub(crate) path: PathBuf,
-    /// BLAKE3 of the bytes that were read, in hex.
+    /// BLAKE3 hash of the file's content, in hex.
     pub(crate) hash: String,
-    /// What is left out, each as a line of TOML that is safe to show.
+    /// Ignored parts as sanitized lines of TOML.
     pub(crate) left_out: Vec<String>,
-    /// Whether the person has said no to it as it is, and need not be asked again.
+    /// Set if the user refused this content and need not be asked again.
     pub(crate) refused: bool,
 }
 
-/// What the person said of a file.
+/// Decision on a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TrustDecision {
-    /// It counts like their own.
+    /// Full effect, like the user's own file.
     Trusted,
-    /// It may only make things stricter.
+    /// May only make things stricter.
     Refused,
 }
 
-/// The most files that are remembered; the oldest answer is forgotten first.
+/// Maximum number of remembered files; the oldest decision is dropped first.
 const FILES_MAX: usize = 1_000;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -48,18 +48,18 @@ struct WorkspaceTrust {
     answer: TrustDecision,
 }
 
-/// The hash of a file's content.
+/// Returns the hash of a file's content.
 pub(super) fn hash(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }
 
-/// Where answers are kept in the data folder.
+/// Returns the path of the decisions in the data directory.
 pub(crate) fn trust_file(data: &Path) -> PathBuf {
     data.join("trust.toml")
 }
 
 fn load(data: &Path) -> TrustFile {
-    // What cannot be read is no yes.
+    // An unreadable file means no trust.
     super::file::read(&trust_file(data))
         .ok()
         .flatten()
@@ -67,7 +67,7 @@ fn load(data: &Path) -> TrustFile {
         .unwrap_or_default()
 }
 
-/// What the person said of the file with this content.
+/// Returns the decision on a file with this content.
 pub(super) fn answer(data: &Path, path: &Path, hash: &str) -> Option<TrustDecision> {
     let path = path.to_str()?;
     let remembered = load(data);
@@ -75,10 +75,10 @@ pub(super) fn answer(data: &Path, path: &Path, hash: &str) -> Option<TrustDecisi
     known.map(|known| known.answer)
 }
 
-/// Remembers what the person said of this file as it was read; takes effect when settings are loaded again.
+/// Saves the decision on this file and content; effective when settings are loaded again.
 ///
 /// # Errors
-/// The data folder cannot be written, or the path is not UTF-8.
+/// If the data directory is not writable, or the path is not UTF-8.
 pub(crate) fn save_trust(data: &Path, file: &UntrustedWorkspace, answer: TrustDecision) -> io::Result<()> {
     let path = file.path.to_str().ok_or_else(|| {
         io::Error::new(

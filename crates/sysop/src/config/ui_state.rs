@@ -1,5 +1,5 @@
-//! What the person chose in a front end and wants to stay: the colors. Kept beside the sessions, as a layer of its own
-//! above what is built in and below the person's file, which nothing here ever writes.
+//! Persistent choices made in a front end: the theme. Stored beside the sessions, as a layer between the defaults and the
+//! user's file, which is never written.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,15 +8,15 @@ use super::file::{self, Flavor};
 use super::private_files::{create_private_folder, replace_private_file};
 use super::{ConfigLayer, ConfigOrigin, KeyPath, value};
 
-/// The one key that is kept.
+/// The stored key.
 const THEME: &str = "theme";
 
-/// Where it is kept in the data folder.
+/// Returns the path of the file in the data directory.
 pub(crate) fn ui_state_file(data: &Path) -> PathBuf {
     data.join("chosen.toml")
 }
 
-/// What is kept; nothing of it keeps sysop from starting.
+/// Loads the layer; errors in it do not prevent a start.
 pub(super) fn layer(data: &Path) -> ConfigLayer {
     let path = ui_state_file(data);
     let read = file::read(&path).and_then(|text| match text {
@@ -37,10 +37,10 @@ pub(super) fn layer(data: &Path) -> ConfigLayer {
     layer
 }
 
-/// Keeps these colors for the next start.
+/// Saves the theme for the next start.
 ///
 /// # Errors
-/// What the system says of the data folder.
+/// Errors of the system.
 pub(crate) fn keep_theme(data: &Path, theme: &str) -> io::Result<()> {
     create_private_folder(data)?;
     replace_private_file(&ui_state_file(data), format!("{THEME} = {}\n", value::quoted(theme)).as_bytes())

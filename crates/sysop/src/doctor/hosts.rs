@@ -1,4 +1,4 @@
-//! Where tools would run: each chosen machine is reached, and the others of the config are named.
+//! Hosts of the tools: connects to each selected machine, and lists the other configured ones.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use super::{CheckStatus, DoctorProbe, DoctorReport};
 use crate::config::display_path;
 use crate::settings::{ConfiguredHost, HostChoice, Settings, SshTarget};
 
-/// How long one machine may take to answer.
+/// Maximum time for one machine.
 const HOST_TIME_MAX: Duration = Duration::from_secs(20);
 
-/// How many machines are reached at once.
+/// Maximum number of concurrent connections.
 const HOSTS_AT_ONCE: usize = 8;
 
-/// How many machines that are not chosen are named.
+/// Maximum number of listed machines that are not selected.
 const HOSTS_SHOWN_MAX: usize = 20;
 
-/// Reports the machines, and the root on each.
+/// Reports the machines and their roots.
 pub(super) async fn hosts(settings: &Settings, probe: &dyn DoctorProbe, report: &mut DoctorReport) {
     if settings.host == HostChoice::Local {
         report.good("host", "this machine");
@@ -61,7 +61,7 @@ fn tags(known: &ConfiguredHost) -> String {
     }
 }
 
-/// The name, the destination where it is another, the root, and what the machine is for.
+/// Returns name, destination if different, root and description.
 fn described(target: &SshTarget) -> String {
     let mut text = target.name.clone();
     let place = ssh_command(target);
@@ -77,7 +77,7 @@ fn described(target: &SshTarget) -> String {
     text
 }
 
-/// What a person would give to `ssh`.
+/// Returns the `ssh` command that a user would type.
 fn ssh_command(target: &SshTarget) -> String {
     match target.port {
         Some(port) => format!("-p {port} {}", target.destination),

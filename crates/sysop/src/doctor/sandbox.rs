@@ -1,4 +1,4 @@
-//! What holds commands beside their text: the fences of this machine.
+//! Sandbox features of this machine.
 
 use sysop_core::policy::SandboxMode;
 use sysop_host::SandboxSupport;
@@ -6,7 +6,7 @@ use sysop_host::SandboxSupport;
 use super::{CheckStatus, DoctorReport};
 use crate::settings::{HostChoice, Settings};
 
-/// Says what is enforced, and what this kernel does not see.
+/// Reports enforced restrictions, and those that the kernel does not support.
 pub(super) fn sandbox(settings: &Settings, kernel: SandboxSupport, report: &mut DoctorReport) {
     let mode = settings.sandbox_mode();
     let word = mode.as_str();

@@ -1,4 +1,4 @@
-//! The report: what is good, what is missing, and the exit code.
+//! Report lines and exit codes.
 
 use std::path::Path;
 

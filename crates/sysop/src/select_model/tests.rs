@@ -1,4 +1,4 @@
-//! The order in which a model is found, and the look at Ollama.
+//! Order of the selection, and the request to Ollama.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -94,7 +94,7 @@ fn without_any_model_the_error_says_what_to_do() {
     }
 }
 
-/// Answers one request with these bytes and hands back what was asked.
+/// Answers one request with these bytes and returns the request.
 fn answering(answer: &'static str) -> (String, std::thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/ollama/", listener.local_addr().unwrap());

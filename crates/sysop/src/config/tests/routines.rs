@@ -1,4 +1,4 @@
-//! Routines: values are checked and end up as one word of the shell, or not at all.
+//! Routines: values are validated and become exactly one word of the shell.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -104,7 +104,7 @@ fn a_value_that_needs_quotes_does_not_go_where_they_would_not_hold() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// A shell sees any value as exactly one word, wherever a routine's command lets it stand.
+    /// A shell reads any value as exactly one word, wherever a placeholder is accepted.
     #[test]
     fn a_value_is_one_word_of_the_shell(value in "[^\\x00]{0,24}", frame in prop::sample::select(vec![
         "printf '%s|' {{name}}", "printf '%s|' 'it''s' {{name}}", "printf '%s|' \"$HOME\" {{name}} # it's\n",

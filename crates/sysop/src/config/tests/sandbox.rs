@@ -1,4 +1,4 @@
-//! The keys of the sandbox, and what an untrusted workspace may do with them.
+//! Keys of the sandbox, and the limits of an untrusted workspace.
 
 use super::World;
 
