@@ -83,6 +83,8 @@ impl Screen {
             ));
         }
         let out: OwnedFd = io::stdout().as_fd().try_clone_to_owned()?;
+        // The theme has already decided about colors.
+        crossterm::style::force_color_output(true);
         let terminal = Terminal::new(CellBackend::new(size()))?;
         let writer = ScreenWriter::start(out)?;
         let mut screen = Self {
@@ -137,8 +139,8 @@ impl Screen {
         }
         let (begins, ends) = modes::FRAME;
         let drawn = self.terminal.backend().output();
-        let bytes = [self.pending_output.as_str(), begins, drawn, ends].concat();
-        self.writer.send(bytes.as_bytes());
+        let bytes = [self.pending_output.as_bytes(), begins.as_bytes(), drawn, ends.as_bytes()].concat();
+        self.writer.send(&bytes);
         self.pending_output.clear();
         self.terminal.backend_mut().clear_output();
         Ok(())

@@ -1,14 +1,12 @@
-//! Encodes frames: the changed cells with their hyperlinks, and no control character in any cell.
+//! Encodes frames: ratatui's encoding of the changed cells, with hyperlinks and without control characters.
 //!
 //! Draws into memory only. The output is written as one piece when the terminal is ready.
 
-use std::fmt::Write as _;
-use std::io;
+use std::io::{self, Write as _};
 
-use ratatui::backend::{Backend, ClearType, WindowSize};
+use ratatui::backend::{Backend, ClearType, CrosstermBackend, WindowSize};
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::{Position, Rect, Size};
-use ratatui::style::{Color, Modifier};
 use unicode_width::UnicodeWidthStr;
 
 /// A clickable part of the screen (OSC 8).
@@ -25,7 +23,7 @@ const ADDRESS_BYTES_MAX: usize = 2083;
 
 /// Encoder for the frames of one terminal.
 pub(super) struct CellBackend {
-    output: String,
+    output: Vec<u8>,
     size: Size,
     cursor: Position,
     links: Vec<Hyperlink>,
@@ -33,7 +31,7 @@ pub(super) struct CellBackend {
 
 impl CellBackend {
     pub(super) fn new(size: Size) -> Self {
-        Self { output: String::new(), size, cursor: Position::ORIGIN, links: Vec::new() }
+        Self { output: Vec::new(), size, cursor: Position::ORIGIN, links: Vec::new() }
     }
 
     pub(super) fn size_now(&self) -> Size {
@@ -45,7 +43,7 @@ impl CellBackend {
     }
 
     /// Output since [`Self::clear_output`].
-    pub(super) fn output(&self) -> &str {
+    pub(super) fn output(&self) -> &[u8] {
         &self.output
     }
 
@@ -83,8 +81,24 @@ impl CellBackend {
         self.draw(changed.into_iter())
     }
 
-    fn put(&mut self, text: std::fmt::Arguments<'_>) {
-        self.output.write_fmt(text).expect("a string takes all");
+    /// Draws neighboring cells of one link and clears `run`. The cursor is positioned at the start of each run.
+    fn draw_run(&mut self, run: &mut Vec<(u16, u16, &Cell)>, link: Option<&str>) -> io::Result<()> {
+        if run.is_empty() {
+            return Ok(());
+        }
+        if let Some(link) = link {
+            write!(self.output, "\x1b]8;;{link}\x1b\\")?;
+        }
+        self.encoder().draw(run.drain(..))?;
+        if link.is_some() {
+            self.output.extend_from_slice(b"\x1b]8;;\x1b\\");
+        }
+        Ok(())
+    }
+
+    /// The encoder of ratatui, which writes to the end of the output.
+    fn encoder(&mut self) -> CrosstermBackend<&mut Vec<u8>> {
+        CrosstermBackend::new(&mut self.output)
     }
 }
 
@@ -113,44 +127,30 @@ impl Backend for CellBackend {
         I: Iterator<Item = (u16, u16, &'a Cell)>,
     {
         let links = std::mem::take(&mut self.links);
-        let mut next = None;
-        let mut look = None;
-        let mut link = None;
+        let mut run = Vec::new();
+        let mut run_link = None;
         for (x, y, cell) in content {
-            if next != Some((x, y)) {
-                self.put(format_args!("\x1b[{};{}H", y + 1, x + 1));
+            let link = address(&links, Position { x, y });
+            if link != run_link {
+                self.draw_run(&mut run, run_link)?;
+                run_link = link;
             }
-            let leads = address(&links, Position { x, y });
-            if leads != link {
-                self.put(format_args!("\x1b]8;;{}\x1b\\", leads.unwrap_or_default()));
-                link = leads;
+            run.push((x, y, safe(cell)));
+            if !is_one_cell(cell.symbol()) {
+                self.draw_run(&mut run, run_link)?;
             }
-            let wanted = (cell.fg, cell.bg, cell.underline_color, cell.modifier);
-            if look != Some(wanted) {
-                push_style(cell, &mut self.output);
-                look = Some(wanted);
-            }
-            push_symbol(cell.symbol(), &mut self.output);
-            next = is_one_cell(cell.symbol()).then_some((x.saturating_add(1), y));
         }
-        if link.is_some() {
-            self.output.push_str("\x1b]8;;\x1b\\");
-        }
-        if look.is_some() {
-            self.output.push_str("\x1b[0m");
-        }
+        self.draw_run(&mut run, run_link)?;
         self.links = links;
         Ok(())
     }
 
     fn hide_cursor(&mut self) -> io::Result<()> {
-        self.output.push_str("\x1b[?25l");
-        Ok(())
+        self.encoder().hide_cursor()
     }
 
     fn show_cursor(&mut self) -> io::Result<()> {
-        self.output.push_str("\x1b[?25h");
-        Ok(())
+        self.encoder().show_cursor()
     }
 
     fn get_cursor_position(&mut self) -> io::Result<Position> {
@@ -160,23 +160,16 @@ impl Backend for CellBackend {
 
     fn set_cursor_position<P: Into<Position>>(&mut self, position: P) -> io::Result<()> {
         self.cursor = position.into();
-        self.put(format_args!("\x1b[{};{}H", self.cursor.y + 1, self.cursor.x + 1));
-        Ok(())
+        let cursor = self.cursor;
+        self.encoder().set_cursor_position(cursor)
     }
 
     fn clear(&mut self) -> io::Result<()> {
-        self.clear_region(ClearType::All)
+        self.encoder().clear()
     }
 
     fn clear_region(&mut self, clear_type: ClearType) -> io::Result<()> {
-        self.output.push_str(match clear_type {
-            ClearType::All => "\x1b[2J",
-            ClearType::AfterCursor => "\x1b[J",
-            ClearType::BeforeCursor => "\x1b[1J",
-            ClearType::CurrentLine => "\x1b[2K",
-            ClearType::UntilNewLine => "\x1b[K",
-        });
-        Ok(())
+        self.encoder().clear_region(clear_type)
     }
 
     fn size(&self) -> io::Result<Size> {
@@ -192,75 +185,19 @@ impl Backend for CellBackend {
     }
 }
 
-fn push_symbol(symbol: &str, out: &mut String) {
-    if symbol.chars().any(char::is_control) {
-        debug_assert!(false, "a control character would reach the terminal: {symbol:?}");
-        out.extend(symbol.chars().map(|sign| if sign.is_control() { '\u{fffd}' } else { sign }));
-    } else {
-        out.push_str(if symbol.is_empty() { " " } else { symbol });
-    }
-}
-
-/// Appends the SGR sequence for a cell's style, independent of the previous style.
-fn push_style(cell: &Cell, out: &mut String) {
-    const STYLES: [(Modifier, &str); 9] = [
-        (Modifier::BOLD, ";1"),
-        (Modifier::DIM, ";2"),
-        (Modifier::ITALIC, ";3"),
-        (Modifier::UNDERLINED, ";4"),
-        (Modifier::SLOW_BLINK, ";5"),
-        (Modifier::RAPID_BLINK, ";6"),
-        (Modifier::REVERSED, ";7"),
-        (Modifier::HIDDEN, ";8"),
-        (Modifier::CROSSED_OUT, ";9"),
-    ];
-    out.push_str("\x1b[0");
-    for (style, parameter) in STYLES {
-        if cell.modifier.contains(style) {
-            out.push_str(parameter);
-        }
-    }
-    push_color(cell.fg, 30, out);
-    push_color(cell.bg, 40, out);
-    // Underlines support only these two forms of color.
-    if matches!(cell.underline_color, Color::Indexed(_) | Color::Rgb(..)) {
-        push_color(cell.underline_color, 50, out);
-    }
-    out.push('m');
-}
-
-/// Appends the SGR parameter of a color. `base` is 30 for the foreground, 40 for the background and 50 for the underline.
-fn push_color(color: Color, base: u16, out: &mut String) {
-    let named = |index: u16| if index < 8 { base + index } else { base + 60 + index - 8 };
-    let wrote = match color {
-        Color::Reset => Ok(()),
-        Color::Black => write!(out, ";{}", named(0)),
-        Color::Red => write!(out, ";{}", named(1)),
-        Color::Green => write!(out, ";{}", named(2)),
-        Color::Yellow => write!(out, ";{}", named(3)),
-        Color::Blue => write!(out, ";{}", named(4)),
-        Color::Magenta => write!(out, ";{}", named(5)),
-        Color::Cyan => write!(out, ";{}", named(6)),
-        Color::Gray => write!(out, ";{}", named(7)),
-        Color::DarkGray => write!(out, ";{}", named(8)),
-        Color::LightRed => write!(out, ";{}", named(9)),
-        Color::LightGreen => write!(out, ";{}", named(10)),
-        Color::LightYellow => write!(out, ";{}", named(11)),
-        Color::LightBlue => write!(out, ";{}", named(12)),
-        Color::LightMagenta => write!(out, ";{}", named(13)),
-        Color::LightCyan => write!(out, ";{}", named(14)),
-        Color::White => write!(out, ";{}", named(15)),
-        Color::Indexed(index) => write!(out, ";{};5;{index}", base + 8),
-        Color::Rgb(red, green, blue) => write!(out, ";{};2;{red};{green};{blue}", base + 8),
-    };
-    wrote.expect("a string takes all");
+/// The cell, or U+FFFD in place of a cell with a control character.
+fn safe(cell: &Cell) -> &Cell {
+    const REPLACEMENT: &Cell = &Cell::new("\u{fffd}");
+    let has_control = cell.symbol().chars().any(char::is_control);
+    debug_assert!(!has_control, "a control character would reach the terminal: {:?}", cell.symbol());
+    if has_control { REPLACEMENT } else { cell }
 }
 
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
     use ratatui::Terminal;
-    use ratatui::style::{Style, Stylize};
+    use ratatui::style::Stylize;
     use ratatui::text::{Line, Span};
 
     use super::*;
@@ -270,7 +207,7 @@ mod tests {
     }
 
     fn taken(terminal: &mut Terminal<CellBackend>) -> String {
-        let output = terminal.backend().output().replace('\x1b', "^");
+        let output = String::from_utf8_lossy(terminal.backend().output()).replace('\x1b', "^");
         terminal.backend_mut().clear_output();
         output
     }
@@ -282,19 +219,11 @@ mod tests {
             Line::from(vec![Span::raw("ok "), "red".red().bold(), " 漢字".into(), last.into()])
         };
         terminal.draw(|frame| frame.render_widget(line("1"), frame.area())).unwrap();
-        expect!["^[1;1H^[0mok^[1;4H^[0;1;31mred^[1;8H^[0m漢^[1;10H字^[1;12H1^[0m^[?25l"]
-            .assert_eq(&taken(&mut terminal));
+        expect![["^[1;1Hok^[1;4H^[1m^[38;5;1;49mred^[1;8H^[22m^[39;49m漢^[39m^[49m^[59m^[0m\
+             ^[1;10H字^[39m^[49m^[59m^[0m^[1;12H1^[39m^[49m^[59m^[0m^[?25l"]]
+        .assert_eq(&taken(&mut terminal));
         terminal.draw(|frame| frame.render_widget(line("2"), frame.area())).unwrap();
-        expect!["^[1;12H^[0m2^[0m^[?25l"].assert_eq(&taken(&mut terminal));
-    }
-
-    #[test]
-    fn colors_are_those_of_the_cell() {
-        let mut out = String::new();
-        let style = Style::new().fg(Color::DarkGray).bg(Color::Indexed(200)).underlined();
-        let mut cell = Cell::EMPTY;
-        push_style(cell.set_style(style.underline_color(Color::Rgb(1, 2, 3))), &mut out);
-        assert_eq!(out, "\x1b[0;4;90;48;5;200;58;2;1;2;3m");
+        expect!["^[1;12H2^[39m^[49m^[59m^[0m^[?25l"].assert_eq(&taken(&mut terminal));
     }
 
     #[test]
@@ -308,19 +237,18 @@ mod tests {
             terminal.backend_mut().set_links(&links, &buffer).unwrap();
             taken(&mut terminal)
         };
-        expect![["^[1;1H^[0mabcdef^[0m^[?25l^[1;3H^]8;;https://a.example/^\\^[0mcd^]8;;^\\^[0m"]]
+        expect![[r#"^[1;1Habcdef^[39m^[49m^[59m^[0m^[?25l^]8;;https://a.example/^\^[1;3Hcd^[39m^[49m^[59m^[0m^]8;;^\"#]]
             .assert_eq(&draw("https://a.example/"));
         expect!["^[?25l"].assert_eq(&draw("https://a.example/"));
         for bad in ["file:///etc/passwd", "https://a/\x1b]52;c;aGk=\x07", "https://a b", "javascript:1"] {
             draw("https://a.example/");
-            assert_eq!(draw(bad), "^[?25l^[1;3H^[0mcd^[0m", "{bad:?}");
+            assert_eq!(draw(bad), "^[?25l^[1;3Hcd^[39m^[49m^[59m^[0m", "{bad:?}");
         }
     }
 
     #[test]
     #[should_panic(expected = "a control character would reach the terminal")]
     fn a_control_character_does_not_get_through() {
-        let mut out = String::new();
-        push_symbol("\x1b", &mut out);
+        safe(&Cell::new("\x1b"));
     }
 }

@@ -1,6 +1,6 @@
 //! What people do in the full screen on any day, one after the other, with the real binary in a real terminal.
 
-use alacritty_terminal::vte::ansi::{Color, NamedColor};
+use alacritty_terminal::vte::ansi::Color;
 use rustix::process::Signal;
 
 use crate::World;
@@ -29,7 +29,7 @@ fn output_keeps_its_colors_and_nothing_else() {
     at_a_terminal(async {
         let mut viewer = Viewer::sits_down(&world, &["--approve=auto", "go"]);
         viewer.sees("Done.").await;
-        let red = Some(Color::Named(NamedColor::Red));
+        let red = Some(Color::Indexed(1));
         for word in ["scarlet", "crimson"] {
             assert_eq!(viewer.color_of(&format!("{word} end")), red, "{word} of\n{}", viewer.screen());
         }
@@ -271,7 +271,7 @@ fn colors_that_were_picked_stay() {
         assert_eq!(color(&viewer), dark);
         viewer.types("/theme terminal\r").await;
         viewer.sees("config.toml:2 overrides it").await;
-        assert_eq!(color(&viewer), Some(Color::Named(NamedColor::Cyan)));
+        assert_eq!(color(&viewer), Some(Color::Indexed(6)));
         viewer.types(LEAVE).await;
         assert_eq!(viewer.ends().await, 0);
         assert_eq!(std::fs::read_to_string(world.home().join(".config/sysop/config.toml")).unwrap(), own);
