@@ -30,12 +30,10 @@ pub struct RenderOptions {
     pub color: bool,
 }
 
-/// Returns a styled piece of a row.
 pub(crate) fn span(text: &str, role: StyleRole) -> Span {
     Span::new(text, THEME.style(role))
 }
 
-/// Returns a row of one piece.
 pub(crate) fn row(text: &str, role: StyleRole) -> TextRow {
     TextRow::of(text, THEME.style(role))
 }
@@ -62,7 +60,6 @@ pub(crate) fn safe(text: &str) -> String {
     neutralize(text).into_owned()
 }
 
-/// Columns and rows of this terminal.
 pub(crate) fn terminal_size() -> (usize, usize) {
     usable(crossterm::terminal::size().unwrap_or_default())
 }

@@ -159,7 +159,6 @@ impl Services {
         Ok(self.machines.artifacts().join(name))
     }
 
-    /// Returns the settings.
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
     }

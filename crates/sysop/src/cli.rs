@@ -1,8 +1,8 @@
-//! The command line: every command and flag of this build, as typed.
+//! Command line: every command and flag of this build, as typed.
 //!
-//! Nothing here reads files, the environment or the network; `settings` gives the flags their meaning. The modules that
-//! carry out a command take its arguments from here, so nothing here names those modules; only the flags of `sysop serve`
-//! (`serve_options`) and the forms of an export (`sessions`) stand beside what they decide.
+//! Nothing here reads files, the environment or the network; `settings` interprets the flags. Modules that carry out a
+//! command import its arguments from here, so this file does not import those modules. The exceptions are the flags of
+//! `sysop serve` (`serve_options`) and the export formats (`sessions`), which are defined beside the code that uses them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -17,9 +17,9 @@ use crate::global_flags::{Approve, GlobalFlags};
 use crate::serve_options::ServeOptions;
 use crate::sessions::ExportFormat;
 
-/// The longest name of a token, in characters.
+/// Maximum characters of a token's name.
 const TOKEN_NAME_CHARS_MAX: usize = 64;
-/// The longest life of a token, in milliseconds: ten years.
+/// Maximum lifetime of a token in milliseconds: ten years.
 const TOKEN_LIFE_MS_MAX: i64 = 3653 * DAY_MS;
 const DAY_MS: i64 = 24 * HOUR_MS;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
@@ -42,10 +42,10 @@ pub(crate) struct Arguments {
     /// Task to start with (opens the TUI)
     #[arg(value_name = "TASK", value_parser = task)]
     pub(crate) task: Vec<String>,
-    /// The flags that go with every command.
+    /// Flags shared by all commands.
     #[command(flatten)]
     pub(crate) global: GlobalFlags,
-    /// What to do.
+    /// Command to run; `None` opens the TUI.
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
@@ -90,7 +90,7 @@ Files:
   ~/.config/sysop/config.toml        User config; see `sysop config path`
   .sysop.toml                        Workspace config, in the root directory";
 
-/// What to do.
+/// Commands of `sysop`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start a line-based chat
@@ -239,15 +239,15 @@ pub(crate) struct ServeArguments {
     /// Exit when standard input closes, and print server events as JSON lines
     #[arg(long)]
     pub(crate) watched: bool,
-    /// Where sessions and tokens are.
+    /// Storage of sessions and tokens.
     #[command(flatten)]
     pub(crate) database: DatabaseArgument,
-    /// Who may reach it.
+    /// Access to the server.
     #[command(flatten)]
     pub(crate) exposure: ServeOptions,
 }
 
-/// Where sessions and tokens are kept.
+/// Storage of sessions and tokens.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DatabaseArgument {
     /// PostgreSQL database shared by several servers, as postgres://USER@HOST:PORT/DATABASE; set passwords in
@@ -271,10 +271,10 @@ pub(crate) struct DesktopArguments {
 /// `sysop sessions`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SessionsArguments {
-    /// What to do.
+    /// Subcommand.
     #[command(subcommand)]
     pub(crate) command: SessionsCommand,
-    /// Where they are.
+    /// Storage of the sessions.
     #[command(flatten)]
     pub(crate) database: DatabaseArgument,
 }
@@ -282,10 +282,10 @@ pub(crate) struct SessionsArguments {
 /// `sysop token`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TokenArguments {
-    /// What to do.
+    /// Subcommand.
     #[command(subcommand)]
     pub(crate) command: TokenCommand,
-    /// Where they are.
+    /// Storage of the tokens.
     #[command(flatten)]
     pub(crate) database: DatabaseArgument,
 }
@@ -498,10 +498,10 @@ impl From<ShellDialect> for Dialect {
     }
 }
 
-/// Reads a command line, the program's name first.
+/// Parses a command line whose first element is the program's name.
 ///
 /// # Errors
-/// A usage error of clap; also `--help` and `--version` come as errors whose exit code is 0.
+/// A usage error of clap. `--help` and `--version` also return errors, with exit code 0.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arguments, clap::Error> {
     let arguments = join_resume(arguments.into_iter().collect());
     let is_escaped = arguments.iter().any(|argument| argument == "--");
@@ -526,7 +526,7 @@ pub(crate) fn task_text(words: &[String]) -> Option<String> {
     (!words.is_empty()).then(|| words.join(" "))
 }
 
-/// The commands of this build.
+/// Commands of this build.
 const COMMANDS: &[&str] = &[
     "chat",
     "exec",
@@ -547,10 +547,10 @@ const COMMANDS: &[&str] = &[
     "help",
 ];
 
-/// Words that are commands in some build, and would be odd tasks.
+/// Words that are commands in some other build and would be unlikely tasks.
 const OTHER_COMMANDS: &[&str] = &["acp"];
 
-/// The complaint about a task that is more likely a mistyped command: one word, or a word and a quoted argument.
+/// Returns the error for a task that is probably a mistyped command: one word, or one word and a quoted argument.
 fn mistyped_command(words: &[String]) -> Option<String> {
     let (first, rest) = words.split_first()?;
     let is_quoted = |word: &String| word.contains(char::is_whitespace);
@@ -570,8 +570,8 @@ fn mistyped_command(words: &[String]) -> Option<String> {
     ))
 }
 
-/// Joins `--resume ID` into `--resume=ID`, so that a command or a task after a bare `--resume` is not taken for an id:
-/// an id is one word, is no flag, and is no command.
+/// Joins `--resume ID` into `--resume=ID`, so that a command or a task after a bare `--resume` is not read as an id. An id
+/// is one word, not a flag and not a command.
 fn join_resume(arguments: Vec<OsString>) -> Vec<OsString> {
     let mut joined = Vec::with_capacity(arguments.len());
     let mut rest = arguments.into_iter().peekable();
@@ -612,7 +612,7 @@ fn word(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// A number of bytes, with K or M for 1024 times as many, once or twice.
+/// Parses a number of bytes with an optional suffix `K` (1024) or `M` (1024²).
 fn size(text: &str) -> Result<u64, String> {
     let (digits, times) = match text.trim_end_matches(['B', 'b']).to_ascii_uppercase() {
         text if text.ends_with('K') => (text[..text.len() - 1].to_owned(), 1024),
@@ -626,7 +626,7 @@ fn size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("expected a size from 1 to {most} bytes, such as 4096, 64K or 2M"))
 }
 
-/// Reads `30d`, `12h`, `45m` or `2w`.
+/// Parses `30d`, `12h`, `45m` or `2w`.
 fn token_lifetime(text: &str) -> Result<TokenLifetime, String> {
     let bad = || "expected a duration such as 30d, 12h, 45m or 2w".to_owned();
     let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(bad)?;
@@ -647,7 +647,7 @@ fn token_lifetime(text: &str) -> Result<TokenLifetime, String> {
     }
 }
 
-/// Reads the name of a token: one short line, to be recognized in lists and logs.
+/// Parses the scopes of a token.
 fn token_scopes(text: &str) -> Result<Scopes, String> {
     let known = |_| "expected `read`, `operate` or `decide`, separated by commas".to_owned();
     text.parse().map_err(known)

@@ -114,7 +114,6 @@ impl fmt::Display for ConfigOrigin {
 /// Value with its origin.
 #[derive(Debug, Clone)]
 pub(crate) struct ConfigEntry {
-    /// The value.
     pub(crate) value: ConfigValue,
     /// Origins; more than one if a layer added to a list. Never empty.
     pub(crate) origins: Vec<ConfigOrigin>,
@@ -134,7 +133,6 @@ impl ConfigEntry {
 /// Warning about a config.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConfigWarning {
-    /// Origin of the problem.
     pub(crate) origin: ConfigOrigin,
     /// One sentence.
     pub(crate) message: String,
@@ -245,7 +243,6 @@ pub(crate) struct ConfigSources<'a> {
     pub(crate) folders: &'a UserDirs,
     /// Root of the workspace; `None` to skip its file.
     pub(crate) root: Option<&'a Path>,
-    /// Environment variables.
     pub(crate) environment: &'a Environment,
     /// Values of flags.
     pub(crate) flags: ConfigLayer,
@@ -254,7 +251,6 @@ pub(crate) struct ConfigSources<'a> {
 /// The effective config.
 #[derive(Debug, Default)]
 pub(crate) struct Config {
-    /// Values with their origins.
     pub(crate) entries: BTreeMap<KeyPath, ConfigEntry>,
     /// Rules for commands, in the order of the layers.
     pub(crate) rules: Vec<Rule>,

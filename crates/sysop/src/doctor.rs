@@ -55,7 +55,6 @@ enum CheckStatus {
     Bad,
 }
 
-/// The report so far.
 #[derive(Debug, Default)]
 struct DoctorReport {
     text: String,

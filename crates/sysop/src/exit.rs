@@ -6,7 +6,6 @@ pub(crate) use sysop_repl::Exit;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct CommandError {
-    /// Exit code.
     pub(crate) exit: Exit,
     /// Failure, and a hint after `; ` (see `sysop_core::ui_text::split_hint`).
     pub(crate) message: String,

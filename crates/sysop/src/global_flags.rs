@@ -1,6 +1,6 @@
-//! The flags that go with every command, with the types and parsers of their values.
+//! Flags shared by all commands, with the types and parsers of their values.
 //!
-//! `cli` adds them to every command and `settings` gives them their meaning. This module knows neither of the two.
+//! `cli` adds them to every command and `settings` interprets them. This module depends on neither.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use sysop_core::policy::ApprovalMode;
 
 use crate::config::{DEMO, PROVIDERS, unknown_provider};
 
-/// The flags that go with every command, before or after it.
+/// Flags shared by all commands, accepted before or after the command.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct GlobalFlags {
@@ -63,14 +63,13 @@ pub(crate) struct GlobalFlags {
 }
 
 impl GlobalFlags {
-    /// Turns `--continue` into the `--resume` that it stands for.
+    /// Turns `--continue` into the equivalent `--resume`.
     pub(crate) fn settle_continue(&mut self) {
         if std::mem::take(&mut self.resume_latest) {
             self.resume = Some(ResumeTarget::Latest);
         }
     }
 
-    /// Returns the amount of messages beside the work.
     pub(crate) fn verbosity(&self) -> Verbosity {
         match (self.quiet, self.verbose) {
             (true, _) => Verbosity::Quiet,
@@ -80,14 +79,13 @@ impl GlobalFlags {
     }
 }
 
-/// `--verbose` and `--quiet`: the amount of messages beside the work.
+/// `--verbose` and `--quiet`: amount of messages besides the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verbosity {
-    /// Errors alone.
+    /// Errors only.
     Quiet,
-    /// The usual.
     Normal,
-    /// More (1) and more (2 and up).
+    /// Output of calls (1), debug output (2 and more).
     Verbose(u8),
 }
 
@@ -105,7 +103,7 @@ pub(crate) enum Approve {
 }
 
 impl Approve {
-    /// As it is typed.
+    /// Mode as typed.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Each => "each",
@@ -127,7 +125,7 @@ impl From<Approve> for ApprovalMode {
     }
 }
 
-/// `--profile`: which tools are on offer.
+/// `--profile`: tools available to the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Profile {
     /// All coder and operator tools, plus `ls` and `find_files`
@@ -141,10 +139,10 @@ pub(crate) enum Profile {
 }
 
 impl Profile {
-    /// The names, as they are typed.
+    /// Names as typed.
     pub(crate) const NAMES: [&'static str; 4] = ["full", "coder", "operator", "workspace"];
 
-    /// As it is typed.
+    /// Name as typed.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -154,7 +152,6 @@ impl Profile {
         }
     }
 
-    /// The profile of this name.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         Self::value_variants().iter().copied().find(|profile| profile.as_str() == name)
     }
@@ -171,16 +168,16 @@ impl From<Profile> for sysop_core::catalog::Profile {
     }
 }
 
-/// `--resume`: which session to go on with.
+/// `--resume`: session to resume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ResumeTarget {
-    /// The one that changed last.
+    /// Session that changed last.
     Latest,
-    /// This one.
+    /// Session with this id or id prefix.
     Session(SessionId),
 }
 
-/// Refuses only slips of the command line; `settings` looks the host up.
+/// Rejects obvious mistakes only; `settings` resolves the host.
 fn host(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("expected a host".to_owned()),

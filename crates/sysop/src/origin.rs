@@ -1,13 +1,16 @@
-//! Tells whether a person or a command of a sysop session started this process.
+//! Detects if this process was started by a command of a sysop session.
 //!
-//! A command that a model proposes must not make tokens, start servers or answer approvals: it would decide about itself.
-//! Such subcommands refuse under a call. A call is known by a variable that sysop gives to what it starts, by a running
-//! sysop among the ancestors, and by the session or the terminal that this process shares with a descendant of one: the
-//! latter holds for `env -u`, `setsid`, `nohup` and a process that was left behind by its parent.
+//! A command proposed by a model must not create tokens, start servers or answer approvals, because it would then decide
+//! about itself. Such subcommands therefore refuse to run under a call. A call is recognized in three ways:
 //!
-//! The kernel tells ancestors and names, and no other process can change them. A process that has left its session, its
-//! terminal and its parents behind looks like one of a service; it is not refused, but a token that it makes may not decide
-//! about what was asked before (`is_unattended`). Another login, cron and `systemd-run` are not seen.
+//! - by an environment variable that sysop sets for its children;
+//! - by a running sysop among the ancestors;
+//! - by a session or terminal that this process shares with a descendant of a running sysop. This also covers `env -u`,
+//!   `setsid`, `nohup` and a process whose parent has ended.
+//!
+//! Ancestors and names come from the kernel, and other processes cannot change them. A process that has left its session,
+//! its terminal and its parents looks like a service. It is not refused, but a token that it creates cannot decide about
+//! earlier requests (`is_unattended`). Another login, cron and `systemd-run` are not detected.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -18,46 +21,46 @@ use std::path::Path;
 use crate::cli::{Command, SessionsCommand};
 use crate::exit::CommandError;
 
-/// Begins the names of the variables that sysop gives to what it starts.
+/// Prefix of the environment variables that sysop sets for its children.
 pub(crate) const CALL_VARIABLE_PREFIX: &str = "SYSOP_CALL_";
-/// The name that the kernel has for a running sysop.
+/// Process name of a running sysop.
 const NAME: &str = "sysop";
-/// The same for `sysop desktop`, which runs no commands and starts a server.
+/// Process name of `sysop desktop`, which runs no commands but starts a server.
 const WINDOW: &str = "sysop-window";
-/// The most ancestors that are looked at.
+/// Maximum ancestors examined.
 const ANCESTORS_MAX: usize = 256;
 
-/// One process, as the kernel tells of it.
+/// One process, from `/proc`.
 #[derive(Debug, Clone, Default)]
 struct ProcessInfo {
     parent: i32,
     session: i32,
-    /// The controlling terminal; 0 where there is none.
+    /// Controlling terminal; 0 if there is none.
     terminal: i32,
     name: String,
     /// True for a sysop that runs commands.
     is_sysop: bool,
 }
 
-/// The processes of this machine by their ids.
+/// Processes of this machine by id.
 #[derive(Debug, Default)]
 struct ProcessTable(BTreeMap<i32, ProcessInfo>);
 
-/// Names this process so that commands below it know it, whatever its file is called.
+/// Sets this process's name, so that commands below it recognize sysop even if its file has another name.
 pub(crate) fn name_process() {
-    // Under another name it is still known by its file.
+    // Without the name, sysop is still recognized by its file.
     let _ = rustix::thread::set_name(c"sysop");
 }
 
-/// Names this process as one that only shows a window.
+/// Sets the name of a process that only shows a window.
 pub(crate) fn name_window() {
-    let _ = rustix::thread::set_name(c"sysop-window"); // as above
+    let _ = rustix::thread::set_name(c"sysop-window"); // best effort
 }
 
-/// Refuses a subcommand that is for people only under a call.
+/// Refuses protected subcommands under a call.
 ///
 /// # Errors
-/// It is such a subcommand, and a command of a session started it.
+/// The subcommand is protected, and a command of a session started this process.
 pub(crate) fn check(command: Option<&Command>) -> Result<(), CommandError> {
     let Some(name) = protected_name(command) else { return Ok(()) };
     if !is_under_call() {
@@ -68,7 +71,7 @@ pub(crate) fn check(command: Option<&Command>) -> Result<(), CommandError> {
     )))
 }
 
-/// The subcommand as it is typed, if it is for people only.
+/// Returns the subcommand as typed, if it is protected.
 fn protected_name(command: Option<&Command>) -> Option<&'static str> {
     Some(match command {
         None => "sysop",
@@ -103,7 +106,7 @@ fn is_under_call() -> bool {
     marked || ProcessTable::read().is_under_sysop(own_id())
 }
 
-/// Whether it is not certain that a person started this process: its session was begun by a process of no login.
+/// Returns true if this process's session was not started by a login, so that no user may be present.
 pub(crate) fn is_unattended() -> bool {
     ProcessTable::read().is_orphan(own_id())
 }
@@ -116,7 +119,7 @@ fn own_id() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
-/// The name of the user that this process runs as; their number if they have no name.
+/// Returns the name of the user that this process runs as, or the user id if the user has no name.
 pub(crate) fn user_name() -> String {
     let user = rustix::process::geteuid().as_raw().to_string();
     let accounts = fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -136,14 +139,14 @@ impl ProcessTable {
         Self(ids.filter_map(|id| Some((id, read_process(id, own_file)?))).collect())
     }
 
-    /// The ancestors of a process, the nearest first, without the process itself.
+    /// Ancestors of a process, nearest first, without the process itself.
     fn ancestors(&self, id: i32) -> impl Iterator<Item = &ProcessInfo> {
         let parent = |process: &&ProcessInfo| self.0.get(&process.parent);
         std::iter::successors(self.0.get(&id), parent).skip(1).take(ANCESTORS_MAX)
     }
 
-    /// Whether a process is below a running sysop, or shares a session or a terminal with one that is: those that sysop
-    /// began, not the ones in which sysop itself was started.
+    /// Returns true if a process is below a running sysop, or shares a session or terminal with such a process. Only
+    /// sessions and terminals opened by sysop count, not those in which sysop itself was started.
     fn is_under_sysop(&self, id: i32) -> bool {
         if self.ancestors(id).any(|process| process.is_sysop) {
             return true;
@@ -160,8 +163,8 @@ impl ProcessTable {
         })
     }
 
-    /// Whether a process has no terminal and its session was begun by no login: the process that began it has ended, or was
-    /// left to the first process or to the one that keeps a user's services.
+    /// Returns true if a process has no terminal and its session was not started by a login: the process that started the
+    /// session has ended, or its parent is process 1 or the user's service manager.
     fn is_orphan(&self, id: i32) -> bool {
         let Some(own) = self.0.get(&id) else { return true };
         if own.terminal != 0 {
@@ -177,7 +180,7 @@ fn read_process(id: i32, own_file: Option<(u64, u64)>) -> Option<ProcessInfo> {
     let folder = Path::new("/proc").join(id.to_string());
     let mut process = parse_stat(&fs::read_to_string(folder.join("stat")).ok()?)?;
     let file = folder.join("exe");
-    // The file of a sysop of the same user cannot be looked at: its memory is closed.
+    // The executable of a sysop of the same user cannot be read, because its memory is closed.
     process.is_sysop = process.name != WINDOW
         && match fs::read_link(&file) {
             Ok(target) => {
@@ -190,7 +193,7 @@ fn read_process(id: i32, own_file: Option<(u64, u64)>) -> Option<ProcessInfo> {
     Some(process)
 }
 
-/// Reads a line of `/proc/PID/stat`: `id (name) state parent group session terminal …`. A name may hold parentheses.
+/// Parses a line of `/proc/PID/stat`: `id (name) state parent group session terminal …`. A name may contain parentheses.
 fn parse_stat(line: &str) -> Option<ProcessInfo> {
     let (start, rest) = line.rsplit_once(')')?;
     let (_, name) = start.split_once('(')?;
@@ -206,7 +209,7 @@ mod tests {
     use super::{ProcessInfo, ProcessTable, is_call_variable, parse_stat, protected_name};
     use crate::cli;
 
-    /// Processes as `id parent session terminal name`; those named `sysop` are.
+    /// Builds a table from lines of `id parent session terminal name`; a process named `sysop` is a sysop.
     fn table(text: &str) -> ProcessTable {
         let processes = text.lines().map(|line| {
             let words: Vec<&str> = line.split_whitespace().collect();

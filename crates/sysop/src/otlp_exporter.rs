@@ -28,7 +28,6 @@ const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const HEADERS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"];
 
-/// Exporter of spans.
 pub(crate) struct OtlpExporter {
     client: reqwest::Client,
     url: Url,

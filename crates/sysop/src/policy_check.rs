@@ -15,7 +15,6 @@ use crate::settings::{HostChoice, Settings};
 /// Command and circumstances to judge.
 #[derive(Debug)]
 pub(crate) struct PolicyQuestion {
-    /// Command line.
     pub(crate) command: String,
     /// Approval mode; `None` uses the configured one.
     pub(crate) mode: Option<ApprovalMode>,

@@ -19,7 +19,6 @@ pub(crate) const OLLAMA_ADDRESS: &str = "http://127.0.0.1:11434";
 /// A model and the reason for its selection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ModelChoice {
-    /// The model.
     pub(crate) model: ModelRef,
     /// Short reason for display: `flag --model`, `GEMINI_API_KEY is set`.
     pub(crate) reason: String,

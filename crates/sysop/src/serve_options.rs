@@ -1,4 +1,4 @@
-//! Who may reach a server and how: the flags of `sysop serve` that decide it, and the parts of the server that obey them.
+//! Access to a server: the flags of `sysop serve` that control it, and the server components built from them.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use crate::config::display_path;
 use crate::exit::CommandError;
 use crate::settings::Settings;
 
-/// Who may reach the server, and how.
+/// Access options of `sysop serve`.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Access options")]
 pub(crate) struct ServeOptions {
@@ -81,20 +81,20 @@ fn proxies(text: &str) -> Result<Proxies, String> {
 }
 
 impl ServeOptions {
-    /// Refuses an address where others could read along.
+    /// Refuses to listen on an address where others could read the traffic.
     ///
     /// # Errors
-    /// They could.
+    /// The traffic would be readable.
     pub(crate) fn check(&self, listen: SocketAddr) -> Result<(), CommandError> {
         let exposure =
             Exposure { listen, tls: self.tls_cert.is_some(), behind_proxy: self.behind_proxy.is_some() };
         exposure.check().map_err(|exposed| CommandError::usage(exposed.to_string()))
     }
 
-    /// Listens, if it may: nothing that others could read along is served.
+    /// Opens the listener, unless others could read the traffic.
     ///
     /// # Errors
-    /// It may not, the files for TLS cannot be used, or the address cannot be had.
+    /// The traffic would be readable, the TLS files are invalid, or the address is not available.
     pub(crate) async fn listen(&self, listen: SocketAddr) -> Result<(Listener, Option<Tls>)> {
         let tls = match (&self.tls_cert, &self.tls_key) {
             (Some(certificate), Some(key)) => {
@@ -112,7 +112,7 @@ impl ServeOptions {
         Ok((listener.behind(self.behind_proxy.clone().unwrap_or_default()), tls))
     }
 
-    /// The gate of a server that listens there.
+    /// Builds the authentication of a server that listens on `address`.
     pub(crate) fn token_auth(&self, address: SocketAddr, tokens: Arc<Tokens>) -> TokenAuth {
         let settings = TokenAuthSettings {
             host_policy: HostPolicy::new(address, self.allow_host.clone(), self.allow_origin.clone()),
@@ -123,10 +123,10 @@ impl ServeOptions {
         TokenAuth::new(tokens, settings)
     }
 
-    /// The store whose events are audited, and made into spans where somebody wants them.
+    /// Wraps a store so that its events are audited, and recorded as spans if `spans` is set.
     ///
     /// # Errors
-    /// The audit is required, and cannot be written.
+    /// The audit log is required and cannot be written.
     pub(crate) async fn audited_store(
         &self,
         store: Arc<dyn Store>,
@@ -150,7 +150,7 @@ impl ServeOptions {
         Ok(AuditedStore::new(store, clock, audit, redaction(settings), failure_policy).with_spans(spans))
     }
 
-    /// The address of the page.
+    /// URL of the web UI.
     pub(crate) fn page(&self, address: SocketAddr) -> String {
         let scheme = if self.tls_cert.is_some() { "https" } else { "http" };
         let port = address.port();
@@ -176,12 +176,12 @@ impl ServeOptions {
     }
 }
 
-/// Takes out of commands what must not be told.
+/// Redactor that removes secrets from commands.
 pub(crate) fn redaction(settings: &Settings) -> CommandRedactor {
     CommandRedactor::new(&secrets(settings))
 }
 
-/// What must not stand in the audit.
+/// Secrets that must not appear in the audit log.
 fn secrets(settings: &Settings) -> Vec<SecretString> {
     let of = |provider: &crate::settings::ProviderSettings| {
         provider

@@ -1,7 +1,7 @@
-//! `sysop sessions list|show|export|delete`, and which session `--resume` means.
+//! `sysop sessions list|show|export|delete`, and the resolution of `--resume`.
 //!
-//! Reads logs and writes text; it never runs or changes a session. What it writes for people is neutralized:
-//! titles, prompts and outputs came from models, files and commands.
+//! Reads logs and writes text; it never runs or changes a session. Text for users is neutralized, because titles, prompts
+//! and outputs come from models, files and commands.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -19,25 +19,25 @@ mod table;
 mod tests;
 mod transcript;
 
-/// The most sessions that are looked through or listed.
+/// Maximum sessions searched or listed.
 pub(crate) const SESSIONS_MAX: usize = 100_000;
-/// Events that are read from the store at a time.
+/// Events read from the store per page.
 const PAGE_EVENTS: usize = 1000;
-/// Ids that an error about an ambiguous one repeats.
+/// Maximum ids listed in the error about an ambiguous id.
 const CANDIDATES_MAX: usize = 5;
 
-/// How the reader sees the text.
+/// Display options.
 #[derive(Debug, Clone)]
 pub(crate) struct DisplayOptions {
-    /// Now, for ages.
+    /// Current time, for ages.
     pub(crate) now: Timestamp,
-    /// The time zone of dates.
+    /// Time zone of dates.
     pub(crate) zone: jiff::tz::TimeZone,
-    /// Columns of the terminal; none where nothing is to be cut.
+    /// Columns of the terminal; `None` cuts nothing.
     pub(crate) width: Option<usize>,
 }
 
-/// How a session is exported.
+/// `--format` of an export.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ExportFormat {
     /// One event a line, as JSON.
@@ -47,23 +47,23 @@ pub(crate) enum ExportFormat {
     Markdown,
 }
 
-/// Why a command about sessions came to nothing. `Display` is one sentence that says what to do next.
+/// Failure of a command about sessions. `Display` is one sentence that says what to do next.
 #[derive(Debug)]
 pub(crate) enum SessionsError {
     /// No id begins with this text.
     Unknown(String),
     /// Several ids begin with this text.
     Ambiguous { text: String, candidates: Vec<SessionId> },
-    /// There is no session at all.
+    /// There are no sessions.
     NoneYet,
-    /// The store did not do it.
+    /// The store failed.
     Store(StoreError),
-    /// The output could not be written.
+    /// Writing the output failed.
     Io(io::Error),
 }
 
 impl SessionsError {
-    /// The exit code of the process: 2 where the person named what is not there.
+    /// Exit code of the process: 2 if the user named a session that does not exist.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Unknown(_) | Self::Ambiguous { .. } | Self::NoneYet => 2,
@@ -119,17 +119,17 @@ impl From<io::Error> for SessionsError {
     }
 }
 
-/// Finds the session whose id is `text` or, alone among all, begins with it.
+/// Returns the id that equals `text`, or the only id that begins with it.
 pub(crate) async fn resolve_id(store: &dyn Store, text: &str) -> Result<SessionId, SessionsError> {
     resolve(store, text).await.map(|summary| summary.id)
 }
 
-/// The session that changed last, for `--resume` without an id.
+/// Returns the session that changed last, for `--resume` without an id.
 pub(crate) async fn most_recent(store: &dyn Store) -> Result<SessionId, SessionsError> {
     store.list(1).await?.pop().map(|summary| summary.id).ok_or(SessionsError::NoneYet)
 }
 
-/// Writes a table of at most `limit` sessions, the most recently changed first.
+/// Writes a table of at most `limit` sessions, most recently changed first.
 pub(crate) async fn list(
     store: &dyn Store,
     limit: usize,
@@ -144,7 +144,7 @@ pub(crate) async fn list(
     Ok(write_table(&summaries, view, out)?)
 }
 
-/// Writes what was said and done in a session, for reading.
+/// Writes the transcript of a session as plain text.
 pub(crate) async fn show(
     store: &dyn Store,
     text: &str,
@@ -155,7 +155,7 @@ pub(crate) async fn show(
     write_transcript(store, &summary, TranscriptFormat::Plain, view, out).await
 }
 
-/// Writes a session in a form for other programs or for keeping.
+/// Writes a session in an export format.
 pub(crate) async fn export(
     store: &dyn Store,
     text: &str,
@@ -174,7 +174,7 @@ pub(crate) async fn export(
     }
 }
 
-/// Deletes a session by `forget` and says which it was.
+/// Deletes a session with `forget` and prints its id.
 pub(crate) async fn delete(
     store: &dyn Store,
     text: &str,

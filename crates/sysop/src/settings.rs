@@ -1,7 +1,7 @@
-//! The settings of one run: what flags, environment and config files come to, typed and checked.
+//! Settings of one run: flags, environment and config files, typed and validated.
 //!
-//! This is the only reader of the config's keys. What would keep a task from running is collected in `problems`, so
-//! that commands which only look (`config show`, `doctor`) still work.
+//! This is the only reader of the config's keys. Problems that prevent a task from running are collected in `problems`, so
+//! that commands that only inspect (`config show`, `doctor`) still work.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::IsTerminal;
@@ -32,127 +32,120 @@ mod ssh_names;
 use hosts::asks_and_denies;
 pub(crate) use hosts::{ConfiguredHost, HostChoice, HostInventory, SshTarget, approve_on, check_canary};
 
-/// What one run works with.
+/// Settings of one run.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// The model that was asked for; `pick` finds one where it is `None`.
+    /// Requested model; if `None`, `select_model` chooses one.
     pub(crate) model: Option<ConfiguredValue<ModelRef>>,
-    /// The bounds of a turn.
     pub(crate) limits: TurnLimits,
-    /// The sampling temperature, where one is wanted.
+    /// Sampling temperature; `None` uses the provider's default.
     pub(crate) temperature: Option<f32>,
     /// Regular expressions of dangerous commands.
     pub(crate) dangerous_patterns: Vec<String>,
     /// Regular expressions of commands that never run.
     pub(crate) deny: Vec<String>,
-    /// One for each provider, named as in `PROVIDERS`.
+    /// Settings by provider name, one for each entry of `PROVIDERS`.
     pub(crate) providers: BTreeMap<String, ProviderSettings>,
-    /// The routines by name.
     pub(crate) routines: BTreeMap<String, Routine>,
-    /// Where tools run; this machine where `problems` says that there is no such host.
+    /// Host on which tools run; this machine if `problems` reports an invalid host.
     pub(crate) host: HostChoice,
-    /// The hosts that can be named.
+    /// Configured hosts.
     pub(crate) hosts: HostInventory,
-    /// An ssh config in the place of the person's own.
+    /// ssh config that replaces the user's own.
     pub(crate) ssh_config: Option<PathBuf>,
-    /// How many of several hosts go first.
+    /// Number of hosts in the canary group.
     pub(crate) canary: Option<NonZeroUsize>,
-    /// The root of the file tools on this machine, and the place of the workspace's config: canonical, a folder.
-    /// The roots on other machines are in `host`.
+    /// Root of the file tools on this machine and of the workspace's config: a canonical directory. Roots on other machines
+    /// are in `host`.
     pub(crate) root: PathBuf,
-    /// Which tools are on offer.
+    /// Tools available to the model.
     pub(crate) profile: Profile,
-    /// The database that nodes of a server share; none where sessions are in a file. Its URL may hold a password.
+    /// Database shared by the nodes of a server; `None` uses a SQLite file. The URL may contain a password.
     pub(crate) database: Option<SecretString>,
-    /// Where a server's spans go, as OTLP over HTTP; nowhere without it.
+    /// OTLP endpoint (HTTP) for a server's spans; `None` disables them.
     pub(crate) otlp_endpoint: Option<String>,
-    /// The session to go on with.
+    /// Session to resume.
     pub(crate) resume: Option<ResumeTarget>,
-    /// The person's folders.
+    /// Directories of the user's account.
     pub(crate) folders: UserDirs,
-    /// Whether to color what goes to standard output.
+    /// Colors on standard output.
     pub(crate) color: ColorMode,
-    /// The colors of the full screen.
+    /// Theme of the TUI.
     pub(crate) theme: ThemeName,
-    /// What decides them at the next start whatever the person picks in a front end; none where what is picked stays.
+    /// Source that overrides the theme saved by a front end; `None` if the saved theme applies at the next start.
     pub(crate) theme_decided_by: Option<String>,
-    /// What tokens cost, by `PROVIDER/NAME`.
+    /// Token prices by `PROVIDER/NAME`.
     pub(crate) prices: HashMap<String, Price>,
-    /// How much is told beside the work.
+    /// Amount of messages besides the result.
     pub(crate) verbosity: Verbosity,
-    /// Names of environment variables that children must not get: provider keys and tokens.
+    /// Environment variables with provider keys and tokens, which children must not receive.
     pub(crate) secret_variables: Vec<String>,
-    /// The environment that all this was read from.
+    /// Environment that the settings were read from.
     pub(crate) environment: Environment,
-    /// What keeps a task from running, worst first.
+    /// Problems that prevent a task from running, worst first.
     pub(crate) problems: Vec<CommandError>,
-    /// The config itself, with origins and warnings.
+    /// Config with origins and warnings.
     pub(crate) config: Config,
 }
 
-/// A value that someone asked for, and where.
+/// Configured value with its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConfiguredValue<T> {
-    /// The value.
     pub(crate) value: T,
-    /// Where it was asked for.
     pub(crate) origin: ConfigOrigin,
 }
 
-/// The bounds of a turn.
+/// Limits of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TurnLimits {
-    /// Model calls in one turn.
+    /// Maximum model calls in one turn.
     pub(crate) iterations: u32,
-    /// The newest messages that are sent.
+    /// Maximum messages sent to the model; the newest are kept.
     pub(crate) history_messages: usize,
-    /// Bytes of one call's output that the model is told.
+    /// Maximum bytes of one call's output sent to the model.
     pub(crate) output_bytes: usize,
-    /// Lines of one call's output that the model is told.
+    /// Maximum lines of one call's output sent to the model.
     pub(crate) output_lines: usize,
-    /// Tokens of one reply; none means the model's own limit.
+    /// Maximum tokens of one reply; `None` uses the model's own limit.
     pub(crate) output_tokens: Option<u32>,
-    /// How long a tool may take; none means each tool's own limit.
+    /// Timeout of a tool; `None` uses each tool's own limit.
     pub(crate) tool_timeout: Option<Duration>,
 }
 
-/// What is known of one provider.
+/// Settings of one provider.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ProviderSettings {
-    /// The address; none means the provider's own.
+    /// Base URL; `None` uses the provider's default.
     pub(crate) base_url: Option<String>,
-    /// The key, and where it came from.
     pub(crate) api_key: Option<SecretString>,
-    /// Says where the key came from or why there is none; holds no secret.
+    /// Origin of the key, or the reason that there is none; contains no secret.
     pub(crate) api_key_origin: Option<String>,
-    /// More headers; their values may be secrets.
+    /// Additional headers; their values may be secret.
     pub(crate) headers: Vec<(String, SecretString)>,
-    /// The longest silence; none means the provider's own.
+    /// Maximum time without data; `None` uses the provider's default.
     pub(crate) timeout: Option<Duration>,
-    /// Vertex: the project.
+    /// Project (Vertex only).
     pub(crate) project: Option<String>,
-    /// Vertex: the location.
+    /// Location (Vertex only).
     pub(crate) location: Option<String>,
-    /// Ollama: the context window in tokens.
+    /// Context window in tokens (Ollama only).
     pub(crate) num_ctx: Option<u32>,
-    /// Ollama: how long the model stays loaded, as Ollama writes it.
+    /// Time that the model stays loaded, in Ollama's notation (Ollama only).
     pub(crate) keep_alive: Option<String>,
 }
 
-/// Whether to color.
+/// Use of colors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ColorMode {
-    /// Colors may be used.
     On,
-    /// Not one.
     Off,
 }
 
 impl Settings {
-    /// Reads flags, environment and files of this process.
+    /// Loads the settings from flags, environment and files of this process.
     ///
     /// # Errors
-    /// The root is no folder, or a config file cannot be used at all.
+    /// The root is not a directory, or a config file cannot be loaded.
     pub(crate) fn load(flags: &GlobalFlags) -> Result<Self, CommandError> {
         let environment = Environment::of_process();
         let folders = folders()?;
@@ -160,7 +153,7 @@ impl Settings {
         Self::from_parts(flags, environment, folders, color)
     }
 
-    /// Does what `load` does, with the world as values.
+    /// Same as `load`, with all inputs as arguments.
     pub(crate) fn from_parts(
         flags: &GlobalFlags,
         environment: Environment,
@@ -172,7 +165,7 @@ impl Settings {
             Config::load(ConfigSources { explicit, folders, root, environment, flags: flag_layer(flags) })
                 .map_err(|error: ConfigError| CommandError::usage(error.to_string()))
         };
-        // The place of the workspace's file is known before what it says, so it has no say in where that is.
+        // The location of the workspace's file is fixed before its content is read, so the content cannot change it.
         let (root, far_root) = match &flags.root {
             Some(there) if !is_local(&load(None)?) => (root(None)?, Some(remote_root(there)?)),
             here => (root(here.as_deref())?, None),
@@ -217,18 +210,18 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The same, on the database that a flag names, if one does.
+    /// Overrides the database with the one from a flag, if given.
     pub(crate) fn with_database(self, flag: Option<SecretString>) -> Self {
         Self { database: flag.or(self.database), ..self }
     }
 
-    /// The password of the database, as it stands in the URL.
+    /// Password in the database's URL.
     pub(crate) fn database_password(&self) -> Option<SecretString> {
         let url = url::Url::parse(self.database.as_ref()?.expose_secret()).ok()?;
         url.password().filter(|password| !password.is_empty()).map(SecretString::from)
     }
 
-    /// Fails where a task could not run with these settings.
+    /// Fails if a task cannot run with these settings.
     ///
     /// # Errors
     /// The first problem.
@@ -236,12 +229,12 @@ impl Settings {
         self.problems.first().map_or(Ok(()), |problem| Err(problem.clone()))
     }
 
-    /// How much runs without a person on these hosts.
+    /// Approval mode on these hosts.
     pub(crate) fn approve(&self, host: &HostChoice) -> ApprovalMode {
         approve_on(&self.config, host)
     }
 
-    /// What the policy follows on these hosts beside its mode and patterns.
+    /// Policy options on these hosts, besides the mode and the patterns.
     pub(crate) fn policy_options(&self, host: &HostChoice) -> PolicyOptions {
         let switch = |key: &str| {
             self.config.entry(key).is_some_and(|entry| matches!(entry.value, ConfigValue::Switch(true)))
@@ -254,27 +247,26 @@ impl Settings {
         }
     }
 
-    /// The names that the person's ssh config gives to machines.
+    /// Host names from the user's ssh config.
     pub(crate) fn ssh_names(&self) -> Vec<String> {
         let home = &self.folders.home;
         let config = self.ssh_config.clone().unwrap_or_else(|| home.join(".ssh/config"));
         ssh_names::ssh_names(&config, home)
     }
 
-    /// What was not taken as it stands.
     pub(crate) fn warnings(&self) -> &[ConfigWarning] {
         &self.config.warnings
     }
 
-    /// The workspace's file, if parts of it are left out because the person does not trust it.
+    /// The workspace's file, if parts of it are ignored because the user does not trust it.
     pub(crate) fn untrusted(&self) -> Option<&UntrustedWorkspace> {
         self.config.untrusted.as_ref()
     }
 
-    /// The routine of this name.
+    /// Returns a routine by name.
     ///
     /// # Errors
-    /// There is none; says which there are.
+    /// There is no such routine; the error lists the available ones.
     pub(crate) fn routine(&self, name: &str) -> Result<&Routine, CommandError> {
         self.routines.get(name).ok_or_else(|| {
             let known: Vec<&str> = self.routines.keys().map(String::as_str).collect();
@@ -322,8 +314,8 @@ impl Settings {
         settings
     }
 
-    /// Whether `LLM_BASE_URL` sets the address. What a file or another variable holds for a server (key, headers)
-    /// is not sent there: a secret goes only to the server that it was made for.
+    /// Returns true if `LLM_BASE_URL` sets the address. A key or header that a file or another variable holds for a
+    /// different server is then not sent, because a secret only goes to the server it was created for.
     fn has_borrowed_address(&self, base: &KeyPath) -> bool {
         self.config.entries.get(&base.child("base_url")).is_some_and(
             |entry| matches!(entry.origin(), ConfigOrigin::Environment { name } if name == "LLM_BASE_URL"),
@@ -403,7 +395,7 @@ impl Settings {
     }
 }
 
-/// Whether a secret was given in the same breath as `LLM_BASE_URL`, or for sysop alone.
+/// Returns true if a secret belongs to `LLM_BASE_URL`, or was set for sysop only.
 fn is_own(entry: &ConfigEntry) -> bool {
     match entry.origin() {
         ConfigOrigin::Environment { name } => name.starts_with("SYSOP_") || name == "LLM_AUTH_TOKEN",
@@ -411,7 +403,6 @@ fn is_own(entry: &ConfigEntry) -> bool {
     }
 }
 
-/// The person's folders.
 fn folders() -> Result<UserDirs, CommandError> {
     let strategy = choose_base_strategy().map_err(|_| CommandError::usage("no home directory; set HOME"))?;
     Ok(UserDirs {
@@ -502,7 +493,7 @@ fn text(config: &Config, path: &str) -> Option<String> {
     entry_text(config.entry(path)?)
 }
 
-/// A path: `~/` is the home, and one that is relative begins at the file that it stands in.
+/// Reads a path: `~/` is the home directory, and a relative path starts at the directory of its config file.
 fn path_of(entry: &ConfigEntry, home: &Path) -> Option<PathBuf> {
     let text = entry_text(entry)?;
     if let Some(rest) = text.strip_prefix("~/") {
@@ -532,8 +523,8 @@ fn texts_of(entry: &ConfigEntry) -> Vec<String> {
     }
 }
 
-/// What the person chose; else none where they want no colors, and the light one where the terminal says that its
-/// ground is light.
+/// Returns the configured theme. Without one: no colors if they are disabled, the light theme if the terminal reports a
+/// light background, and the dark theme otherwise.
 fn theme(config: &Config, flags: &GlobalFlags, environment: &Environment) -> ThemeName {
     if flags.no_color || environment.value("NO_COLOR").is_some() {
         return ThemeName::None;
@@ -541,7 +532,7 @@ fn theme(config: &Config, flags: &GlobalFlags, environment: &Environment) -> The
     if let Some(chosen) = text(config, "theme").as_deref().and_then(ThemeName::of) {
         return chosen;
     }
-    // `COLORFGBG` is "text;ground", by numbers of the palette.
+    // `COLORFGBG` is "foreground;background", as palette numbers.
     let ground = environment.value("COLORFGBG").and_then(|both| both.rsplit(';').next()?.parse::<u8>().ok());
     match ground {
         Some(7 | 9..=15) => ThemeName::Light,
@@ -549,7 +540,7 @@ fn theme(config: &Config, flags: &GlobalFlags, environment: &Environment) -> The
     }
 }
 
-/// What beats the colors that a person picks in a front end.
+/// Source of the theme that overrides the one saved by a front end.
 fn theme_decided_by(
     config: &Config,
     flags: &GlobalFlags,
@@ -615,12 +606,12 @@ fn limits(config: &Config) -> TurnLimits {
     }
 }
 
-/// Whether tools run on this machine.
+/// Returns true if tools run on this machine.
 fn is_local(config: &Config) -> bool {
     text(config, "connection.host").is_none_or(|host| host.trim() == "local")
 }
 
-/// A root on another machine: not looked at, but a text.
+/// Root on another machine, as text; it is not checked here.
 fn remote_root(path: &Path) -> Result<String, CommandError> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
         CommandError::usage(format!(
@@ -644,7 +635,7 @@ fn host(
             return HostChoice::Local;
         }
     };
-    // An earlier session has hosts of its own; whether some of them can go first is seen when it is opened.
+    // A resumed session has its own hosts; its canary group is checked when the session is opened.
     if let (Some(canary), None) = (flags.canary, &flags.resume)
         && let Err(problem) = check_canary(canary.get(), &host)
     {
@@ -653,7 +644,7 @@ fn host(
     host
 }
 
-/// The model that the config names. A name without a provider is Ollama's, where the tools run: so Jexida meant it.
+/// Returns the configured model. A name without a provider means Ollama on the host of the tools, as in Jexida's config.
 fn model(
     config: &Config,
     host: &HostChoice,
@@ -696,7 +687,7 @@ fn profile(config: &Config, problems: &mut Vec<CommandError>) -> Profile {
     })
 }
 
-/// A model on the remote machine needs one, and one alone.
+/// Checks that a model on the remote host has exactly one remote host.
 fn require_reachable_model(
     host: &HostChoice,
     model: Option<&ConfiguredValue<ModelRef>>,
@@ -714,7 +705,7 @@ fn require_reachable_model(
     )));
 }
 
-/// Why there is no `ollama+ssh` for several hosts.
+/// Error for `ollama+ssh` with several hosts.
 pub(crate) const SINGLE_REMOTE_MACHINE: &str = "ollama+ssh needs a single remote host";
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! The system prompt. Short, because small models read slowly, and the same for a whole session, because servers
-//! cache what begins the same.
+//! The system prompt. It is short, because small models read slowly, and constant within a session, because servers cache
+//! common prefixes.
 
 use sysop_core::tool::ToolSpec;
 
 use crate::settings::HostChoice;
 
-/// The system prompt of a session that has no machine of its own: only clients lend it tools.
+/// System prompt of a session without a host of its own, whose tools all come from clients.
 pub(crate) fn system_without_host() -> String {
     [
         "You are sysop, an operator working for a person with the tools given.",
@@ -18,7 +18,7 @@ pub(crate) fn system_without_host() -> String {
     .join("\n")
 }
 
-/// The system prompt of a session with these tools.
+/// System prompt of a session with these tools.
 pub(crate) fn system(host: &HostChoice, root: &str, tools: &[ToolSpec]) -> String {
     let has = |name: &str| tools.iter().any(|tool| tool.name == name);
     let mut lines = vec![
@@ -50,7 +50,7 @@ pub(crate) fn system(host: &HostChoice, root: &str, tools: &[ToolSpec]) -> Strin
     lines.join("\n")
 }
 
-/// What to call the place where the tools run.
+/// Phrase for the host of the tools.
 fn machine(host: &HostChoice) -> String {
     match host {
         HostChoice::Local => format!("their machine ({} {})", std::env::consts::OS, std::env::consts::ARCH),

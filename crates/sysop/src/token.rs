@@ -1,7 +1,6 @@
-//! `sysop token create|list|revoke`: who may use a server of this person.
+//! `sysop token create|list|revoke`: access to a server of this user.
 //!
-//! A token is shown once, when it is made; what is kept of it is a hash. A server that runs sees within a second what is
-//! done here.
+//! A token is shown once, when it is created; only its hash is stored. A running server notices changes within a second.
 
 use std::io::{self, Write};
 
@@ -16,19 +15,19 @@ use sysop_server::auth::{NewToken, mint};
 use crate::cli::TokenCommand;
 use crate::exit::{CommandError, Exit};
 
-/// Who makes tokens.
+/// Creator of tokens.
 #[derive(Debug, Clone)]
 pub(crate) struct TokenMaker {
-    /// The user of the system.
+    /// Name of the operating system's user.
     pub(crate) owner: String,
-    /// Whether it is not certain that a person does it.
+    /// True if the process may not have been started by a user.
     pub(crate) unattended: bool,
 }
 
-/// Does it. The token goes to `out` alone, what there is to say of it to `err`.
+/// Runs the command. Only the token goes to `out`; messages about it go to `err`.
 ///
 /// # Errors
-/// The store did not, or there is no such token.
+/// The store failed, or there is no such token.
 pub(crate) async fn run(
     store: &dyn TokenStore,
     clock: &dyn Clock,
@@ -77,7 +76,7 @@ pub(crate) async fn run(
     Ok(Exit::Done)
 }
 
-/// The one whose id is this, or alone begins with it.
+/// Returns the token whose id equals `text`, or the only one whose id begins with it.
 fn named<'a>(tokens: &'a [TokenRecord], text: &str) -> Result<&'a TokenRecord, CommandError> {
     let fitting: Vec<_> = tokens.iter().filter(|record| record.id.as_str().starts_with(text)).collect();
     let exact = fitting.iter().find(|record| record.id == TokenId::new(text));
@@ -95,7 +94,7 @@ fn named<'a>(tokens: &'a [TokenRecord], text: &str) -> Result<&'a TokenRecord, C
     }
 }
 
-/// Pages are not listed: they end with the token that they were opened with.
+/// Lists the tokens. Page tokens are omitted, because they end with the token that opened the page.
 fn list(tokens: &[TokenRecord], now: Timestamp, out: &mut impl Write) -> io::Result<()> {
     let rows = tokens.iter().filter(|record| record.kind != TokenKind::Page).map(|record| {
         let expires = match record.expires {
@@ -142,7 +141,7 @@ fn list(tokens: &[TokenRecord], now: Timestamp, out: &mut impl Write) -> io::Res
     Ok(())
 }
 
-/// A day and a minute, in UTC: tokens are looked at on several machines.
+/// Date and minute in UTC, because tokens are inspected on several machines.
 fn date(at: Timestamp) -> String {
     match jiff::Timestamp::from_millisecond(at.0) {
         Ok(at) => at.strftime("%Y-%m-%d %H:%MZ").to_string(),

@@ -1,5 +1,5 @@
-//! The file that has the token of a server's start, where standard output is no terminal: what is printed there lands in a
-//! journal or a log, which others may read.
+//! File with the token of a server, used if standard output is not a terminal: output printed there ends up in a journal or
+//! a log that others may read.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::config::{create_private_folder, display_path, replace_private_file};
 use crate::exit::CommandError;
 
-/// A file of one line that only the user may read, for as long as the server runs.
+/// Single-line file that only the user can read; it exists while the server runs.
 #[derive(Debug)]
 pub(crate) struct TokenFile {
     path: PathBuf,
@@ -17,10 +17,10 @@ pub(crate) struct TokenFile {
 }
 
 impl TokenFile {
-    /// Writes the file; one that an earlier server left is replaced.
+    /// Writes the file and replaces one left by an earlier server.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub(crate) fn write(path: PathBuf, token: SecretString) -> Result<Self, CommandError> {
         let path = std::path::absolute(&path).unwrap_or(path);
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -35,7 +35,7 @@ impl TokenFile {
         Ok(Self { path, token })
     }
 
-    /// The usual place of the file of a server that listens there.
+    /// Default path of the file for a server at this address.
     pub(crate) fn usual_path(data: &Path, listen: SocketAddr) -> PathBuf {
         let address = listen.ip().to_string().replace(':', "_");
         data.join(format!("sysop-{address}-{}.token", listen.port()))
@@ -47,11 +47,11 @@ impl TokenFile {
 }
 
 impl Drop for TokenFile {
-    /// Removes the file, unless another server has put its own there.
+    /// Removes the file, unless another server has replaced it.
     fn drop(&mut self) {
         if std::fs::read_to_string(&self.path).is_ok_and(|line| line.trim_end() == self.token.expose_secret())
         {
-            // Where it cannot be removed it stays, for its user alone.
+            // A file that cannot be removed stays, readable only by its user.
             let _ = std::fs::remove_file(&self.path);
         }
     }

@@ -1,5 +1,4 @@
-//! `sysop` without a command: the full screen. Says at once where there is no terminal for it; draws before anything
-//! is opened.
+//! `sysop` without a command: the TUI. It reports a missing terminal at once, and draws before any session is opened.
 
 use std::io::{self, IsTerminal as _};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,12 +16,12 @@ use crate::exit::{CommandError, Exit};
 use crate::global_flags::{GlobalFlags, Verbosity};
 use crate::settings::Settings;
 
-/// The folder of what is being edited, in the data folder.
+/// Directory of edited drafts, in the data directory.
 const DRAFTS: &str = "drafts";
-/// Where it does not work, this does.
+/// Error without an interactive terminal.
 const NO_SCREEN: &str = "the TUI needs an interactive terminal; use `sysop chat` or `sysop exec`";
 
-/// Opens the full screen, with a task to begin with.
+/// Opens the TUI, with an optional first task.
 pub(crate) fn run(flags: &GlobalFlags, task: Option<String>) -> Result<Exit> {
     let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     let settings = Settings::load(flags)?;
@@ -57,7 +56,7 @@ async fn show(settings: Settings, task: Option<String>) -> Result<Exit> {
     leave(ended, "sysop --resume=")
 }
 
-/// All that the front end needs but a session.
+/// Context of the TUI without a session.
 pub(crate) fn context(settings: &Settings, task: Option<String>) -> TuiContext {
     let environment = &settings.environment;
     let program = |names: &[&'static str]| environment.first(names).map(|(_, value)| value.into());
@@ -77,12 +76,12 @@ pub(crate) fn context(settings: &Settings, task: Option<String>) -> TuiContext {
     }
 }
 
-/// Keeps colors that were picked, and says so; or says why they will not stay.
+/// Saves a picked theme and returns a message: the file, or the reason that the theme applies to this run only.
 fn theme_saver(settings: &Settings) -> impl Fn(ThemeName) -> String + Send + Sync + use<> {
     let (folders, decided_by) = (settings.folders.clone(), settings.theme_decided_by.clone());
     move |theme| {
         let home = display_path(&folders.home);
-        // There is room for one line.
+        // The message must fit on one line.
         let brief = |path: &str| path.strip_prefix(&home).map_or(path.to_owned(), |rest| format!("~{rest}"));
         if let Some(origin) = &decided_by {
             return format!("Theme set for this run ({} overrides it)", brief(origin));
@@ -95,7 +94,7 @@ fn theme_saver(settings: &Settings) -> impl Fn(ThemeName) -> String + Send + Syn
     }
 }
 
-/// Says how to go on, and how it ended; `again` is the command that goes on, up to the session's id.
+/// Prints the command to resume, and returns the exit code; `again` is that command without the session id.
 pub(crate) fn leave(ended: Result<TuiExit, OpenError>, again: &str) -> Result<Exit> {
     let ended = ended.map_err(into_anyhow)?;
     if let Some(session) = ended.to_resume {
@@ -111,7 +110,7 @@ pub(crate) fn leave(ended: Result<TuiExit, OpenError>, again: &str) -> Result<Ex
 }
 
 async fn open(settings: Settings) -> Result<Services> {
-    // Whoever looks for models may have to wait for a server.
+    // Selecting a model may wait for a server.
     let picked = tokio::task::spawn_blocking(move || crate::with_model(settings));
     let (settings, pick) = picked.await.context("model selection failed")??;
     Services::new(settings, pick.model)
@@ -124,7 +123,7 @@ pub(crate) fn from_anyhow(error: anyhow::Error) -> OpenError {
     }
 }
 
-/// The binary's own errors come back as they went in, so that their exit code is known.
+/// Recovers the binary's own errors, so that their exit codes are kept.
 fn into_anyhow(error: OpenError) -> anyhow::Error {
     match error.downcast::<CommandError>() {
         Ok(failure) => (*failure).into(),

@@ -1,6 +1,6 @@
-//! Asks the person whether they trust a workspace's config file, before anything else happens in it.
+//! Asks the user to trust a workspace's config file, before anything else happens in the workspace.
 //!
-//! Only a plain yes is a yes. The answer is remembered for the file as it is; nothing of it is used before.
+//! Only an explicit yes counts. The answer is saved for the file's current content; until then nothing of the file is used.
 
 use std::io::{BufRead, Read, Write};
 use std::path::Path;
@@ -10,16 +10,16 @@ use sysop_core::text::neutralize;
 
 use crate::config::{TrustDecision, UntrustedWorkspace, display_path, save_trust};
 
-/// How many lines of the file the question shows.
+/// Maximum lines of the file shown in the question.
 const LINES_SHOWN_MAX: usize = 20;
 
-/// The longest answer that is read, in bytes.
+/// Maximum bytes of the answer.
 const ANSWER_BYTES_MAX: u64 = 1024;
 
-/// Asks, and remembers the answer. The end of the input is no answer.
+/// Asks and saves the answer. The end of the input is not an answer.
 ///
 /// # Errors
-/// The question cannot be asked, or the answer cannot be remembered.
+/// The question cannot be asked, or the answer cannot be saved.
 pub(crate) fn ask(
     data: &Path,
     file: &UntrustedWorkspace,

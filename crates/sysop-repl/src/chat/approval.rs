@@ -56,7 +56,6 @@ pub(crate) enum ApprovalOutcome {
     Withdrawn,
 }
 
-/// Content of an approval prompt.
 #[derive(Debug, Clone)]
 pub(crate) struct ApprovalPrompt {
     /// Drawn proposal.
@@ -75,7 +74,6 @@ pub(crate) trait ApprovalIo {
     fn key(&mut self, wait: Duration) -> io::Result<Option<KeyEvent>>;
     /// Time since a fixed point.
     fn now(&self) -> Duration;
-    /// Draws a row.
     fn row(&mut self, row: &TextRow) -> io::Result<()>;
     /// Columns and rows of the screen.
     fn size(&self) -> (usize, usize);

@@ -28,7 +28,6 @@ const MENU: &str = "commands";
 pub(crate) struct PromptLabel {
     /// Text before the sign; sanitized.
     pub(crate) left: String,
-    /// The sign.
     pub(crate) sign: &'static str,
 }
 

@@ -27,7 +27,6 @@ const HOST_KEY: &str = "The authenticity of host 'web1 (10.0.0.1)' can't be esta
     ED25519 key fingerprint is SHA256:8sX8cJmQ1bC9x0mV3mGk0m9wq1eJ2z8QkqYh1dQ3abc.\n\
     \u{1b}[2JAre you sure you want to continue connecting (yes/no/[fingerprint])? ";
 
-/// The session.
 pub(crate) struct FakeSession {
     id: SessionId,
     host: String,
@@ -136,7 +135,6 @@ impl FakeSession {
         Self::on("web1")
     }
 
-    /// Creates a session on another host.
     pub(crate) fn on(host: &str) -> Arc<Self> {
         let id = SessionId::new("s-1");
         let fake = Self { id, host: host.to_owned(), state: Mutex::default(), terminal: None };
@@ -170,7 +168,6 @@ impl FakeSession {
         self.state.lock().unwrap().answers.clone()
     }
 
-    /// Returns the session as a front end receives it.
     pub(crate) fn opened(self: &Arc<Self>) -> AttachedSession {
         let last = self.state.lock().unwrap().seq();
         AttachedSession { session: self.clone(), last, spec: Arc::new(spec(&self.host)) }
@@ -181,7 +178,6 @@ impl FakeSession {
         self.state.lock().unwrap().inputs.clone()
     }
 
-    /// Ends the session for good.
     pub(crate) fn close(&self) {
         self.state.lock().unwrap().listeners.clear();
     }

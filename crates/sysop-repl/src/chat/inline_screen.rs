@@ -19,7 +19,6 @@ const PENDING_ROWS_MAX: usize = 5_000;
 pub(crate) enum TerminalOwner {
     /// This screen.
     Output,
-    /// The line editor.
     Editor,
     /// A prompt, in raw mode.
     Prompt,
@@ -27,7 +26,6 @@ pub(crate) enum TerminalOwner {
     Terminal,
 }
 
-/// Writes rows to the terminal.
 pub(crate) struct InlineScreen {
     out: Box<dyn Write + Send>,
     look: RenderOptions,
@@ -61,12 +59,10 @@ impl InlineScreen {
         }
     }
 
-    /// Returns the drawing options.
     pub(crate) fn render_options(&self) -> RenderOptions {
         self.look
     }
 
-    /// Updates the width of the terminal.
     pub(crate) fn resize(&mut self, columns: usize) {
         self.look.width = columns.max(1);
     }

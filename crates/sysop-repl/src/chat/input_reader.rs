@@ -43,7 +43,6 @@ const PRINTER_MESSAGES_MAX: usize = 1;
 
 /// Requested input.
 pub(crate) enum ReadRequest {
-    /// A line.
     Line {
         /// Label before the line.
         label: PromptLabel,
@@ -61,7 +60,6 @@ pub(crate) enum ReadRequest {
 /// Input of the user.
 #[derive(Debug)]
 pub(crate) enum UserInput {
-    /// A line.
     Line(String),
     /// Ctrl+C at the prompt.
     Interrupt,

@@ -37,7 +37,6 @@ const OUTPUT_LINE_BYTES_MAX: usize = 16 * 1024;
 const STATUS_COMMAND_CHARS_MAX: usize = 40;
 const FRAMES: [&str; 8] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧"];
 
-/// The panel layout.
 #[derive(Default)]
 pub(crate) struct PanelView {
     answer: Option<StreamingAnswer>,

@@ -18,7 +18,6 @@ use crate::render::{safe, words};
 /// Width of a proposal if there is no terminal.
 const COLUMNS: usize = 100;
 
-/// The plain layout.
 #[derive(Default)]
 pub(crate) struct PlainView {
     streaming: Option<StreamingReply>,

@@ -38,7 +38,6 @@ enum EscapeState {
     Csi,
 }
 
-/// The line.
 pub(super) struct PromptField {
     bytes: Zeroizing<Vec<u8>>,
     sequence: EscapeState,
@@ -51,12 +50,10 @@ impl fmt::Debug for PromptField {
 }
 
 impl PromptField {
-    /// Creates an empty line.
     pub(super) fn new() -> Self {
         Self { bytes: Zeroizing::new(Vec::with_capacity(ANSWER_BYTES_MAX)), sequence: EscapeState::None }
     }
 
-    /// Processes a byte.
     pub(super) fn push(&mut self, byte: u8) -> FieldInput {
         match (self.sequence, byte) {
             // Sequences of keys without a character are not part of an answer.

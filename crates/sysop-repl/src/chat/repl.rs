@@ -104,7 +104,6 @@ pub(super) struct Repl {
     leaving: Option<Exit>,
 }
 
-/// Handled signals.
 struct ReplSignals {
     interrupt: Signal,
     quit: Signal,

@@ -28,7 +28,6 @@ impl TerminalMirror {
         Self { grid: grid(size, picture), size, drawn: Vec::new() }
     }
 
-    /// Processes more output.
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         self.grid.feed(bytes);
     }
@@ -38,7 +37,6 @@ impl TerminalMirror {
         self.grid = grid(self.size, picture);
     }
 
-    /// Changes the size.
     pub(super) fn resize(&mut self, size: TerminalSize) {
         self.size = size;
         self.grid.resize(GridSize { columns: size.columns, rows: size.rows });

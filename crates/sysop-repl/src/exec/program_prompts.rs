@@ -49,7 +49,6 @@ pub(super) struct ProgramPrompts {
 }
 
 impl ProgramPrompts {
-    /// Creates the state without prompts.
     pub(super) fn with_handler(ask: Option<ProgramPromptHandler>) -> Self {
         Self { ask, ..Self::default() }
     }

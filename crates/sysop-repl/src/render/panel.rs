@@ -25,7 +25,6 @@ impl Panel {
         if self.sides { self.columns - 4 } else { self.columns }
     }
 
-    /// First row.
     pub(crate) fn top(&self, title: &str) -> TextRow {
         let title = truncate(&row(title, StyleRole::Title), self.columns.saturating_sub(6));
         let taken = title.width();

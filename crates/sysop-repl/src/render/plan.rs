@@ -10,7 +10,6 @@ use super::{StyleRole, THEME, row, span, words, wrap};
 /// Location of a step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProposalLocation<'a> {
-    /// Host.
     pub(crate) host: &'a str,
     /// Root on the host.
     pub(crate) root: &'a str,

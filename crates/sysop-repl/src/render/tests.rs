@@ -1,4 +1,4 @@
-//! Proposals and panels at several widths, of friendly and of hostile text.
+//! Proposals and panels at several widths, with harmless and hostile text.
 
 use expect_test::{Expect, expect};
 use proptest::prelude::*;

@@ -9,7 +9,6 @@ pub(crate) use sysop_core::ui_text::{
 };
 use sysop_term::StyleRole;
 
-/// Returns the name of a risk class and its style.
 pub(crate) fn class(class: RiskClass) -> (&'static str, StyleRole) {
     let role = match class {
         RiskClass::ReadOnly => StyleRole::Good,

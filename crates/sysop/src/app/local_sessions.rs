@@ -40,7 +40,6 @@ const NONE: &str = "none";
 /// Provider name for models on a remote machine, available to sessions on that machine only.
 const REMOTE_OLLAMA: &str = "ollama+ssh";
 
-/// Sessions of a server.
 pub(crate) struct LocalSessions {
     services: Services,
     store: Arc<AuditedStore>,

@@ -186,7 +186,6 @@ impl Machines {
 /// Location of a session's tools.
 #[derive(Debug, Clone)]
 pub(crate) struct ToolLocation {
-    /// Machines.
     pub(crate) host: HostChoice,
     /// Root of the file tools on this machine; `host` has the roots of remote machines.
     pub(crate) root: PathBuf,

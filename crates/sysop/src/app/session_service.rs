@@ -18,7 +18,6 @@ use crate::select_model;
 use crate::sessions::{SESSIONS_MAX, resolve_id};
 use crate::settings::HostChoice;
 
-/// Name of this machine among hosts.
 const LOCAL: &str = "local";
 /// Maximum number of entries that path completion examines.
 const COMPLETION_ENTRIES_MAX: usize = 65_536;

@@ -18,9 +18,7 @@ const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 /// Open storage. Cheap to clone.
 #[derive(Clone)]
 pub(crate) enum Storage {
-    /// Local file.
     Sqlite(Arc<SqliteStore>),
-    /// Shared PostgreSQL database.
     Postgres(PostgresStore),
 }
 

@@ -1,4 +1,4 @@
-//! What is typed and what is meant by it.
+//! Command lines and their meaning.
 
 use std::ffi::OsString;
 

@@ -1,4 +1,4 @@
-//! A list of sessions as a table that fits the terminal.
+//! Table of sessions that fits the terminal.
 
 use std::io::{self, Write};
 
@@ -9,18 +9,18 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::DisplayOptions;
 
-/// The fewest characters of an id that are shown.
+/// Minimum characters shown of an id.
 const ID_CHARS_MIN: usize = 8;
-/// The widest column of hosts and of roots, in terminal columns; less where the terminal is narrow.
+/// Maximum columns for hosts and for roots; less on a narrow terminal.
 const PLACE_COLUMNS_MAX: usize = 24;
-/// As `PLACE_COLUMNS_MAX`, the narrowest.
+/// Minimum columns for hosts and for roots.
 const PLACE_COLUMNS_MIN: usize = 8;
-/// The narrowest column of titles, in terminal columns.
+/// Minimum columns for titles.
 const TITLE_COLUMNS_MIN: usize = 8;
-/// Between two columns.
+/// Space between two columns.
 const GAP: &str = "  ";
 
-/// Writes one line for each session under a line of headings.
+/// Writes a line of headings and one line per session.
 pub(super) fn write_table(
     summaries: &[SessionSummary],
     view: &DisplayOptions,
@@ -63,17 +63,17 @@ pub(super) fn write_table(
     Ok(())
 }
 
-/// A session's title, or what stands for one.
+/// Title of a session, or a placeholder.
 pub(super) fn title(summary: &SessionSummary) -> String {
     if summary.title.is_empty() { "(no prompt)".to_owned() } else { one_line(&summary.title) }
 }
 
-/// A text without line feeds and tabs, safe to show.
+/// Neutralizes a text and puts it on one line: line feeds and tabs become spaces.
 pub(super) fn one_line(text: &str) -> String {
     neutralize(text).chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
 }
 
-/// How many characters of each id tell all apart.
+/// Number of leading characters that make all ids distinct.
 fn unique_chars(summaries: &[SessionSummary]) -> usize {
     let mut ids: Vec<&str> = summaries.iter().map(|summary| summary.id.as_str()).collect();
     ids.sort_unstable();
@@ -91,7 +91,7 @@ fn age(changed: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// The beginning of a text, at most `columns` wide.
+/// Beginning of a text, at most `columns` wide.
 fn cut_end(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
@@ -99,7 +99,7 @@ fn cut_end(text: &str, columns: usize) -> String {
     format!("{}…", fitting(text.chars(), columns.saturating_sub(1)))
 }
 
-/// The end of a text, at most `columns` wide; of a path it tells more.
+/// End of a text, at most `columns` wide; the end of a path is more informative.
 fn cut_start(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! The commands about sessions, over a store in memory.
+//! Commands about sessions, over an in-memory store.
 
 use std::sync::Arc;
 
@@ -128,7 +128,7 @@ async fn a_list_fits_the_terminal() {
             assert!(line.width() <= width, "{} > {width}: {line}", line.width());
         }
     }
-    // Cut no more than needed.
+    // Lines are cut no more than needed.
     assert!(listed(&store, Some(132)).await.lines().any(|line| line.width() >= 131));
 }
 
@@ -451,7 +451,7 @@ async fn nothing_live_reaches_the_terminal() {
     {
         assert!(text.contains(&place), "{place:?} is not in {text:?}");
     }
-    // One line each in notes, heads and tables: no line feed or escape of theirs is obeyed.
+    // Notes, headings and table rows take one line each: their line feeds and escapes have no effect.
     let table = listed(&store, None).await;
     assert_eq!(table.lines().count(), 2);
     assert!(!table.contains('\u{1b}'), "{table:?}");

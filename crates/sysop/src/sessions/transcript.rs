@@ -1,4 +1,4 @@
-//! A session as a text to read: plain, and as Markdown.
+//! Transcript of a session, as plain text or Markdown.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -17,50 +17,48 @@ use super::DisplayOptions;
 use super::table::{one_line, title};
 use sysop_core::ui_text::host_groups;
 
-/// The shortest fence around a block of Markdown.
+/// Minimum length of a Markdown code fence.
 const FENCE_MIN: usize = 3;
 
-/// How it is written.
+/// Format of the transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TranscriptFormat {
-    /// For a terminal.
     Plain,
-    /// For a document.
     Markdown,
 }
 
-/// Writes one session, event by event.
+/// Writes a session event by event.
 #[derive(Debug)]
 pub(super) struct TranscriptWriter {
     form: TranscriptFormat,
-    /// The calls of the last reply that have not begun: one that ends without a beginning is shown at its end.
+    /// Calls of the last reply that have not started. A call that ends without having started is shown at its end.
     waiting: HashMap<CallId, String>,
-    /// The call that has begun and not ended.
+    /// Call that has started and not ended.
     running: Option<CallId>,
     readers: OutputReaders,
 }
 
-/// What a reader sees of an event.
+/// Part of an event that is shown.
 enum TranscriptEntry {
-    /// A person's words.
+    /// Prompt of a user.
     Prompt(String),
-    /// A model's words.
+    /// Text of a model.
     Reply(String),
-    /// A command, or another tool call in a short form.
+    /// Command, or a short form of another tool call.
     Call { text: String, by: Option<&'static str> },
-    /// What came of a call.
+    /// Result of a call.
     Result { output: String, note: String },
-    /// Anything else worth a line.
+    /// Any other line.
     Note(String),
 }
 
 impl TranscriptWriter {
-    /// Begins before the first event.
+    /// Starts before the first event.
     pub(super) fn new(form: TranscriptFormat) -> Self {
         Self { form, waiting: HashMap::new(), running: None, readers: OutputReaders::default() }
     }
 
-    /// Writes which session it is.
+    /// Writes the heading with the session's id, date, host and root.
     pub(super) fn write_head(
         &self,
         summary: &SessionSummary,
@@ -79,14 +77,14 @@ impl TranscriptWriter {
         }
     }
 
-    /// Writes what an event means to a reader; nothing for most of the machinery.
+    /// Writes the visible part of an event; most internal events have none.
     pub(super) fn write_event(&mut self, event: &Event, out: &mut impl Write) -> io::Result<()> {
         self.readers.apply(event);
         self.entries(event).iter().try_for_each(|entry| self.write_entry(entry, out))
     }
 
-    /// Writes after the last event that a call has no end, and which models were sent what tools showed. The log does not
-    /// tell whether the process lives that began the call.
+    /// Writes the end of the transcript: a note if a call has no result, and the models that received tool output. The log
+    /// does not record if the process that started the call is still running.
     pub(super) fn write_end(&self, out: &mut impl Write) -> io::Result<()> {
         let interrupted = "interrupted when sysop exited (result unknown), or still running in another sysop";
         if self.running.is_some() {
@@ -221,7 +219,7 @@ fn write_markdown(entry: &TranscriptEntry, out: &mut impl Write) -> io::Result<(
     }
 }
 
-/// One line about what changed, where a reader should know.
+/// One-line note about a change that matters to a reader.
 fn note(event: &Event) -> Option<String> {
     match event {
         Event::Configured { change: ConfigChange::Model(model) } => Some(format!("model set to {model}")),
@@ -246,7 +244,7 @@ fn note(event: &Event) -> Option<String> {
         Event::Compacted { keep } => Some(format!("context trimmed: sending only the last {keep} messages")),
         Event::TurnEnded { error: Some(error), .. } => Some(error.clone()),
         Event::TurnEnded { reason, error: None, .. } => stop_words(*reason).map(str::to_owned),
-        // The turn's end tells of a model failure; the rest is machinery, or told by its own entry.
+        // The end of the turn reports a model failure; the other events are internal or have their own entry.
         Event::ModelFailed { .. }
         | Event::SessionOpened { .. }
         | Event::PromptQueued { .. }
@@ -261,7 +259,7 @@ fn note(event: &Event) -> Option<String> {
     }
 }
 
-/// The command, or the tool's name with its arguments.
+/// Command, or the tool's name with its arguments.
 fn call_summary(call: &ToolCall) -> String {
     if let Some(command) = call.text_argument("command") {
         return command.to_owned();
@@ -351,12 +349,12 @@ fn date(summary: &SessionSummary, view: &DisplayOptions) -> String {
     }
 }
 
-/// Each line of a text behind `before`, neutralized.
+/// Writes each line of a text with a prefix, neutralized.
 fn indented(text: &str, before: &str, out: &mut impl Write) -> io::Result<()> {
     neutralize(text).lines().try_for_each(|line| writeln!(out, "{before}{line}"))
 }
 
-/// A text as a block, in a fence that it cannot close.
+/// Writes a text as a code block, with a fence that the text cannot close.
 fn fenced(text: &str, language: &str, out: &mut impl Write) -> io::Result<()> {
     let longest = text.split(|character| character != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(FENCE_MIN.max(longest + 1));

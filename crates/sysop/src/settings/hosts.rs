@@ -1,6 +1,6 @@
-//! Where tools run: what `--host`, `SYSOP_HOST`, `[connection]` and `[hosts.NAME]` come to.
+//! Hosts on which tools run, from `--host`, `SYSOP_HOST`, `[connection]` and `[hosts.NAME]`.
 //!
-//! Nothing here reaches a machine. What ssh could take for an option, or a terminal for more than a name, is no host.
+//! Nothing here contacts a host. Names that ssh could read as an option, or that could affect a terminal, are rejected.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,25 +13,25 @@ use crate::app::ModelAccess;
 use crate::config::{Config, ConfigEntry, ConfigOrigin, ConfigWarning, KeyPath, nearest_word};
 use crate::exit::CommandError;
 
-/// The word for this machine.
+/// Name of this machine.
 const LOCAL: &str = "local";
 
-/// The most hosts that are used as one.
+/// Maximum hosts in one session.
 pub(crate) const HOSTS_MAX: usize = 1_000;
 
-/// Where tools run. As a text it is what a session keeps, and what [`HostInventory::resolve`] reads.
+/// Hosts on which tools run. The text form is stored in the session and is parsed again by [`HostInventory::resolve`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HostChoice {
-    /// On this machine.
+    /// This machine.
     Local,
-    /// On one machine that `ssh` reaches.
+    /// One host, reached through `ssh`.
     Ssh(SshTarget),
-    /// On several of them, in this order; at least two, each once.
+    /// Several hosts in this order; at least two, without duplicates.
     Fleet(Vec<SshTarget>),
 }
 
 impl HostChoice {
-    /// The remote machines.
+    /// Remote hosts.
     pub(crate) fn targets(&self) -> &[SshTarget] {
         match self {
             Self::Local => &[],
@@ -42,7 +42,7 @@ impl HostChoice {
 }
 
 impl HostChoice {
-    /// The same, with this root on each of them.
+    /// Replaces the root on each host, if one is given.
     pub(crate) fn with_root(mut self, root: Option<String>) -> Result<Self, CommandError> {
         let targets = match &mut self {
             Self::Local => &mut [],
@@ -58,7 +58,7 @@ impl HostChoice {
 }
 
 impl fmt::Display for HostChoice {
-    /// `local`, `web1`, or `web1, web2, db1`.
+    /// Formats as `local`, `web1`, or `web1, web2, db1`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if *self == Self::Local {
             return f.write_str(LOCAL);
@@ -68,28 +68,28 @@ impl fmt::Display for HostChoice {
     }
 }
 
-/// One machine that `ssh` reaches.
+/// Host reached through `ssh`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SshTarget {
-    /// For people and for the log: its name in the config, else the destination.
+    /// Display name, also used in the log: the name in the config, or else the destination.
     pub(crate) name: String,
-    /// As `ssh` takes it, with the user where the config names one.
+    /// Destination as `ssh` takes it, with the configured user.
     pub(crate) destination: String,
-    /// The user that the config names.
+    /// Configured user.
     pub(crate) user: Option<String>,
-    /// The port that the config names.
+    /// Configured port.
     pub(crate) port: Option<u16>,
-    /// How much runs there without a person, where the config says so.
+    /// Configured approval mode of the host.
     pub(crate) approve: Option<ApprovalMode>,
-    /// The root of the file tools there; a path of that machine, not looked at.
+    /// Root of the file tools, as a path on that host; not checked here.
     pub(crate) root: Option<String>,
-    /// What the machine is for.
+    /// Purpose of the host.
     pub(crate) description: Option<String>,
 }
 
 impl SshTarget {
     fn new(name: &str, host: &str, user: Option<String>, port: Option<u16>) -> Self {
-        // A host that names its user itself knows better.
+        // A user in the destination overrides the configured user.
         let user = user.filter(|_| !host.contains('@'));
         let destination = match (&user, host.strip_prefix("ssh://")) {
             (Some(user), Some(rest)) => format!("ssh://{user}@{rest}"),
@@ -99,12 +99,12 @@ impl SshTarget {
         Self { name: name.to_owned(), destination, user, port, approve: None, root: None, description: None }
     }
 
-    /// A machine that the config does not know: an alias or an address.
+    /// Host that is not in the config: an ssh alias or an address.
     fn unknown(destination: &str) -> Self {
         Self::new(destination, destination, None, None)
     }
 
-    /// Says what of it `ssh` or a terminal would take for something else.
+    /// Returns the reason to reject the host: a part that `ssh` or a terminal could misinterpret.
     fn complaint(&self) -> Option<String> {
         let unfit = |text: &String| invalid_name_reason(text);
         invalid_name_reason(&self.destination)
@@ -116,21 +116,21 @@ impl SshTarget {
             })
     }
 
-    /// The machine's name or address, without user and port.
+    /// Host name or address, without user and port.
     fn machine(&self) -> String {
         let bare = self.destination.strip_prefix("ssh://");
         let host = bare.unwrap_or(&self.destination);
         let host = host.rsplit_once('@').map_or(host, |(_, host)| host).trim_end_matches('/');
         let host = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((address, _)) => address,
-            // Only in a URL does a colon begin a port.
+            // A colon starts a port only in a URL.
             None if bare.is_some() => host.split_once(':').map_or(host, |(host, _)| host),
             None => host,
         };
         host.trim_end_matches('.').to_ascii_lowercase()
     }
 
-    /// What is the same for two spellings of one machine.
+    /// Key that is equal for different spellings of one host.
     fn identity(&self) -> (&str, String, Option<u16>) {
         let bare = self.destination.strip_prefix("ssh://").unwrap_or(&self.destination);
         let (user, host) = bare.rsplit_once('@').unwrap_or(("", bare));
@@ -138,7 +138,7 @@ impl SshTarget {
     }
 }
 
-/// Says what `ssh` or a terminal would take for something else than a name.
+/// Returns the reason that a name is invalid, because `ssh` or a terminal could misinterpret it.
 pub(super) fn invalid_name_reason(text: &str) -> Option<String> {
     if text.is_empty() {
         Some("it is empty".to_owned())
@@ -155,30 +155,29 @@ pub(super) fn invalid_name_reason(text: &str) -> Option<String> {
     }
 }
 
-/// A machine of `[hosts]`.
+/// Host of `[hosts]`.
 #[derive(Debug, Clone)]
 pub(crate) struct ConfiguredHost {
-    /// The machine.
     pub(crate) target: SshTarget,
-    /// What it can be called together with others.
+    /// Tags, which select several hosts at once.
     pub(crate) tags: Vec<String>,
-    /// Globs of the models that may see what it shows; all may where there is no list.
+    /// Globs of models that may see the host's output; `None` allows all.
     models: Option<Vec<String>>,
-    /// Where its table begins.
+    /// Start of the host's table.
     origin: ConfigOrigin,
 }
 
-/// The machines that the config knows.
+/// Configured hosts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HostInventory {
-    /// Those of `[hosts]`, in the order of the file.
+    /// Hosts of `[hosts]`, in file order.
     pub(crate) known: Vec<ConfiguredHost>,
-    /// That of `[connection]`, where it is none of `[hosts]`.
+    /// Host of `[connection]`, unless it is one of `[hosts]`.
     connection: Option<SshTarget>,
 }
 
 impl HostInventory {
-    /// Reads the tables. What cannot be used is left out, with a warning.
+    /// Reads the tables. Invalid entries are skipped with a warning.
     pub(super) fn read(config: &mut Config) -> Self {
         let mut origins: BTreeMap<String, ConfigOrigin> = BTreeMap::new();
         for (path, entry) in &config.entries {
@@ -210,12 +209,12 @@ impl HostInventory {
         Self { known, connection: None }
     }
 
-    /// Reads where tools run by default, as the config and the flags have it.
+    /// Returns the default host from the config and the flags.
     pub(super) fn choose(&mut self, config: &Config) -> Result<HostChoice, CommandError> {
         let Some(entry) = config.entry("connection.host") else { return Ok(HostChoice::Local) };
         let host = entry_text(entry).unwrap_or_default();
         let with_host = |key: &str| {
-            // The user of a host in a file is not that of a host in a flag.
+            // The user of a host set in a file does not apply to a host set by a flag.
             let more = config.entry(key)?;
             (layer(config, more.origin()) >= layer(config, entry.origin())).then_some(more)
         };
@@ -245,11 +244,11 @@ impl HostInventory {
         usable(target).map(HostChoice::Ssh).map_err(|failure| at(entry.origin(), failure))
     }
 
-    /// What a text names: `local`, a host of the config, what `ssh` takes, a tag (`@prod`, or `prod` where no host
-    /// has that name), or several of them with commas between. Also reads what [`HostChoice`] writes.
+    /// Resolves a host text: `local`, a configured host, an ssh destination, a tag (`@prod`, or `prod` if no host has that
+    /// name), or a comma-separated list of them. Also parses the text form of [`HostChoice`].
     ///
     /// # Errors
-    /// Something in it is no host; says which and why.
+    /// A part is not a host; the error names the part and the reason.
     pub(crate) fn resolve(&self, text: &str) -> Result<HostChoice, CommandError> {
         if text.trim() == LOCAL {
             return Ok(HostChoice::Local);
@@ -275,7 +274,7 @@ impl HostInventory {
         }
     }
 
-    /// Which models may see what these hosts show. A host of the config is meant by each name of its machine.
+    /// Returns the models that may see these hosts' output. A configured host matches every name of its machine.
     pub(crate) fn model_access(&self, choice: &HostChoice) -> ModelAccess {
         let mut access = ModelAccess::default();
         for known in &self.known {
@@ -334,11 +333,11 @@ impl HostInventory {
     }
 }
 
-/// How a host came to be chosen.
+/// Way in which a host was selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HostMatch {
     ByName,
-    /// Tags may overlap: the host is there once all the same.
+    /// Tags may overlap, so duplicates are allowed.
     ByTag,
 }
 
@@ -394,7 +393,7 @@ fn line(origin: &ConfigOrigin) -> usize {
     }
 }
 
-/// The number of the layer that a value comes from; a later one wins.
+/// Number of the layer of an origin; higher layers win.
 fn layer(config: &Config, origin: &ConfigOrigin) -> u8 {
     match origin {
         ConfigOrigin::Default => 0,
@@ -414,18 +413,18 @@ fn mode(entry: &ConfigEntry) -> Option<ApprovalMode> {
     }
 }
 
-/// Whether `each` and `never` both hold on these hosts: changes are denied then, and what only reads asks.
+/// Returns true if both `each` and `never` apply to these hosts: changes are denied, and read-only commands ask.
 pub(super) fn asks_and_denies(config: &Config, host: &HostChoice) -> bool {
     let general = config.entry("approve").and_then(mode).unwrap_or_default();
     let modes: Vec<_> = host.targets().iter().filter_map(|target| target.approve).chain([general]).collect();
     modes.contains(&ApprovalMode::Each) && modes.contains(&ApprovalMode::Never)
 }
 
-/// How much runs without a person on these hosts: the strictest of what holds for each.
+/// Returns the approval mode on these hosts: the strictest of the modes of each host.
 ///
-/// For a host that has an `approve` of its own, that is the stricter of the two; only where `ask` comes from the
-/// person's own file or is built in may the `auto` of a host take its place. What a flag, the environment or a
-/// workspace says is never loosened.
+/// The mode of a host with its own `approve` is the stricter of the host's and the general mode. There is one exception: if
+/// the general mode is `ask` from the user's own file or the defaults, a host may set `auto`. A mode from a flag, the
+/// environment or a workspace is never loosened.
 pub(crate) fn approve_on(config: &Config, host: &HostChoice) -> ApprovalMode {
     let entry = config.entry("approve");
     let general = entry.and_then(mode).unwrap_or_default();
@@ -448,10 +447,10 @@ fn stricter(one: ApprovalMode, other: ApprovalMode) -> ApprovalMode {
     std::cmp::max_by_key(one, other, rank)
 }
 
-/// Whether some of these hosts can go first.
+/// Checks that `canary` leaves other hosts to run on afterwards.
 ///
 /// # Errors
-/// There are too few of them.
+/// There are too few hosts.
 pub(crate) fn check_canary(canary: usize, host: &HostChoice) -> Result<(), CommandError> {
     match host.targets().len() {
         0 | 1 => Err(CommandError::usage(format!(

@@ -1,4 +1,4 @@
-//! What the config says of the sandbox, and what this machine makes of it.
+//! Sandbox settings from the config, adjusted to the support of this machine.
 
 use sysop_core::policy::{SandboxMode, SandboxOptions};
 use sysop_host::SandboxSupport;
@@ -7,13 +7,13 @@ use super::{HostChoice, Settings, text, texts};
 use crate::config::ConfigValue;
 
 impl Settings {
-    /// When commands are to be fenced.
+    /// Configured sandbox mode.
     pub(crate) fn sandbox_mode(&self) -> SandboxMode {
         text(&self.config, "sandbox").and_then(|word| SandboxMode::from_name(&word)).unwrap_or_default()
     }
 
-    /// What of that holds on these hosts: nothing on remote ones. Where this machine has no fences, `auto` does without, and
-    /// `on` stays, so that nothing runs.
+    /// Sandbox options on these hosts: none on remote hosts. If this machine does not support the sandbox, `auto` runs
+    /// without it, and `on` is kept, so that nothing runs.
     pub(crate) fn sandbox_options(&self, host: &HostChoice) -> SandboxOptions {
         let mode = self.sandbox_mode();
         match (host, mode) {
@@ -34,7 +34,7 @@ impl Settings {
         }
     }
 
-    /// The folders of `sandbox_write`, with the home in the place of `~`.
+    /// Directories of `sandbox_write`, with `~` replaced by the home directory.
     fn sandbox_write(&self) -> Vec<String> {
         let home = &self.folders.home;
         let absolute = |text: String| match text.strip_prefix('~') {

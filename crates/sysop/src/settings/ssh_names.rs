@@ -1,23 +1,23 @@
-//! The names that a person's ssh config gives to machines, for lists of hosts to choose from.
+//! Host names from the user's ssh config, for lists of hosts to choose from.
 //!
-//! Reads names only. What a name means is for `ssh` to say, which reads the file itself.
+//! Only names are read. `ssh` interprets them, because it reads the file itself.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::hosts::invalid_name_reason;
 
-/// The largest file that is read, in bytes.
+/// Maximum bytes read from a file.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
-/// How deep files may include each other, as in OpenSSH.
+/// Maximum depth of includes, as in OpenSSH.
 const DEPTH_MAX: usize = 16;
-/// The most files that are read.
+/// Maximum files read.
 const FILES_MAX: usize = 256;
-/// The most names.
+/// Maximum names returned.
 const NAMES_MAX: usize = 1000;
 
-/// The names of `Host` lines, each once, in the order of the files. Patterns are no names, and neither is what `ssh`
-/// could take for something else.
+/// Returns the names of `Host` lines without duplicates, in file order. Patterns are skipped, and so are names that `ssh`
+/// could misinterpret.
 pub(crate) fn ssh_names(config: &Path, home: &Path) -> Vec<String> {
     let mut reading = SshConfigReader { home: home.to_owned(), names: Vec::new(), files: 0 };
     reading.file(config, 0);
@@ -37,7 +37,7 @@ impl SshConfigReader {
         if !small || depth > DEPTH_MAX || self.files > FILES_MAX {
             return;
         }
-        // What cannot be read names nothing.
+        // An unreadable file has no names.
         let text = fs::read(path).unwrap_or_default();
         for line in String::from_utf8_lossy(&text).lines() {
             let (keyword, words) = words_of(line);
@@ -65,7 +65,7 @@ impl SshConfigReader {
         }
     }
 
-    /// The files of an `Include`, which may have wildcards in its last part.
+    /// Files of an `Include`, whose last component may contain wildcards.
     fn included(&self, word: &str) -> Vec<PathBuf> {
         let path = match word.strip_prefix("~/") {
             Some(rest) => self.home.join(rest),
@@ -90,7 +90,7 @@ impl SshConfigReader {
     }
 }
 
-/// The keyword of a line and what follows it: `Host a "b"`, `Host=a`.
+/// Splits a line into its keyword and its words: `Host a "b"`, `Host=a`.
 fn words_of(line: &str) -> (&str, Vec<String>) {
     let line = line.trim();
     let end = line.find(|sign: char| sign.is_whitespace() || sign == '=').unwrap_or(line.len());

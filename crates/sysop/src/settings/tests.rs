@@ -1,4 +1,4 @@
-//! What flags, environment and files come to.
+//! Settings from flags, environment and files.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -92,7 +92,7 @@ fn colors_and_prices_of_the_full_screen_are_read() {
     assert_eq!(settings("", &[("COLORFGBG", "0;15")]).theme, ThemeName::Light);
     assert_eq!(settings("theme = \"light\"", &[("NO_COLOR", "1")]).theme, ThemeName::None);
     assert_eq!(settings("theme = \"pink\"", &[]).warnings().len(), 1);
-    // What is picked in a front end stays, but where somebody has said something else.
+    // A theme picked in a front end is saved, unless another source overrides it.
     assert_eq!(settings("", &[("COLORFGBG", "0;15")]).theme_decided_by, None);
     let decided = written.theme_decided_by.expect("the file decides");
     assert!(decided.ends_with("config.toml:1"), "{decided}");

@@ -1,4 +1,4 @@
-//! What names, tags, lists and config tables come to, and what is no host.
+//! Names, tags, lists and config tables, and invalid hosts.
 
 use std::num::NonZeroUsize;
 
