@@ -1,4 +1,4 @@
-//! The answer "always": a rule that is shown, written and obeyed, in each front end.
+//! The answer "always": a rule is shown, written and obeyed, in each front end.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::serve::serve;
 use crate::support::{Mock, bash, say};
 use crate::viewer::Viewer;
 
-/// The rule for `touch made` on this machine.
+/// Rule for `touch made` on this machine.
 const RULE: &str = "[[policy.rules]]\naction = \"allow\"\nmatch = { program = \"touch\", options = [], \
                     operands = [\"made\"], host = \"local\" }\n";
 
@@ -54,7 +54,7 @@ fn a_rule_that_cannot_be_written_decides_nothing() {
     at_a_terminal(async {
         let mut viewer = Viewer::sits_down(&world, &["exec", "go"]);
         viewer.sees("A always").await;
-        // A folder in its place: nobody writes that, not even root.
+        // A directory in place of the file: not even root can write it.
         std::fs::create_dir(rules_file(&world)).unwrap();
         viewer.types("Ay").await;
         viewer.sees("cannot write the rule, so the command is still pending").await;
@@ -81,7 +81,7 @@ fn in_the_full_screen_always_writes_the_rule_and_later_sessions_obey_it() {
         viewer.types("\r").await;
         viewer.sees("Done.").await;
         assert_eq!(rules(&world), RULE);
-        // In another session of the same process.
+        // Another session of the same process.
         std::fs::remove_file(world.work().join("made")).unwrap();
         viewer.types("/new\r").await;
         viewer.sees_that("a new session", |screen| !screen.contains("Done.")).await;
@@ -91,7 +91,7 @@ fn in_the_full_screen_always_writes_the_rule_and_later_sessions_obey_it() {
         viewer.types("\x04").await;
         assert_eq!(viewer.ends().await, 0);
     });
-    // And in another process.
+    // Another process.
     std::fs::remove_file(world.work().join("made")).unwrap();
     assert_eq!(world.finish(&["exec", "go"]).code, Some(0));
     assert!(world.has("made"));

@@ -1,6 +1,6 @@
-//! The real binary against a hostile model, a hostile server and a hostile visitor of its page.
+//! The real binary against a hostile model, a hostile server and hostile visitors of its web UI.
 //!
-//! Whatever they try, nothing around the session may change, no secret may reach the model, and nobody may be connected to.
+//! No attack may change anything around the session, send a secret to the model, or open a connection.
 
 mod network;
 
@@ -23,7 +23,7 @@ use crate::support::{Mock, call, say};
 const CANARY: &str = "canary-5c1f0e";
 const COMMANDS: &str = include_str!("attack/commands.txt");
 
-/// Paths that lead out of the root, or to a file that is obeyed later.
+/// Paths that lead out of the root, or to a file that is executed later.
 const OUTSIDE: &[&str] = &[
     "../outside/victim",
     "src/../../outside/victim",
@@ -50,7 +50,7 @@ const SECRETS: &[&str] = &[
     "/proc/self/root{home}/.netrc",
 ];
 
-/// A home with secrets, a workspace, a folder beside it, and somebody who waits for connections.
+/// A home with secrets, a workspace, a directory beside it, and a listener that detects connections.
 struct Victim {
     world: World,
     listener: TcpListener,
@@ -93,14 +93,14 @@ impl Victim {
         Self { world, listener, before }
     }
 
-    /// A command with the addresses of this victim.
+    /// Fills this victim's addresses into a command.
     fn fill(&self, text: &str) -> String {
         let port = self.listener.local_addr().unwrap().port().to_string();
         let home = self.world.home().display().to_string();
         text.replace("{host}", "127.0.0.1").replace("{port}", &port).replace("{home}", &home)
     }
 
-    /// Describes the harm that was done; empty if none. `heard` is all that the model was told.
+    /// Describes the harm done; empty if there is none. `heard` is everything that was sent to the model.
     fn harm(&self, heard: &str) -> String {
         let mut harm = String::new();
         let now = picture(self.world.home());
@@ -121,7 +121,7 @@ impl Victim {
     }
 }
 
-/// All files below a folder but those of sysop itself and what git keeps for its own speed: kind, mode, time and contents.
+/// All files below a directory with kind, mode, time and contents, except sysop's own files and git's caches.
 fn picture(home: &Path) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
     let mut folders = vec![home.to_owned()];
@@ -150,7 +150,7 @@ fn picture(home: &Path) -> BTreeMap<String, String> {
     files
 }
 
-/// Runs a command in a bash without any fence and returns its output.
+/// Runs a command in a bash without a sandbox and returns its output.
 fn plain_bash(world: &World, command: &str) -> String {
     let output = Command::new("bash")
         .args(["-c", command])
@@ -164,7 +164,7 @@ fn plain_bash(world: &World, command: &str) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Lets a model that makes these calls loose on a victim; what harm came of it, and what the model heard.
+/// Runs a model that makes these calls against a victim. Returns the harm done and everything sent to the model.
 fn attack(mode: &str, calls: &[(&str, Value)]) -> (String, String) {
     let victim = Victim::new();
     let mut responses: Vec<_> = calls
@@ -190,7 +190,7 @@ fn attack(mode: &str, calls: &[(&str, Value)]) -> (String, String) {
     (victim.harm(&heard), heard)
 }
 
-/// Does a piece of work for each item, on as many threads as there are processors.
+/// Processes the items on as many threads as there are processors.
 fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) -> Option<String> + Sync) -> Vec<String> {
     let next = AtomicUsize::new(0);
     let found = Mutex::new(Vec::new());
@@ -234,7 +234,7 @@ fn a_hostile_model_does_no_harm_by_commands() {
     let mut attempts = Vec::new();
     for (index, (kind, command)) in commands().into_iter().enumerate() {
         let reason = json!({"command": command, "reason": "It only looks."});
-        // Every command is tried in a shell of its own, and every fourth one in the terminal.
+        // Each command is tried in a new shell, and every fourth one also in the terminal.
         let worse = kind == "worse";
         attempts.push(("never", "bash", reason.clone()));
         attempts.push((if worse { "auto" } else { "ask" }, "bash", reason.clone()));

@@ -1,4 +1,4 @@
-//! `sysop chat` with a model that is asked over the network: through pipes, and once in a real terminal.
+//! `sysop chat` with a model over the network: through pipes, and once in a real terminal.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::support::{
 };
 use crate::viewer::Viewer;
 
-/// A conversation through pipes, in which each thing is typed when the program waits for it.
+/// A conversation through pipes; each line is typed when the program waits for it.
 struct ReplProcess {
     running: Running,
-    /// How much of the output was there when the last line was typed, in bytes.
+    /// Bytes of output at the time when the last line was typed.
     typed_at: usize,
 }
 
@@ -29,7 +29,7 @@ impl ReplProcess {
         talk
     }
 
-    /// Waits for the prompt after the last line; gives what was said since.
+    /// Waits for the prompt after the last line. Returns the output since then.
     fn prompted(&self) -> String {
         self.comes("You: ")
     }
@@ -50,7 +50,7 @@ impl ReplProcess {
         self.running.type_text(&format!("{line}\n"));
     }
 
-    /// Types a line and waits for the prompt after it; gives what was said in between.
+    /// Types a line and waits for the next prompt. Returns the output in between.
     fn says(&mut self, line: &str) -> String {
         self.types(line);
         self.prompted()
@@ -64,7 +64,7 @@ impl ReplProcess {
     }
 }
 
-/// The texts of an OpenAI request's messages with this role.
+/// Texts of an OpenAI request's messages with this role.
 fn texts(body: &Value, role: &str) -> Vec<String> {
     let messages = body["messages"].as_array().unwrap().iter();
     messages
@@ -139,7 +139,7 @@ fn an_approval_is_given_edited_refused_or_given_for_the_session() {
         talk.asked();
         talk.types(answer);
     }
-    // The second `echo` is covered: the next question is about `touch stop`.
+    // The grant covers the second `echo`, so the next question is about `touch stop`.
     talk.asked();
     let said = talk.says("s");
     assert!(said.contains("stopped"), "{said}");
@@ -281,7 +281,7 @@ fn at_a_terminal_a_proposal_is_allowed_and_a_turn_is_stopped() {
         person.leaves().await
     });
     assert_eq!(code, 0, "{seen}");
-    // What it says on leaving works as it stands.
+    // The printed hint works as a command.
     let hint = seen.rsplit_once("To resume this session: sysop ").expect("a hint").1;
     let mut line: Vec<&str> = hint.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(line[0], "chat", "{hint}");
@@ -324,7 +324,7 @@ fn at_a_terminal_a_task_asks_there_and_ctrl_c_ends_it() {
 
 #[test]
 fn output_keeps_its_colors_in_the_panels_and_nothing_else() {
-    // A title, another screen, an empty one, movements, letters that nobody sees.
+    // A window title, the alternate screen, a cleared screen, cursor movements, concealed text.
     let play = "\\033]0;owned\\007\\033[?1049h\\033[2J\\033[7;3H\\033[4A\\033[8m";
     let live = format!(
         "printf 'x \\033[31mscarlet\\033[0m {play}end\\033[0m\\n'; until [ -e go-on ]; do sleep 0.02; done; \
@@ -342,9 +342,9 @@ fn output_keeps_its_colors_in_the_panels_and_nothing_else() {
     let world = World::with_openai(&mock.url()).variable("SHELL", "/bin/bash");
     at_a_terminal(async {
         let mut viewer = Viewer::sits_down(&world, &["chat", "--approve=auto", "go"]);
-        // Magenta, because the plan above has its strings in green.
+        // Magenta, because green is used for strings in the proposal above.
         let (red, magenta) = (Some(Color::Named(NamedColor::Red)), Some(Color::Named(NamedColor::Magenta)));
-        // While it runs, in the panel that is still open.
+        // While the command runs, in the panel that is still open.
         viewer.sees("│ x scarlet end").await;
         assert_eq!(viewer.color_of("scarlet end"), red, "{}", viewer.screen());
         std::fs::write(world.work().join("go-on"), "").unwrap();

@@ -169,7 +169,7 @@ fn the_doctor_reports_a_config_that_cannot_be_used() {
 fn the_doctor_finds_an_ollama() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    // Ends with the test: whoever connects is answered until then.
+    // Ends with the test process; every connection is answered until then.
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { return };
@@ -190,8 +190,8 @@ fn the_doctor_finds_an_ollama() {
     );
 }
 
-/// Runs `sysop chat` on a terminal in a workspace with a config of its own, types an answer, and gives what is
-/// remembered of it.
+/// Runs `sysop chat` on a terminal in a workspace with its own config, types an answer to the trust question, and returns
+/// the saved answer.
 async fn asked_about_the_workspace(answer: &str) -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -216,14 +216,14 @@ async fn asked_about_the_workspace(answer: &str) -> String {
         assert!(screen.contains("providers.openai.base_url = \"http://evil.example\""), "{screen}");
         assert!(!remembered.exists(), "nothing is remembered before the answer");
         terminal.write_all(answer.as_bytes()).await.unwrap();
-        // What comes after the question is the conversation's; its first output is the sign that the answer was taken.
+        // Output after the question belongs to the conversation; it shows that the answer was taken.
         while !screen.replace("\r\n", "\n").contains("[y/N] y\n")
             && !screen.replace("\r\n", "\n").contains("[y/N] n\n")
         {
             let count = terminal.read(&mut bytes).await.unwrap();
             screen.push_str(&String::from_utf8_lossy(&bytes[..count]));
         }
-        // All output may have come already: the answer is remembered before the conversation says a word.
+        // All output may have arrived already: the answer is saved before the conversation starts.
         while !remembered.exists()
             && let Ok(count @ 1..) = terminal.read(&mut bytes).await
         {

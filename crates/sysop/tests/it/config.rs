@@ -1,4 +1,4 @@
-//! `sysop config`: where it is, what holds, and what did not fit.
+//! `sysop config`: path, effective values and warnings.
 
 use crate::World;
 

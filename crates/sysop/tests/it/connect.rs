@@ -1,4 +1,4 @@
-//! `sysop connect` and `sysop attach`, each against a real `sysop serve`: whole flows, cut links, kills of either side.
+//! `sysop connect` and `sysop attach` against a real `sysop serve`: whole flows, cut connections, kills of either side.
 
 mod live;
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::support::{DEADLINE, Mock, Running, bash, call, files_below, say, served};
 use crate::{Run, World};
 
-/// A link to a server that a test can cut and turn to another one.
+/// TCP relay to a server; a test can cut its connections and change its target.
 struct TcpRelay {
     address: SocketAddr,
     shared: Arc<Mutex<RelayEnds>>,
@@ -32,7 +32,7 @@ impl TcpRelay {
         let address = listener.local_addr().unwrap();
         let shared: Arc<Mutex<RelayEnds>> = Arc::default();
         let ends = Arc::clone(&shared);
-        // Ends with the process.
+        // Ends with the test process.
         std::thread::spawn(move || {
             for near in listener.incoming().flatten() {
                 let mut ends = ends.lock().unwrap();
@@ -54,7 +54,7 @@ impl TcpRelay {
         self.shared.lock().unwrap().target = Some(target.parse().unwrap());
     }
 
-    /// Breaks all that goes through it.
+    /// Cuts all connections of the relay.
     fn cut(&self) {
         for end in self.shared.lock().unwrap().open.drain(..) {
             let _ = end.shutdown(Shutdown::Both);
@@ -66,7 +66,7 @@ fn clone(stream: &TcpStream) -> TcpStream {
     stream.try_clone().unwrap()
 }
 
-/// A server, and the link that leads to it.
+/// Server behind a relay.
 struct RelayedServer {
     world: World,
     link: TcpRelay,
@@ -86,7 +86,7 @@ impl RelayedServer {
         Self { world, link: TcpRelay::new(), running: None, token: String::new() }
     }
 
-    /// Starts it, behind the same link.
+    /// Starts the server behind the same relay.
     fn again(&mut self) {
         let name = self.link.address.to_string();
         let running = self.world.start(&["serve", "--port", "0", "--allow-host", &name]);
@@ -103,12 +103,12 @@ impl RelayedServer {
         self.running.take().expect("it runs").kill();
     }
 
-    /// The address as it is printed, through the link.
+    /// URL as printed by the server, with the relay's address.
     fn url(&self) -> String {
         format!("http://{}/?token={}", self.link.address, self.token)
     }
 
-    /// A token of this name.
+    /// Creates a token with this name.
     fn token_of(&self, name: &str) -> String {
         let run = self.world.finish(&["token", "create", "--name", name, "--scope", "operate,decide"]);
         assert_eq!(run.code, Some(0), "{run:?}");
@@ -119,7 +119,7 @@ impl RelayedServer {
 
 const KEY: &str = "sk-only-the-server-has-this";
 
-/// A client; nothing of a model is in its environment.
+/// A client without a model in its environment.
 fn client() -> World {
     World::new()
 }
@@ -136,7 +136,7 @@ fn leaves(mut client: Running) -> Run {
     run
 }
 
-/// The results that the model was given, in order.
+/// Tool results sent to the model, in order.
 fn results(mock: &Mock) -> Vec<String> {
     let body = mock.last_body();
     let messages = body["messages"].as_array().unwrap();
@@ -144,7 +144,7 @@ fn results(mock: &Mock) -> Vec<String> {
     results.map(|message| message["content"].as_str().unwrap().to_owned()).collect()
 }
 
-/// A pipe by which a command and a test wait for each other.
+/// Named pipe on which a command and a test wait for each other.
 struct Fifo(PathBuf);
 
 impl Fifo {
@@ -154,13 +154,13 @@ impl Fifo {
         Self(path)
     }
 
-    /// Waits until the command has written something.
+    /// Waits until the command has written.
     fn read(&self) -> String {
         let path = self.0.clone();
         within_the_deadline("the command", move || std::fs::read_to_string(path).unwrap())
     }
 
-    /// Lets the command go on that reads it.
+    /// Lets the command that reads the pipe go on.
     fn release(&self) {
         let path = self.0.clone();
         within_the_deadline("the command", move || std::fs::write(path, "opened\n").unwrap());
@@ -169,12 +169,12 @@ impl Fifo {
 
 fn within_the_deadline<T: Send + 'static>(what: &str, act: impl FnOnce() -> T + Send + 'static) -> T {
     let (tell, done) = channel();
-    // Nobody listens where the test has ended.
+    // The receiver is gone if the test has ended.
     std::thread::spawn(move || drop(tell.send(act())));
     done.recv_timeout(DEADLINE).unwrap_or_else(|_| panic!("{what} did not come in time"))
 }
 
-/// Leaves a trace, says that it has begun, and ends when it is let.
+/// Leaves a trace, reports that it has started, and ends when released.
 const SLOW: &str = "echo ran >> witness; echo began > began; cat gate; echo went on >> witness";
 
 fn slow(world: &World) -> (Fifo, Fifo) {
@@ -195,7 +195,7 @@ fn the_session_lives_there_and_the_tools_run_here() {
     let (server, here) = (RelayedServer::start(&mock), client().file("work/kept.md", "x"));
     let mut talk = connect(&here, &server, &[]);
     talk.out.wait_for_text("You: ");
-    // The server is told a path where nothing is any more: only who has the folder open gets at it.
+    // The server knows only the old path, so only the client's open directory still leads to the files.
     let elsewhere = here.home().join("elsewhere");
     std::fs::rename(here.work(), &elsewhere).unwrap();
     talk.type_text("write the docs\n");
@@ -214,7 +214,7 @@ fn the_session_lives_there_and_the_tools_run_here() {
     let results = results(&mock);
     assert!(results[0].contains("kept.md"), "{results:?}");
     assert!(results[2].contains("out.md") && !here.home().join("out.md").exists(), "{results:?}");
-    // The key is where the model is asked, and nowhere on the client.
+    // The key is sent to the model and exists nowhere on the client.
     assert!(mock.requests()[0].headers.iter().any(|(_, value)| value.contains(KEY)));
     for file in files_below(here.home()) {
         let text = String::from_utf8_lossy(&std::fs::read(&file).unwrap()).into_owned();
@@ -430,13 +430,13 @@ fn two_who_are_attached_see_the_same_and_the_first_answer_counts() {
     assert_eq!(mock.requests().len(), 2);
 }
 
-/// A proxy that makes tunnels, whatever the name, to one server; gives its address and what it was asked for.
+/// HTTP CONNECT proxy that tunnels every name to one server. Returns its address and the requested names.
 fn proxy(target: String) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let asked: Arc<Mutex<Vec<String>>> = Arc::default();
     let kept = Arc::clone(&asked);
-    // Ends with the process.
+    // Ends with the test process.
     std::thread::spawn(move || {
         for near in listener.incoming().flatten() {
             let (kept, target) = (Arc::clone(&kept), target.clone());

@@ -1,4 +1,4 @@
-//! The first minute: without any model, and with the scripted one.
+//! First use: without a model, and with the scripted one.
 
 use crate::World;
 

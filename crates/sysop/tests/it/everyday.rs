@@ -1,4 +1,4 @@
-//! What people do in the full screen on any day, one after the other, with the real binary in a real terminal.
+//! Everyday use of the TUI, step by step, with the real binary in a real terminal.
 
 use alacritty_terminal::vte::ansi::Color;
 use rustix::process::Signal;
@@ -38,7 +38,7 @@ fn output_keeps_its_colors_and_nothing_else() {
         assert!(!told.contains("\\u001b"), "{told}");
         viewer.types(LEAVE).await;
         assert_eq!(viewer.ends().await, 0);
-        // A session that is opened again has them too.
+        // A resumed session shows the colors too.
         let id = world.only_session();
         let mut viewer = Viewer::sits_down(&world, &[&format!("--resume={id}")]);
         viewer.sees("Done.").await;
@@ -89,7 +89,7 @@ fn messages_wait_are_found_again_and_name_files() {
         std::fs::write(world.work().join("go-on"), "").unwrap();
         viewer.sees("Two is done.").await;
         assert!(viewer.screen().contains("One is done."), "{}", viewer.screen());
-        // Completed, and sent as it stands.
+        // The name is completed and sent as shown.
         viewer.types("look at @notes").await;
         viewer.sees("notes-of-may.txt").await;
         viewer.types("\t").await;
@@ -100,7 +100,7 @@ fn messages_wait_are_found_again_and_name_files() {
         viewer.sees("Earlier messages").await;
         viewer.types("\r").await;
         viewer.sees("› second").await;
-        // Undone and done again in the box.
+        // Undo in the input box.
         viewer.types(" thought\x1bu").await;
         viewer.sees_that("less", |screen| !screen.contains("› second thought")).await;
         viewer.types(LEAVE).await;
@@ -128,7 +128,7 @@ fn a_turn_is_paused_goes_on_and_is_tried_again() {
         viewer.types("\x10").await;
         viewer.sees("The end.").await;
         viewer.types("/retry\r").await;
-        // From the beginning, as if nothing had been done.
+        // The turn runs again from its start.
         viewer.reads_the_proposal().await;
         viewer.types("\x1b").await;
         viewer.sees("stopped").await;
@@ -188,7 +188,7 @@ fn another_session_begins_from_an_earlier_message() {
         viewer.sees("Pears are not.").await;
         viewer.types(LEAVE).await;
         assert_eq!(viewer.ends().await, 0);
-        // In a list of sessions Tab leads to its messages.
+        // Tab in the list of sessions opens a session's messages.
         let mut viewer = Viewer::sits_down(&world, &[]);
         viewer.sees("Describe a task").await;
         viewer.types("/sessions\r").await;
@@ -263,7 +263,7 @@ fn colors_that_were_picked_stay() {
         let kept = world.data().join("chosen.toml");
         let shown = world.finish(&["config", "show"]).out;
         assert!(shown.contains(&format!("theme = \"light\"  # {}:1", kept.display())), "{shown}");
-        // The person's own file is never written; where it decides, that is said.
+        // The user's own config file is never written; if it sets the theme, the message says so.
         let own = "# mine\ntheme = \"dark\" # as ever\n";
         let world = world.file(".config/sysop/config.toml", own);
         let mut viewer = Viewer::sits_down(&world, &[]);
@@ -304,7 +304,7 @@ fn a_proposal_survives_any_size_and_an_output_is_read_in_a_pager() {
         viewer.sees("Counted.").await;
         assert!(viewer.screen().contains("日本 🦀 שלום end"), "{}", viewer.screen());
         assert!(!viewer.screen().contains("1777"));
-        // To the answer, the output before it, and the whole of that.
+        // Selects the answer, then the output before it, and opens the full output.
         viewer.types("\t").await;
         viewer.sees("o full output").await;
         viewer.types("ko").await;
@@ -360,7 +360,7 @@ fn a_hangup_stops_the_turn_and_keeps_the_session() {
         assert_eq!(viewer.ends().await, 129);
         let id = world.only_session();
         let mut viewer = Viewer::sits_down(&world, &[&format!("--resume={id}")]);
-        // Whether it was stopped or only ended is a matter of time.
+        // Timing decides if the call was stopped or had already ended.
         let told = |screen: &str| screen.contains("stopped") || screen.contains("not retried");
         viewer.sees_that("what became of it", told).await;
         viewer.types(LEAVE).await;

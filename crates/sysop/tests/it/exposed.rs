@@ -1,6 +1,6 @@
-//! Who may reach the server, as somebody on the network sees it: the real binary, and bytes on real connections.
+//! Access to the server from the network: the real binary, and raw bytes on real connections.
 //!
-//! The cases are published failures of other servers; each is named by what it was.
+//! The cases are published vulnerabilities of other servers; each test is named after one.
 
 mod audit;
 mod cases;
@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::World;
 use crate::support::{DEADLINE, Running, served};
 
-/// A server that runs, and the token of its start.
+/// Running server with its start-up token.
 pub(crate) struct ServeProcess {
     pub(crate) running: Running,
     pub(crate) address: SocketAddr,
@@ -31,7 +31,7 @@ impl ServeProcess {
         Self::with(world, &arguments)
     }
 
-    /// With the whole command line.
+    /// Starts a server with this complete command line.
     pub(crate) fn with(world: &World, arguments: &[&str]) -> Self {
         let running = world.start(arguments);
         let said = running.out.wait_for("the address", |said| said.contains('\n'));
@@ -40,11 +40,11 @@ impl ServeProcess {
         Self { running, address, token }
     }
 
-    /// Sends a request of these lines, to which nothing is added but its end.
+    /// Sends a request of exactly these header lines and the body.
     pub(crate) fn raw(&self, head: &[String], body: &str) -> HttpResponse {
         let mut stream = self.connect();
         let request = format!("{}\r\n\r\n{body}", head.join("\r\n"));
-        // Who is turned away may not be heard to the end.
+        // The server may close a rejected request before reading all of it.
         let _ = stream.write_all(request.as_bytes());
         HttpResponse::read(&mut stream)
     }
@@ -55,7 +55,7 @@ impl ServeProcess {
         stream
     }
 
-    /// A request with the usual lines and these.
+    /// Sends a request with the usual headers and these.
     pub(crate) fn ask(&self, method: &str, path: &str, lines: &[&str], body: &str) -> HttpResponse {
         let mut head = vec![format!("{method} {path} HTTP/1.1"), "connection: close".to_owned()];
         if !lines.iter().any(|line| line.starts_with("host:")) {
@@ -72,7 +72,7 @@ impl ServeProcess {
         format!("authorization: Bearer {}", self.token)
     }
 
-    /// A JSON request with the server's own token, which must go well.
+    /// Sends a JSON request with the server's own token; the request must succeed.
     pub(crate) fn call(&self, method: &str, path: &str, body: &Value) -> Value {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let answer = self.ask(method, path, &[&self.bearer(), "content-type: application/json"], &body);
@@ -80,13 +80,13 @@ impl ServeProcess {
         serde_json::from_str(&answer.body).unwrap_or(Value::Null)
     }
 
-    /// Makes a session.
+    /// Creates a session and returns its path.
     pub(crate) fn session(&self) -> String {
         let made = self.call("POST", "/api/agent/sessions", &serde_json::json!({}));
         format!("/api/agent/sessions/{}", made["sessionId"].as_str().unwrap())
     }
 
-    /// Follows a session's events until they hold a text; gives all of them.
+    /// Follows a session's events until they contain a text. Returns all of them.
     pub(crate) fn follow(&self, session: &str, wanted: &str) -> String {
         let mut stream = self.connect();
         let (bearer, host) = (self.bearer(), self.address);
@@ -95,7 +95,7 @@ impl ServeProcess {
     }
 }
 
-/// Reads until the text is there.
+/// Reads until the text appears.
 pub(crate) fn read_until(stream: &mut impl Read, wanted: &str) -> String {
     let mut heard = Vec::new();
     let mut chunk = [0; 16 * 1024];
@@ -110,22 +110,22 @@ pub(crate) fn read_until(stream: &mut impl Read, wanted: &str) -> String {
     }
 }
 
-/// What a server answered.
+/// Response of a server.
 #[derive(Debug)]
 pub(crate) struct HttpResponse {
-    /// 0 where the connection ended without an answer.
+    /// Status code; 0 if the connection ended without a response.
     pub(crate) status: u16,
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
 impl HttpResponse {
-    /// Reads to the end of the answer: of its body where its length is known, of its head where it has no end, else of
-    /// the connection.
+    /// Reads to the end of the response: the end of the body if its length is known, the end of the head for an endless
+    /// stream, and the end of the connection otherwise.
     fn read(stream: &mut impl Read) -> Self {
         let mut bytes = Vec::new();
         let mut chunk = [0; 16 * 1024];
-        // A connection that is reset ends too.
+        // A connection reset ends the response too.
         while let Ok(count @ 1..) = stream.read(&mut chunk) {
             bytes.extend_from_slice(&chunk[..count]);
             let answer = Self::of(&bytes);
@@ -147,14 +147,14 @@ impl HttpResponse {
         Self { status, head: head.to_owned(), body: body.to_owned() }
     }
 
-    /// A line of the head.
+    /// Value of a header.
     pub(crate) fn line(&self, name: &str) -> Option<&str> {
         let mut lines = self.head.lines().filter_map(|line| line.split_once(':'));
         lines.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
     }
 }
 
-/// Tries again and again until it is so.
+/// Polls until the condition holds.
 pub(crate) fn eventually(what: &str, mut so: impl FnMut() -> bool) {
     let until = std::time::Instant::now() + DEADLINE;
     while !so() {

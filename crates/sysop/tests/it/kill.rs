@@ -1,4 +1,4 @@
-//! The binary killed at any moment: what it told is kept, what ran is known, and nothing runs twice.
+//! The binary killed at any moment: printed events are stored, started calls are known, and nothing runs twice.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -19,18 +19,18 @@ use sysop_store::SqliteStore;
 use crate::World;
 use crate::support::{Mock, bash, calls, lines_of_json, say, wait_until_gone, wait_until_there};
 
-/// How many times the binary is killed in one run of the test.
+/// Kills in one run of the test.
 const KILLS: usize = 200;
-/// How many of them one session suffers.
+/// Kills per session.
 const KILLS_A_SESSION: usize = 10;
-/// How many sessions are tormented at a time.
+/// Sessions tested at once.
 const THREADS: usize = 4;
-/// The steps of the scenario; each appends two lines.
+/// Steps of the scenario; each appends two lines.
 const STEPS: usize = 8;
-/// The file of the lines, in the workspace.
+/// File of the lines, in the workspace.
 const FILE: &str = "lines";
 
-/// Small and repeatable: SplitMix64.
+/// Small deterministic generator: SplitMix64.
 struct Random(u64);
 
 impl Random {
@@ -47,7 +47,7 @@ impl Random {
     }
 }
 
-/// The prompt of one life of a session, and what its steps append: lines that nothing else appends.
+/// Prompt of one process of a session; its steps append lines that no other prompt appends.
 fn trigger(life: usize) -> String {
     format!("life {life} of the task")
 }
@@ -61,7 +61,7 @@ fn scenario() -> Mock {
         .map(|life| {
             let mut responses = Vec::new();
             for step in 0..STEPS {
-                // Two calls are two results: the step after that is two further on.
+                // Two calls give two results, so the following step is two further on.
                 let both = [2 * step, 2 * step + 1]
                     .map(|number| ("", "bash", serde_json::json!({ "command": append(life, number) })));
                 responses.push(calls("Two more.", &both));
@@ -76,7 +76,7 @@ fn scenario() -> Mock {
     Mock::start(&lives)
 }
 
-/// The log as it is in the file.
+/// Reads the logs from the database file.
 fn logs(world: &World) -> Vec<(SessionId, Vec<Logged>)> {
     let path = world.data().join("sysop.db");
     if !path.exists() {
@@ -95,7 +95,7 @@ fn logs(world: &World) -> Vec<(SessionId, Vec<Logged>)> {
     })
 }
 
-/// What the log says of each call.
+/// Calls in the log.
 #[derive(Default)]
 struct Calls {
     started: BTreeMap<String, ToolCall>,
@@ -117,13 +117,13 @@ impl Calls {
         calls
     }
 
-    /// Started, and nobody knows how it ended.
+    /// Calls that have started and have no known result.
     fn open(&self) -> Vec<&String> {
         self.started.keys().filter(|id| !self.finished.contains_key(*id)).collect()
     }
 }
 
-/// Checks a log against what was printed and what is on the disk.
+/// Checks a log against the printed events and the files on disk.
 fn check(world: &World, log: &[Logged], printed: &str) -> Calls {
     let seqs: Vec<u64> = log.iter().map(|logged| logged.seq.0).collect();
     assert_eq!(seqs, (1..=log.len() as u64).collect::<Vec<_>>(), "the log has no gap");
@@ -132,7 +132,7 @@ fn check(world: &World, log: &[Logged], printed: &str) -> Calls {
     assert_eq!(session.activity() == Activity::Running, !calls.open().is_empty());
     assert!(calls.open().len() <= 1, "{:?}", calls.open());
 
-    // A message that is cut in the middle was not printed.
+    // A truncated message does not count as printed.
     let whole = printed.rfind('\n').map_or("", |end| &printed[..end]);
     let events: HashMap<u64, &Event> = log.iter().map(|logged| (logged.seq.0, &logged.event)).collect();
     for message in lines_of_json(whole) {
@@ -169,7 +169,7 @@ fn check(world: &World, log: &[Logged], printed: &str) -> Calls {
     calls
 }
 
-/// One session that is killed again and again and then goes on to its end. Gives how many calls were interrupted.
+/// Kills one session again and again and then completes it. Returns the number of interrupted calls.
 fn torment(seed: u64, whole: Duration) -> usize {
     let mock = scenario();
     let world = World::with_openai(&mock.url());
@@ -190,7 +190,7 @@ fn torment(seed: u64, whole: Duration) -> usize {
             continue;
         };
         let calls = check(&world, &log, &run.out);
-        // A life that was too short to log anything left it as it was.
+        // A process that was killed before it logged anything changed nothing.
         let nothing_new = before.is_some_and(|(_, before)| before.len() == log.len());
         for id in &interrupted {
             let status = calls.finished.get(id);
@@ -221,7 +221,7 @@ fn torment(seed: u64, whole: Duration) -> usize {
     interrupted.len()
 }
 
-/// How long an undisturbed life takes on this machine now.
+/// Time that an undisturbed process takes on this machine now.
 fn whole_life() -> Duration {
     let mock = scenario();
     let world = World::with_openai(&mock.url());
@@ -262,7 +262,7 @@ fn killed_at_any_moment_it_keeps_what_it_told_and_runs_nothing_twice() {
 #[test]
 fn what_ran_when_it_was_killed_is_killed_too_and_told_as_interrupted() {
     let name = format!("sleep 4{}", std::process::id());
-    // A command is under the guard against crashes once it has run for a tenth of a second.
+    // A command is registered with the crash guard once it has run for 0.1 s.
     let command = format!("echo before >> {FILE}; sleep 0.3; echo ready; {name}; echo after >> {FILE}");
     let mock = Mock::start(&[
         ("the long one", vec![bash(&command), say("never said")]),

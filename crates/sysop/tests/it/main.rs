@@ -1,4 +1,4 @@
-//! Runs the real binary, each time in a home and a workspace of its own, with no environment but what a test gives.
+//! Runs the real binary, each time in a new home and workspace, with only the test's own environment variables.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 mod always;
@@ -47,7 +47,7 @@ impl World {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("work")).unwrap();
-        // A port where nobody listens, so that no test meets an Ollama of this machine.
+        // A port without a listener, so that no test finds an Ollama on this machine.
         let environment = vec![("OLLAMA_HOST".to_owned(), "127.0.0.1:1".to_owned())];
         Self { dir, environment }
     }
@@ -89,7 +89,7 @@ impl World {
     }
 }
 
-/// How a run ended and what it said.
+/// Exit code and output of a run.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) code: Option<i32>,

@@ -1,17 +1,17 @@
-//! Someone who uses the binary at a real terminal.
+//! A user of the binary at a real terminal.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::World;
 use crate::support::DEADLINE;
 
-/// Someone at a terminal.
+/// A user at a terminal.
 pub(crate) struct Person {
     read: pty_process::OwnedReadPty,
     write: pty_process::OwnedWritePty,
     child: tokio::process::Child,
     pub(crate) seen: String,
-    /// Up to where it was looked at, in bytes.
+    /// Bytes of `seen` that were already checked.
     at: usize,
 }
 
@@ -34,7 +34,7 @@ impl Person {
         Self { read, write, child, seen: String::new(), at: 0 }
     }
 
-    /// Waits until a text comes after what was seen before.
+    /// Waits until a text appears after the text seen before.
     pub(crate) async fn sees(&mut self, text: &str) {
         let waiting = async {
             loop {
@@ -51,7 +51,7 @@ impl Person {
         assert_eq!(came, Ok(true), "{text:?} did not come; seen: {}", self.seen);
     }
 
-    /// Reads more, without control sequences; answers as a terminal does.
+    /// Reads more output without control sequences; answers queries as a terminal does.
     async fn reads(&mut self) -> bool {
         let mut bytes = [0; 4096];
         let Ok(count @ 1..) = self.read.read(&mut bytes).await else { return false };
@@ -67,13 +67,13 @@ impl Person {
         self.write.write_all(text.as_bytes()).await.unwrap();
     }
 
-    /// Answers the question on the screen, once it takes an answer.
+    /// Answers the question on the screen once it accepts input.
     pub(crate) async fn answers(&mut self, text: &str) {
         self.sees("› ").await;
         self.types(&format!("{text}\r")).await;
     }
 
-    /// As a power cut would end it.
+    /// Kills the process, as a power failure would.
     pub(crate) async fn dies(mut self) {
         self.child.kill().await.unwrap();
     }
@@ -88,7 +88,7 @@ impl Person {
     }
 }
 
-/// Lets a person do something at a terminal.
+/// Runs a future on a new runtime.
 pub(crate) fn at_a_terminal<T>(what: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(what)
 }

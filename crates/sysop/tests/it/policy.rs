@@ -1,4 +1,4 @@
-//! `sysop policy check`, rules of config files, and what headless tasks do in each approval mode.
+//! `sysop policy check`, rules of config files, and headless tasks in each approval mode.
 
 use crate::World;
 use crate::support::{Mock, bash, say};

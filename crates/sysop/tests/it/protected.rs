@@ -1,4 +1,4 @@
-//! Subcommands that are for people refuse to run under a call, however the call tries to hide; and who may decide.
+//! Protected subcommands refuse to run under a call, however the call tries to hide; and the scopes that may decide.
 
 use std::io::Write as _;
 
@@ -10,7 +10,7 @@ use crate::support::{Mock, bash, say};
 
 const SYSOP: &str = env!("CARGO_BIN_EXE_sysop");
 
-/// What the events of a new session say once a person has typed a command there.
+/// Events of a new session after a user has typed a command there.
 fn typed(served: &ServeProcess, tool: &str, command: &str) -> String {
     let session = served.session();
     let call = json!({"tool": tool, "arguments": {"command": command}, "origin": "typed"});
@@ -18,7 +18,7 @@ fn typed(served: &ServeProcess, tool: &str, command: &str) -> String {
     all_until(served, &session, "tool.finished")
 }
 
-/// All events of a session, up to one that holds a text.
+/// All events of a session up to one that contains a text.
 fn all_until(served: &ServeProcess, session: &str, wanted: &str) -> String {
     let mut stream = served.connect();
     let (bearer, host) = (served.bearer(), served.address);
@@ -27,7 +27,7 @@ fn all_until(served: &ServeProcess, session: &str, wanted: &str) -> String {
     read_until(&mut stream, wanted)
 }
 
-/// Posts with a token; the status.
+/// Posts with a token; returns the status.
 fn post(served: &ServeProcess, token: &str, path: &str, body: &Value) -> u16 {
     let bearer = format!("authorization: Bearer {token}");
     served.ask("POST", path, &[&bearer, "content-type: application/json"], &body.to_string()).status

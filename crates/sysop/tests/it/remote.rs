@@ -1,4 +1,4 @@
-//! The whole binary against a real sshd: what a person gets who works on another machine.
+//! The binary against a real sshd: work on a remote host as a user sees it.
 
 mod broken;
 mod errors;
@@ -20,10 +20,10 @@ use crate::World;
 use crate::sshd::{Login, Sshd};
 use crate::support::{DEADLINE, Mock, files_below, processes_with, wait_until_gone};
 
-/// How soon what belongs to a process must have gone after its end.
+/// Maximum time for a process's children and connections to disappear after its end.
 const GONE_MAX: Duration = Duration::from_secs(10);
 
-/// A machine that ssh reaches as `far`, a model, and the home of who works there.
+/// A host that ssh reaches as `far`, a model, and the home of the local user.
 struct RemoteMachineRig {
     sshd: Sshd,
     mock: Mock,
@@ -31,12 +31,12 @@ struct RemoteMachineRig {
 }
 
 impl RemoteMachineRig {
-    /// The model's answers are scenarios: trigger and responses.
+    /// Creates the rig; the scenarios are triggers and responses.
     fn with(scenarios: &[(&str, Vec<Value>)]) -> Self {
         Self::with_sshd("", scenarios)
     }
 
-    /// With more lines for the config of the server.
+    /// Creates the rig with more lines in the config of sshd.
     fn with_sshd(lines: &str, scenarios: &[(&str, Vec<Value>)]) -> Self {
         let sshd = quiet(Sshd::with(Login::Own, lines));
         let mock = Mock::start(scenarios);
@@ -47,14 +47,14 @@ impl RemoteMachineRig {
         Self { sshd, mock, world }
     }
 
-    /// Asks the model that is in `mock` now.
+    /// Uses the model in `mock`.
     fn with_model(mut self) -> Self {
         let url = format!("{}/v1", self.mock.url());
         self.world = self.world.variable("SYSOP_PROVIDERS__OPENAI__BASE_URL", &url);
         self
     }
 
-    /// A path in the home of the remote machine.
+    /// Path in the home on the remote host.
     fn there(&self, name: &str) -> std::path::PathBuf {
         self.sshd.path("home").join(name)
     }
@@ -64,12 +64,12 @@ impl RemoteMachineRig {
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    /// The config of ssh, which is in the command line of every `ssh` of ours.
+    /// Path of the ssh config, which is on the command line of every `ssh` that sysop starts.
     fn mark(&self) -> String {
         text(&self.sshd.path("ssh_config"))
     }
 
-    /// Every `ssh` of ours has ended, and so has what it was connected to.
+    /// Checks that every `ssh` of this rig and its connections have ended.
     fn nothing_runs(&self) {
         wait_until_gone(&self.mark(), GONE_MAX);
         let until = Instant::now() + GONE_MAX;
@@ -79,19 +79,19 @@ impl RemoteMachineRig {
         }
     }
 
-    /// The same, and sysop has taken its sockets away.
+    /// Also checks that sysop has removed its sockets.
     fn nothing_is_left(&self) {
         self.nothing_runs();
         assert_eq!(self.sockets(), Vec::<String>::new());
     }
 
-    /// The sockets of connections, and of who asks for passwords.
+    /// Sockets of connections and of password prompts.
     fn sockets(&self) -> Vec<String> {
         let folder = fs::read_dir(self.world.home().join(".cache/sysop/ssh")).into_iter().flatten();
         folder.map(|entry| entry.unwrap().file_name().display().to_string()).collect()
     }
 
-    /// Waits until a file is there.
+    /// Waits until a file exists on the remote host.
     fn wait_for(&self, name: &str) {
         let until = Instant::now() + DEADLINE;
         while !self.there(name).exists() {
@@ -100,13 +100,13 @@ impl RemoteMachineRig {
         }
     }
 
-    /// The log of the only session, as it is exported.
+    /// Exported log of the only session.
     fn log(&self) -> Vec<Value> {
         self.world.exported(&self.world.only_session())
     }
 }
 
-/// The same, with a shell whose start says something and changes nothing.
+/// Makes the shell print a message at startup, which must not matter.
 fn quiet(sshd: Sshd) -> Sshd {
     fs::write(sshd.path("home").join(".bashrc"), "echo 'Welcome to bash!'\n").unwrap();
     sshd
@@ -116,30 +116,30 @@ fn text(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// What came of each call, as the log tells it.
+/// Outcomes of the calls in the log.
 fn outcomes(log: &[Value]) -> Vec<&Value> {
     let events = log.iter().map(|logged| &logged["event"]);
     events.filter(|event| event["type"] == "tool_finished").map(|event| &event["outcome"]).collect()
 }
 
-/// Everything that the model was told as the result of a call, in order.
+/// All call results sent to the model, in order.
 fn results(body: &Value) -> Vec<String> {
     let messages = body["messages"].as_array().unwrap().iter();
     let results = messages.filter(|message| message["role"] == "tool");
     results.map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-/// The files below a folder that hold a text, whatever is around it.
+/// Files below a directory that contain a text anywhere.
 fn files_with(folder: &Path, text: &str) -> Vec<std::path::PathBuf> {
     let holds = |path: &std::path::PathBuf| {
-        // A file that went away while it was listed holds nothing.
+        // A file removed during the listing contains nothing.
         let bytes = fs::read(path).unwrap_or_default();
         bytes.windows(text.len()).any(|window| window == text.as_bytes())
     };
     files_below(folder).into_iter().filter(holds).collect()
 }
 
-/// The processes that were given a text, in their command line or their environment.
+/// Processes with a text in their command line or environment.
 fn processes_given(text: &str) -> Vec<String> {
     let mut found = processes_with(text);
     for entry in fs::read_dir("/proc").unwrap().flatten() {
@@ -151,7 +151,7 @@ fn processes_given(text: &str) -> Vec<String> {
     found
 }
 
-/// Gives the key that a machine lets in a passphrase.
+/// Sets a passphrase on the key for a host.
 fn with_passphrase(sshd: &Sshd, passphrase: &str) {
     let changed = Command::new("ssh-keygen")
         .args(["-q", "-p", "-P", "", "-N", passphrase, "-f"])

@@ -1,6 +1,6 @@
-//! The sandbox in the whole binary: what a model's commands can do in each mode, and what the process keeps to itself.
+//! The sandbox in the whole binary: the abilities of a model's commands in each mode, and the process's own secrets.
 //!
-//! What the fences themselves hold is tested in `sysop-host`.
+//! The restrictions themselves are tested in `sysop-host`.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
@@ -11,15 +11,15 @@ use serde_json::{Value, json};
 use crate::World;
 use crate::support::{Mock, bash, call, say};
 
-/// A user who owns nothing.
+/// A user who owns no files.
 const NOBODY: u32 = 65_534;
 
-/// Whether this kernel has fences, as the doctor says.
+/// Returns true if this kernel supports the sandbox, according to the doctor.
 fn is_enforced(world: &World) -> bool {
     world.run(&["doctor"]).out.contains("auto: Landlock ABI ")
 }
 
-/// What the model was told of its last call.
+/// Result of the last call sent to the model.
 fn told(mock: &Mock) -> String {
     let body = mock.last_body();
     let messages = body["messages"].as_array().unwrap();
@@ -78,7 +78,7 @@ fn auto_fences_plain_changes_of_a_user() {
     if !is_enforced(&world) {
         return;
     }
-    // Not below a temporary folder, which may be written to.
+    // Outside the temporary directories, which are writable in the sandbox.
     let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let work = home.path().join("work");
     fs::create_dir(&work).unwrap();
@@ -134,7 +134,7 @@ fn keys_are_gone_from_the_environment_that_the_kernel_shows() {
             assert!(shown.contains("OPENAI_API_KEY="), "{shown}");
             assert!(!shown.contains("of-the-environment"), "{shown}");
         }
-        // A process that is not dumpable shows nothing to other programs of its user.
+        // The memory of a non-dumpable process is closed to other programs of its user.
         Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied),
     }
 }

@@ -1,4 +1,4 @@
-//! The full screen as people meet it: the real binary in a real terminal, a scripted model, a real shell.
+//! The TUI as users see it: the real binary in a real terminal, a scripted model, a real shell.
 
 use rustix::process::Signal;
 
@@ -20,7 +20,7 @@ fn a_task_is_proposed_edited_run_and_answered() {
         viewer.types("please make me files\r").await;
         viewer.reads_the_proposal().await;
         assert!(viewer.screen().contains("$ touch proposed") && !world.has("proposed"));
-        // Changed in place; what is there then is what runs.
+        // The command is edited in place, and the edited command runs.
         viewer.types("i -- edited").await;
         viewer.sees("touch proposed -- edited").await;
         viewer.types("\r").await;
@@ -38,7 +38,7 @@ fn a_task_is_proposed_edited_run_and_answered() {
         let screen = viewer.screen();
         let id = world.only_session();
         assert!(screen.contains(&format!("sysop --resume={id}")), "{screen}");
-        // And it is all there again, also for the arrows.
+        // The resumed session shows everything, and the arrow keys recall its prompts.
         let mut viewer = Viewer::sits_down(&world, &[&format!("--resume={id}")]);
         viewer.sees("All is made.").await;
         viewer.types("\x1b[A").await;
@@ -67,7 +67,7 @@ fn a_task_of_the_command_line_is_refused_with_a_word_and_stopped() {
         viewer.types("and then").await;
         viewer.sees("› and then").await;
         viewer.types("\x1b").await;
-        // What was being written is still there.
+        // The draft is still there.
         viewer
             .sees_that("the end", |screen| screen.contains("stopped") && !screen.contains("running bash"))
             .await;
@@ -88,7 +88,7 @@ fn keys_for_an_editor_run_nothing() {
         viewer.reads_the_proposal().await;
         viewer.types("e").await;
         viewer.sees("the editor is here").await;
-        // What the editor left is not on the screen yet.
+        // The editor's result is not on the screen yet.
         viewer.types("a\r").await;
         std::fs::write(world.work().join("saved"), "").unwrap();
         viewer.sees("touch written").await;
@@ -108,7 +108,7 @@ fn keys_from_before_a_proposal_was_seen_run_nothing() {
     let world = World::with_openai(&mock.url());
     at_a_terminal(async {
         let mut viewer = Viewer::sits_down(&world, &["go"]);
-        // All at once, as a cat on the keyboard: before the proposal, and while it appears.
+        // All keys at once, as from a cat on the keyboard: before the proposal, and while it appears.
         viewer.types("\ra\r").await;
         viewer.sees("Run this?").await;
         viewer.types("\r").await;
@@ -192,7 +192,7 @@ fn where_there_is_no_screen_another_command_is_named() {
         let mut viewer = Viewer::sits_down(&dumb, &["a task"]);
         assert_eq!(viewer.ends().await, 2);
         assert!(viewer.screen().contains("`sysop chat`"), "{}", viewer.screen());
-        // A session that is not there is named after the terminal was given back.
+        // The error about an unknown session is printed after the terminal was restored.
         let mut viewer = Viewer::sits_down(&world, &["--resume=nowhere"]);
         assert_eq!(viewer.ends().await, 2);
         assert!(viewer.screen().contains("nowhere") && viewer.is_given_back(), "{}", viewer.screen());

@@ -1,4 +1,4 @@
-//! `sysop serve` as its clients know it: another language's socket, requests and events, kills and restarts.
+//! `sysop serve` as its clients see it: sockets of another language, requests and events, kills and restarts.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::World;
 use crate::support::{DEADLINE, Mock, Running, bash, call, say, served};
 
-/// A server that runs.
+/// Running server.
 pub(crate) struct ServeProcess {
     running: Running,
     pub(crate) address: String,
@@ -44,7 +44,7 @@ impl ServeProcess {
         stream
     }
 
-    /// The status and the text of the answer to a request with this token.
+    /// Posts with this token; returns the status and the text of the response.
     pub(crate) fn post_as(&self, token: &str, path: &str, body: &Value) -> (u16, String) {
         let mut text = String::new();
         self.send_as(token, "POST", path, "", &body.to_string()).read_to_string(&mut text).unwrap();
@@ -72,13 +72,13 @@ impl ServeProcess {
     }
 }
 
-/// A stream of events.
+/// Stream of server-sent events.
 pub(crate) struct Events {
     lines: BufReader<TcpStream>,
 }
 
 impl Events {
-    /// The next message; none where the stream ended.
+    /// Returns the next message, or `None` if the stream ended.
     fn next(&mut self) -> Option<Value> {
         let mut line = String::new();
         while self.lines.read_line(&mut line).ok()? > 0 {
@@ -164,7 +164,7 @@ fn a_server_killed_in_a_turn_goes_on_after_a_restart_and_runs_nothing_twice() {
         std::thread::yield_now();
     }
     served.running.kill();
-    // What was told is kept; what came after the last whole event of it is told again.
+    // Sent events are stored; events after the last complete one are sent again.
     let had = last_seq(&before) - 1;
     let served = serve(&world, &["--approve", "auto"]);
     let mut events = served.events(&id, had);
@@ -299,7 +299,7 @@ fn a_watched_server_tells_its_token_to_who_watches_and_to_no_log_and_ends_with_t
     let (address, token) =
         first["url"].as_str().unwrap().trim_start_matches("http://").split_once("/?token=").unwrap();
     let mut served = ServeProcess { address: address.to_owned(), token: token.to_owned(), running };
-    // As the window does it; the page's own cookie is a secret too.
+    // Signs in as the window does; the page's own cookie is a secret too.
     let mut page = String::new();
     served.send("GET", &format!("/?token={token}"), "", "").read_to_string(&mut page).unwrap();
     let id = served.session();
@@ -333,7 +333,7 @@ fn the_description_of_the_api_is_true() {
     let run = Command::new(checker)
         .args(["run", &format!("http://{}/api/openapi.json", served.address)])
         .args(["-H", &format!("Authorization: Bearer {}", served.token)])
-        // Sockets and streams that do not end.
+        // Sockets and endless streams.
         .args(["--exclude-path-regex", "/(stream|events|chat)$"])
         .args(["--phases", "examples,coverage,fuzzing", "--max-examples", "3", "--seed", "1", "--no-color"])
         .args(["--checks", checks])

@@ -1,5 +1,5 @@
-//! What the tests of the whole binary share: a scripted model, a server that answers byte for byte as a test
-//! wants, and the binary as a child that is waited for with a deadline and never outlives its test.
+//! Shared parts of the tests of the whole binary: a scripted model, a server with byte-exact responses, and the binary as a
+//! child process that has a deadline and never outlives its test.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -16,16 +16,16 @@ use sysop_mock_llm::{MockServer, RecordedRequest, Scenarios};
 
 use crate::{Run, World};
 
-/// How long anything that should happen at once may take on a busy machine.
+/// Deadline on a busy machine for anything that should happen at once.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A scripted model server with a thread of its own.
+/// Scripted model server on its own thread.
 pub(crate) struct Mock {
     server: MockServer,
     _runtime: tokio::runtime::Runtime,
 }
 
-/// The text of a scenario file; `scenarios` are trigger and responses.
+/// Builds the text of a scenario file from triggers and responses.
 pub(crate) fn scenario_file(scenarios: &[(impl AsRef<str>, Vec<Value>)]) -> String {
     let list: Vec<Value> = scenarios
         .iter()
@@ -40,7 +40,7 @@ pub(crate) fn scenario_file(scenarios: &[(impl AsRef<str>, Vec<Value>)]) -> Stri
 }
 
 impl Mock {
-    /// Starts; `scenarios` are trigger and responses.
+    /// Starts the server with triggers and responses.
     pub(crate) fn start(scenarios: &[(&str, Vec<Value>)]) -> Self {
         let text = scenario_file(scenarios);
         let runtime =
@@ -62,18 +62,18 @@ impl Mock {
         self.server.requests()
     }
 
-    /// The body of the newest request.
+    /// Body of the newest request.
     pub(crate) fn last_body(&self) -> Value {
         self.requests().pop().expect("the model was asked").body
     }
 }
 
-/// A response that says something and calls nothing.
+/// Response with text and no calls.
 pub(crate) fn say(text: &str) -> Value {
     json!({ "content": text })
 }
 
-/// A response with tool calls: id (made up where it is empty), name, arguments.
+/// Response with tool calls: id (generated if empty), name, arguments.
 pub(crate) fn calls(text: &str, calls: &[(&str, &str, Value)]) -> Value {
     let calls: Vec<Value> = calls
         .iter()
@@ -91,31 +91,31 @@ pub(crate) fn calls(text: &str, calls: &[(&str, &str, Value)]) -> Value {
     json!({ "content": text, "tool_calls": calls })
 }
 
-/// A response with one call.
+/// Response with one call.
 pub(crate) fn call(name: &str, arguments: Value) -> Value {
     calls("", &[("", name, arguments)])
 }
 
-/// A response with one command.
+/// Response with one bash command.
 pub(crate) fn bash(command: &str) -> Value {
     call("bash", json!({ "command": command }))
 }
 
-/// A server whose answers a test writes itself.
+/// Server whose responses are written by the test.
 pub(crate) struct RawServer {
     address: SocketAddr,
     bodies: Arc<Mutex<Vec<Value>>>,
 }
 
 impl RawServer {
-    /// Starts; `answer` gets the number of the request, counted from 0, its head, and the connection. The
-    /// connection is closed when it returns.
+    /// Starts the server. `answer` gets the number of the request, counted from 0, its head, and the connection, which is
+    /// closed when `answer` returns.
     pub(crate) fn start(answer: impl Fn(usize, &str, &mut TcpStream) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let bodies = Arc::new(Mutex::new(Vec::new()));
         let (kept, answer) = (Arc::clone(&bodies), Arc::new(answer));
-        // Ends with the process; a connection that breaks is the client's choice.
+        // Ends with the test process; a broken connection is the client's choice.
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (Ok(mut stream), kept, answer) = (stream, Arc::clone(&kept), Arc::clone(&answer)) else {
@@ -135,7 +135,7 @@ impl RawServer {
         Self { address, bodies }
     }
 
-    /// A server that gives each request the next of these replies, and the last one again after that.
+    /// Starts a server that gives each request the next of these replies, and repeats the last one.
     pub(crate) fn replies(replies: Vec<Vec<u8>>) -> Self {
         Self::start(move |number, _, stream| {
             let reply = replies.get(number).or(replies.last()).unwrap();
@@ -147,7 +147,7 @@ impl RawServer {
         format!("http://{}", self.address)
     }
 
-    /// The bodies of the requests so far.
+    /// Bodies of the requests so far.
     pub(crate) fn bodies(&self) -> Vec<Value> {
         self.bodies.lock().unwrap().clone()
     }
@@ -180,13 +180,13 @@ fn read_request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
     Some((head, body))
 }
 
-/// Says nothing more until the client has gone.
+/// Sends nothing more until the client has closed the connection.
 pub(crate) fn hang(stream: &mut TcpStream) {
     let mut rest = [0; 1024];
     while matches!(stream.read(&mut rest), Ok(1..)) {}
 }
 
-/// A whole HTTP answer.
+/// Complete HTTP response.
 pub(crate) fn http(status: &str, kind: &str, body: &str) -> Vec<u8> {
     format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
@@ -195,7 +195,7 @@ pub(crate) fn http(status: &str, kind: &str, body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// The page of a server and the token of its start, as its first line tells them where that is no terminal.
+/// Page of a server and its start-up token, from the first line of output when standard output is no terminal.
 pub(crate) fn served(line: &str) -> (String, String) {
     let (before, file) = line.trim_end().split_once(", token file ").expect("it says where the token is");
     let page = before.strip_prefix("sysop listening on ").expect("it says where it is");
@@ -203,11 +203,11 @@ pub(crate) fn served(line: &str) -> (String, String) {
     (page.to_owned(), token.trim_end().to_owned())
 }
 
-/// The head of a stream of events that ends with the connection.
+/// Head of an event stream that ends with the connection.
 pub(crate) const EVENTS_HEAD: &str =
     "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
 
-/// One event of OpenAI's stream.
+/// One event of an OpenAI stream.
 pub(crate) fn event(delta: &Value, finish: Option<&str>) -> String {
     let chunk = json!({
         "id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m",
@@ -216,13 +216,13 @@ pub(crate) fn event(delta: &Value, finish: Option<&str>) -> String {
     format!("data: {chunk}\n\n")
 }
 
-/// A whole streamed answer of OpenAI's that says something.
+/// Complete streamed OpenAI response with this text.
 pub(crate) fn streamed(text: &str) -> Vec<u8> {
     let said = event(&json!({ "role": "assistant", "content": text }), None);
     format!("{EVENTS_HEAD}{said}{}data: [DONE]\n\n", event(&json!({}), Some("stop"))).into_bytes()
 }
 
-/// What a stream of the child has said so far.
+/// Output of the child so far, on one stream.
 #[derive(Clone)]
 pub(crate) struct OutputStream(Arc<(Mutex<OutputBuffer>, Condvar)>);
 
@@ -253,7 +253,7 @@ impl OutputStream {
         stream
     }
 
-    /// Waits until the text so far is as wanted, and gives it.
+    /// Waits until the text so far matches, and returns it.
     pub(crate) fn wait_for(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
         let until = Instant::now() + DEADLINE;
         let (heard, changed) = &*self.0;
@@ -269,7 +269,7 @@ impl OutputStream {
         }
     }
 
-    /// Waits until the text so far holds `text`.
+    /// Waits until the text so far contains `text`, and returns it.
     pub(crate) fn wait_for_text(&self, text: &str) -> String {
         self.wait_for(text, |heard| heard.contains(text))
     }
@@ -287,7 +287,7 @@ impl OutputStream {
     }
 }
 
-/// The binary while it runs. It is killed if the test ends first.
+/// The running binary. It is killed if the test ends first.
 pub(crate) struct Running {
     pid: Pid,
     stdin: Option<ChildStdin>,
@@ -310,19 +310,19 @@ impl Running {
             status: None,
         };
         std::thread::spawn(move || {
-            // Nobody listens where the test has ended.
+            // The receiver is gone if the test has ended.
             let _ = tell.send(child.wait().unwrap());
         });
         running
     }
 
-    /// Types something; a program that no longer reads is no error.
+    /// Types a text; a program that no longer reads is no error.
     pub(crate) fn type_text(&mut self, text: &str) {
         let stdin = self.stdin.as_mut().expect("started with an input");
         let _ = stdin.write_all(text.as_bytes()).and_then(|()| stdin.flush());
     }
 
-    /// Ends its input.
+    /// Closes its standard input.
     pub(crate) fn end_input(&mut self) {
         self.stdin = None;
     }
@@ -335,7 +335,7 @@ impl Running {
         kill_process(self.pid, signal).unwrap();
     }
 
-    /// Whether it ends by itself in time.
+    /// Returns true if the process ends by itself in time.
     pub(crate) fn ends_within(&mut self, wait: Duration) -> bool {
         if self.status.is_none() {
             self.status = match self.exited.recv_timeout(wait) {
@@ -352,7 +352,7 @@ impl Running {
         self.finish_within(DEADLINE)
     }
 
-    /// Waits for its end, at most so long.
+    /// Waits for its end, up to `wait`.
     pub(crate) fn finish_within(mut self, wait: Duration) -> Run {
         if !self.ends_within(wait) {
             self.signal(Signal::KILL);
@@ -363,10 +363,10 @@ impl Running {
         self.said()
     }
 
-    /// Kills it as a power cut would.
+    /// Kills it, as a power failure would.
     pub(crate) fn kill(mut self) -> Run {
         if self.status.is_none() {
-            // It may have ended just now.
+            // The process may have ended just now.
             let _ = kill_process(self.pid, Signal::KILL);
         }
         assert!(self.ends_within(DEADLINE), "a killed process ends");
@@ -385,21 +385,21 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if !self.ends_within(Duration::ZERO) {
-            // It may have ended just now.
+            // The process may have ended just now.
             let _ = kill_process(self.pid, Signal::KILL);
         }
     }
 }
 
 impl World {
-    /// A world whose model speaks like OpenAI's, at this address (without `/v1`).
+    /// Creates a world with an OpenAI-compatible model at this address (without `/v1`).
     pub(crate) fn with_openai(url: &str) -> Self {
         Self::new()
             .variable("SYSOP_MODEL", "openai/test-model")
             .variable("SYSOP_PROVIDERS__OPENAI__BASE_URL", &format!("{url}/v1"))
     }
 
-    /// Starts the binary; it has no input.
+    /// Starts the binary without input.
     pub(crate) fn start(&self, arguments: &[&str]) -> Running {
         let mut command = self.plain_command(arguments);
         command.stdin(Stdio::null());
@@ -430,36 +430,36 @@ impl World {
         command
     }
 
-    /// Where sysop keeps its data.
+    /// Data directory of sysop.
     pub(crate) fn data(&self) -> PathBuf {
         self.home().join(".local/share/sysop")
     }
 
-    /// The text of a file in the workspace.
+    /// Text of a file in the workspace.
     pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.work().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    /// Whether a file is in the workspace.
+    /// Returns true if a file exists in the workspace.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.work().join(name).exists()
     }
 
-    /// The events of the session that changed last, through the binary itself.
+    /// Events of a session, exported by the binary.
     pub(crate) fn exported(&self, id: &str) -> Vec<Value> {
         let run = self.finish(&["sessions", "export", id]);
         assert_eq!(run.code, Some(0), "{run:?}");
         lines_of_json(&run.out)
     }
 
-    /// The ids of the kept sessions as the list shows them, the latest first.
+    /// Ids of the stored sessions as listed, most recent first.
     pub(crate) fn session_ids(&self) -> Vec<String> {
         let run = self.finish(&["sessions", "list"]);
         assert_eq!(run.code, Some(0), "{run:?}");
         run.out.lines().skip(1).filter_map(|line| Some(line.split_whitespace().next()?.to_owned())).collect()
     }
 
-    /// The id of the only session.
+    /// Id of the only session.
     pub(crate) fn only_session(&self) -> String {
         let ids = self.session_ids();
         assert_eq!(ids.len(), 1, "{ids:?}");
@@ -467,12 +467,12 @@ impl World {
     }
 }
 
-/// Each line as JSON.
+/// Parses each line as JSON.
 pub(crate) fn lines_of_json(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
 }
 
-/// All files below a folder, whatever they are.
+/// All files below a directory, of any kind.
 pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -488,7 +488,7 @@ pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The processes whose command line holds a text.
+/// Processes whose command line contains a text.
 pub(crate) fn processes_with(text: &str) -> Vec<String> {
     let folders = fs::read_dir("/proc").unwrap().flatten();
     folders
@@ -499,8 +499,8 @@ pub(crate) fn processes_with(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Waits until something with this text in its command line runs: for a moment, while one program becomes another,
-/// nothing does.
+/// Waits until a process with this text in its command line runs. While one program replaces another, none may match for a
+/// moment.
 pub(crate) fn wait_until_there(text: &str, within: Duration) {
     let until = Instant::now() + within;
     while processes_with(text).is_empty() {
@@ -509,7 +509,7 @@ pub(crate) fn wait_until_there(text: &str, within: Duration) {
     }
 }
 
-/// Waits until nothing with this text in its command line runs any more.
+/// Waits until no process has this text in its command line.
 pub(crate) fn wait_until_gone(text: &str, within: Duration) {
     let until = Instant::now() + within;
     loop {

@@ -1,5 +1,5 @@
-//! What can go wrong around the binary: servers, disks, files, bytes. Each time it ends with the right code and one
-//! clear sentence, keeps the session, and never tells the key.
+//! Failures around the binary: servers, disks, files, bytes. Each run ends with the right exit code and one clear sentence,
+//! keeps the session, and never prints the key.
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Write};
@@ -15,17 +15,17 @@ use crate::support::{
 };
 use crate::{Run, World};
 
-/// The key; found anywhere but on the wire, it has leaked.
+/// The key; it has leaked if it is found anywhere except in requests.
 const CANARY: &str = "sk-canary-7d21f0b94e6c";
 
-/// A world with a key and a short patience.
+/// A world with a key and a short timeout.
 fn world(url: &str) -> World {
     World::with_openai(url)
         .variable("OPENAI_API_KEY", CANARY)
         .variable("SYSOP_PROVIDERS__OPENAI__TIMEOUT_S", "1")
 }
 
-/// Nothing that a person, a program or a disk got holds the key or a trace of a crash.
+/// Checks that no output and no file contains the key or a trace of a crash.
 fn check_clean(world: &World, run: &Run) {
     for text in [&run.out, &run.err] {
         assert!(!text.contains(CANARY), "the key is told: {run:?}");
@@ -45,7 +45,7 @@ fn check_disk(world: &World) {
     }
 }
 
-/// The one sentence of a run that failed; notices of what it tried are no sentences.
+/// The single error of a failed run, with its hint; notices about retries do not count.
 fn sentence(run: &Run) -> String {
     let lines =
         |label: &str| -> Vec<&str> { run.err.lines().filter_map(|line| line.strip_prefix(label)).collect() };
@@ -54,7 +54,7 @@ fn sentence(run: &Run) -> String {
     [errors, hints].concat().join("; ")
 }
 
-/// The task failed with 1 and these words, and the session tells it.
+/// Checks that the task failed with exit code 1 and these words, and that the session has them too.
 fn check_model_failure(world: &World, run: &Run, words: &[&str]) {
     check_clean(world, run);
     assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{run:?}");
@@ -69,7 +69,7 @@ fn check_model_failure(world: &World, run: &Run, words: &[&str]) {
     assert!(said.ends_with(last["error"].as_str().unwrap()), "the log says the same: {last}");
 }
 
-/// Asks a server that fails and checks what is said.
+/// Runs a task against a failing server and checks the error.
 fn fails(server: &RawServer, words: &[&str]) -> Run {
     let world = world(&server.url());
     let run = world.finish(&["exec", "go"]);
@@ -121,7 +121,7 @@ fn a_server_that_resets_the_connection() {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let Ok(mut stream) = stream else { return };
-            // What is not read when a connection is closed makes the system reset it.
+            // Closing a connection with unread data makes the system reset it.
             let _ = stream.read(&mut [0; 1]);
         }
     });
@@ -191,7 +191,7 @@ fn a_server_that_does_not_close_after_its_end() {
     assert_eq!((run.code, run.out.as_str(), run.err.as_str()), (Some(0), "All said.\n", ""), "{run:?}");
 }
 
-/// A refusal in OpenAI's form that repeats the key, as some servers do.
+/// An OpenAI error that repeats the key, as some servers do.
 fn refusal(status: &str, message: &str) -> Vec<u8> {
     let body =
         json!({ "error": { "message": format!("{message} (key {CANARY})"), "type": "error", "code": null } });
@@ -273,21 +273,21 @@ fn a_session_that_failed_goes_on() {
 
 #[test]
 fn the_key_reaches_no_command_no_model_and_no_disk() {
-    // Older than the session, and so not judged by its text.
+    // The script is older than the session, so its text is not judged.
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/scripts/read_parent.sh");
     let mock = Mock::start(&[(
         "go",
         vec![
             bash("env; printenv OPENAI_API_KEY"),
             bash(&format!("sh {script}")),
-            // More than a model is told: the whole is kept in a file.
+            // More output than a model receives: all of it is stored in a file.
             bash(&format!("sh {script} often")),
             call("read_file", json!({ "path": "leak.txt" })),
             say("I looked around."),
         ],
     )]);
     let world = world(&mock.url());
-    // A copy that is not ours to find on the disk afterwards.
+    // Our own copy, which must not be found on the disk afterwards.
     let leak = world.work().join("leak.txt");
     fs::write(&leak, format!("the key is {CANARY}, they say\n")).unwrap();
     let run = world.finish(&["exec", "--approve", "auto", "--json", "go"]);
@@ -311,7 +311,7 @@ fn the_key_reaches_no_command_no_model_and_no_disk() {
 
 // Disks.
 
-/// Runs a task in a world whose storage cannot be used; the model is never asked.
+/// Runs a task in a world with unusable storage; no model is called.
 fn storage_fails(world: &World, words: &[&str]) {
     let mock_asked = world.finish(&["exec", "go"]);
     check_clean(world, &mock_asked);
@@ -361,7 +361,7 @@ fn a_database_that_is_damaged_is_told_and_left_as_it_is() {
     assert_eq!(mock.requests().len(), 0);
 }
 
-/// A disk of its own with little room; unmounted in the end.
+/// A small tmpfs; unmounted on drop.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
@@ -382,7 +382,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// A task that fills the log: each step says 40 KB.
+/// A task that fills the log: each step prints 40 KB.
 fn talkative() -> Mock {
     let steps = (0..18).map(|step| bash(&format!("seq -f 'step {step} line %g of many' 1 450"))).collect();
     Mock::start(&[("go", steps)])
@@ -391,7 +391,7 @@ fn talkative() -> Mock {
 #[test]
 fn a_disk_that_is_full() {
     let mock = talkative();
-    // Where disks cannot be mounted, files that may not grow stand in for one; this way runs everywhere.
+    // A file size limit stands in for a full disk where mounting is not possible; this variant runs everywhere.
     let limited = world(&mock.url());
     let script = "trap '' XFSZ; ulimit -f 200; exec \"$0\" \"$@\"";
     let output = Command::new("sh")
@@ -427,7 +427,7 @@ fn check_full(world: &World, run: &Run) {
     let seqs: Vec<u64> = kept.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
     assert_eq!(seqs, (1..=kept.len() as u64).collect::<Vec<_>>());
     assert!(kept.len() >= 5, "what was told is kept: {}", kept.len());
-    // With room, it goes on.
+    // With free space, the session continues.
     let run = world.finish(&["exec", "--resume", "please continue"]);
     assert_eq!(run.code, Some(0), "{run:?}");
 }
@@ -457,7 +457,7 @@ fn outputs_that_cannot_be_written() {
         assert!(sentence(&run).contains("standard output"), "{run:?}");
         let run = Run::of(start(&world, json).stderr(full()).output().unwrap());
         assert_eq!(run.code, Some(0), "what happens on the way may be lost: {run:?}");
-        // A reader that has gone is told nothing.
+        // A closed pipe is not reported.
         let mut child = start(&world, json).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
         let run = Run::of(child.wait_with_output().unwrap());
@@ -558,7 +558,7 @@ fn an_environment_that_is_no_text() {
         .unwrap();
     let run = Run::of(output);
     assert_eq!((run.code, run.out.as_str()), (Some(0), "Done.\n"), "{run:?}");
-    // A task that is no text cannot be asked of a model.
+    // A task that is not valid text cannot be sent to a model.
     let output = Command::new(env!("CARGO_BIN_EXE_sysop"))
         .arg("exec")
         .arg(std::ffi::OsStr::from_bytes(b"go \xff"))

@@ -1,4 +1,4 @@
-//! The data of sysop 0.1.0 with the binary of today.
+//! Data of sysop 0.1.0 with the current binary.
 
 use std::path::PathBuf;
 
@@ -6,14 +6,14 @@ use crate::World;
 
 const DATABASE: &[u8] = include_bytes!("../../../sysop-store/tests/fixtures/sysop-0.1.0.db");
 const TITLES: [&str; 4] = ["please tidy up", "danger", "term", "wait"];
-/// The session in which a file was edited.
+/// Session in which a file was edited.
 const EDITED: &str = "01a20460-1aed";
-/// The session that was killed while a call ran.
+/// Session that was killed while a call ran.
 const KILLED: &str = "01a20460-1bb0";
-/// Place of `PRAGMA user_version` in a database file (<https://www.sqlite.org/fileformat.html>).
+/// Offset of `PRAGMA user_version` in a database file (<https://www.sqlite.org/fileformat.html>).
 const USER_VERSION_AT: usize = 60;
 
-/// A home with the database of 0.1.0, and where that is.
+/// A home with the database of 0.1.0, and the path of that database.
 fn old_home() -> (World, PathBuf) {
     let world = World::new();
     let data = world.home().join(".local/share/sysop");
@@ -37,7 +37,7 @@ fn sessions_of_0_1_0_are_listed_and_shown() {
     assert!(shown.out.contains("please tidy up") && shown.out.contains("$ "), "{}", shown.out);
 }
 
-/// Puts bytes in the place of as many others that are there once.
+/// Replaces the only occurrence of some bytes with others of the same length.
 fn replace(bytes: &mut [u8], old: &[u8], new: &[u8]) {
     assert_eq!(old.len(), new.len());
     let found: Vec<_> = (0..=bytes.len() - old.len()).filter(|&at| bytes[at..].starts_with(old)).collect();
@@ -45,7 +45,7 @@ fn replace(bytes: &mut [u8], old: &[u8], new: &[u8]) {
     bytes[found[0]..found[0] + new.len()].copy_from_slice(new);
 }
 
-/// Lets the sessions have worked in a folder that every machine has; the true one was on another machine.
+/// Moves the sessions to a directory that exists on every machine; the original one was on another machine.
 fn use_existing_root(bytes: &mut [u8]) {
     let (old, new) = (b"/tmp/fx/ws", b"/usr/share");
     let found: Vec<_> = (0..=bytes.len() - old.len()).filter(|&at| bytes[at..].starts_with(old)).collect();

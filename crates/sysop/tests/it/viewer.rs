@@ -1,4 +1,4 @@
-//! Someone who looks at the full screen: the binary at the end of a PTY, and what its output makes of a screen.
+//! A user at the TUI: the binary on a PTY, and the screen that its output produces.
 
 use std::sync::{Arc, Mutex};
 
@@ -34,7 +34,7 @@ impl Dimensions for Size {
     }
 }
 
-/// What the terminal answers to who asks it something.
+/// Replies of the terminal to queries.
 #[derive(Clone, Default)]
 struct TerminalReplies(Arc<Mutex<String>>);
 
@@ -46,24 +46,24 @@ impl EventListener for TerminalReplies {
     }
 }
 
-/// Someone at a terminal.
+/// A user at a terminal.
 pub(crate) struct Viewer {
     pty: pty_process::Pty,
     child: tokio::process::Child,
     term: Term<TerminalReplies>,
     answers: TerminalReplies,
     parser: Processor,
-    /// All that came, as it came.
+    /// Raw output of the program.
     pub(crate) raw: Vec<u8>,
 }
 
 impl Viewer {
-    /// Starts sysop in a terminal of 100 by 30.
+    /// Starts sysop in a terminal of 100 columns and 30 rows.
     pub(crate) fn sits_down(world: &World, arguments: &[&str]) -> Self {
         Self::starts(world, env!("CARGO_BIN_EXE_sysop"), arguments)
     }
 
-    /// Starts a shell that does job control, with sysop on its path as `$SYSOP`.
+    /// Starts a shell with job control; `$SYSOP` is the path of sysop.
     pub(crate) fn in_a_shell(world: &World) -> Self {
         Self::starts(world, "bash", &["--norc", "--noprofile", "-i"])
     }
@@ -96,7 +96,7 @@ impl Viewer {
         self.raw.extend_from_slice(&bytes[..count]);
         self.parser.advance(&mut self.term, &bytes[..count]);
         let answer = std::mem::take(&mut *self.answers.0.lock().unwrap());
-        // Who has ended waits for no answer.
+        // A program that has ended needs no reply.
         let _ = self.pty.write_all(answer.as_bytes()).await;
         true
     }
@@ -113,7 +113,7 @@ impl Viewer {
         rows.collect::<Vec<_>>().join("\n")
     }
 
-    /// The color of the letter with which a text on the screen begins.
+    /// Foreground color of the first character of a text on the screen.
     pub(crate) fn color_of(&self, text: &str) -> Option<Color> {
         let screen = self.screen();
         let (row, column) =
@@ -122,7 +122,7 @@ impl Viewer {
         Some(self.term.grid()[Line(i32::try_from(row).unwrap())][Column(column)].fg)
     }
 
-    /// Waits until the screen is as wanted; gives it.
+    /// Waits until the screen matches, and returns it.
     pub(crate) async fn sees_that(&mut self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
         let waiting = async {
             loop {
@@ -146,7 +146,7 @@ impl Viewer {
         self.sees_that(text, |screen| screen.contains(text)).await
     }
 
-    /// Waits until a proposal takes keys; it says so. Gives the screen.
+    /// Waits until a proposal accepts keys, and returns the screen.
     pub(crate) async fn reads_the_proposal(&mut self) -> String {
         self.sees("Enter run").await
     }
@@ -165,7 +165,7 @@ impl Viewer {
         kill_process(pid, signal).unwrap();
     }
 
-    /// Whether the terminal is as it was before anybody took it.
+    /// Returns true if the terminal's modes are restored.
     pub(crate) fn is_given_back(&self) -> bool {
         let mode = self.term.mode();
         let echo = LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG;
@@ -174,7 +174,7 @@ impl Viewer {
         echoes && !mode.intersects(taken) && mode.contains(TermMode::SHOW_CURSOR)
     }
 
-    /// Waits until it has ended; gives its code.
+    /// Waits for the end; returns the exit code.
     pub(crate) async fn ends(&mut self) -> i32 {
         let ended = async {
             while self.reads().await {}

@@ -1,4 +1,4 @@
-//! `sysop exec` and `sysop run` from end to end, over each wire, against a scripted model that judges its client.
+//! `sysop exec` and `sysop run` from end to end, over each provider protocol, against a scripted model that checks requests.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -16,7 +16,7 @@ use crate::{Run, World};
 const JOB: &str = "write a script that says hello";
 const ANSWER: &str = "Done: hello.sh says hello to you.";
 
-/// How soon a person who stops something must have it stopped.
+/// Maximum time to stop a task.
 const STOP_MAX: Duration = Duration::from_secs(5);
 
 fn the_job() -> Mock {
@@ -38,7 +38,7 @@ fn the_job() -> Mock {
     Mock::start(&[("says hello", steps)])
 }
 
-/// Has a model do the job, looks at all that it should have left behind, and does it again with `--json`.
+/// Lets a model do the job, checks all its effects, and does the job again with `--json`.
 fn does_the_job(world: &World) {
     let run = world.finish(&["exec", "--approve", "auto", JOB]);
     assert_eq!((run.code, run.out.as_str()), (Some(0), &*format!("{ANSWER}\n")), "{run:?}");
@@ -67,7 +67,7 @@ fn does_the_job(world: &World) {
     check_messages(&run);
 }
 
-/// The messages of one whole task, in order.
+/// Checks the messages of one complete task and returns them in order.
 fn check_messages(run: &Run) -> Vec<Value> {
     let messages = lines_of_json(&run.out);
     let of = |kind: &str| messages.iter().filter(|message| message["type"] == kind).collect::<Vec<_>>();
@@ -178,7 +178,7 @@ fn anthropic_does_the_job() {
     assert_eq!((&*request.path, request.header("x-api-key")), ("/v1/messages", Some("key-of-anthropic")));
 }
 
-/// The texts of an OpenAI request's messages with this role.
+/// Texts of an OpenAI request's messages with this role.
 fn texts(body: &Value, role: &str) -> Vec<String> {
     let messages = body["messages"].as_array().unwrap().iter();
     messages
@@ -210,7 +210,7 @@ fn a_resumed_session_goes_on_with_its_history() {
             .all(|message| message["model"] != Value::Null),
         "what a resumed session says of itself does not begin at nothing: {messages:?}"
     );
-    // The one that changed last is now that session.
+    // The most recently changed session is now that one.
     let third = world.finish(&["exec", "the third", "--resume"]);
     assert_eq!((third.code, third.out.as_str()), (Some(0), "Third done.\n"), "{third:?}");
     let body = &mock.last_body();
@@ -317,7 +317,7 @@ fn without_a_terminal_the_first_approval_ends_it_with_3_and_nothing_ran() {
     assert!(run.err.contains("`touch made`") && run.err.contains("--approve auto"), "{run:?}");
     assert!(!world.has("made"));
     assert_eq!(mock.requests().len(), 1);
-    // Dangerous things ask in auto as well.
+    // Dangerous commands ask in `auto` mode too.
     let mock = Mock::start(&[("go", vec![bash("rm -rf /tmp/x/../../etc"), say("never said")])]);
     let world = World::with_openai(&mock.url());
     let run = world.finish(&["exec", "--approve", "auto", "--json", "go"]);
@@ -399,7 +399,7 @@ fn a_routine_runs_with_its_variables_and_gives_its_output() {
     assert_eq!(world.finish(&["run", "greeet"]).code, Some(2));
 }
 
-/// A command that runs until it is stopped, with children, under a name that nothing else has.
+/// A command with children that runs until it is stopped, with a unique name.
 fn long_command(mark: u32) -> String {
     format!("sleep 3{mark}.1 & (sleep 3{mark}.2; true) & echo ready; sleep 3{mark}.3")
 }
@@ -408,7 +408,7 @@ fn mark() -> u32 {
     std::process::id() * 1000 + u32::try_from(rand_below(1000)).unwrap()
 }
 
-/// A number that is not the same for two tests of a run.
+/// A number that is unique within one test run.
 fn rand_below(limit: usize) -> usize {
     use std::sync::atomic::{AtomicUsize, Ordering};
     static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -435,7 +435,7 @@ fn a_signal_stops_the_command_and_its_children() {
         assert!(finished["output"].as_str().unwrap().contains("ready"), "what it said is kept: {finished}");
         assert_eq!(messages.last().unwrap()["metadata"]["stopReason"], "cancelled");
         assert_eq!(mock.requests().len(), 1);
-        // The session can go on.
+        // The session can be resumed.
         let on = world.finish(&["exec", "--resume", "what now"]);
         assert_eq!((on.code, on.out.as_str()), (Some(0), "No scenario fits.\n"), "{on:?}");
     }

@@ -7,7 +7,7 @@ use crate::World;
 use crate::exposed::ServeProcess;
 use crate::support::{Mock, calls, say};
 
-/// The lines of a request that does something, and those that a browser adds for a page of somebody else.
+/// Requests that would have an effect, with the headers that a browser adds for a page of another site.
 fn visits(served: &ServeProcess) -> Vec<(&'static str, &'static str, Vec<String>, String)> {
     let session = "/api/agent/sessions";
     let bearer = format!("authorization: Bearer {}", served.token);
@@ -16,7 +16,7 @@ fn visits(served: &ServeProcess) -> Vec<(&'static str, &'static str, Vec<String>
     let own = format!("origin: http://{}", served.address);
     let typed = json!({"tool": "bash", "arguments": {"command": "touch new"}, "origin": "typed"}).to_string();
     let mut visits = Vec::new();
-    // From the page of somebody else, with whatever token a browser may add.
+    // From a page of another site, with every token that a browser may add.
     for origin in [
         "http://evil.example",
         "https://evil.example",
@@ -36,7 +36,7 @@ fn visits(served: &ServeProcess) -> Vec<(&'static str, &'static str, Vec<String>
             }
         }
     }
-    // By a name that leads here.
+    // By a host name that resolves to this server.
     for host in
         ["evil.example", "127.0.0.1.nip.io", "localhost.evil.example", "127.0.0.1:1@evil.example", "[::1", ""]
     {
@@ -47,7 +47,7 @@ fn visits(served: &ServeProcess) -> Vec<(&'static str, &'static str, Vec<String>
             "{}".to_owned(),
         ));
     }
-    // Without a token, or with one that is not.
+    // Without a token, or with an invalid one.
     for line in [
         "x-nothing: 1".to_owned(),
         "authorization: Bearer".to_owned(),
@@ -65,7 +65,7 @@ fn visits(served: &ServeProcess) -> Vec<(&'static str, &'static str, Vec<String>
     ] {
         visits.push(("POST", session, vec![own.clone(), line, json.clone()], "{}".to_owned()));
     }
-    // In an address, where it would be kept by logs and histories.
+    // With the token in the URL, where logs and histories would keep it.
     for path in ["/api/agent/sessions?token={token}", "/api/agent/sessions?access_token={token}"] {
         visits.push(("POST", path, vec![own.clone(), json.clone()], typed.clone()));
     }
@@ -94,7 +94,7 @@ fn a_hostile_visitor_opens_nothing() {
     assert_eq!(there["sessions"].as_array().or(there.as_array()).map(Vec::len), Some(0), "{there}");
 }
 
-/// Calls that a hostile server makes of one client.
+/// Calls that a hostile server makes to one client.
 const CALLS: usize = 25;
 
 #[test]
@@ -111,7 +111,7 @@ fn a_hostile_server_does_no_harm_to_a_client_that_only_looks() {
             })
             .collect();
         let mock = Mock::start(&[("attack", vec![calls("", &made), say("All tried.")])]);
-        // The server lets all run, and has no root: what holds it is the client.
+        // The server allows everything and has no root: only the client restricts the calls.
         let server = World::with_openai(&mock.url()).variable("SYSOP_APPROVE", "auto");
         let served = ServeProcess::start(&server, &[]);
         let url = format!("http://{}/?token={}", served.address, served.token);

@@ -1,4 +1,4 @@
-//! The live terminal of a session on a server, in the full screen of somebody elsewhere; and a session that has no machine.
+//! Live terminal of a session on a server, in the TUI of a remote client; and a session without a host.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use crate::person::at_a_terminal;
 use crate::support::{Mock, bash, call, files_below, say};
 use crate::viewer::Viewer;
 
-/// Asks the server for a session; gives what it answers.
+/// Creates a session on the server. Returns the status and the response.
 fn new_session(server: &RelayedServer, wish: &Value) -> (u16, Value) {
     let mut stream = TcpStream::connect(server.link.address).unwrap();
     let (address, token, body) = (server.link.address, &server.token, wish.to_string());
@@ -36,11 +36,11 @@ fn the_terminal_of_a_session_on_a_server_is_typed_into_resized_and_there_again_a
     server.world = server.world.variable("SHELL", "/bin/bash");
     server.again();
     let id = new_session(&server, &json!({})).1["sessionId"].as_str().unwrap().to_owned();
-    // Where the person is, there would be no shell at all.
+    // A local shell could not start.
     let here = client().variable("SHELL", "/bin/false");
     at_a_terminal(async {
         let mut viewer = Viewer::sits_down(&here, &["attach", &server.url(), &id]);
-        // Only the server knows of this model: the session is there.
+        // Only the server knows this model, so the session runs there.
         viewer.sees("openai/test-model").await;
         viewer.types("\x14").await;
         viewer.sees("Ctrl+] to return").await;
@@ -53,7 +53,7 @@ fn the_terminal_of_a_session_on_a_server_is_typed_into_resized_and_there_again_a
         assert_eq!(server.world.read("typed").trim(), "42");
         assert!(!here.has("typed"), "it ran there and not here");
 
-        // What runs over there finds itself in a terminal of the new size.
+        // A command on the server sees the terminal's new size.
         viewer.types("until stty size | grep -q ' 90$'; do sleep 0.05; done; echo now wide\r").await;
         viewer.sees("now wide").await;
         viewer.resizes(90, 20);
@@ -63,7 +63,7 @@ fn the_terminal_of_a_session_on_a_server_is_typed_into_resized_and_there_again_a
         viewer.types("\x1d").await;
         viewer.sees("connected to the server again").await;
         viewer.types("\x14").await;
-        // The same shell, with all that was there.
+        // The same shell with its screen.
         viewer.sees_that("the picture", |screen| screen.lines().any(|line| line.trim() == "42")).await;
         viewer.types("echo $((6 * 111)) after\r").await;
         viewer.sees("666 after").await;
@@ -86,7 +86,7 @@ fn the_output_of_a_session_on_a_server_keeps_its_colors_and_nothing_else() {
         let mut viewer = Viewer::sits_down(&here, &["attach", &server.url(), &id]);
         viewer.sees("openai/test-model").await;
         viewer.types("go\r").await;
-        // While it runs it is a stream of its own; what is there after its end came with the result.
+        // A running command has its own stream; after its end, the output comes from the result.
         viewer.sees("Done.").await;
         assert_eq!(viewer.color_of("scarlet end"), red, "{}", viewer.screen());
         viewer.types("\x04").await;
@@ -112,7 +112,7 @@ fn a_session_without_a_machine_needs_nothing_of_the_servers_files() {
         ],
     )]);
     let (server, here) = (RelayedServer::start(&mock), client());
-    // Where its own tools would work there is nothing any more.
+    // The working directory of the server's own tools is gone.
     std::fs::remove_dir(server.world.work()).unwrap();
     let (status, refused) = new_session(&server, &json!({}));
     assert!(status >= 400, "one that has a machine cannot be made: {refused}");

@@ -1,4 +1,4 @@
-//! `sysop audit`: what a server let run, and that nothing runs beside it.
+//! `sysop audit`: the calls that a server ran, and proof that nothing runs without an audit entry.
 
 use std::path::PathBuf;
 
@@ -62,7 +62,7 @@ fn whoever_changes_a_line_is_found_out() {
     served.call("POST", &format!("{session}/direct"), &json!({ "command": "echo one", "origin": "typed" }));
     served.follow(&session, "assistant.done");
     served.running.kill();
-    // Half a line, as a power cut leaves it: mended at the next start, and told of.
+    // An incomplete line, as after a power failure: repaired and reported at the next start.
     let mut bytes = std::fs::read(file(&world)).unwrap();
     bytes.extend_from_slice(b"{\"n\":4,");
     std::fs::write(file(&world), &bytes).unwrap();

@@ -1,4 +1,4 @@
-//! Published failures of agents' servers, each tried on this one.
+//! Published vulnerabilities of agents' servers, each tried on this server.
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
@@ -15,7 +15,7 @@ fn demo() -> World {
     World::new().variable("SYSOP_MODEL", "demo")
 }
 
-/// Every operation that the server says it has, but those that need no token, with a path that can be asked for.
+/// All operations in the server's OpenAPI description that need a token, with example paths.
 fn operations(served: &ServeProcess) -> Vec<(String, String)> {
     let described = served.call("GET", "/api/openapi.json", &Value::Null);
     let mut operations = Vec::new();
@@ -101,7 +101,7 @@ fn claude_code_templates_studio_ghsa_79wm_x847_7cvg_it_listens_on_this_machine_o
         }
     }
     assert_eq!(listens, [format!("0100007F{port}")]);
-    // The address that the way out would use, if there is one: nothing is sent.
+    // Address of the outgoing interface, if there is one; nothing is sent.
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     if socket.connect("192.0.2.1:9").is_ok() {
         let outer = socket.local_addr().unwrap().ip();
@@ -279,7 +279,7 @@ fn openclaw_cve_2026_25253_the_token_leaves_the_address_at_once_and_works_there_
     let second = visit();
     assert_eq!(second.status, 401);
     assert!(second.body.contains("<form") && !second.body.contains(&served.token));
-    // By cookie a page changes something only if it is ours.
+    // With a cookie, only our own page may change something.
     let make = |lines: &[&str]| {
         let lines: Vec<_> = [JSON, &cookie].iter().chain(lines).copied().collect();
         served.ask("POST", "/api/agent/sessions", &lines, "{}").status
@@ -303,7 +303,7 @@ fn who_guesses_is_slowed_down_and_who_has_a_token_is_not() {
 
 #[test]
 fn who_says_nothing_locks_nobody_out() {
-    // Both ends of so many connections are open at once.
+    // Both ends of all connections are open in this process at once.
     let limits = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, ..limits }).unwrap();
     let world = demo();
@@ -317,14 +317,14 @@ fn who_says_nothing_locks_nobody_out() {
     for said in ["", "GET /healthz HTTP/1.1\r\nx: ", &login] {
         let mut silent: Vec<_> = (0..1100).map(|_| served.connect()).collect();
         for stream in &mut silent {
-            // The first are dropped while the last still come.
+            // The server drops the first connections while the last are still opened.
             let _ = stream.write_all(said.as_bytes());
         }
         assert_eq!(served.ask("GET", "/healthz", &[], "").status, 200, "{said:?}");
         assert_eq!(served.ask("GET", "/api/agent/sessions", &[&bearer], "").status, 200, "{said:?}");
     }
     served.call("POST", &format!("{session}/messages"), &serde_json::json!({"content": "hi"}));
-    super::read_until(&mut watching, "assistant.done"); // with a token it was not dropped
+    super::read_until(&mut watching, "assistant.done"); // not dropped, because it has a token
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What another person on the same machine gets to see of all that is kept: nothing.
+//! Another user of the same machine cannot access any stored data.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -12,14 +12,14 @@ use super::ServeProcess;
 use crate::World;
 use crate::support::{Mock, bash, say};
 
-/// `nobody`, on every Linux that we know.
+/// User id of `nobody` on every Linux distribution that we know.
 const NOBODY: u32 = 65_534;
 
 fn is_root() -> bool {
     fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
-/// What lies below a folder: files, folders, sockets.
+/// Files, directories and sockets below a directory.
 fn all_below(folder: &Path) -> Vec<PathBuf> {
     let mut all = vec![folder.to_owned()];
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
@@ -32,7 +32,7 @@ fn all_below(folder: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// Whether another person can read it, or where it is a socket or folder, get in.
+/// Returns true if another user can access the file, or enter the directory or socket.
 fn nobody_gets_at(path: &Path) -> bool {
     let look = "test -r \"$0\" || test -w \"$0\" || test -x \"$0\"";
     let mut command = Command::new("sh");
@@ -41,7 +41,7 @@ fn nobody_gets_at(path: &Path) -> bool {
     command.status().unwrap().success()
 }
 
-/// Nothing of these is for others: by its mode, and where we may be somebody else, as they find it.
+/// Checks that others have no access to these paths: by their modes, and if we are root, also as another user.
 pub(crate) fn is_private(paths: &[PathBuf]) {
     for path in paths {
         let found = fs::symlink_metadata(path).unwrap();
@@ -52,7 +52,7 @@ pub(crate) fn is_private(paths: &[PathBuf]) {
     }
 }
 
-/// Lets others into the home, as homes often are; what is in it must see to itself.
+/// Opens the home to others, as is common; its contents must then protect themselves.
 pub(crate) fn open_home(world: &World) {
     for folder in [world.home().to_owned(), world.work()] {
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
@@ -96,7 +96,7 @@ fn an_error_does_not_tell_where_the_servers_folders_are() {
         answer.body
     };
     assert!(told("GET", &format!("{session}/artefacts/none.txt"), 422).contains("none.txt"));
-    fs::create_dir(data.join("sysop.db.v1.bak")).unwrap(); // where a backup could be
+    fs::create_dir(data.join("sysop.db.v1.bak")).unwrap(); // blocks the path of a backup
     assert!(told("DELETE", &session, 500).contains("the backup sysop.db.v1.bak"));
     let log = served.running.kill().err;
     assert!(log.contains(data.to_str().unwrap()), "who runs the server is told: {log}");

@@ -1,4 +1,4 @@
-//! What an OpenTelemetry collector is told, and what it is not.
+//! Data sent to an OpenTelemetry collector, and secrets that must not be sent.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{ServeProcess, eventually};
 use crate::World;
 use crate::support::{Mock, RawServer, bash, call, http, say};
 
-/// What may stand in no span: each comes into the session in another way.
+/// Secrets that no span may contain; each enters the session in a different way.
 const SECRETS: [&str; 7] = [
     "canary-of-the-prompt",
     "canary-of-the-command",

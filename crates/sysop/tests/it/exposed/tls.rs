@@ -1,4 +1,4 @@
-//! TLS with files.
+//! TLS with certificate files.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ fn certify(world: &World) -> CertificateDer<'static> {
     made.cert.der().clone()
 }
 
-/// What a server whose certificate is trusted answers; nothing where it shows another.
+/// Returns the response of a server whose certificate is trusted, or `None` if it presents another one.
 fn ask(served: &ServeProcess, trusted: &CertificateDer<'static>, path: &str) -> Option<String> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.clone()).unwrap();
@@ -35,7 +35,7 @@ fn ask(served: &ServeProcess, trusted: &CertificateDer<'static>, path: &str) -> 
     let request = format!("GET {path} HTTP/1.1\r\nhost: localhost:{port}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).ok()?;
     let mut answer = Vec::new();
-    // The end may come without a farewell.
+    // The connection may end without a TLS close notification.
     let _ = stream.read_to_end(&mut answer);
     Some(String::from_utf8(answer).unwrap()).filter(|answer| answer.starts_with("HTTP"))
 }
@@ -46,7 +46,7 @@ fn the_server_speaks_tls_and_reads_its_certificate_again_on_sighup() {
     let first = certify(&world);
     let (cert, key) = (world.home().join("cert.pem"), world.home().join("key.pem"));
     let (cert, key) = (cert.to_str().unwrap(), key.to_str().unwrap());
-    // With TLS it may be reached from elsewhere.
+    // With TLS, the server may listen on external addresses.
     let served =
         ServeProcess::with(&world, &["serve", "--listen", "0.0.0.0:0", "--tls-cert", cert, "--tls-key", key]);
     assert!(served.running.out.wait_for_text("\n").contains("https://"));

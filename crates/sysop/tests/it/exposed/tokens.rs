@@ -1,4 +1,4 @@
-//! `sysop token`, and what a server that runs makes of it.
+//! `sysop token`, and its effect on a running server.
 
 use std::io::{Read, Write};
 
@@ -17,14 +17,14 @@ fn create(world: &World, scope: &str) -> String {
     token
 }
 
-/// The id of the token of that name, as the list says it.
+/// Returns the id of the token with this name, from the list.
 fn id_of(world: &World, name: &str) -> String {
     let list = world.finish(&["token", "list"]).out;
     let row = list.lines().find(|line| line.ends_with(name)).unwrap_or_else(|| panic!("{list}"));
     row.split(' ').next().unwrap().to_owned()
 }
 
-/// Whether any file below the folder has these bytes.
+/// Returns true if a file below the directory contains these bytes.
 fn is_in_files(folder: &std::path::Path, wanted: &str) -> bool {
     std::fs::read_dir(folder).unwrap().any(|entry| {
         let path = entry.unwrap().path();
@@ -51,7 +51,7 @@ fn a_token_is_shown_once_and_never_kept() {
     let start = served.token.clone();
     let said = served.running.kill();
     assert!(!said.err.contains("sysop_"), "no log has a token: {}", said.err);
-    // A server that is killed leaves its file, for its user alone.
+    // A killed server leaves its token file, which only its user can read.
     let file =
         world.home().join(format!(".local/share/sysop/sysop-127.0.0.1-{}.token", served.address.port()));
     std::fs::remove_file(file).unwrap();

@@ -1,4 +1,4 @@
-//! Three nodes on one database behind a plain balancer, while whatever can go wrong does, under load.
+//! Three nodes on one database behind a plain load balancer, under load and with random failures.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,31 +15,31 @@ use crate::World;
 use crate::pg::Server;
 use crate::support::{DEADLINE, bash, say};
 
-/// Nodes behind the balancer.
+/// Nodes behind the load balancer.
 const NODES: usize = 3;
-/// Clients, each with a session of its own.
+/// Clients, each with its own session.
 const SESSIONS: usize = 6;
-/// Turns that the model knows for each session; more than there is time for.
+/// Scripted turns per session; more than fit into the test's duration.
 const TURNS_MAX: usize = 200;
-/// How often a turn may have to be asked for.
+/// Maximum attempts for one turn.
 const TIMES_MAX: usize = 8;
-/// How long a client of nodes that may be frozen hears nothing before it connects again.
+/// Time without data after which a client reconnects, because its node may be frozen.
 const SILENCE: Duration = Duration::from_secs(3);
 
-/// What goes wrong; each of it once in a run, in any order.
+/// Failures; each occurs once per run, in random order.
 #[derive(Debug, Clone, Copy)]
 enum ChaosEvent {
-    /// A node is killed, and another started in its place.
+    /// A node is killed, and another one is started in its place.
     Kill,
-    /// A node stands still until it counts as dead, and for a while longer.
+    /// A node is frozen until it counts as dead, and for a while longer.
     Freeze,
-    /// The database crashes and starts again.
+    /// The database crashes and restarts.
     Crash,
     /// All connections to the database are cut.
     Cut,
 }
 
-/// Small and repeatable: SplitMix64.
+/// Small deterministic generator: SplitMix64.
 struct Random(u64);
 
 impl Random {
@@ -61,17 +61,17 @@ impl Random {
     }
 }
 
-/// What is said to a session; each time another text, so that it is known what became of each.
+/// Prompt of one attempt; each text is unique, so that its outcome can be found.
 fn prompt(session: usize, turn: usize, time: usize) -> String {
     format!("{}.", witness(session, turn, time))
 }
 
-/// Has a line for each time that the call of a prompt ran.
+/// Name of the file that gets a line for each run of a prompt's call.
 fn witness(session: usize, turn: usize, time: usize) -> String {
     format!("job-{session}-{turn}-{time}")
 }
 
-/// Waits until `count` more turns have ended; that may be none.
+/// Waits until `count` more turns have ended; `count` may be 0.
 fn wait_for_turns(ended: &Receiver<usize>, count: usize) {
     let until = Instant::now() + DEADLINE;
     for done in 0..count {
@@ -82,7 +82,7 @@ fn wait_for_turns(ended: &Receiver<usize>, count: usize) {
     }
 }
 
-/// Works until it is told to stop; says when a turn has ended. Gives all that it was told.
+/// Runs turns until `stop`, and reports each end. Returns the client with everything it received.
 fn work(mut client: Client, number: usize, stop: &AtomicBool, ended: &Sender<usize>) -> Client {
     for turn in 0..TURNS_MAX {
         if stop.load(Ordering::SeqCst) {
@@ -90,12 +90,12 @@ fn work(mut client: Client, number: usize, stop: &AtomicBool, ended: &Sender<usi
         }
         let times = client.turn_somehow(|time| prompt(number, turn, time));
         assert!(times <= TIMES_MAX, "{number}-{turn} had to be said {times} times");
-        let _ = ended.send(number); // nobody counts the last ones
+        let _ = ended.send(number); // the last ones are not counted
     }
     client
 }
 
-/// Waits until a session has nothing to do any more: what was said twice to it may still be at work.
+/// Waits until a session is idle: a repeated prompt may still be running.
 fn rest(reach: &NodeClient, session: &str) {
     let path = format!("/api/agent/sessions/{session}");
     wait_until(&format!("{session} comes to its end"), || {
@@ -107,7 +107,7 @@ fn rest(reach: &NodeClient, session: &str) {
     });
 }
 
-/// Ends the clients' work, however the test ends.
+/// Stops the clients when the test ends for any reason.
 struct StopOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
@@ -188,10 +188,10 @@ impl Chaos {
         }
     }
 
-    /// What the log and the witnesses say of a session must be what its client was told.
+    /// Checks that the log and the witness files of a session match everything its client received.
     fn check(&self, outside: &World, number: usize, client: &Client) -> (usize, usize) {
         let log = exported(outside, &self.database, &client.session);
-        // A client that was never cut off is told the same, by whichever node.
+        // A client that was never disconnected receives the same events, from every node.
         let mut again = Client::new(&client.reach, &client.session);
         wait_until("the log is told again", || {
             again.next();
@@ -258,7 +258,7 @@ fn whatever_goes_wrong_under_load_nothing_is_lost_and_nothing_runs_twice() {
                 scope.spawn(move || work(Client::new(reach, &reach.create()), number, stop, &tell))
             })
             .collect();
-        // However this ends, the clients do too.
+        // Stops the clients when the test ends for any reason.
         let _stopping = StopOnDrop(&stop);
         wait_for_turns(&ended, SESSIONS);
         for blow in random.blows() {

@@ -1,4 +1,4 @@
-//! Sessions that move from node to node, and what is lent to them.
+//! Sessions that move from node to node, and their client tools.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use super::world::{Client, Database, Model, Node, NodeClient, exported, token, w
 use crate::World;
 use crate::support::{DEADLINE, bash, call, say};
 
-/// Within this a server ends that was asked to, whatever its clients do. It gives them five seconds.
+/// Maximum time for a server to shut down, whatever its clients do. It grants them five seconds.
 const DRAIN_MAX: Duration = Duration::from_secs(15);
 
-/// Two nodes on one database, and a token that both know.
+/// Two nodes on one database, and a token that both accept.
 struct Pair {
     _outside: World,
     _model: Model,
@@ -38,7 +38,7 @@ impl Pair {
         self.nodes.each_ref().map(|node| NodeClient::of(node, &self.token))
     }
 
-    /// Which of them has a session.
+    /// Index of the node that owns a session.
     fn owner(&self, session: &str) -> usize {
         let owns = |node: &Node| {
             let owner = "SELECT 1 FROM sysop_sessions AS session JOIN sysop_nodes AS node ON node.id = owner";
@@ -62,7 +62,7 @@ fn a_session_goes_on_at_another_node_when_its_own_is_shut_down() {
         assert_eq!(reach.missing(), None);
     }
 
-    // A turn that is asked for on one node may run on the other, which has the session.
+    // A turn requested on one node may run on the other node, which owns the session.
     let id = reaches[0].create();
     let mut clients = reaches.each_ref().map(|reach| Client::new(reach, &id));
     clients[0].turn("greet");
@@ -76,7 +76,7 @@ fn a_session_goes_on_at_another_node_when_its_own_is_shut_down() {
     let client = &mut clients[1 - ending];
     let asked = Instant::now();
     pair.nodes[ending].running.signal(Signal::TERM);
-    // It hands over at once: long before its lease would end.
+    // The handover is immediate: long before the lease would expire.
     let finished = client.until("the call is told to be interrupted", |told| told["type"] == "tool.finished");
     let took = asked.elapsed();
     assert_eq!(finished["status"], "interrupted");
@@ -98,10 +98,10 @@ fn tools_are_lent_at_whichever_node_the_client_reaches() {
     let schema = json!({ "type": "object", "properties": { "path": { "type": "string" } } });
     let tool = json!({ "name": "look", "description": "Looks.", "inputSchema": schema });
     let new = json!({ "host": "none", "toolManifest": [tool], "workspaceRoot": "/home/me" });
-    // Both know the token, however new it is.
+    // Both nodes accept the token, although it is new.
     let made = here.post("/api/agent/sessions", &new).expect("a session");
     let id = made["sessionId"].as_str().unwrap();
-    // Who only looks is no reason to keep it where nobody is.
+    // A watcher alone does not keep the session on a node without other clients.
     let mut watcher = Client::new(&there, id);
     watcher.until("it is followed", |_| true);
     let elsewhere = format!(

@@ -1,4 +1,4 @@
-//! What becomes of nodes and their sessions while their database is not there, and when it is back.
+//! Nodes and their sessions while their database is down, and after it returns.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::World;
 use crate::pg::Server;
 use crate::support::{bash, say};
 
-/// Within this a server ends that was asked to, also where its database is gone.
+/// Maximum time for a server to shut down, even without its database.
 const DRAIN_MAX: Duration = Duration::from_secs(15);
 
 #[test]
@@ -42,7 +42,7 @@ fn sessions_go_on_by_themselves_when_their_database_is_back() {
         let missing = wait_for("it says what is missing", || reach.missing());
         assert!(missing.contains("the database"), "{missing}");
     }
-    // Longer than a lease: what ran is stopped, for another node might have the session.
+    // After the lease has expired, running calls are stopped, because another node might own the session.
     for reach in &reaches {
         wait_until("its lease is over", || {
             reach.missing().is_some_and(|missing| missing.contains("could not say to the database"))
@@ -52,7 +52,7 @@ fn sessions_go_on_by_themselves_when_their_database_is_back() {
     for reach in &reaches {
         wait_until("it is ready again", || reach.missing().is_none());
     }
-    // Whoever looked on is still there, on the same connections, and is told what became of the call.
+    // Watchers are still connected on the same connections, and receive the outcome of the call.
     for client in &mut clients {
         let finished = client.until("the call is interrupted", |told| told["type"] == "tool.finished");
         assert_eq!(finished["status"], "interrupted");

@@ -1,4 +1,4 @@
-//! Nodes, their database, a balancer in front of them, and clients that say what they waited for.
+//! Nodes, their database, a load balancer, and clients whose waits name their condition.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -14,19 +14,19 @@ use crate::World;
 use crate::pg::{Server, shared};
 use crate::support::{DEADLINE, Running, lines_of_json, scenario_file};
 
-/// How long nothing that may be had again is waited for before it is looked at again.
+/// Polling interval for conditions without a notification.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Waits until something holds, and says what it was where that never comes.
+/// Polls until a condition holds; panics with its name at the deadline.
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let until = Instant::now() + DEADLINE;
     while !holds() {
         assert!(Instant::now() < until, "{what}: not within {DEADLINE:?}");
-        std::thread::park_timeout(LOOK); // others need the machine more
+        std::thread::park_timeout(LOOK); // other processes need the CPU more
     }
 }
 
-/// As `wait_until`, for something that is wanted.
+/// Same as `wait_until`, but returns a value.
 pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let mut found = None;
     wait_until(what, || {
@@ -36,14 +36,14 @@ pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T 
     found.expect("it was waited for")
 }
 
-/// A database of its own, and a runtime to ask it.
+/// A new database, and a runtime for queries.
 pub(crate) struct Database {
     runtime: tokio::runtime::Runtime,
     url: String,
 }
 
 impl Database {
-    /// On the server that the tests share.
+    /// Creates a database on the server shared by the tests.
     pub(crate) fn new() -> Self {
         Self::on(shared())
     }
@@ -58,7 +58,7 @@ impl Database {
         self.url.clone()
     }
 
-    /// Whether a condition holds; none where the database cannot say.
+    /// Returns the value of an SQL condition, or `None` if the database does not answer.
     pub(crate) fn says(&self, condition: &str) -> Option<bool> {
         use sqlx::ConnectOptions;
         let options: sqlx::postgres::PgConnectOptions = self.url.parse().unwrap();
@@ -70,13 +70,13 @@ impl Database {
         self.runtime.block_on(async { tokio::time::timeout(DEADLINE, ask).await.ok()?.ok() })
     }
 
-    /// Whether a condition holds. The database is there.
+    /// Returns the value of an SQL condition; the database must be up.
     pub(crate) fn holds(&self, condition: &str) -> bool {
         self.says(condition).unwrap_or_else(|| panic!("the database cannot say whether {condition}"))
     }
 }
 
-/// The mock model as a process of its own.
+/// The mock model in its own process.
 pub(crate) struct Model {
     _running: Running,
     pub(crate) url: String,
@@ -93,7 +93,7 @@ impl Model {
     }
 }
 
-/// A node that runs.
+/// Running node.
 pub(crate) struct Node {
     pub(crate) world: World,
     pub(crate) running: Running,
@@ -101,7 +101,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Starts one in a home of its own.
+    /// Starts a node in its own home.
     pub(crate) fn start(world: World, database: &Database, root: &Path, more: &[&str]) -> Self {
         let url = database.url();
         let root = root.to_str().unwrap();
@@ -115,13 +115,13 @@ impl Node {
         Self { world, running, address }
     }
 
-    /// The name that its row in the database ends with.
+    /// SQL condition that matches the node's row by the end of its name.
     pub(crate) fn name(&self) -> String {
         format!("name LIKE '%:{}'", self.address.port())
     }
 }
 
-/// A token that all nodes know.
+/// Creates a token that all nodes accept.
 pub(crate) fn token(world: &World, database: &Database) -> String {
     let url = database.url();
     let made = ["token", "create", "--name", "test", "--scope", "operate", "--database", &url];
@@ -130,7 +130,7 @@ pub(crate) fn token(world: &World, database: &Database) -> String {
     run.out.trim().to_owned()
 }
 
-/// The log of a session as the database has it.
+/// Log of a session from the database.
 pub(crate) fn exported(world: &World, database: &Database, session: &str) -> Vec<Value> {
     let run = world.finish(&["sessions", "export", session, "--database", &database.url()]);
     assert_eq!(run.code, Some(0), "{run:?}");
@@ -140,12 +140,12 @@ pub(crate) fn exported(world: &World, database: &Database, session: &str) -> Vec
     log
 }
 
-/// How a server is reached.
+/// Address and token for requests to a server.
 #[derive(Clone)]
 pub(crate) struct NodeClient {
     pub(crate) address: SocketAddr,
     pub(crate) token: String,
-    /// How long nothing may be heard.
+    /// Maximum time without data.
     pub(crate) patience: Duration,
 }
 
@@ -166,7 +166,7 @@ impl NodeClient {
         Ok(stream)
     }
 
-    /// The status and the body of an answer; none where there was no whole one.
+    /// Status and body of a response; `None` if the response is incomplete.
     pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let mut text = String::new();
@@ -186,12 +186,12 @@ impl NodeClient {
         made["sessionId"].as_str().unwrap().to_owned()
     }
 
-    /// Whether it was accepted.
+    /// Posts to a session; returns true if the request was accepted.
     pub(crate) fn say(&self, session: &str, what: &str, body: &Value) -> bool {
         self.post(&format!("/api/agent/sessions/{session}/{what}"), body).is_some()
     }
 
-    /// What is missing, where it is not ready.
+    /// Missing dependency of a node that is not ready.
     pub(crate) fn missing(&self) -> Option<String> {
         let (status, said) = self.ask("GET", "/readyz", &Value::Null).expect("a server that lives answers");
         assert!(status == 200 || status == 503, "{status}: {said}");
@@ -206,15 +206,15 @@ impl NodeClient {
     }
 }
 
-/// A stream of events.
+/// Stream of server-sent events.
 pub(crate) struct Events {
     lines: BufReader<TcpStream>,
     line: Vec<u8>,
 }
 
 impl Events {
-    /// The next message, and where to go on behind it; none where the stream ended, or has no message until then:
-    /// what only keeps it open is none.
+    /// Returns the next message and the id to resume after. Returns `None` if the stream ended or has no message before
+    /// `until`; keep-alive lines do not count.
     pub(crate) fn next(&mut self, until: Instant) -> Option<(Value, Option<u64>)> {
         let (mut message, mut id) = (None, None);
         loop {
@@ -242,15 +242,15 @@ impl Events {
     }
 }
 
-/// What one client was told of its session, over all its connections.
+/// Everything that one client received from its session, over all its connections.
 pub(crate) struct Client {
     pub(crate) reach: NodeClient,
     pub(crate) session: String,
-    /// Behind this it goes on when it connects again.
+    /// Sequence number after which the client resumes when it reconnects.
     pub(crate) acknowledged: u64,
     pub(crate) told: BTreeMap<u64, Vec<Value>>,
     stream: Option<Events>,
-    /// Whether what it was told last is that the session waits until it is resumed.
+    /// True if the last received event says that the session waits to be resumed.
     paused: bool,
 }
 
@@ -266,7 +266,7 @@ impl Client {
         }
     }
 
-    /// The next message that the log has; none where the connection was lost or silent, and will be a new one.
+    /// Returns the next message from the log; `None` if the connection was lost or silent. The next call then reconnects.
     pub(crate) fn next(&mut self) -> Option<Value> {
         if self.stream.is_none() {
             let path = format!("/api/agent/sessions/{}/events", self.session);
@@ -295,7 +295,7 @@ impl Client {
         }
     }
 
-    /// Follows until a message is as wanted; says what it was told last where none is.
+    /// Waits for a message that matches; panics with the last received messages at the deadline.
     pub(crate) fn until(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let until = Instant::now() + DEADLINE;
         loop {
@@ -312,7 +312,7 @@ impl Client {
         }
     }
 
-    /// Says something once, and follows until the turn that it began has ended.
+    /// Sends a prompt once and follows the turn to its end.
     pub(crate) fn turn(&mut self, prompt: &str) {
         let said = json!({ "content": prompt });
         wait_until("it is accepted", || self.reach.say(&self.session, "messages", &said));
@@ -322,8 +322,8 @@ impl Client {
         self.until(&format!("{prompt:?} has its answer"), |message| message["type"] == "assistant.done");
     }
 
-    /// Says something to nodes that may die with it, again under another name where it seems lost, and follows until
-    /// one of that was answered. Goes on with what was interrupted. Gives how often it was said.
+    /// Sends a prompt to nodes that may die with it. If it seems lost, sends another prompt, and follows until one of them
+    /// was answered. Resumes interrupted turns. Returns the number of prompts sent.
     pub(crate) fn turn_somehow(&mut self, prompt: impl Fn(usize) -> String) -> usize {
         let until = Instant::now() + DEADLINE;
         let say = |client: &Self, time: usize| {
@@ -351,7 +351,7 @@ impl Client {
                     accepted |= message["type"] == "prompt.queued";
                 }
                 None if seen => {}
-                // Nothing for a while: it may have died with its node. Once more, so that it is not said too soon.
+                // Silence: the prompt may have been lost with its node. One more silent wait avoids an early repetition.
                 None if accepted => accepted = false,
                 None => {
                     accepted = say(self, times);
@@ -365,7 +365,7 @@ impl Client {
     }
 }
 
-/// A plain balancer: each connection goes to the next node that takes it.
+/// Plain load balancer: each connection goes to the next node that accepts it.
 pub(crate) struct Balancer {
     pub(crate) address: SocketAddr,
     pub(crate) nodes: Arc<Mutex<Vec<SocketAddr>>>,
@@ -377,7 +377,7 @@ impl Balancer {
         let address = listener.local_addr().unwrap();
         let nodes: Arc<Mutex<Vec<SocketAddr>>> = Arc::default();
         let (balanced, turn) = (Arc::clone(&nodes), AtomicUsize::new(0));
-        // Ends with the process.
+        // Ends with the test process.
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let nodes = balanced.lock().unwrap().clone();
@@ -393,7 +393,7 @@ impl Balancer {
     }
 }
 
-/// Passes on what comes, to the end of either.
+/// Copies data until either end closes.
 fn pipe(mut from: TcpStream, mut to: TcpStream) {
     std::thread::spawn(move || {
         let _ = io::copy(&mut from, &mut to);

@@ -1,11 +1,11 @@
-//! A connection that is lost in the middle: nobody pretends to know, nothing runs twice, and the work goes on.
+//! A connection lost in the middle of a call: the result is unknown, nothing runs twice, and the work goes on.
 
 use std::fs;
 
 use super::{RemoteMachineRig, outcomes, results};
 use crate::support::{bash, call, say};
 
-/// Says that it began, and never ends by itself.
+/// Reports its start and never ends by itself.
 fn endless(far_file: &str) -> String {
     format!("echo run >> {far_file}; echo so far; touch begun; exec sleep 3600")
 }
@@ -67,7 +67,7 @@ fn a_terminal_whose_connection_is_lost_is_unknown_and_opened_anew() {
     assert_eq!(far.read_there("runs"), "run\n");
 }
 
-/// As a power cut would: the session is gone on with where it was, and the machine is the same.
+/// Resumes after a kill, as after a power failure: the session continues on the same host.
 #[test]
 fn a_session_is_gone_on_with_on_its_own_machine() {
     let far = RemoteMachineRig::with(&[
@@ -78,7 +78,7 @@ fn a_session_is_gone_on_with_on_its_own_machine() {
     far.wait_for("begun");
     running.kill();
     far.nothing_runs();
-    // No `--host`: the session knows where it works.
+    // No `--host`: the session knows its host.
     let run = far.world.finish(&["exec", "--resume", "--approve", "auto", "go on"]);
     assert_eq!((run.code, run.out.as_str()), (Some(0), "It had run once.\n"), "{run:?}");
     let told = results(&far.mock.last_body());

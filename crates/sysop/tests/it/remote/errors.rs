@@ -1,4 +1,4 @@
-//! What a person is told who cannot get in: one sentence that says what to do next.
+//! Errors of a user who cannot log in: one sentence that says what to do next.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use super::{RemoteMachineRig, outcomes, results, text};
 use crate::Run;
 use crate::support::{bash, say};
 
-/// Runs a routine there, which is the shortest way to a connection.
+/// Runs a routine on the host, the shortest way to a connection.
 fn routine(far: &RemoteMachineRig, host: &str) -> Run {
     far.world.finish(&["run", "--host", host, "--approve", "auto", "look"])
 }
@@ -19,9 +19,9 @@ fn far() -> RemoteMachineRig {
     far
 }
 
-/// The only line that says why it did not work.
+/// The only line with the reason of the failure.
 fn sentence(run: &Run) -> &str {
-    // What ran, how long it took, and why it did not work.
+    // Call, duration, and reason.
     let lines: Vec<&str> = run.err.lines().collect();
     assert_eq!((&lines[0][..7], &lines[1][..8]), ("[Tool: ", "  failed"), "{run:?}");
     assert!(
@@ -51,7 +51,7 @@ fn each_failure_of_ssh_is_told_apart() {
     ));
     let other = fs::read_to_string(far.sshd.path("other.pub")).unwrap();
     fs::write(far.sshd.path("changed_hosts"), format!("[127.0.0.1]:{} {other}", far.sshd.port())).unwrap();
-    // `IdentityFile` adds up; the right key is not for `other`.
+    // ssh accumulates `IdentityFile` entries; the right key must not apply to `other`.
     let config = fs::read_to_string(far.sshd.path("ssh_config")).unwrap();
     let config = config.replace("Host *\n", "Host * !other\n");
     let known = text(&far.sshd.path("known_hosts"));
@@ -69,7 +69,7 @@ fn each_failure_of_ssh_is_told_apart() {
     let run = routine(&far, "nowhere");
     assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:?}");
     assert!(run.err.contains("unknown host nowhere.invalid"), "{run:?}");
-    // A person may know the key: only nobody can be asked.
+    // A user might confirm the key, but nobody can be asked.
     let run = routine(&far, "new");
     assert_eq!((run.code, run.out.as_str(), run.err.lines().count()), (Some(3), "", 2), "{run:?}");
     let asked = "error: ssh new asks `The authenticity of host";
@@ -82,7 +82,7 @@ fn a_path_that_is_too_long_for_a_socket_keeps_nobody_out() {
     let mut far = far();
     let home = far.world.home().join("a-home-with-quite-a-long-name-".repeat(5));
     fs::create_dir(&home).unwrap();
-    // Nothing of the home changes but where it is, and with it the place of sockets.
+    // Only the home's path changes, and with it the path of the sockets.
     far.world = far.world.variable("XDG_CACHE_HOME", &text(&home.join(".cache")));
     let run = routine(&far, "far");
     assert_eq!((run.code, run.out.as_str()), (Some(0), "seen\n"), "{run:?}");

@@ -1,4 +1,4 @@
-//! Several machines as one.
+//! Several hosts in one session.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::person::{Person, at_a_terminal};
 use crate::sshd::{Login, Sshd};
 use crate::support::{Mock, bash, lines_of_json, say};
 
-/// Three machines, each its own sshd, of which one is another kind; and one that is down.
+/// Three hosts, each with its own sshd, one of which differs; and one that is down.
 struct Fleet {
     machines: Vec<Sshd>,
     mock: Mock,
@@ -164,7 +164,7 @@ fn the_rest_does_not_follow_a_canary_that_fails() {
     assert_eq!(has("worked"), [true, true, true]);
 }
 
-/// Each host has a connection of its own, and who asks is named.
+/// Each host has its own connection, and each prompt names its host.
 #[test]
 fn a_passphrase_is_asked_for_each_host_that_wants_one() {
     let fleet = Fleet::with(&[("enter", vec![bash("echo inside"), say("All are in.")])]);

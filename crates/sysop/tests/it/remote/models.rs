@@ -1,4 +1,4 @@
-//! Models on the remote machine, and a config as Jexida writes it.
+//! Models on the remote host, and a config as Jexida writes it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use crate::serve::serve;
 use crate::support::{DEADLINE, bash, processes_with, say};
 use crate::viewer::Viewer;
 
-/// What stands in for the program where nothing is forwarded: it answers from the files beside it, in turn.
+/// Fake `ollama` for a host without port forwarding: answers from the files beside it, one after the other.
 const OLLAMA: &str = r#"#!/bin/sh
 here=${0%/*}
 case $1 in
@@ -27,10 +27,10 @@ run)
 esac
 "#;
 
-/// A remote machine with a program `ollama` that answers so.
+/// A remote host with a fake `ollama` that gives these answers.
 fn with_program(answers: &[&str]) -> RemoteMachineRig {
     let far = RemoteMachineRig::with_sshd("AllowTcpForwarding no", &[]);
-    // What is not found on PATH is looked for here.
+    // Directory that is searched for programs not on PATH.
     let folder = far.there(".local/bin");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("ollama"), OLLAMA).unwrap();
@@ -41,11 +41,11 @@ fn with_program(answers: &[&str]) -> RemoteMachineRig {
     far
 }
 
-/// A remote machine whose Ollama is the scripted one, at the port that its own environment names.
+/// A remote host whose Ollama is the scripted model, on the port that the host's environment names.
 fn with_server(scenarios: &[(&str, Vec<serde_json::Value>)]) -> RemoteMachineRig {
     let far = RemoteMachineRig::with(scenarios);
     let address = far.mock.address();
-    // What sshd starts is told by the login shell's own file.
+    // The login shell's startup file sets the environment of commands.
     fs::write(far.there(".bashrc"), format!("export OLLAMA_HOST={address}\n")).unwrap();
     far
 }
@@ -66,7 +66,7 @@ fn a_model_there_is_reached_through_the_connection() {
 fn a_session_that_goes_on_asks_the_models_of_its_host() {
     let mut far =
         with_server(&[("count", vec![bash("touch counted; echo 4 files"), say("There are four.")])]);
-    // Where a new session would work.
+    // Default host of new sessions.
     let path = ".config/sysop/config.toml";
     let config = fs::read_to_string(far.world.home().join(path)).unwrap();
     far.world = far.world.file(path, &format!("{config}[connection]\nhost = 'nowhere.invalid'\n"));
@@ -86,7 +86,7 @@ fn a_session_that_goes_on_asks_the_models_of_its_host() {
     far.nothing_is_left();
 }
 
-/// Lets `first` reach the machine of `second` as well, under another name.
+/// Lets `first` also reach the host of `second`, under another name.
 fn joined(first: &RemoteMachineRig, second: &RemoteMachineRig, name: &str) {
     let path = |file: &str| text(&second.sshd.path(file));
     first.sshd.configure(&format!(
@@ -143,7 +143,7 @@ fn where_nothing_is_forwarded_the_program_there_is_asked() {
     far.nothing_is_left();
 }
 
-/// Jexida's flow: ask, PLAN, confirm, output, analysis; with its own file and nothing else.
+/// Jexida's flow: question, PLAN, confirmation, output, analysis; with only Jexida's own config file.
 #[test]
 fn a_config_of_jexida_works_as_it_did_there() {
     let shell = json!({ "type": "shell", "command": "echo free: 4 GB", "reason": "Look at the disk." });
@@ -190,7 +190,7 @@ fn a_config_of_jexida_works_as_it_did_there() {
     far.nothing_is_left();
 }
 
-/// A machine that lets models of the provider `openai` with a name that begins with `own-` see what it shows.
+/// A host whose output only `openai` models with names that begin with `own-` may see.
 fn with_own_models() -> RemoteMachineRig {
     let steps = || vec![bash("echo the-se''cret"), say("Done.")];
     let mut far = RemoteMachineRig::with(&[("count", steps()), ("again", vec![say("Once more.")])]);

@@ -1,4 +1,4 @@
-//! Hosts and models that are picked from lists in the full screen: what comes next runs there and asks them.
+//! Hosts and models picked from lists in the TUI: the next turn runs on the host and uses the model.
 
 use super::{RemoteMachineRig, text};
 use crate::World;
@@ -22,7 +22,7 @@ fn the_next_turn_runs_on_the_host_that_was_picked() {
         viewer.sees("Nothing to do.").await;
         viewer.types("/host\r").await;
         viewer.sees("New session on host").await;
-        // Found by a part of its name; Enter takes what is left.
+        // A part of the name filters the list; Enter picks the remaining entry.
         viewer.types("fa").await;
         viewer
             .sees_that("one host", |screen| screen.contains("› fa") && !screen.contains("this machine"))
@@ -40,7 +40,7 @@ fn the_next_turn_runs_on_the_host_that_was_picked() {
         let screen = viewer.sees("Made there.").await;
         assert!(screen.contains(root), "{screen}");
         assert!(far.there("made").exists() && !far.world.has("made"));
-        // And back; the name may be typed in one go.
+        // Back to this machine, with the name typed as an argument.
         viewer.types("/host local\r").await;
         viewer.sees_that("a session here", |screen| status(screen).starts_with("local ·")).await;
         viewer.types("go home\r").await;
@@ -84,7 +84,7 @@ fn the_next_turn_goes_to_the_model_that_was_picked() {
         assert!(told.contains("I am the first.") && told.contains("who are you now?"), "{told}");
         viewer.types(LEAVE).await;
         assert_eq!(viewer.ends().await, 0);
-        // Who goes on with it asks the model that is wanted now, here by a variable; a name may be typed at once.
+        // A resumed session uses the model requested now, here by a variable. The name may be typed as an argument.
         let id = world.only_session();
         let mut viewer = Viewer::sits_down(&world, &[&format!("--resume={id}")]);
         viewer
@@ -101,7 +101,7 @@ fn the_next_turn_goes_to_the_model_that_was_picked() {
     });
 }
 
-/// The last row, which tells where and with whom one is.
+/// Last row, which shows the host and the model.
 fn status(screen: &str) -> &str {
     screen.lines().last().unwrap_or_default().trim()
 }

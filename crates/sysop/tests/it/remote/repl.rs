@@ -1,4 +1,4 @@
-//! The REPL on another machine: its terminal, commands typed by a person, and the way to yet another machine.
+//! The REPL on a remote host: its terminal, commands typed by the user, and the switch to another host.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use super::{RemoteMachineRig, outcomes, text};
 use crate::person::{Person, at_a_terminal};
 use crate::support::say;
 
-/// What a person typed into the terminal, as the log has it: who, and what.
+/// Terminal input from the log: front end and text.
 fn typed(log: &[Value]) -> Vec<(String, Value)> {
     let events = log.iter().map(|logged| &logged["event"]);
     let inputs = events.filter(|event| event["type"] == "terminal_input");
@@ -31,7 +31,7 @@ fn a_person_works_in_the_terminal_there_and_comes_back() {
         person.sees("›").await;
         person.types("hello\r").await;
         person.sees("Hello to you.").await;
-        // It is the same shell as before.
+        // The same shell as before.
         person.types("/shell\r").await;
         person.sees("typed-42").await;
         person.types("echo ag''ain\r").await;

@@ -1,4 +1,4 @@
-//! What only a person may know: it reaches who asks for it, and nothing else ever holds it.
+//! Secrets that only a user knows: they reach the program that asks, and are stored nowhere else.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,12 +11,12 @@ use crate::exposed::private::{is_private, open_home};
 use crate::person::{Person, at_a_terminal};
 use crate::support::{bash, call, say};
 
-/// A word that is nowhere else on this machine.
+/// A word that occurs nowhere else on this machine.
 fn word(test: &str) -> String {
     format!("Sesam-{test}-{}", std::process::id())
 }
 
-/// Nothing of ours holds the secret, but where things are kept they are found.
+/// Checks that none of our files contains the secret; the search does find `known`.
 fn nothing_holds(far: &RemoteMachineRig, secret: &str, known: &str) {
     assert!(!files_with(&far.world.data(), known).is_empty(), "the search finds what is there");
     let kept = files_with(far.world.home(), secret);
@@ -32,7 +32,7 @@ fn nothing_holds(far: &RemoteMachineRig, secret: &str, known: &str) {
     assert!(!bodies.is_empty() && bodies.iter().all(|body| !body.contains(secret)), "{bodies:?}");
 }
 
-/// The same while it runs: no process was given it where others can read.
+/// Checks during the run that no process received the secret where others can read it.
 fn nobody_was_given(far: &RemoteMachineRig, secret: &str) {
     assert!(!processes_given(&far.mark()).is_empty(), "the search finds what is there");
     assert_eq!(processes_given(secret), Vec::<String>::new());
@@ -87,7 +87,7 @@ fn a_passphrase_that_is_refused_keeps_the_session() {
         let mut person = Person::sits_down(&far.world, &["chat", "--host", "far", "--approve", "auto"]);
         person.sees("›").await;
         person.types("look around\r").await;
-        // ssh asks three times before it gives up.
+        // ssh asks three times before it fails.
         person.sees("Enter passphrase for key").await;
         person.sees("Input is hidden").await;
         person.types("\u{1b}").await;
@@ -128,7 +128,7 @@ fn a_task_on_a_terminal_asks_for_the_passphrase_there() {
     far.nothing_is_left();
 }
 
-/// Who asks for ssh is a process too, and so is ssh while it waits for the answer.
+/// The askpass program is a process too, and so is the `ssh` that waits for its answer.
 #[test]
 fn who_is_killed_while_ssh_asks_leaves_nobody_waiting() {
     let far = RemoteMachineRig::with(&[("look", vec![bash("echo looked around"), say("never said")])]);
@@ -170,7 +170,7 @@ fn ctrl_c_refuses_and_then_stops_the_turn() {
     far.nothing_is_left();
 }
 
-/// A program that asks on its terminal as `sudo` does, without an echo; it lets in who knows the word.
+/// Program that asks on its terminal like `sudo`, without echo, and accepts only the right word.
 fn asker(far: &RemoteMachineRig, secret: &str) -> String {
     let script = format!(
         "#!/bin/sh\nwanted='{secret}'\nwhile :; do\nstty -echo </dev/tty\nprintf '[sudo] password for me: ' >/dev/tty\n\
@@ -187,7 +187,7 @@ fn run_command(command: &str) -> Value {
     call("run_command", json!({ "command": command, "reasoning": "" }))
 }
 
-/// A person answers in the middle of a run; `command` asks for the password.
+/// A user enters the password in the middle of a turn; `command` asks for it.
 fn a_password_is_entered(far: &RemoteMachineRig, host: &str, secret: &str, wrong: &str, said: &str) {
     let seen = at_a_terminal(async {
         let mut person = Person::sits_down(&far.world, &["chat", "--host", host]);
@@ -239,7 +239,7 @@ fn a_password_in_the_middle_of_a_run_is_entered_by_a_person() {
 fn without_a_terminal_a_password_ends_the_task() {
     let secret = word("nobody");
     let mut far = RemoteMachineRig::with(&[]);
-    // A shell script that is as new as the session would be read, and asked about.
+    // sysop would read a shell script as new as the session and ask about it.
     let path = far.sshd.path("asker.py");
     let script = format!(
         "import getpass\nwhile getpass.getpass('[sudo] password for me: ') != '{secret}':\n    print('Sorry, try \
@@ -262,10 +262,10 @@ fn without_a_terminal_a_password_ends_the_task() {
     far.nothing_is_left();
 }
 
-/// The sudo of this machine, as its users meet it.
+/// The real sudo of this machine.
 #[test]
 fn sudo_there_is_answered_by_a_person() {
-    // Only root may make a user whose password is known.
+    // Only root can create a user with a known password.
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -278,9 +278,9 @@ fn sudo_there_is_answered_by_a_person() {
 
 const SUDO_USER: &str = "sysop-test-far";
 
-/// A user who may use sudo with a password, and for one command; may no more when this is dropped.
+/// A user who may use sudo with a password for one command; removed on drop.
 struct SudoUser {
-    /// There is one such user on this machine, for one test run at a time.
+    /// Lock, because this machine has only one such user, for one test run at a time.
     _lock: fs::File,
 }
 
@@ -308,7 +308,7 @@ impl SudoUser {
 
 impl Drop for SudoUser {
     fn drop(&mut self) {
-        // Where it is gone already, all is well.
+        // The rule may already be gone.
         let _ = fs::remove_file(Self::rule());
     }
 }

@@ -1,4 +1,4 @@
-//! One task on another machine: every tool, its log, and what is left of it.
+//! One task on a remote host: every tool, the log, and cleanup.
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ fn run_command(command: &str) -> Value {
     call("run_command", json!({ "command": command, "reasoning": "" }))
 }
 
-/// A task that uses each tool once or twice.
+/// Task that uses each tool once or twice.
 fn the_task() -> Vec<Value> {
     vec![
         bash("mkdir sub; pwd; exit 3"),
@@ -65,7 +65,7 @@ fn programs_read_where_it_ran_and_how_it_ended() {
     assert!(finished[5]["output"].as_str().unwrap().contains("blue in sub"), "{:?}", finished[5]);
 }
 
-/// The connection, a command in a session of its own, and the terminal: all go with the process that has them.
+/// The connection, a command in its own session, and the terminal all end with sysop's process.
 #[test]
 fn a_killed_program_leaves_no_connection_behind() {
     let far = RemoteMachineRig::with(&[(
@@ -77,7 +77,7 @@ fn a_killed_program_leaves_no_connection_behind() {
     assert!(!processes_with(&far.mark()).is_empty() && !far.sshd.connections().is_empty());
     running.kill();
     far.nothing_runs();
-    // What a killed process cannot take away, the next one does.
+    // The next process removes files that a killed process has left.
     assert!(!far.sockets().is_empty());
     assert_eq!(far.world.finish(&["doctor", "--host", "far"]).code, Some(0));
     far.nothing_is_left();
