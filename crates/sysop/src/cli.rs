@@ -42,10 +42,10 @@ pub(crate) struct Arguments {
     /// Task to start with (opens the TUI)
     #[arg(value_name = "TASK", value_parser = task)]
     pub(crate) task: Vec<String>,
-    /// Flags shared by all commands.
+    /// The flags that go with every command.
     #[command(flatten)]
     pub(crate) global: GlobalFlags,
-    /// Command to run; `None` opens the TUI.
+    /// What to do.
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
@@ -90,7 +90,7 @@ Files:
   ~/.config/sysop/config.toml        User config; see `sysop config path`
   .sysop.toml                        Workspace config, in the root directory";
 
-/// Commands of `sysop`.
+/// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start a line-based chat
@@ -239,15 +239,15 @@ pub(crate) struct ServeArguments {
     /// Exit when standard input closes, and print server events as JSON lines
     #[arg(long)]
     pub(crate) watched: bool,
-    /// Storage of sessions and tokens.
+    /// Where sessions and tokens are.
     #[command(flatten)]
     pub(crate) database: DatabaseArgument,
-    /// Access to the server.
+    /// Who may reach it.
     #[command(flatten)]
     pub(crate) exposure: ServeOptions,
 }
 
-/// Storage of sessions and tokens.
+/// Where sessions and tokens are kept.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DatabaseArgument {
     /// PostgreSQL database shared by several servers, as postgres://USER@HOST:PORT/DATABASE; set passwords in
@@ -271,10 +271,10 @@ pub(crate) struct DesktopArguments {
 /// `sysop sessions`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SessionsArguments {
-    /// Subcommand.
+    /// What to do.
     #[command(subcommand)]
     pub(crate) command: SessionsCommand,
-    /// Storage of the sessions.
+    /// Where they are.
     #[command(flatten)]
     pub(crate) database: DatabaseArgument,
 }
@@ -282,10 +282,10 @@ pub(crate) struct SessionsArguments {
 /// `sysop token`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TokenArguments {
-    /// Subcommand.
+    /// What to do.
     #[command(subcommand)]
     pub(crate) command: TokenCommand,
-    /// Storage of the tokens.
+    /// Where they are.
     #[command(flatten)]
     pub(crate) database: DatabaseArgument,
 }

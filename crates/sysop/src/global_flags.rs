@@ -12,7 +12,7 @@ use sysop_core::policy::ApprovalMode;
 
 use crate::config::{DEMO, PROVIDERS, unknown_provider};
 
-/// Flags shared by all commands, accepted before or after the command.
+/// The flags that go with every command, before or after it.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct GlobalFlags {
@@ -125,7 +125,7 @@ impl From<Approve> for ApprovalMode {
     }
 }
 
-/// `--profile`: tools available to the model.
+/// `--profile`: which tools are on offer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Profile {
     /// All coder and operator tools, plus `ls` and `find_files`

@@ -37,7 +37,7 @@ pub(crate) struct DisplayOptions {
     pub(crate) width: Option<usize>,
 }
 
-/// `--format` of an export.
+/// How a session is exported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ExportFormat {
     /// One event a line, as JSON.
