@@ -1,8 +1,44 @@
-//! Another machine, reached by the person's own `ssh`, with nothing installed there but POSIX `sh`.
+//! A remote machine, reached through the user's own `ssh`; nothing is installed there.
 //!
-//! One `ssh` process holds the connection ([`SshConnection`]); sessions are opened through its socket. What runs
-//! there is wrapped into a script that says when it starts and how it ends, so that a failure of ssh, of the
-//! login shell and of the command are never taken for each other, and a command is never run twice.
+//! # Problem
+//!
+//! Tools must behave on a server as they do here: run a command and report its real exit code, stop it with all
+//! processes it started, edit files without leaving the root, and ask the user when a program wants a password. The
+//! only thing known about the server is that the user can log in. Its login shell may be bash, zsh, fish, dash, ash,
+//! csh or tcsh.
+//!
+//! # Design
+//!
+//! 1. `master` starts one `ssh -M -N` per machine with the user's config (`settings`). It has no terminal; whatever it
+//!    asks goes to the user through [`crate::askpass`]. `connection` shares it among all sessions of the process, and
+//!    `control_folder` keeps its socket in a directory of the user alone.
+//! 2. `mux` speaks the protocol of that socket and opens sessions and channels over the connection. A refusal, a start
+//!    and a lost connection are different messages, and only a request without an answer may be repeated.
+//! 3. `script` encodes a command so that every login shell passes it on unchanged to `sh`. Everything else, nonces and
+//!    file contents included, goes through standard input.
+//! 4. `running_script` runs the script and reads its marks (`marks`), which carry a nonce: the start, after which
+//!    output counts, and the end with the exit code. A missing end mark means
+//!    [`Status::Unknown`](sysop_core::outcome::Status::Unknown), not failure.
+//! 5. `process_tree` ends the processes of a command over a second session, because closing the first one only hangs
+//!    up.
+//! 6. `files`, `find` and `resolve` are the file tools as `sh` scripts; `exec` runs programs; `forward` opens ports;
+//!    `machine` joins them to a [`Host`](sysop_driver::port::Host).
+//!
+//! # Rejected
+//!
+//! - An SSH library. It would have to reimplement the config, agents, jump hosts, hardware keys and known hosts, which
+//!   the user's `ssh` already has.
+//! - One `ssh` process per command. It takes half as much time again as the command's session, and 255 can mean an exit
+//!   code, a signal, a refusal or a lost connection (`docs/adr/0006`).
+//! - A helper program copied to the server. Many servers forbid it, and it would have to match their architecture.
+//!
+//! # Invariants
+//!
+//! - The text that `ssh` prints selects the words of an error (`error`); it never decides whether a command ran.
+//! - A command that may have started is never repeated.
+//! - Paths are resolved on the server, step by step below the root; a link that leads out is refused.
+//! - No secret and no nonce is in a command line, which other users of the server can read.
+//! - Everything started ends with its call, or is reported as unknown.
 
 mod connection;
 mod control_folder;

@@ -1,9 +1,42 @@
-//! The terminal that model and people share: one shell on the session's machine, one screen, many hands.
+//! The terminal that the model and the users share: one shell on the session's machine and one screen.
 //!
-//! `live` runs the shell and `state` knows what is on its screen; `call` is what the model's tools do with it,
-//! and `user_control` what people do. The shell is started when somebody first needs it, and a new one takes the place
-//! of one that has ended. What people type and run for themselves is private (`private_use`): neither the log nor the
-//! model gets it.
+//! # Problem
+//!
+//! A model that runs commands in a shell of its own cannot continue what a user began there, and the user cannot see
+//! what it does. Sharing one shell needs three things that a terminal does not offer: a reliable end and exit code for
+//! each command, a rule for whose turn it is to type, and privacy for what users type.
+//!
+//! # Design
+//!
+//! 1. `live_shell` runs the shell in a PTY (`pty_reader`). `sequences` cuts its output into text and escape sequences
+//!    once, for all consumers: `state` with its `screen`, watchers through `output_filter`, and captures as
+//!    `plain_text`.
+//! 2. `shell_setup` and `shells` type a few lines that make the shell report its prompt and the end of each command as
+//!    marks (`marks`). A mark carries the shell's random key, and the end of a command a nonce of its own.
+//! 3. `call` is the model's side: it runs a command to its end, or sends keys (`keys`). The shell starts on first use
+//!    and is replaced after it ended.
+//! 4. `control` is the users' side. The first key of a user takes control; the agent waits until the user returns it,
+//!    or has typed nothing for a while and the terminal is as it was before.
+//! 5. `private_use` keeps a second screen for the model without the commands that users run for themselves. `echo`
+//!    decides which typed text may be reported: only what the terminal showed. `secret` and `secret_reader` recognize a
+//!    prompt for a secret and name the program that reads it.
+//! 6. `survey` reports the shell, its directory and the line at the cursor, so that keys are judged as the command that
+//!    they complete.
+//!
+//! # Rejected
+//!
+//! - A sentinel after each command (`cmd; echo DONE $?`). Programs can print it, unfinished quotes swallow it, Ctrl+C
+//!   and syntax errors lose it, and users see it (`docs/adr/0009`).
+//! - Fixed marks (OSC 133). Any displayed file can contain them.
+//! - Two shells with a copied screen. The directory, variables and running programs would differ.
+//!
+//! # Invariants
+//!
+//! - An exit code is reported only with the nonce of its command; otherwise the end is unknown.
+//! - Keys of users reach neither the log nor the model nor the recording; only their number and duration do.
+//! - While a prompt for a secret is open, the model types nothing, and the answer goes to the terminal alone.
+//! - Watchers receive only sequences of an allowlist.
+//! - Memory is bounded: one escape sequence, one line, a fixed scrollback.
 
 mod call;
 mod call_end;
