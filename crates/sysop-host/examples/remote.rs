@@ -1,5 +1,5 @@
-//! Prints how fast `true` runs on other machines, as a tool call: `remote SSH_CONFIG FOLDER HOST..`. One host gives the
-//! times of a single machine, several those of a fleet. Each time is the shortest of many.
+//! Measures tool calls of `true` on other machines: `remote SSH_CONFIG FOLDER HOST..`. One host is measured as a
+//! single machine, several as a fleet. Each result is the minimum of many runs.
 #![expect(clippy::print_stdout, reason = "an example that prints")]
 
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ use sysop_host::{Fleet, FleetSettings, RemoteSettings, SshConnection, SshHost, S
 
 type Failure = Box<dyn std::error::Error>;
 
-/// How long calls on open connections are repeated, and how often at least.
+/// Duration of repeated calls on open connections, and their minimum number.
 const TIME: Duration = Duration::from_secs(1);
 const RUNS_MIN: usize = 10;
-/// How often connections are made anew.
+/// Number of reconnects.
 const CONNECTS: usize = 4;
 
-/// One host, or a fleet of several, none of them connected yet.
+/// One host, or a fleet of several; not connected yet.
 struct RemoteHost {
     host: Arc<dyn Host>,
     connections: Vec<SshConnection>,
@@ -47,7 +47,7 @@ impl RemoteHost {
         Ok(Self { host, connections })
     }
 
-    /// How long `true` takes on all of them.
+    /// Measures `true` on all hosts.
     async fn command(&self) -> Result<Duration, Failure> {
         let arguments = Map::from_iter([("command".to_owned(), Value::from("true"))]);
         let call = ToolCall {
@@ -65,7 +65,7 @@ impl RemoteHost {
         Ok(took)
     }
 
-    /// Ends the connections, so that their ends are no part of what is measured next.
+    /// Closes the connections, so that closing does not affect the next measurement.
     async fn close(self) {
         for connection in &self.connections {
             connection.close().await;
@@ -77,7 +77,7 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// The processor time of this process, in milliseconds; that of each `ssh` is not in it.
+/// Processor time of this process in milliseconds, without its `ssh` children.
 fn own_cpu_ms() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6

@@ -1,5 +1,5 @@
-//! Prints how long `bash` takes to run `true` with and without a fence, in turns; the best of each counts:
-//! `cargo run --release -p sysop-host --example sandbox`.
+//! Measures `true` run by `bash`, alternating with and without a fence, and prints the minimum of each: `cargo run
+//! --release -p sysop-host --example sandbox`.
 #![expect(clippy::print_stdout, reason = "an example that prints")]
 
 use std::time::{Duration, Instant};

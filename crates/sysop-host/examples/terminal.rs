@@ -1,5 +1,5 @@
-//! Prints how fast the shared terminal takes a flood, beside a bare one of the same run, and how soon a screen counts
-//! as settled: `cargo run --release -p sysop-host --example terminal [FOLDER]`.
+//! Measures the throughput of the shared terminal, compared to a plain one, and the time until a screen counts as
+//! settled: `cargo run --release -p sysop-host --example terminal [FOLDER]`.
 #![expect(clippy::print_stdout, reason = "an example that prints")]
 
 use std::fs;
@@ -22,17 +22,17 @@ use sysop_host::{LocalHost, LocalSettings};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Lines of the file, each of this many bytes.
+/// Number and length of the lines in the file.
 const LINES: usize = 1_000_000;
 const LINE_BYTES: usize = 100;
 const MEGABYTES: f64 = (LINES * LINE_BYTES) as f64 / 1e6;
-/// One read of the bare terminal, as large as ours.
+/// Bytes per read of the plain terminal, the same as ours.
 const READ_BYTES: usize = 64 * 1024;
-/// The size of the bare terminal, that of ours.
+/// Size of the plain terminal (rows, columns), the same as ours.
 const SIZE: (u16, u16) = (40, 120);
-/// Floods of each kind, in turns; the best of each counts.
+/// Measurements of each kind, in turns; the best one counts.
 const FLOODS: usize = 5;
-/// Screens that are waited for.
+/// Number of screens to wait for.
 const SCREENS: usize = 7;
 
 fn write_lines(path: &Path) -> Result<(), Failure> {
@@ -44,7 +44,7 @@ fn write_lines(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Megabytes a second of `cat` in a terminal that is only read.
+/// Measures `cat` in a terminal that is only read, in MB/s.
 fn bare(file: &Path) -> Result<f64, Failure> {
     let (pty, pts) = pty_process::blocking::open()?;
     pty.resize(pty_process::Size::new(SIZE.0, SIZE.1))?;
@@ -52,7 +52,7 @@ fn bare(file: &Path) -> Result<f64, Failure> {
     let mut child = pty_process::blocking::Command::new("cat").arg(file).spawn(pts)?;
     let mut buffer = vec![0; READ_BYTES];
     let mut bytes = 0;
-    // Linux gives EIO where the other side is closed.
+    // Linux returns EIO once the other side is closed.
     while let Ok(read @ 1..) = rustix::io::read(pty.as_fd(), &mut buffer) {
         bytes += read;
     }
@@ -82,7 +82,7 @@ async fn call(host: &LocalHost, tool: &str, arguments: serde_json::Value, sink: 
     host.run(call, sink, CancellationToken::new()).await
 }
 
-/// Megabytes a second of `cat` by `run_command`.
+/// Measures `cat` by `run_command`, in MB/s.
 async fn captured(host: &LocalHost, file: &Path) -> Result<f64, Failure> {
     let shown = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&shown);
@@ -100,7 +100,8 @@ async fn captured(host: &LocalHost, file: &Path) -> Result<f64, Failure> {
     Ok(MEGABYTES / took.as_secs_f64())
 }
 
-/// From the last output to the return of `send_keys`, for a program that draws for a while and then waits.
+/// Measures the time from the last output to the return of `send_keys`, for a program that draws for a while and then
+/// waits.
 async fn settled(host: &LocalHost) -> Result<f64, Failure> {
     let terminal = host.terminal().ok_or("no terminal")?;
     let mut times = Vec::new();
@@ -133,7 +134,7 @@ fn micros(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The most memory that this process has held since the last reset.
+/// Peak memory of this process since the last reset, in MiB.
 fn peak_rss_mib() -> Result<f64, Failure> {
     let status = fs::read_to_string("/proc/self/status")?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM")?;

@@ -1,8 +1,8 @@
-//! Takes the questions of `ssh` to people: passwords, passphrases, one-time codes, whether a host key is right.
+//! Forwards questions of `ssh` to users: passwords, passphrases, one-time codes, confirmations of host keys.
 //!
-//! `ssh` asks by starting the program that `SSH_ASKPASS` names, with the prompt as its argument. That program is
-//! sysop again, which finds in its environment the socket of the sysop that started `ssh`, passes the prompt on
-//! and prints the answer. The socket is in a folder that only its owner may enter.
+//! `ssh` asks by starting the program in `SSH_ASKPASS` with the prompt as its argument. That program is sysop again.
+//! It finds the socket of the sysop that started `ssh` in its environment, forwards the prompt and prints the answer.
+//! The socket is in a folder that only its owner may enter.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -19,22 +19,22 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 
-/// The variable that holds the path of the socket.
+/// Environment variable with the path of the socket.
 pub const ASKPASS_VARIABLE: &str = "SYSOP_ASKPASS_SOCKET";
-/// The variable by which `ssh` says what kind of answer it wants.
+/// Environment variable by which `ssh` states the kind of answer.
 const HINT_VARIABLE: &str = "SSH_ASKPASS_PROMPT";
-/// The longest prompt and the longest answer in bytes.
+/// Maximum bytes of a prompt and of an answer.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
 
-/// What the program that `ssh` starts tells.
+/// Request of the askpass program.
 #[derive(Debug, Serialize, Deserialize)]
 struct AskpassRequest {
     prompt: String,
-    /// `confirm` and `none` as `ssh` says them; empty where it wants a text.
+    /// `confirm` or `none`, as given by `ssh`; empty for a text.
     hint: String,
 }
 
-/// What it is told.
+/// Response to the askpass program.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum AskpassResponse {
@@ -43,7 +43,7 @@ enum AskpassResponse {
     Refused,
 }
 
-/// The end of the socket where people are. Closed when it is dropped.
+/// Listening side of the socket. Dropping it closes the socket.
 #[derive(Debug)]
 pub(crate) struct Askpass {
     socket: PathBuf,
@@ -52,14 +52,14 @@ pub(crate) struct Askpass {
 }
 
 struct AskpassState {
-    /// For people: which connection asks.
+    /// Name of the connection that asks, for users.
     from: String,
     people: Mutex<Arc<dyn Prompter>>,
-    /// How many questions are open.
+    /// Number of open questions.
     open: watch::Sender<usize>,
 }
 
-/// A question that is open until this is dropped.
+/// Counts as an open question until dropped.
 struct OpenQuestion<'a>(&'a watch::Sender<usize>);
 
 impl<'a> OpenQuestion<'a> {
@@ -82,14 +82,14 @@ impl std::fmt::Debug for AskpassState {
 }
 
 impl Askpass {
-    /// Listens in `folder`, which only its owner may enter. `from` says to people who asks. Has to be called on a
+    /// Listens in `folder`, which only its owner may enter. `from` is the asker's name for users. Must be called on a
     /// tokio runtime with IO.
     ///
     /// # Errors
-    /// The system's, where there can be no socket.
+    /// The system's error if the socket cannot be created.
     pub(crate) fn listen(folder: &Path, from: String) -> io::Result<Self> {
         let socket = folder.join(format!("ask-{:016x}", rand::random::<u64>()));
-        // The name appears once somebody listens behind it: one without is a rest.
+        // Renamed only after `bind`, so that a socket with the final name always has a listener.
         let early = socket.with_extension("new");
         let listener = UnixListener::bind(&early)?;
         std::fs::rename(&early, &socket)?;
@@ -103,17 +103,16 @@ impl Askpass {
         Ok(Self { socket, shared, closed })
     }
 
-    /// Who is asked from now on.
     pub(crate) fn set_prompter(&self, people: Arc<dyn Prompter>) {
         *self.shared.people.lock().unwrap_or_else(PoisonError::into_inner) = people;
     }
 
-    /// How many questions are open, from now on.
+    /// Number of open questions, as a live value.
     pub(crate) fn questions(&self) -> watch::Receiver<usize> {
         self.shared.open.subscribe()
     }
 
-    /// The variable by which the program finds the way here.
+    /// Environment variable that gives the askpass program the socket.
     pub(crate) fn variable(&self) -> (String, String) {
         (ASKPASS_VARIABLE.to_owned(), self.socket.display().to_string())
     }
@@ -122,7 +121,7 @@ impl Askpass {
 impl Drop for Askpass {
     fn drop(&mut self) {
         self.closed.cancel();
-        // What is gone already need not be removed.
+        // The file may already be gone.
         let _ = std::fs::remove_file(&self.socket);
     }
 }
@@ -170,7 +169,7 @@ async fn answer(stream: UnixStream, shared: &AskpassState) -> io::Result<()> {
     let open = OpenQuestion::new(&shared.open);
     let given = tokio::select! {
         answer = people.ask(asked) => answer,
-        // The program was ended, so that nobody waits any more: `ssh` gave up.
+        // The askpass program was ended, because `ssh` gave up.
         _ = read.read(&mut nothing) => return Ok(()),
     };
     drop(open);
@@ -198,8 +197,9 @@ async fn respond(write: &mut (impl AsyncWriteExt + Unpin), response: &AskpassRes
     written
 }
 
-/// `ssh` asks whether a host key is right as it asks for a password; only its own words tell. What a server has
-/// `ssh` ask comes with `(user@host)` before it (OpenSSH 8.4 and later), and is a secret whatever it says.
+/// Determines the kind of a question. `ssh` asks about host keys in the same way as for passwords, so only its exact
+/// wording tells. Prompts that a server chooses start with `(user@host)` (OpenSSH 8.4 and later), and always count as
+/// secrets.
 fn question_kind(request: &AskpassRequest) -> QuestionKind {
     let prompt = request.prompt.trim();
     let about_a_key = prompt.starts_with("The authenticity of host ")
@@ -209,8 +209,8 @@ fn question_kind(request: &AskpassRequest) -> QuestionKind {
     if open { QuestionKind::Text } else { QuestionKind::Secret }
 }
 
-/// Does what the program that `ssh` starts to ask has to do, if this process is one: passes the prompt on, prints
-/// the answer. Gives the exit code: 0 where there is an answer, 1 where there is none.
+/// Runs the askpass program, if this process was started as such: forwards the prompt and prints the answer. Returns
+/// the exit code: 0 with an answer, 1 without.
 pub fn run_as_askpass() -> Option<u8> {
     let socket = std::env::var_os(ASKPASS_VARIABLE)?;
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
@@ -225,7 +225,7 @@ pub fn run_as_askpass() -> Option<u8> {
         }
         Ok(AskpassResponse::Refused) => Some(1),
         Err(_) => {
-            // The system's words would be taken for those of ssh. There is nobody left to tell if this fails.
+            // The system's error message would look like one of ssh. Nothing can be done if writing fails.
             let told = "sysop: what ssh asks cannot be passed on: the sysop that started it is gone";
             let _ = writeln!(io::stderr(), "{told}");
             Some(1)
@@ -233,8 +233,8 @@ pub fn run_as_askpass() -> Option<u8> {
     }
 }
 
-/// What `ssh` asks, if it started this program to ask: with the prompt as the only argument, as the program that
-/// it has to ask by. The variable of the socket alone may be left over in a person's environment.
+/// Returns the prompt if `ssh` started this process to ask: it is the only argument, and `SSH_ASKPASS` names this
+/// program. The socket variable alone may be left over in a user's environment.
 fn prompt_argument(
     arguments: &[OsString],
     asks_by: Option<OsString>,
@@ -264,7 +264,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers what it is told to, and tells what it was asked.
+    /// Prompter that gives a fixed answer and reports its questions.
     struct ScriptedPrompter {
         asked: mpsc::UnboundedSender<PromptRequest>,
         noticed: mpsc::UnboundedSender<String>,
@@ -339,7 +339,7 @@ mod tests {
         }
     }
 
-    /// A server chooses the words of its own questions.
+    /// A server chooses the wording of its own questions.
     #[tokio::test]
     async fn what_a_server_asks_is_a_secret_whatever_it_says() {
         for prompt in [
@@ -408,7 +408,7 @@ mod tests {
         assert!(!path.exists());
     }
 
-    /// A question is taken back when `ssh` stops waiting: its people's future is dropped.
+    /// A question is withdrawn when `ssh` stops waiting: the prompter's future is dropped.
     #[tokio::test]
     async fn who_gives_up_asking_takes_the_question_back() {
         struct SilentPrompter(mpsc::UnboundedSender<&'static str>);

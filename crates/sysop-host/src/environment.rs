@@ -1,4 +1,4 @@
-//! The environment that programs get: ours, without keys, and with everything that would ask or page kept off.
+//! Environment of programs: that of this process, without keys, and with prompts and pagers turned off.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::output::redact::Secrets;
 
-/// What every command is told: nobody looks at a screen, nobody can answer.
+/// Variables of every command: no terminal and no user are present.
 const SETTINGS: [(&str, &str); 8] = [
     ("PAGER", "cat"),
     ("GIT_PAGER", "cat"),
@@ -19,13 +19,13 @@ const SETTINGS: [(&str, &str); 8] = [
     ("NO_COLOR", "1"),
 ];
 
-/// Startup files that a non-interactive shell would run, and what describes a screen that is not there.
+/// Variables that are removed: startup files that a non-interactive shell would run, and properties of a terminal.
 const DROPPED: [&str; 7] = ["BASH_ENV", "ENV", "OLDPWD", "COLUMNS", "LINES", "FORCE_COLOR", "CLICOLOR_FORCE"];
 
-/// Variables that hold keys but do not end as keys do.
+/// Variables that hold keys although their names lack the usual endings.
 const KEYS: [&str; 3] = ["LLM_AUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN", "GOOGLE_APPLICATION_CREDENTIALS"];
 
-/// What git takes from outside and a tool's git may keep: who commits, and the person's own config.
+/// Git variables that the git of a tool may inherit: author and committer, and the user's own config.
 pub(crate) const GIT_VARIABLES_ALLOWED: [&str; 9] = [
     "GIT_AUTHOR_NAME",
     "GIT_AUTHOR_EMAIL",
@@ -38,9 +38,9 @@ pub(crate) const GIT_VARIABLES_ALLOWED: [&str; 9] = [
     "GIT_CONFIG_NOSYSTEM",
 ];
 
-/// What a command that only looks tells git: nothing that the config of a repository names is run, and nothing is
-/// fetched. Each value is one plain word. Text conversion, external diffs and filters have no switch here: they need
-/// options of their own.
+/// Git variables for read-only commands: git runs nothing that a repository's config names, and fetches nothing. Each
+/// value is a plain word. Text conversion, external diffs and filters have no such variable and are turned off by
+/// options.
 pub(crate) const GIT_GUARD: [(&str, &str); 11] = [
     ("GIT_CONFIG_COUNT", "3"),
     ("GIT_CONFIG_KEY_0", "core.fsmonitor"),
@@ -55,8 +55,8 @@ pub(crate) const GIT_GUARD: [(&str, &str); 11] = [
     ("GIT_PAGER", "cat"),
 ];
 
-/// What git is told, on every machine. Paths and objects as they are, no prompts, no editor, no network: a partial clone
-/// would fetch what it lacks by a program that its config names.
+/// Git variables on every machine: literal paths and objects, no prompts, no editor, no network. Without the last
+/// two, a partial clone would fetch missing objects with a program that its config names.
 pub(crate) const GIT_VARIABLES: [(&str, &str); 8] = [
     ("GIT_LITERAL_PATHSPECS", "1"),
     ("GIT_NO_REPLACE_OBJECTS", "1"),
@@ -68,13 +68,13 @@ pub(crate) const GIT_VARIABLES: [(&str, &str); 8] = [
     ("GIT_ALLOW_PROTOCOL", "none"),
 ];
 
-/// Variables for commands, sorted.
+/// Environment variables, sorted.
 #[derive(Debug, Clone)]
 pub(crate) struct Environment(BTreeMap<OsString, OsString>);
 
 impl Environment {
-    /// From what this process was given, without keys: those with telling names, those in `scrub`, and all
-    /// that hold one of the secrets.
+    /// Removes keys from the variables of this process: those with a telling name, those in `scrub`, and those that
+    /// contain one of the secrets.
     pub(crate) fn scrubbed(
         ours: impl Iterator<Item = (OsString, OsString)>,
         scrub: &[String],
@@ -93,13 +93,13 @@ impl Environment {
         Self(variables)
     }
 
-    /// What this process was given, without keys: for `ssh`, which needs the person's agent and home.
+    /// Removes only variables with telling names: for `ssh`, which needs the user's agent and home folder.
     pub(crate) fn without_keys(ours: impl Iterator<Item = (OsString, OsString)>) -> Self {
         Self(ours.filter(|(name, _)| !is_key(&name.to_string_lossy())).collect())
     }
 
-    /// For git run by a tool: nothing of git's own from outside but who commits and the person's config, and no program
-    /// from a folder of the workspace.
+    /// Variables for git in a tool: removes all `GIT_*` variables except `GIT_VARIABLES_ALLOWED`, and relative
+    /// folders from `PATH`, which could lead to programs in the workspace.
     pub(crate) fn for_git(&self) -> Self {
         let kept = |name: &OsStr| {
             name.to_str()
@@ -114,12 +114,11 @@ impl Environment {
         Self(variables)
     }
 
-    /// Sets one more.
     pub(crate) fn set(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
         self.0.insert(name.into(), value.into());
     }
 
-    /// For a shell that people look at: a real terminal, colors and questions, but still no pager.
+    /// Variables for the shared terminal: a real terminal with colors and prompts, but still no pager.
     pub(crate) fn for_terminal(&self) -> Self {
         let mut variables = self.0.clone();
         for name in ["NO_COLOR", "GIT_TERMINAL_PROMPT"] {
@@ -132,17 +131,15 @@ impl Environment {
         Self(variables)
     }
 
-    /// The value of one.
     pub(crate) fn value(&self, name: &str) -> Option<&OsStr> {
         self.0.get(OsStr::new(name)).map(OsString::as_os_str)
     }
 
-    /// All of them.
     pub(crate) fn pairs(&self) -> Vec<(OsString, OsString)> {
         self.0.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
-    /// As the system takes them.
+    /// Entries as `NAME=VALUE`. Variables with a zero byte are left out.
     pub(crate) fn entries(&self) -> Vec<CString> {
         self.0
             .iter()
@@ -150,8 +147,8 @@ impl Environment {
             .collect()
     }
 
-    /// Looks for a program in the absolute folders of `PATH` only, so that a folder of the workspace is never
-    /// searched because of where we stand.
+    /// Searches a program in the absolute folders of `PATH` only. A relative one would search the workspace,
+    /// depending on the working directory.
     pub(crate) fn program(&self, name: &str) -> Option<CString> {
         let path = self.0.get(OsStr::new("PATH"))?;
         std::env::split_paths(path)

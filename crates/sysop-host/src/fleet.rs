@@ -1,14 +1,14 @@
-//! Several hosts as one: a call runs on all of them side by side, and one outcome tells what came of it, the
-//! hosts that stand out first.
+//! Uses several hosts as one: a call runs on all of them concurrently, and one outcome reports the results, outliers
+//! first.
 //!
-//! A [`Fleet`] offers the tools that all its hosts have, but not those of the terminal: one terminal for each host
-//! would need one pair of hands for each. Where the canary is set, a call that changes something runs on the first
-//! few hosts, and on the rest only where these ended well and alike.
+//! A [`Fleet`] offers the tools that all its hosts have, except those of the terminal: every host would need its own
+//! terminal and a user's attention. With a canary, a call that changes something runs on the first few hosts, and on
+//! the others only if these succeeded with the same result.
 //!
-//! Files that were changed are named `HOST:PATH`, so that `undo` finds its way back to the right host. It is all or
-//! nothing on each host, as ever, but not across hosts: each says for itself what became of it.
+//! Changed files are named `HOST:PATH`, so that `undo` finds the right host. Undo is all or nothing on each host, but
+//! not across hosts; every host reports its own result.
 //!
-//! Nothing here knows how a host does its work.
+//! The fleet knows its hosts only as `Host`.
 
 mod line_prefixer;
 mod member;
@@ -41,27 +41,27 @@ use crate::output::artifacts::Artifacts;
 use crate::settings::ARTIFACT_BYTES_MAX;
 use crate::tools::UNDO;
 
-/// On how many hosts a call runs at once, where the settings do not say otherwise.
+/// Default number of hosts on which a call runs concurrently.
 pub const HOSTS_AT_ONCE: usize = 16;
 
-/// The tools of a terminal, which several hosts do not have in common.
+/// Tools of a terminal, which several hosts cannot share.
 const TERMINAL_TOOLS: [&str; 2] = ["run_command", "send_keys"];
 
-/// How several hosts are used as one.
+/// Settings of a fleet.
 #[derive(Debug, Clone)]
 pub struct FleetSettings {
-    /// On how many hosts a call runs at once; at least one.
+    /// Maximum hosts on which a call runs concurrently; at least 1.
     pub at_once: usize,
-    /// How many hosts go first with what changes something; none where all may go at once.
+    /// Number of hosts that run a changing call first; `None` runs it on all at once.
     pub canary: Option<NonZeroUsize>,
-    /// How much the model is told of all hosts together.
+    /// Limits on the output of all hosts together.
     pub limits: OutputLimits,
-    /// The folder of whole outputs; that of the hosts.
+    /// Folder of artifacts, the same as that of the hosts.
     pub artifacts: PathBuf,
 }
 
 impl FleetSettings {
-    /// The contract's settings.
+    /// Returns the default settings.
     pub fn new(artifacts: impl Into<PathBuf>) -> Self {
         Self {
             at_once: HOSTS_AT_ONCE,
@@ -72,19 +72,19 @@ impl FleetSettings {
     }
 }
 
-/// Why these hosts cannot be used as one. `Display` is one sentence that says what to do next.
+/// Reason these hosts cannot form a fleet. `Display` is one sentence that says what to do next.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FleetError {
-    /// There is no host.
+    /// No host is given.
     #[error("no host given; set --host")]
     Empty,
-    /// A name cannot be shown, or is none.
+    /// The name is empty or not printable.
     #[error("{0:?} is no name for a host; give it one that can be read")]
     InvalidName(String),
-    /// Two names mean the same host.
+    /// Two names denote the same host.
     #[error("the hosts {0} and {1} are one and the same; name each host once")]
     DuplicateHost(String, String),
-    /// A path on the one could be taken for a path on the other.
+    /// In `HOST:PATH`, a path on one host would look like a path on another.
     #[error("the hosts {0} and {1} cannot be told apart in {0}:PATH; give one of them another name")]
     AmbiguousNames(String, String),
 }
@@ -97,21 +97,21 @@ pub struct Fleet {
     canary: Option<NonZeroUsize>,
     limits: OutputLimits,
     artifacts: Artifacts,
-    /// Held by the host whose question is before the people.
+    /// Held by the host whose question is currently shown to the user.
     prompt_lock: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// One host's part of a call.
+/// Part of a call that runs on one host.
 struct HostCall {
     member: Arc<Member>,
     call: ToolCall,
 }
 
 impl Fleet {
-    /// Takes hosts together, in the order in which they are to be used and told. Asks them nothing.
+    /// Creates a fleet that uses and reports the hosts in this order. Does not contact them.
     ///
     /// # Errors
-    /// There is no host, or the names do not tell the hosts apart.
+    /// There is no host, or the names are not distinct.
     pub fn new(hosts: Vec<(String, Arc<dyn Host>)>, settings: FleetSettings) -> Result<Self, FleetError> {
         check_names(hosts.iter().map(|(name, _)| name.as_str()))?;
         let specs = common_tools(&hosts);
@@ -126,7 +126,8 @@ impl Fleet {
         })
     }
 
-    /// What each host is to do; for `undo` each gets its own changes, and those without any do nothing.
+    /// Returns the calls for the hosts. For `undo` each host gets its own changes, and hosts without changes get no
+    /// call.
     fn jobs(&self, call: ToolCall) -> Result<Vec<HostCall>, String> {
         if call.name == UNDO {
             return self.undo_jobs(&call);
@@ -171,7 +172,7 @@ impl Fleet {
             .collect())
     }
 
-    /// The host of `HOST:PATH`, and the path there.
+    /// Splits `HOST:PATH` into the host's index and the path.
     fn split_host_path(&self, path: &str) -> Option<(usize, String)> {
         self.members.iter().enumerate().find_map(|(place, member)| {
             let path = path.strip_prefix(&*member.name)?.strip_prefix(':')?;
@@ -179,7 +180,7 @@ impl Fleet {
         })
     }
 
-    /// How many of the jobs go first; all of them where there is no canary, or nothing to fear.
+    /// Returns the number of jobs that run first: all of them without a canary, for read-only tools and for `undo`.
     fn first(&self, tool: &str, jobs: usize) -> usize {
         let looks = self.specs.iter().any(|spec| spec.name == tool && spec.effect == ToolEffect::Reads);
         match self.canary {
@@ -210,7 +211,7 @@ impl Fleet {
         report(told, self.limits, &self.artifacts).await
     }
 
-    /// Runs all jobs, so many at once; gives what came of each, in their order.
+    /// Runs all jobs, at most `at_once` concurrently; returns the results in the order of the jobs.
     async fn run_concurrently(
         &self,
         jobs: Vec<HostCall>,
@@ -227,7 +228,7 @@ impl Fleet {
                 && !cancel.is_cancelled()
                 && let Some((place, HostCall { member, call })) = waiting.next()
             {
-                // This stands if the host's own code breaks.
+                // Remains as the result if the host's task panics.
                 told[place].outcome = Outcome::new(Status::Unknown, "sysop broke; nobody knows how it ended");
                 let (sink, cancel) = (sink.clone(), cancel.clone());
                 running.spawn(async move {
@@ -289,7 +290,7 @@ fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), FleetErro
         if name.trim().is_empty() || neutralize_line(name) != name {
             return Err(FleetError::InvalidName(name.to_owned()));
         }
-        // Names of machines do not know case.
+        // Host names are case-insensitive.
         if let Some(other) = known.insert(name.to_ascii_lowercase(), name) {
             return Err(FleetError::DuplicateHost(other.to_owned(), name.to_owned()));
         }
@@ -307,7 +308,7 @@ fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), FleetErro
     }
 }
 
-/// The tools that all hosts have alike, as the first one describes them.
+/// Returns the tools that all hosts have with the same parameters and effect, as the first host describes them.
 fn common_tools(hosts: &[(String, Arc<dyn Host>)]) -> Vec<ToolSpec> {
     let Some(((_, first), others)) = hosts.split_first() else { return Vec::new() };
     let alike = |one: &ToolSpec, other: &ToolSpec| {

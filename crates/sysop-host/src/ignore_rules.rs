@@ -1,25 +1,25 @@
-//! Which files are ignored: `.gitignore` and `.ignore` files, wherever they are read.
+//! Ignore rules from `.gitignore` and `.ignore` files, the same on every machine.
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-/// Files of rules in a folder; of two rules the one in the later file counts.
+/// Names of the rule files in a folder. If rules conflict, the later file wins.
 pub(crate) const RULES_FILES: [&str; 2] = [".gitignore", ".ignore"];
-/// The most bytes of one file of rules.
+/// Maximum bytes read of one rule file.
 pub(crate) const RULES_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The rules in the texts of one folder.
+/// Parses the rule files of one folder.
 pub(crate) fn parse_rules<'a>(texts: impl IntoIterator<Item = &'a str>) -> Gitignore {
     let mut builder = GitignoreBuilder::new("");
     for line in texts.into_iter().flat_map(str::lines) {
-        // A rule that is no glob is passed over, as git does.
+        // Invalid globs are skipped, as in git.
         let _ = builder.add_line(None, line);
     }
     builder.build().unwrap_or_else(|_| Gitignore::empty())
 }
 
-/// Whether a path is ignored by the rules of the folders above it, given with their paths (empty, or ending in
-/// `/`), the innermost first. The innermost rule that says anything decides.
+/// Returns true if the rules of the folders above `path` ignore it. The rules come with their folder's path (empty,
+/// or ending in `/`), innermost first; the innermost folder with a matching rule decides.
 pub(crate) fn is_ignored<'a>(
     rules: impl Iterator<Item = (&'a str, &'a Gitignore)>,
     path: &str,

@@ -1,4 +1,4 @@
-//! Remembers the secrets that people enter for programs, so that they are redacted from all output that follows.
+//! Remembers secrets that users enter for programs, so that all later output is redacted.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use sysop_driver::prompter::{PromptReply, PromptRequest, Prompter};
 
 use crate::output::redact::Secrets;
 
-/// The people behind a session, between them and the programs that ask.
+/// Prompter that records the secrets among the replies of another prompter.
 pub(crate) struct LearningPrompter {
     people: Arc<dyn Prompter>,
     secrets: Arc<Secrets>,

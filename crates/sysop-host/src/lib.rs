@@ -1,10 +1,11 @@
-//! Runs tools on a machine: files inside a root, commands in a session of their own, output limits.
+//! Runs tools on a machine: file tools confined to a root, commands in sessions of their own, bounded output.
 //!
-//! A [`LocalHost`] offers the tools of a profile on this machine. Each tool is written once, over a small
-//! inner trait (`machine::Machine`), so that another machine is another implementation of that trait and
-//! nothing else. Nothing here asks a person, decides whether a call may run, or speaks to a model.
+//! A [`LocalHost`] offers the tools of a profile on this machine. Each tool is written once, over the small internal
+//! trait `machine::Machine`, so that support for another kind of machine is one more implementation of that trait.
+//! Nothing in this crate asks a user, decides whether a call may run, or talks to a model.
 //!
-//! File tools are confined to the root by the system; commands are not: they run with all rights of their user.
+//! The kernel confines file tools to the root. Commands are not confined to it: they run with all rights of their
+//! user, except inside a fence (`sandbox`).
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("tools run on Linux only so far: sessions, process trees and waiting use its own calls");
@@ -61,14 +62,14 @@ use crate::tools::Toolbox;
 
 pub use crate::local::survey_here;
 
-/// This machine's tools.
+/// Tools on this machine.
 pub struct LocalHost {
     toolbox: Toolbox,
 }
 
 impl LocalHost {
-    /// Opens the root and prepares the tools. Starts no process and creates no file. Calls have to be run on
-    /// a tokio runtime with IO and time.
+    /// Opens the root and prepares the tools. Starts no process and creates no file. Calls must run on a tokio
+    /// runtime with IO and time.
     pub fn open(settings: LocalSettings) -> Result<Self, HostError> {
         let profile = settings.profile;
         let secrets = Arc::new(Secrets::new(&settings.secrets));
@@ -90,13 +91,13 @@ impl LocalHost {
         Ok(Self { toolbox })
     }
 
-    /// What targets lead to here, as its surveys tell it.
+    /// Resolves targets to files, as a survey does. Returns `None` if they cannot be resolved.
     pub async fn resolve(&self, targets: Vec<Target>) -> Option<Vec<ResolvedTarget>> {
         self.toolbox.resolve(targets).await
     }
 }
 
-/// Another machine's tools, over ssh.
+/// Tools on another machine, over ssh.
 pub struct SshHost {
     toolbox: Toolbox,
     connection: SshConnection,
@@ -114,12 +115,12 @@ impl SshHost {
         Ok(Self { toolbox, connection: settings.connection })
     }
 
-    /// What targets lead to there, as its surveys tell it; none where the machine cannot be reached.
+    /// Resolves targets to files, as a survey does. Returns `None` if the machine cannot be reached.
     pub async fn resolve(&self, targets: Vec<Target>) -> Option<Vec<ResolvedTarget>> {
         self.toolbox.resolve(targets).await
     }
 
-    /// The connection that its tools use.
+    /// Connection used by the tools.
     pub fn connection(&self) -> &SshConnection {
         &self.connection
     }

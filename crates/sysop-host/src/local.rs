@@ -1,4 +1,4 @@
-//! This machine.
+//! Implementation of `Machine` for this machine.
 
 mod files;
 mod find;
@@ -35,31 +35,31 @@ use crate::sandbox::{FenceRequest, OpenRoot, PreparedFence, SandboxSupport};
 use crate::settings::HostError;
 use crate::terminal::shells::ShellKind;
 
-/// How deep scripts that run scripts are followed.
+/// Maximum depth of scripts that run scripts.
 const RESOLUTIONS_MAX: usize = 3;
 
 /// Files beneath one folder of this machine, and its shell.
 pub(crate) struct LocalMachine {
     root: Arc<Dir>,
-    /// The root's names: as it was given, and without links.
+    /// Paths of the root: as given, and without links.
     names: Vec<String>,
     root_path: PathBuf,
     environment: Environment,
-    /// The same as the system takes it.
+    /// `environment` in the form for `posix_spawn`.
     variables: Arc<[CString]>,
     shell: CString,
     processes: ProcessRunner,
-    /// The shell of the terminal, where it was said.
+    /// Configured shell of the terminal, if any.
     terminal_shell: Option<PathBuf>,
-    /// The most bytes of a file that file tools write.
+    /// Maximum bytes of a file that file tools write.
     file_bytes_max: u64,
     session_start: SystemTime,
     context: OnceLock<CommandContext>,
-    /// What its kernel offers for fences.
+    /// Sandbox features of the kernel.
     sandbox: SandboxSupport,
 }
 
-/// A program as the system takes it.
+/// Arguments for `posix_spawn`.
 struct ProgramInvocation {
     executable: CString,
     arguments: Vec<CString>,
@@ -67,7 +67,7 @@ struct ProgramInvocation {
 }
 
 impl ProgramInvocation {
-    /// Has the program put its temporary files there.
+    /// Sets `TMPDIR` for the program.
     fn set_temporary_folder(&mut self, folder: &Path) {
         let others = self.environment.iter().filter(|entry| !entry.to_bytes().starts_with(b"TMPDIR="));
         let entry = CString::new([b"TMPDIR=", folder.as_os_str().as_bytes()].concat()).ok();
@@ -76,7 +76,7 @@ impl ProgramInvocation {
 }
 
 impl LocalMachine {
-    /// Opens the root. Starts nothing.
+    /// Opens the root. Starts no process.
     pub(crate) fn open(root: &Path, scrub: &[String], secrets: &Secrets) -> Result<Self, HostError> {
         let no_root = |source| HostError::Root { root: root.to_owned(), source };
         let root_path = std::fs::canonicalize(root).map_err(no_root)?;
@@ -103,27 +103,27 @@ impl LocalMachine {
         })
     }
 
-    /// The same with a shell for its terminal.
+    /// Sets the shell of the terminal.
     pub(crate) fn with_terminal_shell(self, shell: Option<PathBuf>) -> Self {
         Self { terminal_shell: shell, ..self }
     }
 
-    /// The same for a session that began at another time.
+    /// Sets the start of the session.
     pub(crate) fn with_session_start(self, session_start: SystemTime) -> Self {
         Self { session_start, ..self }
     }
 
-    /// The same with what its kernel offers for fences.
+    /// Sets the sandbox features of the kernel.
     pub(crate) fn with_sandbox(self, sandbox: SandboxSupport) -> Self {
         Self { sandbox, ..self }
     }
 
-    /// The same with another bound for files that are written.
+    /// Sets the maximum bytes of a file that file tools write.
     pub(crate) fn with_file_bytes_max(self, most: u64) -> Self {
         Self { file_bytes_max: most, ..self }
     }
 
-    /// Where commands of `bash` run and as whom.
+    /// Determines the context of `bash` commands.
     fn look_around(&self) -> CommandContext {
         let root = self.root_path.to_str().map(str::to_owned);
         let uid = rustix::process::getuid().as_raw();
@@ -136,7 +136,7 @@ impl LocalMachine {
         CommandContext { dialect, folder: root.clone(), root, home, user, uid: Some(uid), host: None }
     }
 
-    /// The shell that people use here.
+    /// Returns the user's shell: the configured one, else a usable `$SHELL`, else the shell of commands.
     fn user_shell(&self) -> PathBuf {
         let theirs = || self.environment.value("SHELL").map(PathBuf::from);
         let works = |shell: &PathBuf| shell.is_absolute() && crate::environment::is_executable(shell);
@@ -146,7 +146,7 @@ impl LocalMachine {
             .unwrap_or_else(|| PathBuf::from(OsStr::from_bytes(self.shell.to_bytes())))
     }
 
-    /// Does something with files, away from the tasks.
+    /// Runs a file operation on a blocking thread.
     async fn with_root<T: Send + 'static>(
         &self,
         path: &RootPath,
@@ -157,7 +157,7 @@ impl LocalMachine {
         acting.await.unwrap_or_else(|error| Err(MachineError::Refused(format!("files: {error}"))))
     }
 
-    /// The same, but given up when it is cancelled: only for what changes nothing.
+    /// Like `with_root`, but stops waiting when canceled; only for operations that change nothing.
     async fn with_root_until<T: Send + 'static>(
         &self,
         cancel: &CancellationToken,
@@ -176,7 +176,7 @@ impl LocalMachine {
             Program::Shell { command, variables } => {
                 let name = self.shell.to_bytes().rsplit(|byte| *byte == b'/').next();
                 let name = String::from_utf8_lossy(name.unwrap_or_default()).into_owned();
-                // After `--` a command may begin with `-` or `+`.
+                // After `--`, a command may begin with `-` or `+`.
                 let arguments = vec![name, "-c".to_owned(), "--".to_owned(), command];
                 let environment = if variables.is_empty() {
                     Arc::clone(&self.variables)
@@ -205,7 +205,7 @@ impl LocalMachine {
 
     fn git_environment(&self, settings: &[(String, String)]) -> Environment {
         let mut environment = self.environment.for_git();
-        // A repository above the root is not ours to touch, and the one at the root has its files there.
+        // Git must not use a repository above the root; the work tree of the one at the root is the root.
         environment.set("GIT_CEILING_DIRECTORIES", self.root_path.parent().unwrap_or(Path::new("/")));
         environment.set("GIT_WORK_TREE", &self.root_path);
         for (name, value) in GIT_VARIABLES {
@@ -220,7 +220,7 @@ impl LocalMachine {
     }
 }
 
-/// Resolves the targets of a command on this machine, without a session: each script counts as older than it.
+/// Surveys a command on this machine without a session: every script counts as unchanged.
 pub fn survey_here(context: CommandContext, command: &str) -> Survey {
     let opened = SystemTime::now();
     let home = context.home.clone();
@@ -316,7 +316,7 @@ impl Machine for LocalMachine {
         RESOLUTIONS_MAX
     }
 
-    /// Only for terminals of another machine; those of this one are seen at their other end.
+    /// Needed only for terminals of other machines; for local ones the foreground is read from the pty.
     async fn foreground(&self, _: &str, _: u32) -> Option<Foreground> {
         None
     }
@@ -324,7 +324,7 @@ impl Machine for LocalMachine {
     async fn terminal(&self) -> Result<TerminalStart, MachineError> {
         let program = self.user_shell();
         let mut environment = self.environment.for_terminal();
-        environment.set("SYSOP_CALL_TERMINAL", "1"); // a sysop that is started here knows that it is below this one
+        environment.set("SYSOP_CALL_TERMINAL", "1"); // lets a sysop started in this terminal detect that it is nested
         environment.set("SHELL", &program);
         Ok(TerminalStart {
             program,

@@ -1,6 +1,6 @@
-//! What becomes of a tool's output: secrets replaced, head and tail kept, the whole put aside.
+//! Processing of tool output: redacts secrets, keeps head and tail, and writes the full output to an artifact.
 //!
-//! Memory stays bounded however much comes. Nothing here knows where the bytes come from.
+//! Memory is bounded, whatever the amount of output.
 
 pub(crate) mod artifacts;
 pub(crate) mod capture;
@@ -9,13 +9,13 @@ pub(crate) mod purge_session;
 pub(crate) mod redact;
 pub(crate) mod throttle;
 
-/// How much of a tool's output the model is told. What is said about the output (the gap, the exit code)
-/// comes on top, in a few dozen bytes.
+/// Limits on the output that a model receives from one call. Notices about the output (the gap, the exit code) add a
+/// few dozen bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputLimits {
-    /// The most bytes of text.
+    /// Maximum bytes of text.
     pub bytes: usize,
-    /// The most lines.
+    /// Maximum lines.
     pub lines: usize,
 }
 
@@ -25,7 +25,7 @@ impl Default for OutputLimits {
     }
 }
 
-/// A number with its thousands set apart: `1,234,567`.
+/// Formats a number with thousands separators: `1,234,567`.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -38,7 +38,7 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
-/// `1 line`, `2 lines`.
+/// Formats a number with a noun: `1 line`, `2 lines`.
 pub(crate) fn counted(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", grouped(number))

@@ -1,22 +1,22 @@
-//! Paths as tools are given them. Reading one decides nothing about links: the machine resolves it, beneath
-//! its root, when it is used.
+//! Path arguments of tools. Parsing a path says nothing about links: the machine resolves the path beneath its root
+//! at each use.
 
 use std::fmt;
 
 use crate::machine::MachineError;
 
-/// The most bytes of a path.
+/// Maximum bytes of a path.
 const PATH_BYTES_MAX: usize = 4096;
 
-/// The most names of a path: writing a file creates the folders that lack.
+/// Maximum components of a path; a write creates the missing folders.
 const NAMES_MAX: usize = 128;
 
-/// A path relative to the root. It may hold `..` and lead outside; whoever resolves it refuses that.
+/// Path relative to the root. It may contain `..` and lead outside the root; the code that resolves it refuses that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RootPath(String);
 
 impl RootPath {
-    /// Reads a path; an absolute one has to begin with one of the names of the root.
+    /// Parses a path. An absolute path must begin with one of the root's names.
     pub(crate) fn parse(text: &str, roots: &[String]) -> Result<Self, MachineError> {
         if text.is_empty() || text.len() > PATH_BYTES_MAX || text.contains('\0') {
             let why = "a path has 1 to 4096 bytes, none of them zero";
@@ -41,7 +41,7 @@ impl RootPath {
         inside.map(Self::clean).ok_or_else(|| MachineError::OutsideRoot(shown(text)))
     }
 
-    /// Drops empty and `.` components; a trailing `/` stays, because it says "folder".
+    /// Removes empty and `.` components. A trailing `/` stays, because it marks a folder.
     fn clean(text: &str) -> Self {
         let folder = text.ends_with('/') || text.ends_with("/.");
         let parts: Vec<&str> = text.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
@@ -51,17 +51,17 @@ impl RootPath {
         Self(parts.join("/") + if folder { "/" } else { "" })
     }
 
-    /// For the system, relative to the root.
+    /// Path relative to the root, for system calls.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The folder and the name in it; none where it names a folder by its form (`.`, `a/`, `a/..`).
+    /// Splits into folder and file name. Returns `None` if the form of the path marks a folder (`.`, `a/`, `a/..`).
     pub(crate) fn split(&self) -> Option<(&str, &str)> {
         split(&self.0)
     }
 
-    /// With the name of something below it.
+    /// Appends a name.
     pub(crate) fn join(&self, name: &str) -> Self {
         match self.0.as_str() {
             "." => Self(name.to_owned()),
@@ -76,13 +76,13 @@ impl fmt::Display for RootPath {
     }
 }
 
-/// Splits a cleaned path into its folder and its last name.
+/// Splits a cleaned path into its folder and its last name; `None` if there is no such name.
 pub(crate) fn split(path: &str) -> Option<(&str, &str)> {
     let (folder, name) = path.rsplit_once('/').unwrap_or((".", path));
     (!matches!(name, "" | "." | "..")).then_some((folder, name))
 }
 
-/// A name as it can be told in one line: control characters are written as escapes.
+/// Escapes control characters, so that the name fits on one line.
 pub(crate) fn shown(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for character in name.chars() {

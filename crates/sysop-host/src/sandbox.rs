@@ -1,28 +1,39 @@
-//! Fences: what the kernel lets a command on this machine do, whatever its text was judged to be.
+//! Fences: limits that the kernel enforces on a command of this machine, however its text was judged.
 //!
-//! The policy reads a command and says what it would do. A reading can be wrong: a program does more than its name says, a
-//! parser and a shell disagree. Behind a fence such a mistake costs nothing, because the kernel refuses what the command was
-//! not judged to do.
+//! # Problem
 //!
-//! A fence has three layers, because no single one sees all:
-//! - Landlock holds files, TCP, signals and abstract sockets to a list of what is allowed. It asks for no privilege, works
-//!   inside containers, and costs a tenth of a millisecond. It does not see metadata (`chmod`), UDP before ABI 10, or sockets
-//!   with a path before ABI 9.
-//! - seccomp refuses system calls that Landlock does not see: sockets of other kinds where there is no network, and changes of
-//!   metadata and of other processes where nothing may be written.
-//! - Capabilities of root that reach past files are dropped. Root without them is a user who may read everything.
+//! The policy reads a command and predicts its effect. The prediction can be wrong: a program does more than its name
+//! says, or a parser and a shell disagree. Inside a fence such a mistake is harmless, because the kernel refuses
+//! every effect that the command was not judged to have.
 //!
-//! The fence is entered by a thread, which then starts the program and ends. All three layers belong to a thread and pass to
-//! what it starts, so that the process stays free, `posix_spawn` goes on to work (a `fork` of a large process takes
-//! milliseconds), and none of this runs between `fork` and `exec`, where little is allowed. Such a thread must never be one of
-//! a pool: nothing undoes a fence.
+//! # Design
 //!
-//! Rejected: bubblewrap. It hides what Landlock can only deny, but it takes ten times as long to start, is missing or forbidden
-//! on many servers, and its process namespace breaks `ps`, `kill` and `lsof`. Also rejected: listing the siblings of protected
-//! files such as `.git/hooks`. Landlock allows and never subtracts, so that new files in the root could not be written.
+//! A fence has three layers, because none of them covers everything:
+//! - Landlock restricts files, TCP, signals and abstract sockets to an allow list. It needs no privilege, works
+//!   inside containers, and costs a tenth of a millisecond. It does not cover metadata (`chmod`), UDP before ABI 10,
+//!   or sockets with a path before ABI 9.
+//! - seccomp refuses system calls that Landlock does not cover: other kinds of sockets if there is no network, and
+//!   changes of metadata and of other processes if nothing may be written.
+//! - Capabilities of root that reach beyond files are dropped. Root without them is a user who may read everything.
 //!
-//! Invariants: a program starts inside the whole fence or not at all; the fence never holds this process; a fence is built
-//! before the thread starts, for each call anew, because its files may have been replaced since.
+//! A thread enters the fence, starts the program and ends. All three layers belong to a thread and are inherited by
+//! the processes that it starts. So this process stays unrestricted, `posix_spawn` still works (a `fork` of a large
+//! process takes milliseconds), and no code runs between `fork` and `exec`, where little is allowed. The thread must
+//! never be one of a pool, because a fence cannot be removed.
+//!
+//! # Rejected
+//!
+//! - bubblewrap: it hides files that Landlock can only deny, but takes ten times as long to start, is missing or
+//!   forbidden on many servers, and its process namespace breaks `ps`, `kill` and `lsof`.
+//! - Rules for the siblings of protected files such as `.git/hooks`: Landlock grants and never subtracts, so that new
+//!   files in the root could not be written.
+//!
+//! # Invariants
+//!
+//! - A program starts inside the complete fence or not at all.
+//! - The fence never restricts this process.
+//! - Each call gets a newly built fence, because its files may have been replaced since the last one. The fence is
+//!   built before the thread starts.
 
 mod hint;
 mod rules;
@@ -41,23 +52,23 @@ use tempfile::TempDir;
 
 pub(crate) use self::hint::{Escape, hint};
 
-/// The oldest Landlock that is used: before it, no file could be renamed into another folder.
+/// Oldest Landlock ABI in use: before it, files could not be renamed into another folder.
 const ABI_MIN: u32 = 2;
-/// The stack of the thread that starts a program.
+/// Stack size in bytes of the thread that starts a program.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// What the kernel of this machine offers for fences.
+/// Sandbox features of this machine's kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SandboxSupport {
-    /// The version of Landlock; 0 where it or seccomp is missing.
+    /// Landlock ABI; 0 if Landlock or seccomp is missing.
     abi: u32,
 }
 
 impl SandboxSupport {
-    /// No fences.
+    /// No sandbox.
     pub const NONE: Self = Self { abi: 0 };
 
-    /// What this kernel offers: a thread enters a fence to see. Asked once for each process.
+    /// Detects the features by entering a fence in a thread. Runs once per process.
     pub fn of_kernel() -> Self {
         static FOUND: OnceLock<SandboxSupport> = OnceLock::new();
         *FOUND.get_or_init(|| {
@@ -74,12 +85,12 @@ impl SandboxSupport {
         })
     }
 
-    /// Whether a command can be fenced.
+    /// Returns true if commands can be fenced.
     pub fn is_usable(self) -> bool {
         self.abi >= ABI_MIN
     }
 
-    /// What is enforced, in a few words.
+    /// Describes the enforced limits in a few words.
     pub fn summary(self) -> String {
         if !self.is_usable() {
             return match self.abi {
@@ -91,7 +102,7 @@ impl SandboxSupport {
         format!("Landlock ABI {} and seccomp: files, TCP, UDP{signals}", self.abi)
     }
 
-    /// What fences do not hold with this kernel.
+    /// Lists effects that fences do not prevent with this kernel.
     pub fn gaps(self) -> Vec<&'static str> {
         let mut gaps = vec!["chmod, chown and times of files (but in `never`)"];
         if self.abi < 9 {
@@ -110,34 +121,35 @@ impl SandboxSupport {
     }
 }
 
-/// A fence that is wanted.
+/// Parameters of a fence.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FenceRequest<'a> {
     pub(crate) fence: &'a Fence,
-    /// The root of the session.
+    /// Root of the session.
     pub(crate) root: Option<OpenRoot<'a>>,
-    /// The terminal that the program runs in.
+    /// Terminal in which the program runs.
     pub(crate) tty: Option<&'a Path>,
 }
 
-/// A root that was opened when its session began: its path could lead elsewhere by now.
+/// Root as opened at the start of the session; its path could lead elsewhere by now.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OpenRoot<'a> {
     pub(crate) folder: BorrowedFd<'a>,
     pub(crate) path: &'a Path,
 }
 
-/// A fence that is built and not entered.
+/// Fence that is built but not entered.
 pub(crate) struct PreparedFence {
     ruleset: RulesetCreated,
     filter: &'static BpfProgram,
-    /// What root may keep.
+    /// Capabilities that root keeps.
     capabilities: CapabilitySet,
     temporary: Option<TempDir>,
 }
 
 impl PreparedFence {
-    /// Builds a fence with a temporary folder of its own, where nothing else may be written; `None` for no fence.
+    /// Builds a fence; `None` for `Fence::Off`. A read-only fence gets a temporary folder, the only place where it
+    /// may write.
     pub(crate) fn new(request: &FenceRequest<'_>, support: SandboxSupport) -> io::Result<Option<Self>> {
         let needs_folder = match request.fence {
             Fence::Off => return Ok(None),
@@ -148,7 +160,7 @@ impl PreparedFence {
             return Err(io::Error::other(format!("the sandbox is {}", support.summary())));
         }
         let temporary = if needs_folder {
-            // A full or read-only disk leaves the command without one.
+            // On a full or read-only disk the command runs without the folder.
             tempfile::Builder::new().prefix("sysop-").tempdir().ok()
         } else {
             None
@@ -164,12 +176,12 @@ impl PreparedFence {
         Ok(Self { ruleset, filter, capabilities: kept_capabilities(request.fence), temporary })
     }
 
-    /// The folder that is the program's own; it is removed when this is dropped.
+    /// Takes ownership of the temporary folder, which is removed when the result is dropped.
     pub(crate) fn take_temporary_folder(&mut self) -> Option<TempDir> {
         self.temporary.take()
     }
 
-    /// Starts a program by `start` on a thread inside the fence.
+    /// Calls `start`, which starts a program, on a thread inside the fence.
     pub(crate) fn start_inside<T: Send>(self, start: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         on_thread(move || {
             self.enter().map_err(|error| io::Error::other(format!("the sandbox failed: {error}")))?;
@@ -177,7 +189,7 @@ impl PreparedFence {
         })
     }
 
-    /// Fences the calling thread, for as long as it lives.
+    /// Restricts the calling thread for the rest of its life.
     fn enter(self) -> io::Result<RestrictionStatus> {
         let held = capabilities(None)?;
         if !self.capabilities.contains(held.permitted) {
@@ -194,7 +206,7 @@ impl PreparedFence {
     }
 }
 
-/// Runs something on a thread of its own and waits for it.
+/// Runs `act` on a new thread and waits for it.
 fn on_thread<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("sandbox".to_owned()).stack_size(STACK_BYTES);
@@ -203,7 +215,8 @@ fn on_thread<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<
     })
 }
 
-/// The capabilities that matter for the files that a fence allows; without them root could change the machine past its files.
+/// Capabilities needed for the files that a fence allows. With others, root could change the machine beyond its
+/// files.
 fn kept_capabilities(fence: &Fence) -> CapabilitySet {
     let reads = CapabilitySet::DAC_READ_SEARCH | CapabilitySet::SYS_PTRACE | CapabilitySet::SYSLOG;
     let connects = CapabilitySet::NET_RAW | CapabilitySet::NET_BIND_SERVICE;

@@ -1,4 +1,4 @@
-//! How a host is opened, and why it cannot be.
+//! Settings of hosts, and errors of opening them.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,42 +13,43 @@ use crate::output::OutputLimits;
 use crate::sandbox::SandboxSupport;
 use crate::ssh::SshConnection;
 
-/// The most bytes kept of the whole output of one call, where the settings do not say otherwise.
+/// Default maximum bytes of an artifact: the full output of one call.
 pub const ARTIFACT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// How this machine is offered to a session.
+/// Settings for the tools of this machine.
 #[derive(Debug)]
 pub struct LocalSettings {
-    /// The folder that file tools never leave, and in which commands start.
+    /// Folder that file tools cannot leave and in which commands start.
     pub root: PathBuf,
-    /// Which tools are offered.
+    /// Profile, which selects the tools.
     pub profile: Profile,
-    /// How much of an output the model is told.
+    /// Limits on the output for the model.
     pub limits: OutputLimits,
-    /// Folder for whole outputs and for the earlier bytes of changed files; created when it is needed.
+    /// Folder for artifacts and for preimages of changed files; created when needed.
     pub artifacts: PathBuf,
-    /// The most bytes kept of the whole output of one call.
+    /// Maximum bytes of the full output that is stored per call.
     pub artifact_bytes_max: u64,
-    /// Names of environment variables that commands do not get; beyond those that are known to hold keys.
+    /// Names of environment variables to hide from commands, besides those known to hold keys.
     pub scrub_env: Vec<String>,
-    /// Texts that are replaced by `[redacted]` in all output, where they have at least four bytes.
+    /// Secrets to replace by `[redacted]` in all output; texts under four bytes are ignored.
     pub secrets: Vec<SecretString>,
-    /// Whether there is a tool that deletes files.
+    /// Offers the tool that deletes files.
     pub allow_delete: bool,
-    /// The most bytes of a file that file tools write.
+    /// Maximum bytes of a file that file tools write.
     pub file_bytes_max: u64,
-    /// The shell of the session's terminal; `$SHELL` where it is not said.
+    /// Shell of the session's terminal; `None` means `$SHELL`.
     pub shell: Option<PathBuf>,
-    /// When the session began: a script that was changed since is judged by its text.
+    /// Start of the session: scripts that changed since then are judged by their text.
     pub session_start: SystemTime,
-    /// What the kernel offers for fences; without it a call that has to be fenced does not run.
+    /// Sandbox features of the kernel; without them, a call that must be fenced does not run.
     pub sandbox: SandboxSupport,
-    /// When calls are fenced. Decides nothing here but whether a model is offered to run a command outside.
+    /// Condition for fencing calls. Used here only to decide if the model is offered to run a command outside the
+    /// sandbox.
     pub sandbox_mode: SandboxMode,
 }
 
 impl LocalSettings {
-    /// The contract's settings for a root.
+    /// Returns the default settings for a root.
     pub fn new(root: impl Into<PathBuf>, artifacts: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into(),
@@ -68,32 +69,31 @@ impl LocalSettings {
     }
 }
 
-/// How another machine is offered to a session.
+/// Settings for the tools of another machine.
 #[derive(Debug)]
 pub struct RemoteSettings {
-    /// How it is reached.
+    /// Connection to the machine.
     pub connection: SshConnection,
-    /// The folder there that file tools never leave, and in which commands start; the home without one.
+    /// Folder on that machine that file tools cannot leave and in which commands start; `None` means the home folder.
     pub root: Option<String>,
-    /// Which tools are offered.
+    /// Profile, which selects the tools.
     pub profile: Profile,
-    /// How much of an output the model is told.
+    /// Limits on the output for the model.
     pub limits: OutputLimits,
-    /// Folder on this machine for whole outputs and for the earlier bytes of changed files; created when it is
-    /// needed.
+    /// Folder on this machine for artifacts and for preimages of changed files; created when needed.
     pub artifacts: PathBuf,
-    /// The most bytes kept of the whole output of one call.
+    /// Maximum bytes of the full output that is stored per call.
     pub artifact_bytes_max: u64,
-    /// Texts that are replaced by `[redacted]` in all output, where they have at least four bytes.
+    /// Secrets to replace by `[redacted]` in all output; texts under four bytes are ignored.
     pub secrets: Vec<SecretString>,
-    /// Whether there is a tool that deletes files.
+    /// Offers the tool that deletes files.
     pub allow_delete: bool,
-    /// When the session began: a script that was changed since is judged by its text.
+    /// Start of the session: scripts that changed since then are judged by their text.
     pub session_start: SystemTime,
 }
 
 impl RemoteSettings {
-    /// The contract's settings for a machine.
+    /// Returns the default settings for a machine.
     pub fn new(connection: SshConnection, root: Option<String>, artifacts: impl Into<PathBuf>) -> Self {
         Self {
             connection,
@@ -109,19 +109,19 @@ impl RemoteSettings {
     }
 }
 
-/// Why a host cannot be opened. `Display` is one sentence that says what to do next.
+/// Reason a host cannot be opened. `Display` is one sentence that says what to do next.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// The root is not there, no folder, or not to be opened.
+    /// The root does not exist, is not a folder, or cannot be opened.
     #[error("the root {} cannot be opened ({source}); name a folder with --root", root.display())]
     Root {
-        /// As it was given.
+        /// Root as given in the settings.
         root: PathBuf,
-        /// Why.
+        /// Error of the system.
         #[source]
         source: io::Error,
     },
-    /// What `ssh` cannot be given safely.
+    /// The destination is not safe to pass to `ssh`.
     #[error("{0:?} is no destination for ssh; name an alias, a host, user@host or ssh://user@host:port")]
     Destination(String),
 }

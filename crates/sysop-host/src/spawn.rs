@@ -1,9 +1,9 @@
-//! Starts a program as the leader of a session of its own, without a terminal, by `posix_spawn`.
+//! Starts a program as the leader of a new session, without a terminal, by `posix_spawn`.
 //!
-//! The session is what makes `sudo`, `ssh` and their like say that they need a terminal instead of asking on
-//! ours, and what makes all that a command starts findable. `std` can set up a session only in a hook between
-//! `fork` and `exec`, and a `fork` copies the page tables of the whole process: 10 ms with 300 MB in use,
-//! against 0.1 ms here. All unsafe code of the crate is in this module.
+//! Because of the new session, `sudo`, `ssh` and similar programs report a missing terminal instead of asking on
+//! ours, and all processes that a command starts can be found. `std` can create a session only in a hook between
+//! `fork` and `exec`, and `fork` copies the page tables of the whole process: 10 ms with 300 MB in use, against 0.1
+//! ms here. All unsafe code of the crate is in this module.
 #![expect(unsafe_code, reason = "no safe call offers POSIX_SPAWN_SETSID, or waits for a descriptor of ours")]
 
 use std::ffi::{CStr, CString};
@@ -16,7 +16,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Signals that the program gets with their default effect, whatever this process does with them.
+/// Signals that are reset to their default action in the program, whatever this process does with them.
 const DEFAULT_SIGNALS: [libc::c_int; 9] = [
     libc::SIGHUP,
     libc::SIGINT,
@@ -29,11 +29,12 @@ const DEFAULT_SIGNALS: [libc::c_int; 9] = [
     libc::SIGTTOU,
 ];
 
-/// Lets a program in a terminal of its own have the default effect of all signals too: where this process was told
-/// to ignore Ctrl+C, as by `nohup` and by scripts that start it in the background, nothing could be stopped there.
+/// Resets all signals to their default action in a program that gets its own terminal. If this process ignores
+/// Ctrl+C, as under `nohup` or in a script's background job, the program would ignore it too and could not be
+/// stopped.
 pub(crate) fn with_default_signals(command: pty_process::Command) -> pty_process::Command {
-    // SAFETY: between fork and exec the hook calls signal, sigemptyset and sigprocmask only, which POSIX allows
-    // there; it allocates nothing, takes no lock, and touches no memory but its own frame.
+    // SAFETY: between fork and exec the hook calls only signal, sigemptyset and sigprocmask, which POSIX allows
+    // there. It allocates nothing, takes no lock, and touches no memory except its own frame.
     unsafe {
         command.pre_exec(|| {
             for signal in DEFAULT_SIGNALS {
@@ -51,34 +52,33 @@ pub(crate) fn with_default_signals(command: pty_process::Command) -> pty_process
     }
 }
 
-/// A program to start.
 pub(crate) struct SpawnSpec<'a> {
     /// Absolute path of the executable.
     pub(crate) program: &'a CStr,
-    /// All arguments, the name first.
+    /// All arguments, including the program's name.
     pub(crate) arguments: &'a [CString],
-    /// `NAME=VALUE`; the program gets no other variables.
+    /// Environment as `NAME=VALUE`; no other variables are inherited.
     pub(crate) environment: &'a [CString],
-    /// But for this one.
+    /// One more variable, by which the processes of the call can be found.
     pub(crate) mark: Option<&'a CStr>,
-    /// The folder that it starts in.
+    /// Working directory.
     pub(crate) folder: &'a CStr,
     pub(crate) stdin: BorrowedFd<'a>,
     pub(crate) output: BorrowedFd<'a>,
-    /// Standard error; often the same as the output.
+    /// Standard error; often the same as `output`.
     pub(crate) errors: BorrowedFd<'a>,
 }
 
-/// Starts it. Descriptors that are not close-on-exec are inherited; ours all are.
+/// Starts the program. Descriptors without close-on-exec are inherited; all of ours have it.
 pub(crate) fn spawn(start: &SpawnSpec<'_>) -> io::Result<Pid> {
     let actions = FileActions::new(start)?;
     let attributes = SpawnAttributes::new()?;
     let arguments = pointers(start.arguments, None);
     let environment = pointers(start.environment, start.mark);
     let mut pid: libc::pid_t = 0;
-    // SAFETY: all pointers are to live, initialized values: `program` and the entries of both arrays are
-    // NUL-terminated strings that outlive the call, both arrays end in a null pointer, and posix_spawn
-    // writes to none of them but `pid`.
+    // SAFETY: all pointers refer to live, initialized values. `program` and the entries of both arrays are
+    // NUL-terminated strings that outlive the call, both arrays end in a null pointer, and posix_spawn writes only to
+    // `pid`.
     let code = unsafe {
         libc::posix_spawn(
             &raw mut pid,
@@ -93,11 +93,11 @@ pub(crate) fn spawn(start: &SpawnSpec<'_>) -> io::Result<Pid> {
     Pid::from_raw(pid).ok_or_else(|| io::Error::other("the system gave no process id"))
 }
 
-/// A descriptor that is readable once the process has ended; an error before Linux 5.3.
+/// Opens a descriptor that becomes readable when the process ends. Fails before Linux 5.3.
 pub(crate) fn open_pidfd(pid: Pid) -> io::Result<AsyncFd<OwnedFd>> {
     let descriptor = pidfd_open(pid, PidfdFlags::empty())?;
     // SAFETY: an `OwnedFd` is the same open descriptor until it is dropped, and `AsyncFd` drops it only after
-    // it has taken it from the reactor.
+    // deregistering it from the reactor.
     Ok(unsafe { AsyncFd::register_with_interest(descriptor, Interest::READABLE) }?)
 }
 
@@ -115,7 +115,7 @@ struct FileActions(libc::posix_spawn_file_actions_t);
 impl FileActions {
     fn new(start: &SpawnSpec<'_>) -> io::Result<Self> {
         let mut raw = MaybeUninit::uninit();
-        // SAFETY: init writes the whole value where it returns 0, and only then is it taken for initialized.
+        // SAFETY: init writes the whole value if it returns 0, and only then is it assumed to be initialized.
         let mut actions = unsafe {
             checked(libc::posix_spawn_file_actions_init(raw.as_mut_ptr()))?;
             Self(raw.assume_init())
@@ -147,7 +147,7 @@ struct SpawnAttributes(libc::posix_spawnattr_t);
 impl SpawnAttributes {
     fn new() -> io::Result<Self> {
         let mut raw = MaybeUninit::uninit();
-        // SAFETY: init writes the whole value where it returns 0, and only then is it taken for initialized.
+        // SAFETY: init writes the whole value if it returns 0, and only then is it assumed to be initialized.
         let mut attributes = unsafe {
             checked(libc::posix_spawnattr_init(raw.as_mut_ptr()))?;
             Self(raw.assume_init())

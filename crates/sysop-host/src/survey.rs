@@ -1,6 +1,7 @@
-//! The survey of a call: where it would run, and what the paths in it lead to. The policy judges the call by it.
+//! Survey of a call: the context in which it would run, and the files that its paths lead to. The policy judges the
+//! call by it.
 //!
-//! What does not change is found out once, so that the survey of a call without targets asks the machine nothing.
+//! The context is determined once, so that the survey of a call without targets needs no access to the machine.
 
 use sysop_core::id::CallId;
 use sysop_core::message::ToolCall;
@@ -12,7 +13,7 @@ use sysop_core::tool::{ToolEffect, ToolSpec};
 use crate::tools::Toolbox;
 
 impl Toolbox {
-    /// Tells the circumstances of a call and resolves its targets. `fence` is that of the shell that it would use.
+    /// Surveys a call and resolves its targets. `fence` selects the terminal that the call would use.
     pub(crate) async fn survey(&self, call: &ToolCall, fence: &Fence) -> Survey {
         let Some(spec) = self.specs.iter().find(|spec| spec.name == call.name) else {
             return Survey::default();
@@ -33,13 +34,13 @@ impl Toolbox {
         survey
     }
 
-    /// What targets lead to.
+    /// Resolves targets to files.
     pub(crate) async fn resolve(&self, targets: Vec<Target>) -> Option<Vec<ResolvedTarget>> {
         let home = self.machine.context().await.ok()?.home;
         self.machine.resolve(targets, home.as_deref()).await
     }
 
-    /// Resolves the targets of a call, and those of the scripts that it runs, as deep as the machine allows.
+    /// Resolves the targets of a call, then those of the scripts that it runs, up to the machine's maximum depth.
     async fn resolve_targets(&self, spec: &ToolSpec, call: &ToolCall, survey: &mut Survey) {
         let mut asked: Vec<Target> = Vec::new();
         for _ in 0..self.machine.resolutions_max() {
@@ -60,7 +61,7 @@ impl Toolbox {
         }
     }
 
-    /// Puts what the terminal tells into the survey of a call that uses it.
+    /// Replaces the survey's context by that of the terminal, for a call that uses the terminal.
     async fn enter_terminal(
         &self,
         survey: &mut Survey,
@@ -75,7 +76,7 @@ impl Toolbox {
         context.dialect = place.dialect;
         context.folder = match place.folder {
             Some(folder) => Some(folder),
-            // A shell that is to be started starts in the root; only keys are judged before that.
+            // A new shell starts in the root. Before that only keys are judged.
             None if place.is_new => context.root.clone(),
             None => None,
         };
@@ -95,11 +96,11 @@ impl Toolbox {
     }
 }
 
-/// For which use of the terminal it is looked at.
+/// Use of the terminal that a survey is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TerminalUse {
-    /// A command, which needs a shell.
+    /// A command; needs a shell.
     Command,
-    /// Keys, which go to whatever is there.
+    /// Keys; go to the foreground program, whatever it is.
     Keys,
 }

@@ -1,9 +1,8 @@
-//! A small shell that outlives this process by a moment, and ends the commands that it leaves behind.
+//! Shell process that kills the remaining commands when this process ends.
 //!
-//! Whatever ends this process, `SIGKILL` included, closes the pipe that the guard reads; it then kills the
-//! process groups that were running. It is started with the first command that lasts a tenth
-//! of a second, so that short commands cost nothing more, and does nothing else: a `SIGKILL` within that tenth leaves the
-//! command running.
+//! However this process ends, `SIGKILL` included, the pipe that the watchdog reads is closed. The watchdog then kills
+//! all registered process groups. It is started with the first command that runs longer than a tenth of a second, so
+//! that short commands cost nothing. A `SIGKILL` within that tenth leaves the command running.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -16,8 +15,8 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::spawn::{SpawnSpec, spawn};
 
-/// Reads `add GROUP` and `del GROUP`; at the end of its input kills what is left. `kill -KILL -GROUP` is the
-/// one form that dash, bash and busybox share.
+/// Reads `add GROUP` and `del GROUP`, and kills the remaining groups at the end of its input. `kill -KILL -GROUP` is
+/// the only form that dash, bash and busybox all accept.
 const SCRIPT: &CStr = c"groups=
 while read -r verb group; do
   case $verb in
@@ -27,7 +26,7 @@ while read -r verb group; do
 done
 for g in $groups; do kill -KILL \"-$g\"; done 2>/dev/null";
 
-/// The guard of one machine.
+/// Watchdog of one machine; its process starts with the first watched group.
 #[derive(Debug, Default)]
 pub(crate) struct Watchdog {
     running: OnceLock<Option<WatchdogProcess>>,
@@ -40,12 +39,12 @@ struct WatchdogProcess {
 }
 
 impl Watchdog {
-    /// Has a group killed when this guard is dropped or this process ends.
+    /// Watches a group until this watchdog is dropped, or this process ends; the group is then killed.
     pub(crate) fn watch_until_drop(&self, shell: &CStr, group: Pid) {
         std::mem::forget(self.watch(shell, group));
     }
 
-    /// Has a group killed if this process ends; until the returned watch is dropped.
+    /// Watches a group until the returned guard is dropped. If this process ends before that, the group is killed.
     pub(crate) fn watch(&self, shell: &CStr, group: Pid) -> WatchedGroup<'_> {
         let running = self.running.get_or_init(|| match start(shell) {
             Ok(running) => Some(running),
@@ -61,7 +60,7 @@ impl Watchdog {
     }
 }
 
-/// One watched group.
+/// Guard of one watched group; dropping it ends the watch.
 #[derive(Debug)]
 pub(crate) struct WatchedGroup<'a> {
     running: Option<&'a WatchdogProcess>,
@@ -79,7 +78,7 @@ impl Drop for WatchedGroup<'_> {
 impl WatchdogProcess {
     fn send_command(&self, verb: &str, group: Pid) {
         let line = format!("{verb} {}\n", group.as_raw_nonzero());
-        // The pipe holds thousands of orders; where the guard is gone or stuck there is nothing to be done.
+        // The pipe holds thousands of lines. If the watchdog is gone or stuck, there is no remedy.
         let _ = rustix::io::write(&self.command_pipe, line.as_bytes());
     }
 }

@@ -1,13 +1,13 @@
-//! The live output of one host among several: whole lines, each with the host's name before it.
+//! Live output of one host among several: whole lines, each prefixed with the host's name.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sysop_driver::port::DeltaSink;
 
-/// The longest line that waits for its end; a longer one is shown in pieces, each as a line.
+/// Maximum bytes of an incomplete line; a longer line is displayed in parts, each as a line.
 const LINE_BYTES_MAX: usize = 8 * 1024;
 
-/// Output on its way to the display that all hosts share.
+/// Prefixes the output of one host for the shared display.
 #[derive(Clone)]
 pub(super) struct LinePrefixer(Arc<PrefixerState>);
 
@@ -22,13 +22,13 @@ impl LinePrefixer {
         Self(Arc::new(PrefixerState { name: Arc::clone(name), unfinished: Mutex::default(), display }))
     }
 
-    /// What the host writes to.
+    /// Returns the sink for the host's output.
     pub(super) fn sink(&self) -> DeltaSink {
         let shared = Arc::clone(&self.0);
         DeltaSink::new(move |text| shared.take(text))
     }
 
-    /// Shows a last line that has no end.
+    /// Displays an incomplete last line.
     pub(super) fn finish(&self) {
         self.0.pass_on(|unfinished| unfinished.len());
     }
@@ -43,7 +43,7 @@ impl PrefixerState {
         });
     }
 
-    /// Passes on the bytes that `ready` says, line by line, and in one piece.
+    /// Displays the first bytes of `unfinished`, as many as `ready` returns, line by line in one update.
     fn pass_on(&self, ready: impl FnOnce(&mut String) -> usize) {
         let mut unfinished = self.unfinished.lock().unwrap_or_else(PoisonError::into_inner);
         let ready = ready(&mut unfinished);

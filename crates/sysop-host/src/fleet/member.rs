@@ -1,4 +1,4 @@
-//! One host among several, and how long the others wait for it.
+//! One host of a fleet, with limits on the time that the other hosts wait for it.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,22 +12,21 @@ use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-/// What a host may take beyond the time of the call itself: to connect, to stop what runs, to answer.
+/// Extra time beyond the call's own timeout: to connect, to stop the command, to reply.
 const ANSWER_TIME: Duration = Duration::from_secs(90);
-/// What a host may take to tell the circumstances of a call; the others are not held up any longer by it.
+/// Maximum time of a survey, so that one host does not delay the others.
 const SURVEY_TIME_MAX: Duration = Duration::from_secs(8);
-/// What a host may take to stop.
+/// Maximum time for a host to stop a call.
 const STOP_TIME: Duration = Duration::from_secs(10);
 
-/// One host among several.
+/// One host of a fleet.
 pub(super) struct Member {
     pub(super) name: Arc<str>,
     pub(super) host: Arc<dyn Host>,
-    /// How many of its questions wait for people; its time stands still as long as there is one.
+    /// Number of its questions that wait for the user; its time limits pause meanwhile.
     pub(super) open_prompts: watch::Sender<usize>,
 }
 
-/// Why a call was stopped.
 #[derive(Clone, Copy)]
 enum CallStopReason {
     Cancelled,
@@ -39,7 +38,7 @@ impl Member {
         Self { name: name.into(), host, open_prompts: watch::Sender::new(0) }
     }
 
-    /// Runs one call, and gives up on a host that neither answers nor stops.
+    /// Runs one call; gives up if the host neither replies nor stops.
     pub(super) async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: &CancellationToken) -> Outcome {
         let started = Instant::now();
         let time_max = time_of(&call) + ANSWER_TIME;
@@ -64,7 +63,7 @@ impl Member {
         outcome
     }
 
-    /// Surveys a call; nothing is known of a host that does not answer.
+    /// Surveys a call; returns the default survey if the host does not reply in time.
     pub(super) async fn survey(&self, call: &ToolCall) -> Survey {
         tokio::select! {
             survey = self.host.survey(call) => survey,
@@ -72,11 +71,11 @@ impl Member {
         }
     }
 
-    /// Returns when the host has had this much time in which none of its questions waited for people.
+    /// Returns after this much time, not counting time with open questions.
     async fn overdue(&self, mut left: Duration) {
         let mut open_prompts = self.open_prompts.subscribe();
         loop {
-            // Neither wait can fail: the sender is ours.
+            // Cannot fail: `self` holds the sender.
             let _ = open_prompts.wait_for(|questions| *questions == 0).await;
             let since = Instant::now();
             tokio::select! {
@@ -89,7 +88,7 @@ impl Member {
     }
 }
 
-/// The time that a call gives its command.
+/// Returns the timeout of the call's command.
 fn time_of(call: &ToolCall) -> Duration {
     let asked = match &call.arguments {
         Arguments::Object(arguments) => arguments.get("timeout_s").and_then(serde_json::Value::as_u64),
@@ -102,7 +101,7 @@ fn unknown(why: &str) -> Outcome {
     Outcome::new(Status::Unknown, format!("[{why}; nobody knows how it ended]"))
 }
 
-/// A call that was stopped because it took too long says so.
+/// Marks a stopped call as timed out.
 fn timed_out(outcome: Outcome, time: Duration) -> Outcome {
     if outcome.status != Status::Cancelled {
         return outcome;

@@ -1,5 +1,4 @@
-//! The people as one host among several knows them: each question says which host asks, and only one host asks
-//! at a time.
+//! Prompter of one host in a fleet: names the host in each question, and shows the user one question at a time.
 
 use std::sync::Arc;
 
@@ -10,11 +9,11 @@ use tokio::sync::{Mutex, watch};
 
 use super::member::Member;
 
-/// The way from one host to the people.
+/// Forwards the questions of one host to the user.
 pub(super) struct HostPrompter {
     name: Arc<str>,
     people: Arc<dyn Prompter>,
-    /// Held by the host whose question is before the people.
+    /// Held by the host whose question is currently shown to the user.
     prompt_lock: Arc<Mutex<()>>,
     open_prompts: watch::Sender<usize>,
 }
@@ -30,7 +29,7 @@ impl HostPrompter {
     }
 }
 
-/// A question that waits, for as long as this lives.
+/// Counts a question as open until dropped.
 struct OpenPromptGuard<'a>(&'a watch::Sender<usize>);
 
 impl<'a> OpenPromptGuard<'a> {
@@ -63,7 +62,7 @@ impl Prompter for HostPrompter {
         self.people.typed(by, typed);
     }
 
-    /// Told to nobody: several hosts have no terminal that could change hands.
+    /// Ignored: a fleet has no terminal whose control could change.
     fn control(&self, _: Option<&str>) {}
 
     fn notice(&self, text: &str) {
@@ -71,7 +70,7 @@ impl Prompter for HostPrompter {
     }
 }
 
-/// Whether a name is among the words of a text.
+/// Returns true if `name` is one of the words in `text`.
 fn names(text: &str, name: &str) -> bool {
     text.split_whitespace().any(|word| word.trim_matches(['(', ')', ',', ':', '\'', '"']) == name)
 }

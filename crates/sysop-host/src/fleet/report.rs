@@ -1,5 +1,5 @@
-//! What came of a call on several hosts, as one outcome: hosts that ended alike are told once, together, and those
-//! that stand out come first. The text stays within the limits of a single host.
+//! Combines the results of a call on several hosts into one outcome. Hosts with the same result form a group and are
+//! reported once; outliers come first. The text stays within the limits of a single host.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use crate::output::capture::joined;
 use crate::output::head_tail::{HeadTail, newlines};
 use crate::output::{OutputLimits, counted};
 
-/// The most bytes of names in one line, and the most of the limit that they may take (one part of so many).
+/// Maximum bytes of host names per line, also limited to one part in `NAMES_PART` of the output limit.
 const NAMES_BYTES_MAX: usize = 1024;
 const NAMES_PART: usize = 8;
-/// What a group is not cut below to make room for another: bytes and lines.
+/// Minimum bytes and lines of a group before other groups are left out.
 const GROUP_BYTES_MIN: usize = 512;
 const GROUP_LINES_MIN: usize = 5;
-/// What is said about a gap takes this much: bytes and lines.
+/// Bytes and lines of a notice about a gap.
 const NOTICE_BYTES: usize = 128;
 const NOTICE_LINES: usize = 1;
-/// What a heading says beside the names.
+/// Bytes of a heading besides the names.
 const HEADING_BYTES: usize = 64;
 
-/// How a call ended on one host.
+/// Result of a call on one host.
 pub(super) struct HostResult {
     name: Arc<str>,
     pub(super) outcome: Outcome,
@@ -36,7 +36,7 @@ impl HostResult {
     }
 }
 
-/// Hosts that ended alike, by their places; never empty.
+/// Indexes of hosts with the same result; never empty.
 struct ResultGroup(Vec<usize>);
 
 impl ResultGroup {
@@ -45,7 +45,7 @@ impl ResultGroup {
     }
 }
 
-/// Why the rest of the hosts is not to follow the first, and what that makes of them; none where they are.
+/// Returns the status and message for the other hosts if they must not follow the canary; `None` if they may.
 pub(super) async fn canary_failure(
     told: &mut [HostResult],
     artifacts: &Artifacts,
@@ -65,7 +65,7 @@ pub(super) async fn canary_failure(
     Some((Status::Rejected, why))
 }
 
-/// Makes one outcome of all.
+/// Combines all results into one outcome.
 pub(super) async fn report(
     mut told: Vec<HostResult>,
     limits: OutputLimits,
@@ -119,7 +119,8 @@ pub(super) async fn report(
     }
 }
 
-/// The status of all: the worst. Hosts that were held back because others failed are no refusal of the whole.
+/// Returns the status of the whole call: the worst one. If only some hosts were held back, the call counts as failed,
+/// not as rejected.
 fn status(told: &[HostResult]) -> Status {
     let statuses = || told.iter().map(|told| told.outcome.status);
     let worst = statuses().max_by_key(|status| severity(*status)).unwrap_or(Status::Ok);
@@ -144,7 +145,7 @@ fn severity(status: Status) -> u8 {
     }
 }
 
-/// How a call ended, for a heading.
+/// Describes a result for a heading.
 fn end(outcome: &Outcome) -> String {
     match (outcome.exit_code, outcome.status) {
         (Some(code), _) => format!("exit code {code}"),
@@ -156,12 +157,12 @@ fn end(outcome: &Outcome) -> String {
     }
 }
 
-/// The hosts by how they ended: the smallest groups first, of those the worst; what did not run is last.
+/// Groups the hosts by result: smallest groups first, among equals the worst; hosts that did not run come last.
 async fn groups(told: &mut [HostResult], artifacts: &Artifacts) -> Vec<ResultGroup> {
     let mut places: HashMap<(&str, Option<i32>, String), usize> = HashMap::new();
     let mut groups: Vec<ResultGroup> = Vec::new();
     for (place, HostResult { outcome, .. }) in told.iter().enumerate() {
-        // Each whole output has a name of its own, also where it says the same.
+        // Artifact names are unique, even if the results are the same.
         let text = match &outcome.artifact {
             Some(name) => outcome.output.replace(name.as_str(), ""),
             None => outcome.output.clone(),
@@ -184,7 +185,7 @@ async fn groups(told: &mut [HostResult], artifacts: &Artifacts) -> Vec<ResultGro
     split
 }
 
-/// Splits a group where the whole outputs, which nobody is shown, differ; keeps one artifact of those that do not.
+/// Splits a group by the contents of the artifacts, which the text does not show. Of equal artifacts one is kept.
 async fn by_artifact(group: ResultGroup, told: &mut [HostResult], artifacts: &Artifacts) -> Vec<ResultGroup> {
     if group.0.len() == 1 || group.first(told).artifact.is_none() {
         return vec![group];
@@ -212,7 +213,7 @@ async fn by_artifact(group: ResultGroup, told: &mut [HostResult], artifacts: &Ar
     split
 }
 
-/// Names in one line, as many as fit.
+/// Joins as many names as fit on one line.
 fn names<'a>(told: impl IntoIterator<Item = &'a HostResult>, bytes_max: usize) -> String {
     let mut line = String::new();
     let mut told = told.into_iter();
@@ -228,17 +229,17 @@ fn names<'a>(told: impl IntoIterator<Item = &'a HostResult>, bytes_max: usize) -
     line
 }
 
-/// The text about all groups as it is written.
+/// State while the report is written.
 struct ReportWriter<'a> {
     told: &'a [HostResult],
     limits: OutputLimits,
     artifacts: &'a Artifacts,
-    /// The first artifact that is named.
+    /// First artifact that is mentioned.
     artifact: Option<String>,
     truncated: bool,
 }
 
-/// One group as it is told.
+/// Section of the report for one group.
 struct ReportSection<'a> {
     heading: String,
     body: String,
@@ -251,7 +252,7 @@ impl ReportSection<'_> {
         usize::try_from(newlines(self.body.as_bytes())).unwrap_or(usize::MAX)
     }
 
-    /// The least room that it needs.
+    /// Minimum limits of the section.
     fn limits_min(&self) -> OutputLimits {
         let (bytes, lines) = (self.body.len(), self.lines());
         OutputLimits {
@@ -274,7 +275,7 @@ impl<'a> ReportWriter<'a> {
             sections.retain(|_| number.next().is_none_or(|number| !left_out.contains(&number)));
         }
         let shares = self.shares(&sections, &notice);
-        // What is left out is smaller than the last group that is told, so that is where it belongs.
+        // The omitted groups are smaller than the last one displayed, so the notice belongs before it.
         let total = sections.len();
         for (number, (section, share)) in (1..).zip(sections.into_iter().zip(shares)) {
             if number == total {
@@ -300,7 +301,7 @@ impl<'a> ReportWriter<'a> {
         let mut changes = outcome.styles.changes().peekable();
         let mut from = 0;
         for line in outcome.output.split_inclusive('\n') {
-            // No host may speak for another.
+            // A host's output must not imitate the heading of another host.
             if line.starts_with("== ") {
                 body.push(' ');
             }
@@ -320,7 +321,7 @@ impl<'a> ReportWriter<'a> {
         NAMES_BYTES_MAX.min(self.limits.bytes / NAMES_PART)
     }
 
-    /// The groups for which there is no room, by their places. The largest one is always told, for comparison.
+    /// Returns the indexes of groups that do not fit. The largest group is always displayed, for comparison.
     fn left_out(&self, groups: &[ResultGroup], sections: &[ReportSection<'_>]) -> Vec<usize> {
         let Some(largest) = (0..groups.len()).rev().max_by_key(|&number| groups[number].0.len()) else {
             return Vec::new();
@@ -354,7 +355,7 @@ impl<'a> ReportWriter<'a> {
         format!("… [{hosts} with {endings} left out: {names}; ask fewer hosts at once] …\n")
     }
 
-    /// How much each section may take; what one does not need is for the others.
+    /// Returns the limits of each section; sections share what others do not need.
     fn shares(&self, sections: &[ReportSection<'_>], notice: &str) -> Vec<OutputLimits> {
         let headings: usize = sections.iter().map(|section| section.heading.len()).sum();
         let lines = sections.len() + usize::from(!notice.is_empty());
@@ -365,7 +366,7 @@ impl<'a> ReportWriter<'a> {
         bytes.into_iter().zip(lines).map(|(bytes, lines)| OutputLimits { bytes, lines }).collect()
     }
 
-    /// The text of a section, cut where its share is too small; the whole is kept then.
+    /// Returns the section's text, cut to its share. The full text of a cut section is stored as an artifact.
     async fn fitting(&mut self, section: ReportSection<'_>, share: OutputLimits) -> (String, StyleRuns) {
         let artifact = section.outcome.artifact.clone();
         if section.body.len() <= share.bytes && section.lines() <= share.lines {
@@ -401,7 +402,7 @@ fn plus(one: OutputLimits, other: OutputLimits) -> OutputLimits {
     OutputLimits { bytes: one.bytes + other.bytes, lines: one.lines + other.lines }
 }
 
-/// Gives each as much as it needs or, where that is too much, the same as the others who get less than they need.
+/// Distributes `left`: each gets what it needs; if that is too much, those who get less get equal shares.
 fn fair_shares(mut left: usize, needs: Vec<usize>) -> Vec<usize> {
     let mut by_need: Vec<usize> = (0..needs.len()).collect();
     by_need.sort_by_key(|&place| needs[place]);

@@ -1,10 +1,10 @@
-//! The survey of a call that runs on several hosts: what all of them have in common, and the worst of the rest.
+//! Merges the surveys of several hosts: keeps what they have in common, and the worst of the rest.
 
 use sysop_core::policy::{CommandContext, Dialect, Resolution, ResolvedTarget, Survey};
 
-/// One survey for all hosts. `names` is how the hosts together are named.
+/// Merges the surveys. `names` is the combined name of the hosts.
 pub(super) fn merged(names: &str, surveys: Vec<Survey>) -> Survey {
-    // Nothing runs on a host that cannot be reached.
+    // Unreachable hosts are ignored, because nothing runs there.
     let (reached, unreachable): (Vec<_>, Vec<_>) =
         surveys.into_iter().partition(|survey| survey.unreachable.is_none());
     let mut left = reached.into_iter();
@@ -31,7 +31,7 @@ fn common_context(one: &CommandContext, other: &CommandContext) -> CommandContex
     }
     let dialect = match (one.dialect, other.dialect) {
         (one, other) if one == other => one,
-        // What bash reads otherwise than other shells do is judged both ways for these.
+        // For `sh`, the policy judges syntax that bash reads differently from other shells both ways.
         (Dialect::Bash | Dialect::Sh, Dialect::Bash | Dialect::Sh) => Dialect::Sh,
         _ => Dialect::Unknown,
     };
@@ -46,9 +46,9 @@ fn common_context(one: &CommandContext, other: &CommandContext) -> CommandContex
     }
 }
 
-/// The targets that both have resolved, with the files of both.
+/// Returns the targets that both surveys resolved, with the files of both.
 fn common_targets(context: &CommandContext, one: &Survey, other: &Survey) -> Vec<ResolvedTarget> {
-    // Where the folders differ, a target has none.
+    // If the folders differ, the merged target has none.
     let in_common = |survey: &Survey| {
         let (own, root) = (survey.context.folder.clone(), survey.context.root.clone());
         let (no_folder, no_root) = (context.folder.is_none(), context.root.is_none());

@@ -1,8 +1,8 @@
-//! Files beneath a root that was opened once. No path is checked and then used: each access is resolved by the
-//! system beneath the root (`openat2` with `RESOLVE_BENEATH`), and what follows happens on what it opened.
+//! File operations beneath a root that is opened once. No path is checked first and used later: the kernel resolves
+//! each access beneath the root (`openat2` with `RESOLVE_BENEATH`), and further steps use the opened file.
 //!
-//! A hard link looks like any other file: its bytes can be read by either name. Writing replaces the name in
-//! the root and leaves the other one alone.
+//! A hard link looks like any other file: its bytes can be read under either name. Writing replaces the name in the
+//! root and leaves the other one unchanged.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -19,15 +19,15 @@ use crate::machine::{
 };
 use crate::path::{RootPath, shown, split};
 
-/// The most links that one path goes through; the same as the system's.
+/// Maximum links in one path, as in Linux.
 const LINKS_MAX: usize = 40;
 
-/// The bytes of a file.
+/// Reads a file.
 pub(super) fn read(root: &Dir, path: &RootPath) -> Result<Vec<u8>, MachineError> {
     read_name(root, path.as_str(), FollowSymlinks::Yes, &path.to_string())
 }
 
-/// Replaces a file, or creates it.
+/// Replaces or creates a file.
 pub(super) fn write(
     root: &Dir,
     path: &RootPath,
@@ -44,7 +44,7 @@ pub(super) fn write(
     target.replace(bytes).map_err(|error| plain(&error, &told))
 }
 
-/// Removes a file. A link is not removed, nor what it points to.
+/// Removes a file. Refuses links, and keeps their targets.
 pub(super) fn remove(root: &Dir, path: &RootPath, before: &Precondition) -> Result<(), MachineError> {
     let told = path.to_string();
     let target = WriteTarget::find(root, path)?;
@@ -64,7 +64,6 @@ pub(super) fn make_folder(root: &Dir, path: &RootPath) -> Result<(), MachineErro
     root.create_dir_all(path.as_str()).map_err(|error| plain(&error, &told))
 }
 
-/// What there is at a path.
 pub(super) fn stat(root: &Dir, path: &RootPath) -> Result<FileStat, MachineError> {
     let told = path.to_string();
     let found = root.symlink_metadata(path.as_str()).map_err(|error| plain(&error, &told))?;
@@ -78,7 +77,6 @@ pub(super) fn stat(root: &Dir, path: &RootPath) -> Result<FileStat, MachineError
     })
 }
 
-/// The entries of a folder.
 pub(super) fn list(root: &Dir, path: &RootPath, cancel: &CancellationToken) -> Result<Listing, MachineError> {
     let told = path.to_string();
     let folder = root.open_dir(path.as_str()).map_err(|error| plain(&error, &told))?;
@@ -93,7 +91,7 @@ pub(super) fn list(root: &Dir, path: &RootPath, cancel: &CancellationToken) -> R
             break;
         }
         let name = entry.file_name();
-        // What is gone by now is not listed.
+        // Skip entries that were removed in the meantime.
         if let Ok(found) = folder.symlink_metadata(&name) {
             let kind = kind(&found, || folder.read_link_contents(&name));
             listing.entries.push((name.to_string_lossy().into_owned(), kind));
@@ -103,17 +101,17 @@ pub(super) fn list(root: &Dir, path: &RootPath, cancel: &CancellationToken) -> R
     Ok(listing)
 }
 
-/// A name in an open folder that a change is made to.
+/// File name in an open folder, the target of a change.
 struct WriteTarget {
     folder: Dir,
     name: String,
     there: Option<Metadata>,
-    /// How many links led here.
+    /// Number of links followed to this name.
     links: usize,
 }
 
 impl WriteTarget {
-    /// Follows links to the name that they stand for. What a dangling link points to is not created.
+    /// Follows links to the final name. The missing target of a dangling link is not created.
     fn find(root: &Dir, path: &RootPath) -> Result<Self, MachineError> {
         let told = path.to_string();
         let mut at = path.as_str().to_owned();
@@ -152,7 +150,7 @@ impl WriteTarget {
         if expected { Ok(()) } else { Err(MachineError::Changed(told.to_owned())) }
     }
 
-    /// Writes a file without a name beside the target, then gives it the name.
+    /// Writes an unnamed file in the same folder, then renames it to the target.
     fn replace(&self, bytes: &[u8]) -> io::Result<()> {
         let mut fresh = TempFile::new(&self.folder)?;
         fresh.write_all(bytes)?;
@@ -160,7 +158,7 @@ impl WriteTarget {
             let file = fresh.as_file();
             let own = file.metadata()?;
             if (own.uid(), own.gid()) != (there.uid(), there.gid()) {
-                // Only root may give a file away; then it stays ours, as with any editor.
+                // Only root may change the owner; otherwise the file becomes ours, as with any editor.
                 let _ = fchown(file, Some(Uid::from_raw(there.uid())), Some(Gid::from_raw(there.gid())));
             }
             let mode = there.permissions().mode() & 0o7777;
@@ -171,7 +169,7 @@ impl WriteTarget {
     }
 }
 
-/// A link's target as a path from the root: beside the link. None for an absolute one.
+/// Converts a link's target to a path from the root. Returns `None` for an absolute target.
 fn beside(folder: &str, target: &Path) -> Option<String> {
     let target = target.to_str().filter(|_| target.is_relative())?;
     Some(if folder == "." { target.to_owned() } else { format!("{folder}/{target}") })
@@ -180,7 +178,7 @@ fn beside(folder: &str, target: &Path) -> Option<String> {
 fn read_name(dir: &Dir, name: &str, follow: FollowSymlinks, told: &str) -> Result<Vec<u8>, MachineError> {
     let mut options = OpenOptions::new();
     let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).expect("the flag fits");
-    // Opening a pipe or a device must not wait for its other end.
+    // Opening a pipe or a device must not block until its other end is opened.
     options.read(true).custom_flags(nonblocking).follow(follow);
     let mut file = dir.open_with(name, &options).map_err(|error| plain(&error, told))?;
     let found = file.metadata().map_err(|error| plain(&error, told))?;
@@ -195,7 +193,7 @@ fn read_name(dir: &Dir, name: &str, follow: FollowSymlinks, told: &str) -> Resul
         return Err(too_large(found.len()));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(found.len()).unwrap_or(0) + 1);
-    // Files of the kernel say that they have no bytes, and others grow.
+    // Kernel files report a size of 0, and other files may grow.
     let read = (&mut file).take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
     read.map_err(|error| plain(&error, told))?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
@@ -217,12 +215,12 @@ fn kind(found: &Metadata, target: impl FnOnce() -> io::Result<std::path::PathBuf
     }
 }
 
-/// An error of the system in plain words.
+/// Converts an error of the system.
 pub(super) fn plain(error: &io::Error, told: &str) -> MachineError {
     let told = told.to_owned();
     let code = error.raw_os_error().map(Errno::from_raw_os_error);
     match code {
-        // cap-std's own refusals carry no code; the system says EXDEV where a path leaves the root.
+        // cap-std's own refusals have no error code; the kernel returns EXDEV for a path that leaves the root.
         None if error.kind() == io::ErrorKind::PermissionDenied => MachineError::OutsideRoot(told),
         Some(Errno::XDEV) => MachineError::OutsideRoot(told),
         Some(Errno::NOENT) => MachineError::NotFound(told),
@@ -279,7 +277,7 @@ mod tests {
         std::fs::create_dir(home.path().join("folder")).unwrap();
         let path = RootPath::parse("folder/f", &[]).unwrap();
         let target = super::WriteTarget::find(&root, &path).unwrap();
-        // The name is taken by a folder between the look and the rename.
+        // A folder takes the name between the lookup and the rename.
         std::fs::create_dir(home.path().join("folder/f")).unwrap();
         assert!(target.replace(b"x").is_err());
         assert_eq!(std::fs::read_dir(home.path().join("folder")).unwrap().count(), 1);

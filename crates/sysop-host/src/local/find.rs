@@ -1,5 +1,5 @@
-//! Walks folders beneath the root, by open folders and never through links, leaving out what `.gitignore` and
-//! `.ignore` files say. Hidden files are found; `.git` is not entered.
+//! Walks folders beneath the root. It uses open folders, follows no links, and skips files that `.gitignore` and
+//! `.ignore` exclude. Hidden files are included; `.git` is not entered.
 
 use std::io::Read;
 
@@ -12,12 +12,11 @@ use super::files::plain;
 use crate::ignore_rules::{RULES_BYTES_MAX, RULES_FILES, is_ignored, parse_rules};
 use crate::machine::{FIND_FILES_MAX, FileSearch, FileSearchResult, MachineError};
 
-/// The most entries that one search looks at.
+/// Maximum entries that one search visits.
 const VISITED_MAX: usize = 1_000_000;
-/// How deep a search goes: each level holds an open folder.
+/// Maximum depth of a search; each level holds an open folder.
 const DEPTH_MAX: usize = 64;
 
-/// Looks for files.
 pub(super) fn find(
     root: &Dir,
     search: &FileSearch,
@@ -34,16 +33,16 @@ pub(super) fn find(
 struct FolderWalk<'a> {
     search: &'a FileSearch,
     cancel: &'a CancellationToken,
-    /// Rules of the folders from the top to where we are, each with its folder's path.
+    /// Rules of the folders from the top to the current one, each with its folder's path.
     rules: Vec<(String, Gitignore)>,
     visited: usize,
     found: FileSearchResult,
 }
 
 impl FolderWalk<'_> {
-    /// Walks one folder; `path` is its path below the searched one, empty or ending in `/`.
+    /// Walks one folder. `path` is its path below the searched folder, empty or ending in `/`.
     fn enter(&mut self, folder: &Dir, path: &str, depth: usize) -> Result<(), MachineError> {
-        // What cannot be read is passed over, as `find` does.
+        // Skip unreadable folders, as `find` does.
         let Ok(entries) = folder.entries() else { return Ok(()) };
         let mut names = Vec::new();
         for entry in entries.flatten() {
@@ -110,7 +109,7 @@ impl FolderWalk<'_> {
     }
 }
 
-/// The rules of one folder. A file of rules that is a link, too large, or not to be read has none.
+/// Reads the rules of one folder. A rule file that is a link or unreadable is ignored.
 fn rules_in(folder: &Dir) -> Gitignore {
     let texts = RULES_FILES.map(|name| {
         let mut options = OpenOptions::new();

@@ -1,4 +1,5 @@
-//! Runs one program to its end: reads what it prints, waits, and stops it with all that it started.
+//! Runs one program: captures its output, waits for its end, and stops it together with all processes that it
+//! started.
 
 use std::ffi::CString;
 use std::io;
@@ -24,36 +25,37 @@ use crate::sandbox::PreparedFence;
 use crate::spawn::{SpawnSpec, open_pidfd, spawn};
 use crate::watchdog::{Watchdog, WatchedGroup};
 
-/// Commands that are over sooner are not put under the guard, which would cost them more than they take.
+/// Minimum run time before the watchdog covers a program. Shorter ones would spend more on it than on their work.
 const WATCHDOG_DELAY: Duration = Duration::from_millis(100);
-/// What a pipe holds, where the system allows it: a program that prints a lot rarely waits for us.
+/// Pipe capacity for programs with much output, if the system permits it, so that they rarely wait for us.
 const PIPE_BYTES: usize = 1024 * 1024;
-/// Who has printed so much at once prints a lot; the others do without the wide pipe, which takes time to make.
+/// Bytes in one read that indicate much output. Other programs keep the default pipe, because enlarging one takes
+/// time.
 const MUCH_BYTES: usize = 4096;
-/// How long the output is still read after the shell has ended, where something else holds it.
+/// Time to read further output after the shell has ended while another process holds the pipe.
 const DRAIN: Duration = Duration::from_millis(200);
-/// How long programs have between the request to end and their end.
+/// Time between SIGTERM and SIGKILL.
 const STOP_GRACE: Duration = Duration::from_millis(500);
-/// How often it is looked whether all have ended in that time.
+/// Interval of checks in that time for remaining processes.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// How long it is waited for a killed program; longer only where the system holds it in a call.
+/// Maximum wait for a killed program; it takes longer only if a system call blocks the process.
 const KILL_WAIT_MAX: Duration = Duration::from_secs(2);
-/// Programs left in the background whose output is read away, so that they do not die of a closed pipe.
+/// Maximum background programs whose output is read and discarded, so that a closed pipe does not kill them.
 const BACKGROUND_MAX: usize = 64;
 
-/// What all programs of a machine share.
+/// State shared by all programs of a machine.
 #[derive(Debug)]
 pub(super) struct ProcessRunner {
     folder: CString,
     watchdog_shell: CString,
     watchdog: Watchdog,
     background: Arc<Semaphore>,
-    /// Ends the reading for programs in the background.
+    /// Stops reading the output of background programs.
     closed: CancellationToken,
 }
 
 impl ProcessRunner {
-    /// Of a machine whose programs start in `folder`.
+    /// Creates a runner; programs start in `folder`.
     pub(super) fn new(folder: CString, watchdog_shell: CString) -> Self {
         Self {
             folder,
@@ -64,7 +66,7 @@ impl ProcessRunner {
         }
     }
 
-    /// Runs a program to its end, behind its fence.
+    /// Runs a program inside its fence until it ends, `limit` elapses, or `cancel` is triggered.
     pub(super) async fn run(
         &self,
         invocation: &ProgramInvocation,
@@ -126,7 +128,7 @@ impl ProcessRunner {
         })
     }
 
-    /// Reads what a program in the background prints, to nowhere, as long as this machine is there.
+    /// Reads and discards the output of a background program, for as long as this machine exists.
     fn discard_output(&self, pipe: Receiver) {
         let Ok(permit) = Arc::clone(&self.background).try_acquire_owned() else { return };
         let closed = self.closed.clone();
@@ -152,15 +154,15 @@ struct RunningProcess<'a> {
     watch: Option<WatchedGroup<'a>>,
     watch_at: Instant,
     pipe: Receiver,
-    /// Whether it holds as much as it may.
+    /// True once the pipe has its larger capacity.
     wide: bool,
-    /// Whether nobody can write to the pipe any more.
+    /// True once all write ends of the pipe are closed.
     ended: bool,
 }
 
 impl RunningProcess<'_> {
-    /// Takes output until the program has ended and its output too, or nearly so; says whether something
-    /// still holds the output. May be dropped and called again.
+    /// Captures output until the program has ended and its output is closed, at most `DRAIN` after the end. Returns
+    /// true if another process still holds the output. Cancel safe.
     async fn pump(&mut self, capture: &mut Capture<'_>) -> io::Result<bool> {
         let mut drained: Option<Instant> = None;
         loop {
@@ -198,12 +200,12 @@ impl RunningProcess<'_> {
         }
     }
 
-    /// Asks the program and all that it started to end, takes what they still print, and ends them.
+    /// Sends SIGTERM to the program and all that it started, captures their last output, and then kills them.
     async fn stop(mut self, capture: &mut Capture<'_>) {
         let tree = self.child.tree.clone();
         run_blocking(tree.clone(), |tree| tree.terminate()).await;
         let until = Instant::now() + STOP_GRACE;
-        // What is still printed is taken; that reading fails at this point changes nothing.
+        // Capture the remaining output; a read error no longer matters.
         let _ = timeout_at(until, self.pump(capture)).await;
         while Instant::now() < until && run_blocking(tree.clone(), |tree| tree.is_alive()).await {
             sleep(STOP_POLL_INTERVAL).await;
@@ -229,7 +231,8 @@ impl RunningProcess<'_> {
     }
 }
 
-/// Looks at `/proc` away from the tasks: a process that hangs in the system can hold up who reads about it.
+/// Runs `look`, which reads `/proc`, on a blocking thread: reading about a process that hangs in the kernel can
+/// block.
 async fn run_blocking<T: Default + Send + 'static>(
     tree: ProcessTree,
     look: impl FnOnce(&ProcessTree) -> T + Send + 'static,
@@ -241,7 +244,7 @@ async fn run_blocking<T: Default + Send + 'static>(
     }
 }
 
-/// A started program. Dropped before it was reaped, it is killed with all that it started.
+/// Started program. If dropped before it was reaped, it is killed with all that it started.
 struct ChildProcess {
     pid: Pid,
     tree: ProcessTree,
@@ -265,7 +268,7 @@ impl ChildProcess {
         Self { pid, tree: ProcessTree::new(pid, mark), waiter, ended: false, reaped: false }
     }
 
-    /// Waits until it has ended; it keeps its number. May be dropped and called again.
+    /// Waits for the program's end without freeing its pid. Cancel safe.
     async fn ended(&mut self) -> io::Result<()> {
         if !self.ended {
             match &mut self.waiter {
@@ -277,7 +280,7 @@ impl ChildProcess {
         Ok(())
     }
 
-    /// Takes the end of a program that has ended.
+    /// Reaps a program that has ended.
     fn reap(&mut self) -> io::Result<ExitReason> {
         let status = waitid(WaitId::Pid(self.pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG)?
             .ok_or_else(|| io::Error::other("the program has not ended"))?;

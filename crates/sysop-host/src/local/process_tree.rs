@@ -1,19 +1,18 @@
-//! Finds and signals everything that one command started.
+//! Finds and signals all processes that one command started.
 //!
-//! A process belongs to a command if it is in the command's session, descends from it, or carries its mark in
-//! the environment. The mark is what finds those that left the session and whose parents are gone. A process
-//! that clears its environment as well gets away; only a namespace or a cgroup would hold that one.
+//! A process belongs to a command if it is in the command's session, descends from the command, or has its mark in
+//! the environment. The mark finds processes that left the session and whose parents are gone. A process that also
+//! clears its environment escapes; only a namespace or a cgroup would hold it.
 
 use std::collections::HashMap;
 use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-/// How often a kill looks for processes that were started while it looked.
+/// Maximum rounds of a kill, for processes that are started during a scan.
 const KILL_ROUNDS_MAX: usize = 16;
 
-/// All that one command started. The command itself must not be reaped before it is let go: its number would
-/// be free for another.
+/// All processes of one command. The command must not be reaped while this exists, because its pid could be reused.
 #[derive(Debug, Clone)]
 pub(super) struct ProcessTree {
     leader: Pid,
@@ -27,17 +26,17 @@ struct ProcessEntry {
 }
 
 impl ProcessTree {
-    /// Of a command that leads its own session and has a variable `mark` in its environment.
+    /// Processes of a command that leads its own session and has the variable `mark` in its environment.
     pub(super) fn new(leader: Pid, mark: String) -> Self {
         Self { leader, mark }
     }
 
-    /// Asks all of them to end.
+    /// Sends SIGTERM to all processes.
     pub(super) fn terminate(&self) {
         self.signal(Signal::TERM);
     }
 
-    /// Ends all of them. Reads all of `/proc`: a few milliseconds.
+    /// Sends SIGKILL to all processes. Reads all of `/proc`, which takes a few milliseconds.
     pub(super) fn kill(&self) {
         for _ in 0..KILL_ROUNDS_MAX {
             if self.signal(Signal::KILL) == 0 {
@@ -46,13 +45,13 @@ impl ProcessTree {
         }
     }
 
-    /// Whether one of them lives.
+    /// Returns true if at least one process is alive.
     pub(super) fn is_alive(&self) -> bool {
         !self.members().is_empty()
     }
 
     fn signal(&self, signal: Signal) -> usize {
-        // A process that is gone, or that is another user's, is not ours to end.
+        // Errors are ignored: the process is gone or belongs to another user.
         let _ = kill_process_group(self.leader, signal);
         let members = self.members();
         for member in &members {
@@ -66,7 +65,7 @@ impl ProcessTree {
         let leader = self.leader.as_raw_nonzero().get();
         let belongs = |pid: i32| {
             let mut at = pid;
-            // Bounded, because the table is not of one moment and could hold a ring.
+            // Bounded, because the table is not a snapshot and could contain a cycle.
             for _ in 0..processes.len() {
                 match processes.get(&at) {
                     _ if at == leader => return true,
@@ -101,7 +100,7 @@ fn processes() -> HashMap<i32, ProcessEntry> {
         .collect()
 }
 
-/// Reads a line of `/proc/PID/stat` (proc(5)); the name in it may hold anything, so that the last `)` counts.
+/// Parses a line of `/proc/PID/stat` (proc(5)). The process name may contain anything, so the last `)` ends it.
 fn parse(stat: &str) -> Option<ProcessEntry> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = fields.next()?;

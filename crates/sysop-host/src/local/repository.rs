@@ -1,5 +1,5 @@
-//! What the configuration of a repository sets, without its values: some settings name programs that git runs also when
-//! it only looks.
+//! Names of the settings in a repository's configuration, without values. Some settings name programs that git runs
+//! even for read-only commands.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use std::process::{Command, Stdio};
 use crate::environment::{GIT_GUARD, GIT_VARIABLES_ALLOWED};
 use crate::machine::{REPOSITORIES_MAX, SCRIPT_TEXT_BYTES_MAX};
 
-/// What git exits with outside of a repository.
+/// Exit code of git outside of a repository.
 const NO_REPOSITORY: i32 = 128;
 
-/// The names of the settings of the repository that a folder is in and of those inside it that git looks into, a line
-/// each. Empty without a repository or without git; `None` where it cannot be told.
+/// Returns the names of the settings of a folder's repository and of the repositories inside it, one per line. Empty
+/// without a repository or without git; `None` if unknown.
 pub(super) fn settings(folder: &Path) -> Option<String> {
     let mut names = String::new();
     let mut folders = VecDeque::from([folder.to_owned()]);
@@ -43,13 +43,13 @@ pub(super) fn settings(folder: &Path) -> Option<String> {
     Some(names)
 }
 
-/// Settings that each clone has, and one for each branch; they name no programs.
+/// Returns true for settings of every clone or branch; they name no programs.
 fn is_everyday(name: &str) -> bool {
     let ends = [".url", ".fetch", ".pushurl"];
     name.starts_with("branch.") || (name.starts_with("remote.") && ends.iter().any(|end| name.ends_with(end)))
 }
 
-/// The repositories that the index of one names, where they are checked out.
+/// Returns the submodules in a repository's index that are checked out.
 fn inner_repositories(folder: &Path) -> Option<Vec<PathBuf>> {
     let GitAnswer::Output(top) = git(folder, &["rev-parse", "--show-cdup"]) else { return Some(Vec::new()) };
     let top = folder.join(std::str::from_utf8(top.trim_ascii_end()).ok()?);

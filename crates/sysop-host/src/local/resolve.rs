@@ -1,5 +1,5 @@
-//! What targets lead to on this machine. Links are followed name by name, because a target may not exist yet: the
-//! rest of its path then counts as it is written.
+//! Resolves targets to files on this machine. Links are followed component by component, because a target may not
+//! exist yet: the rest of its path is then taken literally.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -13,14 +13,14 @@ use sysop_core::policy::{Access, ResolvedFile, ResolvedTarget, Target};
 use super::repository;
 use crate::machine::{RESOLVED_FILES_MAX, SCRIPT_TEXT_BYTES_MAX};
 
-/// The most links on the way to a file, as in Linux.
+/// Maximum links in one path, as in Linux.
 const LINKS_MAX: usize = 40;
-/// The most names that are compared with one glob.
+/// Maximum names that are compared with one glob.
 const GLOB_NAMES_MAX: usize = 100_000;
-/// By how much the time of a change may be behind the clock: the kernel's clock for files ticks.
+/// Maximum lag of a modification time behind the clock; the kernel's file timestamps have this granularity.
 const CLOCK_TICK: Duration = Duration::from_millis(20);
 
-/// Resolves targets; one that cannot be resolved is left out. `opened` is when the session began.
+/// Resolves targets; those that cannot be resolved are left out. `opened` is the start of the session.
 pub(super) fn resolve(targets: Vec<Target>, home: Option<&str>, opened: SystemTime) -> Vec<ResolvedTarget> {
     let of_target = |target: Target| {
         let paths = paths_of(&target, home)?;
@@ -36,7 +36,7 @@ pub(super) fn resolve(targets: Vec<Target>, home: Option<&str>, opened: SystemTi
     targets.into_iter().filter_map(of_target).collect()
 }
 
-/// The login name of a user.
+/// Returns the login name of a user.
 pub(super) fn user_name(uid: u32) -> Option<String> {
     let users = fs::read_to_string("/etc/passwd").ok()?;
     let of_line = |line: &str| {
@@ -53,7 +53,7 @@ fn home_of(user: &str) -> Option<String> {
     line.split(':').nth(5).map(str::to_owned)
 }
 
-/// The absolute paths that a target stands for.
+/// Returns the absolute paths that a target stands for.
 fn paths_of(target: &Target, home: Option<&str>) -> Option<Vec<PathBuf>> {
     let word = target.word.as_str();
     let (base, rest) = match word.strip_prefix('~') {
@@ -72,14 +72,14 @@ fn paths_of(target: &Target, home: Option<&str>) -> Option<Vec<PathBuf>> {
     if !target.glob {
         return Some(vec![literal]);
     }
-    // Where nothing matches, the word stands for itself; and what was quoted in it cannot be seen any more.
+    // An unmatched glob stands for itself. The word also stays because its quoting is no longer known.
     let mut paths = vec![literal];
     paths.extend(expand(Path::new(&base), rest)?);
     (paths.len() <= RESOLVED_FILES_MAX).then_some(paths)
 }
 
-/// The paths below a folder that a glob matches; none where it is of a kind that shells read differently, or
-/// matches too much.
+/// Expands a glob below a folder. Returns `None` for kinds of globs that shells expand differently, or for too many
+/// matches.
 fn expand(base: &Path, pattern: &str) -> Option<Vec<PathBuf>> {
     if pattern.contains("**") || pattern.contains(['(', '\\']) {
         return None;
@@ -95,7 +95,7 @@ fn expand(base: &Path, pattern: &str) -> Option<Vec<PathBuf>> {
         let letters = wildcard(name);
         let mut matches = Vec::new();
         for folder in &found {
-            // What is no folder, or cannot be listed, matches nothing in a shell either.
+            // Names that are no folder or cannot be listed match nothing in a shell either.
             let Ok(entries) = fs::read_dir(folder) else { continue };
             for entry in entries.flatten() {
                 names_left = names_left.checked_sub(1)?;
@@ -115,11 +115,10 @@ fn expand(base: &Path, pattern: &str) -> Option<Vec<PathBuf>> {
     Some(found)
 }
 
-/// A part of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wildcard {
     Letter(char),
-    /// `?`, and each bracket expression: more may match than in a shell, never less.
+    /// `?`, or a bracket expression: may match more than in a shell, never less.
     AnyOne,
     AnyMany,
 }
@@ -146,14 +145,14 @@ fn wildcard(name: &str) -> Vec<Wildcard> {
     parts
 }
 
-/// Where the bracket expression ends that begins before `from`.
+/// Returns the end of the bracket expression that begins before `from`.
 fn end_of_brackets(letters: &[char], from: usize) -> Option<usize> {
     let mut at = from;
     if matches!(letters.get(at), Some('!' | '^')) {
         at += 1;
     }
     if letters.get(at) == Some(&']') {
-        at += 1; // a first one is one of its letters
+        at += 1; // a leading `]` is a literal
     }
     while let Some(letter) = letters.get(at) {
         match (letter, letters.get(at + 1)) {
@@ -228,8 +227,8 @@ fn script_text(path: &Path, metadata: &fs::Metadata) -> Option<String> {
     String::from_utf8(bytes).ok().filter(|text| text.len() <= SCRIPT_TEXT_BYTES_MAX)
 }
 
-/// The place of a path without links. Names that do not exist count as they are written. None where nobody can
-/// tell: no permission, too many links, or a link of the kernel's that each process sees differently.
+/// Resolves all links in a path. Components that do not exist are kept literally. Returns `None` if the result is
+/// unknown: no permission, too many links, or a kernel link that each process sees differently.
 fn real_path(path: &Path) -> Option<PathBuf> {
     let text = path.to_str()?;
     if matches!(text, "/dev/stdin" | "/dev/stdout" | "/dev/stderr") {

@@ -1,4 +1,4 @@
-//! The open folder of a root: one for all who work beneath it, for a server has thousands of sessions on one root.
+//! Open root folders, shared by all sessions on the same root: a server may have thousands.
 
 use std::collections::HashMap;
 use std::io;
@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, MetadataExt};
 
-/// By device and number, which no other folder gets while one of them is open.
+/// Keyed by device and inode, which are not reused while the folder is open.
 type OpenRoots = HashMap<(u64, u64), Weak<Dir>>;
 
 static OPEN: Mutex<Option<OpenRoots>> = Mutex::new(None);
 
-/// Opens a folder, or shares it with who has it open.
+/// Opens a folder, or returns the handle that is already open.
 pub(super) fn open(path: &Path) -> io::Result<Arc<Dir>> {
     let opened = Dir::open_ambient_dir(path, ambient_authority())?;
     let found = opened.dir_metadata()?;
@@ -47,7 +47,7 @@ mod tests {
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert!(Arc::ptr_eq(&first, &open(&link).unwrap()));
         assert!(!Arc::ptr_eq(&first, &open(home.path()).unwrap()));
-        // A new folder of the same name is not the one that was there.
+        // A new folder with the same name is a different folder.
         fs::remove_dir(&path).unwrap();
         fs::create_dir(&path).unwrap();
         fs::write(path.join("new"), "").unwrap();

@@ -1,5 +1,5 @@
-//! The folder where whole outputs and the earlier bytes of changed files are kept. Everything in it is for its
-//! owner alone: files 0600, folders 0700. It is created when the first of them is.
+//! Folder of artifacts: full outputs, and preimages of changed files. Only the owner can access its contents: files
+//! have mode 0600, folders 0700. The folder is created with its first file.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -10,14 +10,13 @@ use std::time::SystemTime;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// Folder of the earlier bytes of files, by their BLAKE3.
+/// Folder of preimages, named by their BLAKE3 hash.
 const PREIMAGES: &str = "preimages";
-/// The size of a buffer that is filled and then written at once, in bytes.
+/// Bytes of a buffer, which is filled and then written at once.
 pub(crate) const BATCH_BYTES: usize = 512 * 1024;
-/// Batches that wait for the disk; what comes faster waits in its pipe.
+/// Maximum batches queued for the disk; further output waits in its pipe.
 const BATCHES_WAITING_MAX: usize = 2;
 
-/// The folder.
 #[derive(Debug, Clone)]
 pub(crate) struct Artifacts {
     folder: PathBuf,
@@ -29,12 +28,12 @@ impl Artifacts {
         Self { folder, bytes_max }
     }
 
-    /// The most bytes kept of one output.
+    /// Maximum bytes stored of one output.
     pub(crate) fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
 
-    /// Begins an artifact for the whole output of a call, with what came of it so far.
+    /// Starts the artifact of a call, with its output so far.
     pub(crate) fn begin(&self, mut first: Vec<u8>) -> ArtifactWriter {
         let name = format!("output-{:016x}.txt", rand::random::<u64>());
         let path = self.folder.join(&name);
@@ -49,7 +48,8 @@ impl Artifacts {
             drop(first);
             while let Some(WriteBatch { buffer, bytes }) = to_write.blocking_recv() {
                 file.write_all(&buffer[..bytes])?;
-                // Used again, because fresh memory costs more than the writing. At the end nobody takes it.
+                // Buffers are reused, because fresh memory costs more than the write. At the end the receiver is
+                // gone.
                 let _ = done.try_send(buffer);
             }
             Ok(())
@@ -57,12 +57,12 @@ impl Artifacts {
         ArtifactWriter { name, room: self.bytes_max - fits as u64, cut, full, empty, writing }
     }
 
-    /// Keeps an output that is whole already; gives its name.
+    /// Stores a complete output; returns its name.
     pub(crate) async fn store_output(&self, bytes: &[u8]) -> io::Result<String> {
         self.begin(bytes.to_vec()).finish((Vec::new(), 0)).await.map(|kept| kept.name)
     }
 
-    /// The BLAKE3 of a kept output, in hex.
+    /// Returns the BLAKE3 hash of a stored output, in hex.
     pub(crate) async fn output_hash(&self, name: &str) -> io::Result<String> {
         let path = self.output_path(name)?;
         let reading = tokio::task::spawn_blocking(move || {
@@ -73,10 +73,10 @@ impl Artifacts {
         reading.await.map_err(io::Error::other)?
     }
 
-    /// Forgets a kept output that is the same as another.
+    /// Removes a stored output that duplicates another.
     pub(crate) async fn remove_output(&self, name: &str) {
         let Ok(path) = self.output_path(name) else { return };
-        // Two copies are a pity and no fault.
+        // An error only leaves a duplicate.
         let _ = tokio::task::spawn_blocking(move || std::fs::remove_file(path)).await;
     }
 
@@ -87,13 +87,13 @@ impl Artifacts {
         Err(io::Error::new(io::ErrorKind::InvalidInput, "no name of an output"))
     }
 
-    /// Creates a file of its own, for its owner alone.
+    /// Creates a private file with this name.
     pub(crate) fn create(&self, name: &str) -> io::Result<File> {
         create_private(&self.folder.join(name))
     }
 
-    /// Keeps the bytes of a file as they were; the name finds them again. The same bytes are kept once; the time of their
-    /// file says when they were kept last.
+    /// Stores the preimage of a file; returns its name. Equal bytes are stored once, and the file's modification time
+    /// is that of the last store.
     pub(crate) fn store_preimage(&self, bytes: &[u8]) -> io::Result<String> {
         let name = format!("{PREIMAGES}/{}", blake3::hash(bytes).to_hex());
         let path = self.folder.join(&name);
@@ -105,15 +105,14 @@ impl Artifacts {
             .and_then(|mut file| file.write_all(bytes))
             .and_then(|()| std::fs::rename(&part, &path));
         if let Err(error) = written {
-            // What there is of it is of no use; that it cannot be removed changes nothing.
+            // A partial file is useless; an error of its removal changes nothing.
             let _ = std::fs::remove_file(&part);
             return Err(error);
         }
         Ok(name)
     }
 
-    /// The bytes of a file as they were. A name that is none of ours, or bytes that are not what the name
-    /// says, are errors.
+    /// Reads a preimage. Fails if the name is invalid, or if the bytes do not match the hash in it.
     pub(crate) fn preimage(&self, name: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
         let hash = preimage_hash(name)
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no name of an artifact"))?;
@@ -126,13 +125,13 @@ impl Artifacts {
     }
 }
 
-/// Whether it is what an output is called.
+/// Returns true for a name of a stored output.
 pub(crate) fn is_output(name: &str) -> bool {
     let number = name.strip_prefix("output-").and_then(|rest| rest.strip_suffix(".txt"));
     number.is_some_and(|number| is_hex(number, 16))
 }
 
-/// Whether it is what the earlier bytes of a file are called.
+/// Returns true for a name of a preimage.
 pub(crate) fn is_preimage(name: &str) -> bool {
     preimage_hash(name).is_some()
 }
@@ -145,7 +144,7 @@ fn is_hex(text: &str, digits: usize) -> bool {
     text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Writes one artifact beside the stream that it keeps, a buffer at a time.
+/// Writes one artifact while its output arrives, one buffer at a time.
 #[derive(Debug)]
 pub(crate) struct ArtifactWriter {
     name: String,
@@ -156,24 +155,23 @@ pub(crate) struct ArtifactWriter {
     writing: JoinHandle<io::Result<()>>,
 }
 
-/// A buffer and how much of it is to be written.
+/// Buffer and the number of bytes to write from it.
 #[derive(Debug)]
 struct WriteBatch {
     buffer: Vec<u8>,
     bytes: usize,
 }
 
-/// A finished artifact.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ArtifactRef {
     pub(crate) name: String,
-    /// Whether it is only the beginning of the output.
+    /// True if only the beginning of the output was stored.
     pub(crate) cut: bool,
 }
 
 impl ArtifactWriter {
-    /// Hands the first `bytes` of the buffer to the disk, as far as the bound allows; waits while others wait for it.
-    /// What is left in the buffer is the `held` bytes after them. Nothing has happened if this is dropped.
+    /// Queues the first `bytes` of the buffer for writing, up to the size limit; waits while the queue is full.
+    /// Afterwards the buffer starts with the next `held` bytes. Cancel safe.
     pub(crate) async fn write_batch(&mut self, buffer: &mut Vec<u8>, bytes: usize, held: usize) {
         if self.room > 0
             && let Ok(place) = self.full.reserve().await
@@ -184,13 +182,13 @@ impl ArtifactWriter {
             let fits = fitting(&mut self.room, &mut self.cut, bytes);
             place.send(WriteBatch { buffer: std::mem::replace(buffer, next), bytes: fits });
         } else {
-            // It holds all that it may, or the disk has refused, and why is said at the end.
+            // The size limit is reached, or a write failed; `finish` returns the error.
             fitting(&mut self.room, &mut self.cut, bytes);
             buffer.copy_within(bytes..bytes + held, 0);
         }
     }
 
-    /// Hands over the last bytes and waits until all is written.
+    /// Queues the last bytes and waits for all writes.
     pub(crate) async fn finish(mut self, (mut rest, bytes): (Vec<u8>, usize)) -> io::Result<ArtifactRef> {
         self.write_batch(&mut rest, bytes, 0).await;
         drop(self.full);
@@ -199,7 +197,7 @@ impl ArtifactWriter {
     }
 }
 
-/// How many of these bytes the bound allows; they count as written.
+/// Returns the number of these bytes within the size limit, and counts them as written.
 fn fitting(room: &mut u64, cut: &mut bool, bytes: usize) -> usize {
     let fits = usize::try_from(*room).unwrap_or(usize::MAX).min(bytes);
     *cut |= fits < bytes;

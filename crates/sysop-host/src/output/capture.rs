@@ -1,7 +1,8 @@
-//! One command's output on its way: secrets out, then to the model's excerpt, the live display and the artifact.
+//! Captures the output of one command: redacts secrets, then passes the bytes to the model's excerpt, the live
+//! display and the artifact.
 //!
-//! What comes is read into the very buffer that the artifact is written from: a flood of output is copied once from
-//! its pipe and once to its file, and never in between.
+//! Output is read directly into the buffer from which the artifact is written: large outputs are copied once from the
+//! pipe and once to the file, and not in between.
 
 use std::borrow::Cow;
 use std::io;
@@ -19,32 +20,32 @@ use super::redact::{self, Secrets};
 use super::throttle::Throttle;
 use super::{OutputLimits, counted, grouped};
 
-/// How long a finished call waits for a slow disk to take the rest of its artifact.
+/// Maximum time that a finished call waits for a slow disk to store the rest of its artifact.
 const ARTIFACT_WAIT_MAX: Duration = Duration::from_secs(5);
-/// The first read; most commands print less.
+/// Size of the first read; most commands print less.
 const READ_BYTES_MIN: usize = 8 * 1024;
-/// How much larger the room is after a read that filled it.
+/// Growth factor of the buffer after a read that filled it.
 const GROWTH: usize = 4;
 
-/// Takes one stream of output.
+/// Capture of one output stream.
 pub(crate) struct Capture<'a> {
     secrets: Option<&'a Secrets>,
     buffer: CaptureBuffer,
     stream: CaptureSinks<'a>,
 }
 
-/// What was read: first what waits for the artifact, then what may be the beginning of a secret, then room.
+/// Read bytes: first those waiting for the artifact, then a possible beginning of a secret, then free space.
 struct CaptureBuffer {
     bytes: Vec<u8>,
     /// Bytes that were passed on and wait for the artifact.
     clean: usize,
-    /// Bytes after them that wait for what follows.
+    /// Bytes after `clean` that may be the beginning of a secret.
     pending: usize,
-    /// Whether the last read took all the room.
+    /// True if the last read filled the free space.
     filled: bool,
 }
 
-/// What the model is told of a stream, and how that looks to a person.
+/// Excerpt for the model, with its styles for display.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CapturedOutput {
     pub(crate) text: String,
@@ -69,7 +70,7 @@ impl<'a> Capture<'a> {
         Self { secrets: Some(secrets), buffer: CaptureBuffer::new(), stream }
     }
 
-    /// For output that only the tool itself reads: as it comes, shown to nobody.
+    /// Captures output for the tool itself: unredacted, without live display or artifact.
     pub(crate) fn for_tool(bytes_max: usize) -> Self {
         let stream = CaptureSinks {
             excerpt: HeadTail::new(OutputLimits { bytes: bytes_max, lines: usize::MAX }),
@@ -80,17 +81,17 @@ impl<'a> Capture<'a> {
         Self { secrets: None, buffer: CaptureBuffer::new(), stream }
     }
 
-    /// The bytes of unseen output; none where there were too many.
+    /// Returns the bytes of a `for_tool` capture, or `None` if they exceeded the limit.
     pub(crate) fn into_bytes(self) -> Option<Vec<u8>> {
         (!self.stream.excerpt.exceeded()).then(|| self.stream.excerpt.whole())
     }
 
-    /// Where the next bytes are to be put; `filled` takes them.
+    /// Returns the free space for the next read; `filled` takes the bytes read.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         self.buffer.room()
     }
 
-    /// Takes the first `count` bytes of the room. `settle` must follow before more are taken.
+    /// Processes the first `count` bytes of the free space. Call `settle` before the next read.
     pub(crate) fn filled(&mut self, count: usize) {
         let Self { secrets, buffer, stream } = self;
         buffer.filled = count == buffer.room().len();
@@ -119,14 +120,14 @@ impl<'a> Capture<'a> {
         }
     }
 
-    /// Takes bytes that are there already. `settle` must follow before more are taken.
+    /// Processes bytes that were already read. Call `settle` before the next ones.
     pub(crate) fn take(&mut self, bytes: &[u8]) {
         self.buffer.make_room(bytes.len());
         self.buffer.room()[..bytes.len()].copy_from_slice(bytes);
         self.filled(bytes.len());
     }
 
-    /// Makes room; waits until the disk has taken what there is for it. Nothing is lost if this is dropped.
+    /// Makes free space; waits for the disk if needed. Cancel safe.
     pub(crate) async fn settle(&mut self) {
         let Self { buffer, stream, .. } = self;
         if let Some(writer) = &mut stream.writer {
@@ -141,17 +142,17 @@ impl<'a> Capture<'a> {
         buffer.make_room(1);
     }
 
-    /// When `display` has something to do.
+    /// Time of the next `display`, if any.
     pub(crate) fn display_due(&self) -> Option<Instant> {
         self.stream.throttle.due()
     }
 
-    /// Passes on what waits for live display.
+    /// Sends pending output to the live display.
     pub(crate) fn display(&mut self) {
         self.stream.throttle.flush();
     }
 
-    /// Ends the stream.
+    /// Ends the stream and returns its excerpt.
     pub(crate) async fn finish(mut self) -> CapturedOutput {
         let Self { secrets, buffer, stream } = &mut self;
         let pending = buffer.clean..buffer.clean + buffer.pending;
@@ -192,7 +193,7 @@ impl CaptureBuffer {
         self.grow_to(self.clean + self.pending + bytes);
     }
 
-    /// Puts what was passed on in the place of what was read; the last `pending` bytes of that wait on.
+    /// Replaces the bytes in `fresh` by `clean`, the redacted ones, and keeps the last `pending` bytes of them.
     fn replace(&mut self, fresh: std::ops::Range<usize>, clean: &[u8], pending: usize) {
         let waiting = self.bytes[fresh.end - pending..fresh.end].to_vec();
         self.bytes.truncate(fresh.start);
@@ -203,7 +204,7 @@ impl CaptureBuffer {
         self.bytes.resize(self.bytes.len().max(fresh.end).max(READ_BYTES_MIN), 0);
     }
 
-    /// Without an artifact nobody waits for what was passed on.
+    /// Drops the bytes that were passed on; without an artifact they are not needed.
     fn forget_clean(&mut self) {
         self.bytes.copy_within(self.clean..self.clean + self.pending, 0);
         self.clean = 0;
@@ -226,12 +227,12 @@ impl CaptureSinks<'_> {
         self.excerpt.push(bytes);
     }
 
-    /// With what came so far; what comes from now on is handed over.
+    /// Starts the artifact with the output so far; later output is added in batches.
     fn begin_artifact(&mut self) {
         self.writer = self.artifacts.map(|artifacts| artifacts.begin(self.excerpt.whole()));
     }
 
-    /// Ends it; `rest` is a buffer and how much of it waits for the artifact.
+    /// Ends the sinks. `rest` is the buffer with the number of its bytes that wait for the artifact.
     async fn finish(&mut self, secrets: Option<&Secrets>, rest: (Vec<u8>, usize)) -> CapturedOutput {
         self.throttle.finish();
         let excerpt = self.excerpt.finish();
@@ -262,8 +263,8 @@ impl CaptureSinks<'_> {
     }
 }
 
-/// A text as a model is told it, and how it looks. A secret may come together only when the control sequences are
-/// gone; the places of looks are wrong then.
+/// Redacts a text for the model and returns its styles. A secret may become visible only after control sequences are
+/// removed; the offsets of the styles are wrong then.
 fn redacted_text(
     secrets: Option<&Secrets>,
     text: &str,
@@ -288,7 +289,7 @@ fn notice(gap: Gap, kept: &io::Result<ArtifactRef>, bytes_max: u64) -> String {
     format!("… [{}, {} left out; {place}] …", counted(gap.lines, "line"), counted(gap.bytes, "byte"))
 }
 
-/// Head, notice and tail, each on lines of their own.
+/// Joins head, notice and tail, each on separate lines.
 pub(crate) fn joined(head: &str, notice: &str, tail: &str) -> String {
     let border = if head.is_empty() || head.ends_with('\n') { "" } else { "\n" };
     format!("{head}{border}{notice}\n{tail}")
@@ -301,7 +302,7 @@ mod tests {
 
     use super::{Artifacts, Capture, OutputLimits, Secrets};
 
-    /// Reads chunks as they would come from a pipe: never more than the room that there is.
+    /// Reads chunks as from a pipe: never more than the free space.
     async fn read(capture: &mut Capture<'_>, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             capture.settle().await;

@@ -1,14 +1,13 @@
-//! Keeps the head and the tail of a stream, and counts what was between. Never holds more than its limits
-//! allow, twice at most.
+//! Keeps head and tail of a stream, and counts the omitted middle. Uses at most twice its limit of memory.
 
 use super::OutputLimits;
 
-/// A cut is moved to the end of a line where one is this near, in bytes.
+/// Maximum distance in bytes over which a cut is moved to the end of a line.
 const ALIGN_BYTES_MAX: usize = 1024;
-/// Bytes of a budget that are left for what is said about the gap, where the budget is not tiny.
+/// Bytes of the limit reserved for the notice about the gap, unless the limit is tiny.
 const NOTICE_BYTES: usize = 256;
 
-/// A stream of which head and tail stay.
+/// Head and tail of one stream.
 #[derive(Debug)]
 pub(crate) struct HeadTail {
     limits: OutputLimits,
@@ -20,16 +19,16 @@ pub(crate) struct HeadTail {
     ends_in_line: bool,
 }
 
-/// What is left of a stream.
+/// Result of a `HeadTail`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Excerpt {
     pub(crate) head: String,
-    /// What is not there; none where everything is.
+    /// Omitted middle; `None` if the excerpt is complete.
     pub(crate) gap: Option<Gap>,
     pub(crate) tail: String,
 }
 
-/// What an excerpt leaves out.
+/// Size of the omitted middle of an excerpt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gap {
     pub(crate) lines: u64,
@@ -37,7 +36,7 @@ pub(crate) struct Gap {
 }
 
 impl HeadTail {
-    /// Without a limit of lines they are not counted either, and gaps have none.
+    /// Without a limit of lines (`usize::MAX`), lines are not counted and gaps have none.
     pub(crate) fn new(limits: OutputLimits) -> Self {
         let limits = OutputLimits { bytes: limits.bytes.max(1), lines: limits.lines.max(1) };
         Self {
@@ -51,7 +50,6 @@ impl HeadTail {
         }
     }
 
-    /// Takes the next bytes.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let Some(last) = bytes.last() else { return };
         self.bytes += bytes.len() as u64;
@@ -60,42 +58,40 @@ impl HeadTail {
         }
         self.ends_in_line = *last != b'\n';
         let taken = self.fill_head(bytes);
-        // The head has its share for good once something comes after it.
+        // The share of the head is final once something follows it.
         self.tail.bytes_max = self.limits.bytes - self.head.len();
         self.tail.push(&bytes[taken..]);
     }
 
-    /// Whether the stream is longer than the limits.
+    /// Returns true if the stream exceeds a limit.
     pub(crate) fn exceeded(&self) -> bool {
         self.bytes > self.limits.bytes as u64 || self.lines() > self.limits.lines as u64
     }
 
-    /// Whether it would be with `bytes`.
+    /// Returns true if the stream would exceed a limit with `bytes`.
     pub(crate) fn would_exceed(&self, bytes: &[u8]) -> bool {
         let Some(last) = bytes.last() else { return self.exceeded() };
         let lines = self.newlines + newlines(bytes) + u64::from(*last != b'\n');
         self.bytes + bytes.len() as u64 > self.limits.bytes as u64 || lines > self.limits.lines as u64
     }
 
-    /// Lines so far; the last may be unfinished.
+    /// Lines so far, including an unfinished last one.
     pub(crate) fn lines(&self) -> u64 {
         self.newlines + u64::from(self.ends_in_line)
     }
 
-    /// Whether nothing came.
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// All that came, as long as the limits are not exceeded.
+    /// Returns the whole stream; valid while the limits are not exceeded.
     pub(crate) fn whole(&self) -> Vec<u8> {
         let mut whole = self.head.clone();
         whole.extend(self.tail.to_vec());
         whole
     }
 
-    /// What the model or a person is shown. Bytes that are no UTF-8 are replaced, and cost what their
-    /// replacement costs.
+    /// Returns the excerpt. Invalid UTF-8 is replaced, and the replacements count against the limit.
     pub(crate) fn finish(&self) -> Excerpt {
         let tail = self.tail.to_vec();
         if !self.exceeded() {
@@ -132,7 +128,7 @@ impl HeadTail {
         self.limits.lines / 2
     }
 
-    /// Fills the head up; returns how many bytes went there.
+    /// Fills up the head; returns the number of bytes taken.
     fn fill_head(&mut self, bytes: &[u8]) -> usize {
         if self.tail.total > 0 {
             return 0;
@@ -146,12 +142,12 @@ impl HeadTail {
     }
 }
 
-/// The newest bytes of a stream, in a fixed amount of memory that is taken as it is needed.
+/// Newest bytes of a stream. Memory is allocated as needed, up to `bytes_max`.
 #[derive(Debug)]
 struct RingBuffer {
     buffer: Vec<u8>,
     bytes_max: usize,
-    /// Where the oldest byte is, once the buffer is full.
+    /// Index of the oldest byte once the buffer is full.
     oldest: usize,
     total: u64,
 }
@@ -181,12 +177,11 @@ impl RingBuffer {
     }
 }
 
-/// How many newlines there are.
 pub(crate) fn newlines(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// The byte after the `lines`th newline.
+/// Returns the index after newline number `lines`.
 fn end_of_line(bytes: &[u8], lines: usize) -> Option<usize> {
     if lines == 0 {
         return Some(0);
@@ -194,7 +189,7 @@ fn end_of_line(bytes: &[u8], lines: usize) -> Option<usize> {
     bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').nth(lines - 1).map(|(index, _)| index + 1)
 }
 
-/// The head without its last line, where that is cut and short; never ends inside a character.
+/// Cuts the head at the end of a line if one is near, otherwise at the end of a character.
 fn whole_lines_head(head: &[u8]) -> &[u8] {
     let near = head.len().saturating_sub(ALIGN_BYTES_MAX);
     if let Some(newline) = head[near..].iter().rposition(|byte| *byte == b'\n') {
@@ -203,7 +198,7 @@ fn whole_lines_head(head: &[u8]) -> &[u8] {
     &head[..head.len() - unfinished(head)]
 }
 
-/// Bytes of a character at the end that is not whole yet.
+/// Length of an incomplete character at the end.
 pub(crate) fn unfinished(bytes: &[u8]) -> usize {
     (1..=bytes.len().min(3))
         .find(|&back| {
@@ -213,7 +208,7 @@ pub(crate) fn unfinished(bytes: &[u8]) -> usize {
         .unwrap_or(0)
 }
 
-/// The newest lines and bytes, from the beginning of a line where one is near.
+/// Returns the newest lines within `bytes`, starting at a line if one is near.
 fn newest(tail: &[u8], lines: usize, bytes: usize) -> &[u8] {
     let mut start = tail.len().saturating_sub(bytes);
     let body = &tail[..tail.len() - usize::from(tail.last() == Some(&b'\n'))];
@@ -240,7 +235,7 @@ fn replaced(invalid: &[u8]) -> &'static str {
     if invalid.is_empty() { "" } else { "\u{FFFD}" }
 }
 
-/// Decodes from the front as far as the text fits; says how many bytes that took.
+/// Decodes as much from the start as fits; returns the text and the number of bytes used.
 fn lossy_head(bytes: &[u8], text_max: usize) -> (String, usize) {
     let mut text = String::new();
     let mut used = 0;
@@ -258,7 +253,7 @@ fn lossy_head(bytes: &[u8], text_max: usize) -> (String, usize) {
     (text, used)
 }
 
-/// Decodes the end, as much of it as fits; says how many bytes that took.
+/// Decodes as much from the end as fits; returns the text and the number of bytes used.
 fn lossy_tail(bytes: &[u8], text_max: usize) -> (String, usize) {
     let mut excess = lossy_len(bytes).saturating_sub(text_max);
     let mut text = String::new();

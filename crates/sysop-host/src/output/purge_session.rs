@@ -1,4 +1,4 @@
-//! Removes what was kept of a session that is gone.
+//! Removes the artifacts of a deleted session.
 
 use std::collections::HashSet;
 use std::fs;
@@ -10,9 +10,9 @@ use sysop_core::id::{SessionId, Timestamp};
 
 use super::artifacts::{is_output, is_preimage};
 
-/// Removes these outputs and earlier bytes of files from the folder of artifacts, and the recordings of the session's
-/// terminal. `last` is when the session last kept something: bytes that were kept again since then are another's, also
-/// where its log does not say so yet, and stay. What cannot be removed is told to the log of this process only.
+/// Removes these artifacts from the folder, and the recordings of the session's terminal. `last` is the time of the
+/// session's last stored file: preimages stored again since then belong to another session, even if its log does not
+/// mention them yet, and are kept. Errors are only logged.
 pub fn purge_session(folder: &Path, files: &HashSet<String>, session: &SessionId, last: Timestamp) {
     for name in files {
         let path = folder.join(name);
@@ -39,14 +39,14 @@ fn log_failure(name: &str, gone: io::Result<()>) {
     }
 }
 
-/// Whether the file was kept again after that; also where nobody can say.
+/// Returns true if the file was stored again after `since`, or if its time is unknown.
 fn is_newer(path: &Path, last: Timestamp) -> bool {
     let kept = path.metadata().and_then(|found| found.modified());
     let since = kept.ok().and_then(|kept| kept.duration_since(UNIX_EPOCH).ok());
     since.is_none_or(|since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX) > last.0)
 }
 
-/// What a recording of this session's terminal is called.
+/// Returns a file name for a recording of this session's terminal.
 pub(crate) fn recording_name(session: Option<&SessionId>) -> String {
     let number = rand::random::<u64>();
     match session.map(SessionId::as_str) {
@@ -98,7 +98,7 @@ mod tests {
         let there = |name: &str| folder.join(name).exists();
         assert_eq!((there(&output), there(&before), there(&own)), (false, false, false));
         assert!(there(&other) && there(&not_own) && home.path().join("secret").exists());
-        purge_session(&folder, &files, &SessionId::new("s-1"), now()); // what is gone already is no fault
+        purge_session(&folder, &files, &SessionId::new("s-1"), now()); // files that are already gone are no error
     }
 
     #[test]
@@ -110,7 +110,7 @@ mod tests {
         let long_ago = SystemTime::now() - Duration::from_secs(3600);
         fs::File::open(&path).unwrap().set_modified(long_ago).unwrap();
         let last = Timestamp(now().0 - 60_000);
-        // Another session keeps the same bytes; its log does not name them yet.
+        // Another session stores the same bytes; its log does not name them yet.
         assert_eq!(artifacts.store_preimage(b"before").unwrap(), name);
         purge_session(home.path(), &HashSet::from([name]), &SessionId::new("s"), last);
         assert!(path.exists());

@@ -1,7 +1,7 @@
-//! Takes known secrets out of a stream of bytes, also where one is cut by the border of two chunks.
+//! Redacts known secrets in a stream of bytes, including those split between chunks.
 //!
-//! Knows the secrets of the config and those that people entered for programs in this session; `shapes` finds others
-//! by how they look, in what a model is told.
+//! Known secrets are those of the config and those that users entered for programs in this session. `shapes` finds
+//! other secrets by their form, in the output for the model.
 
 pub(crate) mod shapes;
 
@@ -14,29 +14,29 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use regex::bytes::Regex;
 use secrecy::{ExposeSecret, SecretString};
 
-/// What stands in the place of a secret.
+/// Replacement of a secret.
 pub(crate) const REDACTED: &str = "[redacted]";
-/// Texts shorter than this many bytes are not taken for secrets: they would be found in everything.
+/// Minimum bytes of a secret; shorter texts would match too often.
 pub(crate) const SECRET_BYTES_MIN: usize = 4;
 
-/// Most entered secrets that are remembered; the oldest is forgotten first.
+/// Maximum entered secrets; the oldest is dropped first.
 const LEARNED_MAX: usize = 64;
-/// Letters in a line of `base64`, and digits in a line of `xxd -p`.
+/// Columns of a line of `base64`, and of `xxd -p`.
 const ENCODED_LINES: [usize; 2] = [76, 60];
 
-/// The secrets to look for: those of the config, and what people entered for programs since.
+/// Secrets to redact: those of the config, and those entered since.
 #[derive(Default)]
 pub(crate) struct Secrets {
     known: RwLock<Arc<KnownSecrets>>,
 }
 
-/// The secrets at one moment.
+/// Immutable snapshot of the secrets.
 #[derive(Default)]
 struct KnownSecrets {
     configured: Vec<String>,
-    /// Each with its other forms.
+    /// Each secret with its other forms.
     learned: VecDeque<Vec<String>>,
-    /// All of them, the longest first, so that one that begins like another wins where both fit.
+    /// All texts, longest first, so that a longer match wins over its own prefix.
     texts: Vec<Vec<u8>>,
     any: Option<Regex>,
 }
@@ -76,7 +76,7 @@ impl Secrets {
         Self { known: RwLock::new(Arc::new(KnownSecrets::new(configured, VecDeque::new()))) }
     }
 
-    /// Looks from now on for a secret that somebody entered, for its lines, and for its base64 and hexadecimal forms.
+    /// Adds an entered secret, with its lines and their base64 and hexadecimal forms.
     pub(crate) fn learn(&self, secret: &SecretString) {
         let forms = forms(secret.expose_secret());
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
@@ -95,17 +95,17 @@ impl Secrets {
         Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether there is nothing to look for.
+    /// Returns true if there are no secrets.
     pub(crate) fn is_empty(&self) -> bool {
         self.known().texts.is_empty()
     }
 
-    /// Whether a text holds one.
+    /// Returns true if the bytes contain a secret.
     pub(crate) fn are_in(&self, bytes: &[u8]) -> bool {
         self.known().any.as_ref().is_some_and(|any| any.is_match(bytes))
     }
 
-    /// A text without them.
+    /// Replaces all secrets in a text.
     pub(crate) fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if !self.are_in(text.as_bytes()) {
             return Cow::Borrowed(text);
@@ -116,7 +116,8 @@ impl Secrets {
     }
 }
 
-/// A secret as it may come back: itself, its lines, and both encoded, with and without the end of a line.
+/// Forms in which a secret may appear in output: the text, its lines, and both encoded, with and without a final
+/// newline.
 fn forms(secret: &str) -> Vec<String> {
     let mut forms = Vec::new();
     for text in std::iter::once(secret).chain(secret.lines()) {
@@ -138,7 +139,8 @@ fn forms(secret: &str) -> Vec<String> {
     forms
 }
 
-/// The lines of an encoded text that is longer than one; ends that would be found in everything are left out.
+/// Splits an encoded text into its lines if it has more than one; a short last line is left out, because it would
+/// match too often.
 fn pieces(text: &str, columns: usize) -> Vec<String> {
     if text.len() <= columns {
         return Vec::new();
@@ -153,15 +155,15 @@ impl std::fmt::Debug for Secrets {
     }
 }
 
-/// Takes the secrets out of one stream that comes in pieces.
+/// Redacts one stream that arrives in chunks.
 #[derive(Debug, Default)]
 pub(crate) struct StreamRedactor {
-    /// The beginning of what may become a secret.
+    /// Bytes that may be the beginning of a secret.
     pending: Vec<u8>,
 }
 
 impl StreamRedactor {
-    /// Takes the next piece; emits what is certain.
+    /// Adds a chunk; emits all bytes that cannot be part of a secret.
     pub(crate) fn push(&mut self, secrets: &Secrets, bytes: &[u8], emit: impl FnMut(&[u8])) {
         self.pending.extend_from_slice(bytes);
         let rest = scan(secrets, &self.pending, false, emit).len();
@@ -169,7 +171,8 @@ impl StreamRedactor {
     }
 }
 
-/// How many of the first bytes `scan` would emit just as they are, where it finds no secret; the rest has to wait.
+/// Returns the number of bytes that `scan` would emit unchanged, or `None` if it would find a secret. The rest may be
+/// the beginning of a secret.
 pub(crate) fn unchanged(secrets: &Secrets, bytes: &[u8]) -> Option<usize> {
     let secrets = secrets.known();
     let certain = secrets.unfinished(bytes);
@@ -179,8 +182,8 @@ pub(crate) fn unchanged(secrets: &Secrets, bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Emits `bytes` without the secrets in them; returns what has to wait for more: it may be the beginning of a
-/// secret, and is shorter than the longest. `last` where nothing follows.
+/// Emits `bytes` with secrets replaced. Returns the bytes at the end that may be the beginning of a secret; they are
+/// fewer than the longest secret has. Set `last` if nothing follows.
 pub(crate) fn scan<'a>(
     secrets: &Secrets,
     bytes: &'a [u8],

@@ -1,4 +1,4 @@
-//! Passes output on for live display, no faster than a person can look. What comes faster loses its middle.
+//! Limits the rate of live output to a readable speed. Excess output loses its middle.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use tokio::time::Instant;
 use super::head_tail::{HeadTail, unfinished};
 use super::{OutputLimits, counted};
 
-/// The most bytes for display at once.
+/// Maximum bytes per update of the display.
 const DELTA_BYTES_MAX: usize = 64 * 1024;
-/// The shortest time between two displays.
+/// Minimum time between two updates.
 const DELTA_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The way to one sink.
+/// Throttled output to one sink.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     sink: DeltaSink,
@@ -26,24 +26,23 @@ impl Throttle {
         Self { sink, waiting: empty(), next: Instant::now() }
     }
 
-    /// Takes the next bytes.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.waiting.push(bytes);
     }
 
-    /// When there is something to pass on; none where nothing waits.
+    /// Time of the next `flush`; `None` if nothing is pending.
     pub(crate) fn due(&self) -> Option<Instant> {
         (!self.waiting.is_empty()).then_some(self.next)
     }
 
-    /// Passes on what waits, but for an unfinished character at the end.
+    /// Sends pending output, except an incomplete character at the end.
     pub(crate) fn flush(&mut self) {
         let unfinished = self.pass_on(false);
         self.waiting.push(&unfinished);
         self.next = Instant::now() + DELTA_INTERVAL;
     }
 
-    /// Passes on all that waits.
+    /// Sends all pending output.
     pub(crate) fn finish(&mut self) {
         self.pass_on(true);
     }

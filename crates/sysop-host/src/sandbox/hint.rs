@@ -1,7 +1,7 @@
-//! The line that tells a model of the sandbox in which its command failed.
+//! Hint for the model if a command failed inside a fence.
 //!
-//! Without it models take a refusal of the sandbox for a fault of the machine: a registry that is down, a database that has to
-//! be installed.
+//! Without it, models mistake a refusal by the sandbox for a fault of the machine: a registry that is down, or a
+//! missing database.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use sysop_core::policy::Fence;
 
 use super::rules::{TEMPORARY_FOLDERS, has_network};
 
-/// What programs print when the sandbox stopped them, and not only then.
+/// Messages of programs that the sandbox stopped; they also have other causes.
 const SYMPTOMS: [&str; 6] = [
     "permission denied",
     "operation not permitted",
@@ -19,16 +19,17 @@ const SYMPTOMS: [&str; 6] = [
     "no new privileges",
 ];
 
-/// What a model can do about it.
+/// Way for the model to run a command outside the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Escape {
-    /// Ask to run outside.
+    /// The model may ask to run outside.
     Offered,
-    /// Nothing.
+    /// None.
     Missing,
 }
 
-/// The line for a command that failed behind a fence and printed this; `None` if nothing points to the fence.
+/// Returns the hint for a command that failed inside a fence and printed `printed`; `None` if the fence is no likely
+/// cause.
 pub(crate) fn hint(fence: &Fence, root: &Path, escape: Escape, printed: &str) -> Option<String> {
     let printed = printed.to_ascii_lowercase();
     SYMPTOMS.iter().find(|symptom| printed.contains(**symptom))?;

@@ -1,4 +1,4 @@
-//! What Landlock allows behind a fence.
+//! Landlock rules of a fence.
 
 use std::path::{Path, PathBuf};
 
@@ -10,17 +10,17 @@ use sysop_core::policy::Fence;
 
 use super::FenceRequest;
 
-/// The newest Landlock whose rights are known. An older kernel enforces those that it has.
+/// Newest known Landlock ABI. An older kernel enforces the rights that it supports.
 const ABI_KNOWN: ABI = ABI::V10;
 
-/// Devices that change nothing when they are written to.
+/// Devices that are harmless to write to.
 const HARMLESS_DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
-/// Devices that programs need which open terminals, share memory or feed the pool of random numbers.
+/// Devices for programs that open terminals, share memory or add to the entropy pool.
 const WORK_DEVICES: [&str; 5] = ["/dev/ptmx", "/dev/pts", "/dev/shm", "/dev/random", "/dev/urandom"];
-/// Where temporary files are.
+/// Shared folders for temporary files.
 pub(super) const TEMPORARY_FOLDERS: [&str; 2] = ["/tmp", "/var/tmp"];
 
-/// The rules of a fence. `temporary` is a folder of the program's own.
+/// Builds the rules of a fence. `temporary` is the program's own folder.
 pub(super) fn ruleset(
     request: &FenceRequest<'_>,
     temporary: Option<&Path>,
@@ -41,7 +41,7 @@ pub(super) fn ruleset(
         .add_rules(path_beneath_rules(writable_paths(request), all))
 }
 
-/// Whether the programs may connect.
+/// Returns true if programs may connect.
 pub(super) fn has_network(fence: &Fence) -> bool {
     match fence {
         Fence::Off => true,
@@ -49,10 +49,10 @@ pub(super) fn has_network(fence: &Fence) -> bool {
     }
 }
 
-/// What may be written below, beside the root and what every fence allows. A path that is not there is left out.
+/// Writable paths besides the root and those of every fence. A path that does not exist is left out.
 ///
-/// A path below another one is left out as well: it needs no rule, and an earlier call that may write to its parent could
-/// have put a link to anywhere in its place.
+/// A path below another one is also left out. It needs no rule, and an earlier call that may write to its parent
+/// could have replaced it by a link to anywhere.
 fn writable_paths(request: &FenceRequest<'_>) -> Vec<PathBuf> {
     let Fence::Workspace { write, .. } = request.fence else { return Vec::new() };
     let is_in_root = |path: &Path| request.root.is_some_and(|root| path.starts_with(root.path));

@@ -1,7 +1,7 @@
-//! The system calls that a fence refuses with `EPERM`: those whose effect Landlock does not see.
+//! System calls that a fence refuses with `EPERM`, because Landlock does not cover their effect.
 //!
-//! A list of what is refused, not of what is allowed: any program of a server may run behind a fence, and a call that is new
-//! must not break it. What is listed was chosen by its effect; files are Landlock's business.
+//! This is a list of refused calls, not of allowed ones: any program of a server may run inside a fence, and a new
+//! system call must not break it. The calls were chosen by their effect; access to files is left to Landlock.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -14,32 +14,32 @@ use sysop_core::policy::Fence;
 
 use super::rules::has_network;
 
-/// The calls of one filter: each with its rules, none of which stands for any arguments.
+/// Rules by system call; a call without rules is refused with any arguments.
 type RuleMap = BTreeMap<i64, Vec<SeccompRule>>;
 
-// Calls that are newer than the C library's list; their numbers are the same on all processors.
+// Numbers missing in the libc crate; the same on all architectures.
 const SYS_FCHMODAT2: i64 = 452;
 const SYS_SETXATTRAT: i64 = 463;
 const SYS_REMOVEXATTRAT: i64 = 466;
 const SYS_FILE_SETATTR: i64 = 469;
 
-/// Marks a call of the x32 ABI, which the kernel serves under the same architecture.
+/// Bit of the x32 ABI, which the kernel serves under the same architecture.
 #[cfg(target_arch = "x86_64")]
 const X32_BIT: i64 = 0x4000_0000;
 
-/// Ways to type into a terminal as if a person did: `TIOCSTI` and `TIOCLINUX`.
+/// `TIOCSTI` and `TIOCLINUX`, which insert input into a terminal.
 const TYPING_IOCTLS: [u64; 2] = [0x5412, 0x541c];
-/// Ways to change flags and attributes of a file that is open for reading: `FS_IOC_SETFLAGS`, its 32-bit form, and
-/// `FS_IOC_FSSETXATTR`.
+/// `FS_IOC_SETFLAGS`, its 32-bit form, and `FS_IOC_FSSETXATTR`: they change attributes of a file that is open for
+/// reading.
 const ATTRIBUTE_IOCTLS: [u64; 3] = [0x4008_6602, 0x4004_6602, 0x401c_5820];
-/// Actions of `syslog(2)` that change: read and clear, clear, console off, on, level.
+/// Actions of `syslog(2)` that change state: read and clear, clear, console off, on, level.
 const SYSLOG_CHANGES: [u64; 5] = [4, 5, 6, 7, 8];
-/// Commands of System V IPC that change: remove and set, each also with the bit of the 64-bit form.
+/// Commands of System V IPC that change state: remove and set, each also with the bit of the 64-bit form.
 const IPC_CHANGES: [u64; 4] = [0, 1, 0x100, 0x101];
-/// Netlink protocols by which routes and sockets are looked at. To change them takes a capability that no fence keeps.
+/// Netlink protocols that list routes and sockets. Changing them needs a capability that no fence keeps.
 const NETLINK_READS: [u64; 2] = [0, 4];
 
-/// Calls that change metadata of files, whatever their arguments.
+/// Calls that change metadata of files, with any arguments.
 const METADATA_CALLS: &[i64] = &[
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
@@ -71,7 +71,7 @@ const METADATA_CALLS: &[i64] = &[
     libc::SYS_futimesat,
 ];
 
-/// Calls that change other processes, keys, queues or the machine, whatever their arguments.
+/// Calls that change other processes, keys, queues or the machine, with any arguments.
 const MACHINE_CALLS: &[i64] = &[
     libc::SYS_ptrace,
     libc::SYS_process_vm_writev,
@@ -96,7 +96,7 @@ const MACHINE_CALLS: &[i64] = &[
     libc::SYS_umount2,
 ];
 
-/// Calls whose argument at this place is a process; 0 is the caller itself.
+/// Calls with the index of their process argument; 0 as the argument means the caller itself.
 const PROCESS_CALLS: &[(i64, u8)] = &[
     (libc::SYS_setpriority, 1),
     (libc::SYS_ioprio_set, 1),
@@ -106,7 +106,7 @@ const PROCESS_CALLS: &[(i64, u8)] = &[
     (libc::SYS_sched_setattr, 0),
 ];
 
-/// The filter of a fence. Made once for each kind of fence: to compile one takes as long as all else that a fence needs.
+/// Returns the filter of a fence. Compiled once per kind of fence, which takes as long as the rest of a fence.
 pub(super) fn filter(fence: &Fence) -> Result<&'static BpfProgram, BackendError> {
     static FILTERS: [OnceLock<BpfProgram>; 4] = [const { OnceLock::new() }; 4];
     let kind = usize::from(has_network(fence)) + 2 * usize::from(matches!(fence, Fence::ReadOnly { .. }));
@@ -119,7 +119,7 @@ pub(super) fn filter(fence: &Fence) -> Result<&'static BpfProgram, BackendError>
 
 fn compile(fence: &Fence) -> Result<BpfProgram, BackendError> {
     let mut rules = RuleMap::new();
-    // Its requests pass no filter.
+    // io_uring requests bypass the filter.
     refuse(&mut rules, libc::SYS_io_uring_setup);
     for request in TYPING_IOCTLS {
         refuse_if(&mut rules, libc::SYS_ioctl, &[equal(1, request)?])?;
@@ -137,7 +137,7 @@ fn compile(fence: &Fence) -> Result<BpfProgram, BackendError> {
     SeccompFilter::new(rules, others, refused, std::env::consts::ARCH.try_into()?)?.try_into()
 }
 
-/// Leaves sockets of this machine, and those that tell of its network.
+/// Refuses all sockets except local ones, and those of netlink that list routes and sockets.
 fn refuse_network(rules: &mut RuleMap) -> Result<(), BackendError> {
     let (local, told) = (libc::AF_UNIX.unsigned_abs().into(), libc::AF_NETLINK.unsigned_abs().into());
     refuse_if(rules, libc::SYS_socket, &[unequal(0, local)?, unequal(0, told)?])?;
@@ -167,12 +167,12 @@ fn refuse_changes(rules: &mut RuleMap) -> Result<(), BackendError> {
     Ok(())
 }
 
-/// Refuses a call whatever its arguments.
+/// Refuses a call with any arguments.
 fn refuse(rules: &mut RuleMap, call: i64) {
     rules.insert(call, Vec::new());
 }
 
-/// Refuses a call where all conditions hold, beside what else it is refused for.
+/// Refuses a call if all conditions hold; adds to its other rules.
 fn refuse_if(rules: &mut RuleMap, call: i64, conditions: &[SeccompCondition]) -> Result<(), BackendError> {
     rules.entry(call).or_default().push(SeccompRule::new(conditions.to_vec())?);
     Ok(())
@@ -186,7 +186,7 @@ fn unequal(place: u8, value: u64) -> Result<SeccompCondition, BackendError> {
     SeccompCondition::new(place, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, value)
 }
 
-/// For a pointer.
+/// Condition on a 64-bit argument, such as a pointer.
 fn wide_unequal(place: u8, value: u64) -> Result<SeccompCondition, BackendError> {
     SeccompCondition::new(place, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, value)
 }

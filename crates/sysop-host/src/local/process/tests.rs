@@ -1,4 +1,4 @@
-//! What only the parts can show: waiting on a kernel without process descriptors.
+//! Tests of internals: waiting on a kernel without pidfds.
 
 use std::ffi::CString;
 use std::os::fd::AsFd;

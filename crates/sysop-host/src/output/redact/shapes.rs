@@ -1,15 +1,15 @@
-//! Secrets that are known by their shape: keys and tokens of well-known services, private keys, passwords in URLs.
+//! Secrets recognized by their form: keys and tokens of well-known services, private keys, passwords in URLs.
 //!
-//! They are taken out of what a model is told and the log keeps, part by part, when a call has ended: the parts are
-//! bounded by the output limits, so that no border of a chunk cuts a token. Live output and artifacts keep them. Hashes
-//! and UUIDs have no such shape and stay.
+//! They are redacted in the output for the model and the log, after a call has ended. That output is bounded, so each
+//! part can be searched as a whole and no token is split. Live output and artifacts are not redacted this way. Hashes
+//! and UUIDs have no such form and are kept.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-/// Texts without which none of the shapes is there. Most output has none of them, and needs no expression.
+/// Substrings of which each secret contains at least one. Most output contains none, so no regex has to run.
 const HINTS: [&str; 21] = [
     "PRIVATE KEY",
     "AKIA",
@@ -33,14 +33,14 @@ const HINTS: [&str; 21] = [
     "earer ",
     "://",
 ];
-/// The fewest characters of a password or token in a header.
+/// Password or token in a header: at least 8 characters.
 const HEADER_TOKEN: &str = "[A-Za-z0-9._~+/=-]{8,}";
 
-/// A shape and its name. A group `before` or `after` stays.
+/// Form of a secret, and its name. Text in the groups `before` and `after` is kept.
 struct Shape {
     name: &'static str,
     expression: Regex,
-    /// Condition on a match beside its form.
+    /// Further condition on a match.
     is_secret: fn(&str) -> bool,
 }
 
@@ -55,7 +55,7 @@ static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
     let end = kind.replace("(BEGIN|END)", "END");
     vec![
         shape("private key", &format!(r"{}[\s\S]*?({end}|\z)", kind.replace("(BEGIN|END)", "BEGIN")), any),
-        // The rest of one whose beginning was left out.
+        // End of a private key whose beginning was cut off.
         shape("private key", &format!(r"\A[A-Za-z0-9+/=\s]*{end}"), any),
         shape("AWS key", r"\b(AKIA|ASIA)[A-Z0-9]{16}\b", any),
         shape(
@@ -82,18 +82,18 @@ static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
     ]
 });
 
-/// A token that goes on after the end of a text that was cut there.
+/// Token that continues beyond the end of a cut text.
 static CUT_TOKEN: LazyLock<Regex> = LazyLock::new(|| {
     let starts = "AKIA|ASIA|gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|xapp-|AIza|sk-|eyJ";
     Regex::new(&format!(r"\b({starts})[A-Za-z0-9._-]*\z")).expect("a valid expression")
 });
 
-/// Returns true if a text has a digit and a capital: random texts do, names of classes and packages do not.
+/// Returns true if a text has a digit and a capital letter, as random texts do and class or package names do not.
 fn has_mixed_characters(text: &str) -> bool {
     text.bytes().any(|byte| byte.is_ascii_digit()) && text.bytes().any(|byte| byte.is_ascii_uppercase())
 }
 
-/// A text without secrets of known shapes.
+/// Redacts secrets of known forms.
 pub(crate) fn redact_shapes(text: &str) -> Cow<'_, str> {
     if !HINTS.iter().any(|hint| text.contains(hint)) {
         return Cow::Borrowed(text);
@@ -119,7 +119,7 @@ pub(crate) fn redact_shapes(text: &str) -> Cow<'_, str> {
     clean
 }
 
-/// The same of a text that goes on where it was cut.
+/// Like `redact_shapes`, for a text that was cut at its end.
 pub(crate) fn redact_cut_shapes(text: &str) -> Cow<'_, str> {
     let clean = redact_shapes(text);
     match CUT_TOKEN.find(&clean) {
