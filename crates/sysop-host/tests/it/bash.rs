@@ -1,4 +1,4 @@
-//! `bash`: output, exit codes, time, and the end of all that a command started.
+//! Tests of `bash`: output, exit codes, timeouts, and the end of all processes that a command started.
 
 use serde_json::json;
 use sysop_core::outcome::Status;
@@ -57,7 +57,7 @@ async fn every_exit_code_is_told_as_it_is(factory: &impl Factory) {
     }
 }
 
-/// Commands that one shell or another would read otherwise, and what they print.
+/// Commands that some shell reads differently, with their output in bash.
 const HORRORS: [(&str, &str); 16] = [
     ("echo 'single' \"double\" \\\\back", "single double \\back\n"),
     ("echo \"it's $((1 + 1))\"", "it's 2\n"),
@@ -96,13 +96,13 @@ async fn colors_are_kept_beside_the_text(factory: &impl Factory) {
         outcome.styles.runs(&outcome.output).map(|(piece, look)| (piece, look.to_sgr())).collect();
     let plain = String::new;
     assert_eq!(pieces, [("a", plain()), ("red", "1;31".to_owned()), (" b\n[exit code 3]", plain())]);
-    // Head and tail have their own, what is said between them has none.
+    // Head and tail have their own styles, the notice between them has none.
     let flood = "for i in $(seq 2000); do printf '\\033[32m%s\\033[0m\\n' $i; done";
     let outcome = world.call("bash", json!({ "command": flood })).await;
     let styles: Vec<(&str, String)> =
         outcome.styles.runs(&outcome.output).map(|(piece, look)| (piece, look.to_sgr())).collect();
     assert!(outcome.truncated);
-    // The name of the artifact, which is told between them, may hold any number.
+    // The name of the artifact in the notice may contain any digits.
     let (said, _) =
         styles.iter().find(|(piece, _)| piece.contains("left out")).expect("it says what is missing");
     let look_of =
@@ -146,7 +146,7 @@ async fn commands_start_in_the_root_and_in_a_session_of_their_own(factory: &impl
     let rest = outcome.output.strip_prefix(&format!("{}\nsession ", root.display())).expect("the root");
     let (group, session) = rest.strip_suffix("\n[exit code 0]").unwrap().split_once(' ').unwrap();
     assert_eq!(group, session, "it is in the group that leads the session");
-    // Read as text: in a container, the session of the tests may have a leader outside it, and is 0.
+    // Parsed as text, because in a container the session of the tests may have a leader outside it, and is then 0.
     let ours = std::fs::read_to_string("/proc/self/stat").unwrap();
     let ours = ours.rsplit_once(") ").unwrap().1.split(' ').nth(3).unwrap();
     assert!(session != ours && session != "0", "{session} is not a session of its own ({ours})");
@@ -208,7 +208,7 @@ async fn a_stop_keeps_what_was_captured(factory: &impl Factory) {
     assert_eq!(outcome.output, "before\nready\n[stopped]");
 }
 
-/// A child, one that ignores the request to end, one in a session of its own, and one whose parents are gone.
+/// Starts a child, one that ignores SIGTERM, one in its own session, and one whose parents are gone.
 const TREE: &str = "echo pid $$
 sleep 1000 & echo pid $!
 (trap '' TERM; echo pid $BASHPID; while :; do sleep 1000; done) &
@@ -250,7 +250,7 @@ async fn a_dropped_call_ends_the_whole_tree(factory: &impl Factory) {
     let world = factory.full();
     let (seen, mut ready) = tokio::sync::mpsc::unbounded_channel();
     let sink = DeltaSink::new(move |text| {
-        // The receiver is gone only once the test has seen enough.
+        // The receiver is closed once the test has seen enough.
         let _ = seen.send(text.to_owned());
     });
     let call = world.tool_call("bash", json!({ "command": TREE }));

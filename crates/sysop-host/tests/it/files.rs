@@ -1,4 +1,5 @@
-//! `read_file`, `write_file`, `edit_file`, `find_files`, `ls`, as every profile with files has them.
+//! Tests of the file tools `read_file`, `write_file`, `edit_file`, `find_files` and `ls`, which all profiles with
+//! files share.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 

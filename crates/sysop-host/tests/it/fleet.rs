@@ -1,4 +1,4 @@
-//! Several hosts as one: what runs where and when, what is told, and that one host harms no other.
+//! Tests of fleets: the order of calls, the combined report, and the isolation of hosts from each other.
 
 mod canary;
 mod files;
@@ -28,7 +28,7 @@ use crate::world::Display;
 
 type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
-/// A host that does what a test says.
+/// Scripted host.
 struct Fake {
     tools: Vec<ToolSpec>,
     act: Box<dyn Fn(ToolCall, DeltaSink, CancellationToken) -> Running + Send + Sync>,
@@ -65,7 +65,7 @@ where
     }
 }
 
-/// A host that ends at once, always the same way.
+/// Returns a host that ends at once, always with this outcome.
 fn ends(outcome: Outcome) -> Fake {
     fake(move |_, _, _| std::future::ready(outcome.clone()))
 }
@@ -76,7 +76,7 @@ fn exited(code: i32, output: &str) -> Outcome {
 }
 
 fn settings() -> FleetSettings {
-    // No test that uses these keeps an output.
+    // No test with these settings stores an output.
     FleetSettings::new("/nonexistent")
 }
 
@@ -106,7 +106,7 @@ async fn bash(fleet: &Fleet) -> Outcome {
     run(fleet, call("bash", json!({ "command": "true" }))).await
 }
 
-/// `web1 ok 1`: host, status and group of each.
+/// Formats the results as `web1 ok 1`: host, status and group.
 fn by_host(outcome: &Outcome) -> Vec<String> {
     let line = |of: &HostOutcome| format!("{} {} {}", of.host, of.status.as_str(), of.group);
     outcome.hosts.iter().map(line).collect()
@@ -172,7 +172,7 @@ fn names_tell_hosts_apart() {
     }
 }
 
-/// Hosts that note how many of them run at the same time, each for a second.
+/// Returns hosts with one-second calls, the current and the maximum number of concurrent calls.
 fn counted(hosts: usize) -> (Vec<(String, Fake)>, Arc<AtomicUsize>, Arc<AtomicUsize>) {
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let host = |number: usize| {
@@ -181,7 +181,7 @@ fn counted(hosts: usize) -> (Vec<(String, Fake)>, Arc<AtomicUsize>, Arc<AtomicUs
             let (now, most) = (Arc::clone(&now), Arc::clone(&most));
             async move {
                 most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                sleep(Duration::from_secs(1)).await; // on the paused clock: nobody waits
+                sleep(Duration::from_secs(1)).await; // on the paused clock, without a real wait
                 now.fetch_sub(1, Ordering::SeqCst);
                 exited(0, "")
             }
@@ -234,7 +234,7 @@ async fn a_host_that_never_answers_holds_up_no_other_and_ends_as_unknown() {
                 }),
             ),
         ],
-        // The dead hosts hold two of three places.
+        // The dead hosts occupy two of three places.
         FleetSettings { at_once: 3, ..settings() },
     );
     let outcome = run(&fleet.unwrap(), call("bash", json!({ "command": "x", "timeout_s": 5 }))).await;
@@ -278,7 +278,7 @@ async fn a_stop_stops_all_and_what_had_not_begun_does_not_begin() {
     let fleet = fleet_with(hosts, FleetSettings { at_once: 2, ..settings() }).unwrap();
     let cancel = CancellationToken::new();
     let stopping = async {
-        sleep(Duration::from_secs(1)).await; // on the paused clock: nobody waits
+        sleep(Duration::from_secs(1)).await; // on the paused clock, without a real wait
         cancel.cancel();
     };
     let command = call("bash", json!({ "command": "x" }));

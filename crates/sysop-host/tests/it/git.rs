@@ -1,4 +1,4 @@
-//! `git_*`: what they do, and what a poisoned repository cannot make them do.
+//! Tests of `git_*`, also in repositories whose config names malicious programs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -28,7 +28,7 @@ conformance!(
     nothing_is_fetched,
 );
 
-/// Runs git as a person does, to prepare.
+/// Runs git as a user would, to prepare a repository.
 fn git(folder: &Path, arguments: &[&str]) -> String {
     let output = Command::new("git")
         .args(["-c", "user.name=A Person", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main"])
@@ -133,7 +133,7 @@ async fn a_repository_above_the_root_is_not_used(factory: &impl Factory) {
     assert!(outcome.output.contains("not a git repository"), "{}", outcome.output);
 }
 
-/// A script that leaves a witness behind and passes on what it reads.
+/// Creates a script that records that it ran.
 fn witness(world: &World) -> String {
     let script = world.home().join("evil.sh");
     fs::write(
@@ -152,7 +152,7 @@ fn ran(world: &World) -> Option<String> {
     fs::read_to_string(world.home().join("witness")).ok()
 }
 
-/// Names a program wherever a repository's config can.
+/// Sets a program in every place where a repository's config can name one.
 fn poison(world: &World) {
     let root = world.root();
     world.put("f.txt", "one\n");
@@ -212,11 +212,11 @@ fn poison(world: &World) {
     ] {
         fs::copy(world.home().join("evil.sh"), world.at(&format!(".git/hooks/{hook}"))).unwrap();
     }
-    // The same size, so that git has to look into the file.
+    // Same size as before, so that git has to read the file.
     world.put("f.txt", "two\n");
 }
 
-/// Gives the newest commit a signature, which whoever shows it may want to verify.
+/// Adds a signature to the newest commit, which git may try to verify when it shows the commit.
 fn sign(root: &Path) {
     let commit = git(root, &["cat-file", "commit", "HEAD"]);
     let (header, message) = commit.split_once("\n\n").unwrap();
@@ -232,7 +232,7 @@ fn sign(root: &Path) {
     git(root, &["update-ref", "HEAD", id.trim()]);
 }
 
-/// Looks into the objects of a poisoned repository.
+/// Reads objects of a poisoned repository safely.
 fn git_plumbing(world: &World, arguments: &[&str]) -> String {
     let safe = ["-c", "core.fsmonitor=false", "-c", "core.pager=cat", "-c", "log.showSignature=false"];
     let textual = ["--no-textconv", "--no-ext-diff"];
@@ -264,7 +264,7 @@ async fn poison_runs_nothing(factory: &impl Factory) {
     let diff = ok(&world, "git_diff", json!({})).await.output;
     assert!(diff.contains("-one\n+two\n"), "it still says what changed: {diff}");
     assert_eq!(git_plumbing(&world, &["show", "HEAD:g.txt"]), "staged\n", "what was staged is committed");
-    // The poison works: a bare call does run it.
+    // Control: git without protection does run the program.
     let _ = Command::new("git").arg("status").current_dir(world.root()).output();
     assert!(ran(&world).is_some(), "the poison is none");
 }
@@ -321,7 +321,7 @@ async fn files_outside_are_not_shown_through_the_config(factory: &impl Factory) 
     assert_eq!(ok(&world, "git_show", json!({ "revision": ":secret" })).await.output, "old\n");
 }
 
-/// Prepares a repository outside of the root with a commit that nobody is to see, and one at the root.
+/// Prepares a repository at the root, and one outside with a commit that must stay hidden.
 fn beside_another(factory: &impl Factory) -> World {
     let world = repository(factory, &[]);
     let outside = world.home().join("outside");
@@ -349,14 +349,14 @@ fn link(to: impl AsRef<Path>, at: impl AsRef<Path>) {
     std::os::unix::fs::symlink(to, at).unwrap();
 }
 
-/// Moves the repository of a root away, and leaves a file that names it.
+/// Moves the repository of the root away, and leaves a `.git` file that points to it.
 fn split(world: &World, to: &str) {
     fs::create_dir_all(world.at(to).parent().unwrap()).unwrap();
     fs::rename(world.at(".git"), world.at(to)).unwrap();
     world.put(".git", format!("gitdir: {to}\n"));
 }
 
-/// Ways out of the root, and the words by which each is named.
+/// Ways out of the root, with the text of the error that names each.
 type WayOut = (&'static str, fn(&World, &Path));
 const WAYS_OUT: [WayOut; 24] = [
     (".git leads to", |world, outside| {
@@ -452,7 +452,7 @@ const WAYS_OUT: [WayOut; 24] = [
     }),
 ];
 
-/// Has the root's repository borrow objects, and its branch be the outer commit.
+/// Makes the root's repository borrow objects, and points its branch to the outer commit.
 fn borrow(world: &World, alternates: &str) {
     let commit = git(&world.home().join("outside"), &["rev-parse", "HEAD"]);
     let branch = git(world.root(), &["symbolic-ref", "HEAD"]);
@@ -460,7 +460,7 @@ fn borrow(world: &World, alternates: &str) {
     world.put(&format!(".git/{}", branch.trim()), commit);
 }
 
-/// The outer commit, in the root's own repository too.
+/// Fetches the outer commit into the root's repository; returns its hash.
 fn git_commit_of(world: &World, outside: &Path) -> String {
     git(world.root(), &["fetch", "-q", outside.to_str().unwrap()]);
     git(outside, &["rev-parse", "HEAD"])

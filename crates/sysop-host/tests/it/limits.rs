@@ -1,4 +1,4 @@
-//! However much a command prints: bounded memory, head and tail, the gap counted, the whole kept, no secrets.
+//! Tests of large outputs: bounded memory, head and tail, the size of the gap, the full artifact, and redaction.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -34,7 +34,7 @@ fn artifact(world: &World, name: Option<&str>) -> Vec<u8> {
 
 async fn what_looks_like_a_secret_is_not_told_and_stays_in_the_artifact(factory: &impl Factory) {
     let world = factory.open(small());
-    // In two pieces, so that no one read has it whole.
+    // Two writes, so that no single read contains the whole key.
     let command = "printf AKIAIOSF; sh -c 'echo ODNN7EXAMPLE'; seq 100";
     let outcome = world.call("bash", json!({ "command": command })).await;
     assert!(outcome.output.starts_with("[redacted: AWS key]\n"), "{}", outcome.output);
@@ -156,7 +156,7 @@ async fn live_display_is_bounded(factory: &impl Factory) {
 async fn secrets_are_nowhere(factory: &impl Factory) {
     let world = factory.open(Setup { secrets: vec!["hunter22-key".to_owned()], ..small() });
     let display = Display::default();
-    // Each write ends inside the secret, so that it is cut by the border of two reads as well.
+    // Each write ends inside the secret, so that reads split it as well.
     let command = "for n in $(seq 1 300); do printf 'line hunt'; printf 'er22-'; printf 'key\\n'; done";
     let call = world.tool_call("bash", json!({ "command": command }));
     let outcome = world.host.run(call, display.sink(), CancellationToken::new()).await;

@@ -1,4 +1,4 @@
-//! What only this machine can show: how a host is opened, and that its commands do not outlive the process.
+//! Tests of this machine only: opening a host, and the end of its commands with the process.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -29,17 +29,17 @@ fn a_host_that_cannot_be_opened_says_what_to_do() {
     }
 }
 
-/// Set for the process that the test below kills.
+/// Set in the environment of the process that the test below kills.
 const VICTIM: &str = "SYSOP_TEST_VICTIM";
 
-/// Not a test of its own: the next one starts it as a process, and kills that.
+/// Not a test: the next test runs it as a process, and kills that process.
 #[tokio::test]
 async fn victim() {
     if std::env::var_os(VICTIM).is_none() {
         return;
     }
     let world = Local.full();
-    // Only what runs for longer than a moment is watched.
+    // The watchdog covers only commands that run longer than `WATCHDOG_DELAY`.
     let command =
         "sleep 1000 & echo pid $!; (sleep 1000; echo more) & echo pid $!; sleep 0.5; echo pid $$; wait";
     let sink = DeltaSink::new(|text| println!("{text}"));

@@ -1,5 +1,5 @@
-//! What a host promises, as one suite: every function of it takes a `Factory`, so that each machine that
-//! tools can run on goes through the same tests. What only this machine can show is in `local`.
+//! Conformance suite of hosts. Most tests take a `Factory`, so that every kind of machine passes the same ones; those
+//! of this machine only are in `local`.
 #![expect(clippy::unwrap_used, reason = "what a test needs and does not get is a failure of the test")]
 
 mod bash;

@@ -1,5 +1,5 @@
-//! A network that goes away in the middle of a command: a real one, between two network namespaces of the test's own,
-//! and one that a proxy plays.
+//! Tests of a network that fails in the middle of a command: a real one between two network namespaces, and one
+//! simulated by a proxy.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
@@ -18,16 +18,16 @@ use crate::ssh::{bash, bash_and, call, end_all, host, rooted};
 use crate::sshd::{Login, Sshd};
 use crate::world::DEADLINE;
 
-/// The two ends of the cable, from the addresses for documentation; they exist in the namespaces only.
+/// Addresses of both ends of the cable, from a range for documentation; they exist only in the namespaces.
 const NEAR: &str = "192.0.2.1";
 const FAR: &str = "192.0.2.2";
 const PORT: u16 = 2222;
 
-/// A network of its own. It ends with this value.
+/// Network namespace; dropping it ends it.
 struct Namespace(Child);
 
 impl Namespace {
-    /// An error where the kernel does not let this process make one.
+    /// Fails if the kernel does not permit namespaces.
     fn new() -> io::Result<Self> {
         let script = "ip link set lo up && echo made && exec cat";
         let mut holder = Command::new("unshare")
@@ -49,7 +49,7 @@ impl Namespace {
         format!("/proc/{}/ns/net", self.0.id())
     }
 
-    /// Runs `ip` in it.
+    /// Runs `ip` in the namespace.
     fn ip(&self, arguments: &str) -> io::Result<()> {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net={}", self.path())).arg("ip").args(arguments.split(' '));
@@ -62,7 +62,7 @@ impl Namespace {
         }
     }
 
-    /// Does something in it, with all that it starts.
+    /// Runs `act` in the namespace, including the processes that it starts.
     fn within<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
         let entered = File::open(self.path()).unwrap();
         std::thread::scope(|scope| {
@@ -82,7 +82,7 @@ impl Drop for Namespace {
     }
 }
 
-/// Two networks with a cable between them.
+/// Creates two namespaces connected by a veth pair.
 fn cable() -> io::Result<(Namespace, Namespace)> {
     let (near, far) = (Namespace::new()?, Namespace::new()?);
     near.ip(&format!("link add near type veth peer name far netns {}", far.0.id()))?;
@@ -93,7 +93,7 @@ fn cable() -> io::Result<(Namespace, Namespace)> {
     Ok((near, far))
 }
 
-/// The network goes in the middle of a command, without a word, and comes back.
+/// Cuts the network silently in the middle of a command, then restores it.
 async fn survives_a_cut(
     server: &Sshd,
     settings: SshSettings,
@@ -131,7 +131,7 @@ fn a_cable_that_is_pulled_does_not_hold_a_call_beyond_its_time() {
     let (near, far) = match cable() {
         Ok(cable) => cable,
         Err(error) => {
-            // Past the test harness, which would keep it to itself.
+            // Written past the test harness, which would capture the note.
             let note = format!(
                 "\nNOT TESTED: a cable that is pulled. This process may make no network namespaces ({error}): run it as \
                  root, in a container with `--privileged`. A proxy that freezes was tested in its place.\n"
@@ -177,7 +177,7 @@ async fn a_file_that_is_cut_on_its_way_does_not_appear() {
         assert_eq!(outcome.status, Status::Unknown, "{}", outcome.output);
         assert!(outcome.output.starts_with("it is not known whether this was done: "), "{}", outcome.output);
     }
-    // The remote side clears up when it notices.
+    // The remote side cleans up when it notices the loss.
     let started = Instant::now();
     while fs::read_dir(&root).unwrap().count() > 1 {
         assert!(started.elapsed() < DEADLINE, "a rest is left");

@@ -1,7 +1,7 @@
-//! File tools never leave the root: not by `..`, not by links, not by names, not in a race.
+//! Tests that file tools cannot leave the root: by `..`, links, names or races.
 //!
-//! The cases are those of the published escapes of agents and file servers (CVE-2025-54794, CVE-2025-53109,
-//! CVE-2025-53110, CVE-2025-54135, CVE-2026-25724, CVE-2026-27545, CVE-2026-34452 among them).
+//! The cases come from published escapes of agents and file servers (CVE-2025-54794, CVE-2025-53109, CVE-2025-53110,
+//! CVE-2025-54135, CVE-2026-25724, CVE-2026-27545, CVE-2026-34452 among them).
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -30,7 +30,7 @@ conformance!(
 
 const SECRET: &str = "the-secret";
 
-/// `outside/` beside the root, with a file, a folder and a sibling whose name begins like the root's.
+/// Prepares `outside/` beside the root, with a file, a folder and a sibling whose name starts with that of the root.
 fn trap(factory: &impl Factory, profile: Profile) -> World {
     let world = factory.open(Setup {
         profile,
@@ -63,7 +63,7 @@ fn trap(factory: &impl Factory, profile: Profile) -> World {
     world
 }
 
-/// Paths to a file outside, and what is before them to make them lead there.
+/// Returns paths that lead to a file outside of the root.
 fn ways_out(world: &World) -> Vec<String> {
     let home = world.home().display().to_string();
     let relative = [
@@ -122,7 +122,7 @@ async fn no_path_leads_outside(factory: &impl Factory) {
     }
 }
 
-/// All that tools can be asked to do with a file outside.
+/// Returns all kinds of tool calls on a file outside.
 fn calls_with(path: &str) -> Vec<(&'static str, Value)> {
     let folder = Path::new(path).parent().unwrap().to_str().unwrap();
     let mut calls = vec![
@@ -134,7 +134,7 @@ fn calls_with(path: &str) -> Vec<(&'static str, Value)> {
         ("edit_file", json!({ "path": path, "old_string": "secret", "new_string": "x" })),
         ("delete_file", json!({ "path": path })),
     ];
-    // A link in the root itself may be looked at, and what stands beside it may be created.
+    // A link in the root itself may be read, and files beside it may be created.
     if !folder.is_empty() && !path.ends_with("root/a/inside") {
         calls.extend([
             ("write_file", json!({ "path": format!("{path}-new"), "content": "x" })),
@@ -234,7 +234,7 @@ async fn a_root_behind_a_link_is_a_root(factory: &impl Factory) {
         let path = world.home().join(root).join("f");
         assert_eq!(world.call("read_file", json!({ "path": path })).await.output, "x", "{root}");
     }
-    // The root was opened once: where the link leads now does not matter.
+    // The root is opened once, so the link's new target does not matter.
     fs::create_dir(world.home().join("other")).unwrap();
     fs::write(world.home().join("other/f"), SECRET).unwrap();
     fs::remove_file(world.home().join("link")).unwrap();
@@ -250,22 +250,22 @@ async fn a_search_does_not_follow_links(factory: &impl Factory) {
     }
     let outcome = world.call("find_files", json!({ "pattern": "secret" })).await;
     assert_eq!(outcome.output, "[no file matches]");
-    // Rules are not read from outside either.
+    // Ignore rules are not read from outside either.
     fs::write(world.home().join("outside/rules"), "inside\n").unwrap();
     symlink("../outside/rules", world.at(".gitignore")).unwrap();
     let outcome = world.call("find_files", json!({ "pattern": "inside" })).await;
     assert_eq!(outcome.output, "a/inside\n");
 }
 
-/// How often the folder and the link change places while the tools run, at least.
+/// Minimum swaps of folder and link while the tools run.
 const SWAPS_MIN: usize = 100_000;
-/// Of how many calls each the race has to let some through and refuse some.
+/// Minimum number of calls that succeed, and of those that are refused.
 const CALLS_MIN: usize = 10;
 
 async fn a_swap_at_any_moment_leads_nowhere(factory: &impl Factory) {
     for profile in [Profile::Workspace, Profile::Full] {
         let world = trap(factory, profile);
-        // Both lead to files of the same names; only one of them is inside.
+        // Both lead to files with the same names; only one of them is inside.
         world.put("swapped/secret", "inside");
         world.put("swapped/sub/secret", "inside");
         fs::create_dir(world.home().join("outside/folder/sub")).unwrap();
@@ -302,7 +302,7 @@ async fn a_swap_at_any_moment_leads_nowhere(factory: &impl Factory) {
     }
 }
 
-/// All that was kept for undo.
+/// Returns the contents of all preimages.
 fn kept(world: &World) -> String {
     let preimages = fs::read_dir(world.home().join("artefacts/preimages")).unwrap();
     preimages

@@ -1,4 +1,5 @@
-//! Properties of the agent-rs design that are this crate's, under their own numbers; and of the limits besides.
+//! Property tests: the properties of the agent-rs design that concern this crate, with their original numbers, and
+//! those of the output limits.
 
 use proptest::prelude::{ProptestConfig, Strategy, any, prop_assert, prop_assert_eq, proptest};
 use proptest::test_runner::TestCaseError;
@@ -13,7 +14,7 @@ fn run(world: &World, command: &str) -> Outcome {
     runtime.block_on(world.call("bash", json!({ "command": command })))
 }
 
-/// Text that a shell and a model both take as it is.
+/// Text that passes through shell and output unchanged.
 fn printable() -> impl Strategy<Value = String> {
     "[ -~äß€\n\t]{0,40}"
 }
@@ -87,7 +88,7 @@ proptest! {
     }
 }
 
-/// Head and tail of the text are there, within the limits; what is not is counted and kept.
+/// Checks that head and tail of the text are within the limits, and that the gap is counted and stored.
 fn is_truncated_well(
     world: &World,
     outcome: &Outcome,
@@ -107,7 +108,7 @@ fn is_truncated_well(
         .take(2)
         .map(|part| part.split(' ').next().unwrap_or_default().replace(',', "").parse().unwrap())
         .collect();
-    // A line that was cut got an end of its own, which may look like that of the text.
+    // A cut line gets a newline, which may look like one of the text.
     let may_end = |part: &str| [Some(part.to_owned()), part.strip_suffix('\n').map(str::to_owned)];
     let heads = may_end(head).into_iter().flatten().filter(|head| text.starts_with(head));
     let told_well = heads.clone().any(|head| {

@@ -1,11 +1,11 @@
-//! A network that fails: bytes pass through it until it is frozen, and then nothing does, without a word; or until
-//! it has carried enough, and then it is cut.
+//! Proxy that simulates a failing network: it silently stops forwarding while frozen, or cuts a connection after a
+//! number of bytes.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 
-/// The way to a port. Connections that were frozen never come back; new ones pass once it has thawed.
+/// Proxy to a port. Connections that were frozen stay dead; new ones pass after a thaw.
 #[derive(Clone)]
 pub(crate) struct Proxy {
     port: u16,
@@ -17,7 +17,7 @@ impl Proxy {
         Self::cut_after(to, u64::MAX)
     }
 
-    /// Each connection is cut when it has carried so many bytes to the port.
+    /// Cuts each connection after it has carried `bytes` to the port.
     pub(crate) fn cut_after(to: u16, bytes: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -59,7 +59,7 @@ fn carry(mut from: TcpStream, mut to: TcpStream, frozen: Arc<(Mutex<bool>, Condv
                 break;
             }
         }
-        // Both sides may be gone already.
+        // Both sides may already be closed.
         let _ = to.shutdown(Shutdown::Both);
         let _ = from.shutdown(Shutdown::Both);
     });

@@ -1,5 +1,4 @@
-//! Fences on the real kernel: what a command behind one can and cannot do. Where the kernel has no fences, only the refusal is
-//! tested.
+//! Tests of fences on the real kernel. If the kernel lacks the features, only the refusal to run is tested.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,7 +27,7 @@ fn workspace(network: bool) -> Fence {
     Fence::Workspace { write: Vec::new(), network }
 }
 
-/// A root and a place beside it, neither in a temporary folder of the system.
+/// A root and a folder beside it, both outside of the system's temporary folders.
 struct FencedWorld {
     home: TempDir,
     host: LocalHost,
@@ -219,7 +218,7 @@ async fn a_command_that_the_sandbox_stopped_says_so_in_one_line_after_its_output
     assert!(!unfenced.output.contains("[sysop:"), "{}", unfenced.output);
 }
 
-/// What a person could see of a tree, with metadata.
+/// Records a file tree with contents and metadata.
 fn snapshot(folder: &Path, seen: &mut BTreeMap<PathBuf, String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -240,7 +239,7 @@ fn tree(world: &FencedWorld) -> BTreeMap<PathBuf, String> {
     seen
 }
 
-/// Ways to change something, with `F` for a file and `D` for a folder.
+/// Commands that change something; `F` stands for a file and `D` for a folder.
 const CHANGES: &[&str] = &[
     "echo x > F",
     "echo x >> F",
@@ -326,7 +325,7 @@ async fn what_a_read_only_fence_allows_changes_no_file() {
         assert_eq!(after.get(path), Some(was), "{} changed", path.display());
     }
     assert_eq!(before.len(), after.len(), "{after:?}");
-    // The same can change files without the fence, so that the test is not blind.
+    // Control: without a fence the same commands do change files.
     world.bash(&script, &Fence::Off).await;
     assert_ne!(tree(&world), before);
 }
@@ -426,7 +425,7 @@ async fn git_tools_work_behind_a_read_only_fence() {
     assert_eq!(outcome.status, Status::Failed, "{}", outcome.output);
 }
 
-/// Commands that exit with 0 where they get through to a port of this machine.
+/// Commands that exit with 0 if they reach a port of this machine.
 fn connections(tcp: u16, udp: u16) -> [String; 4] {
     [
         format!("exec 3<>/dev/tcp/127.0.0.1/{tcp}"),
@@ -478,7 +477,7 @@ async fn root_keeps_no_capability_that_changes_the_machine() {
         let held = u64::from_str_radix(line.split_whitespace().last().unwrap(), 16).unwrap();
         assert_eq!(held & !allowed, 0, "{line}");
     }
-    // What it would set is what is set.
+    // The commands set values that are already set, so they are harmless outside a fence.
     for command in ["hostname $(hostname)", "renice -n 0 1"] {
         let outcome = world.bash(command, &READ_ONLY).await;
         assert_eq!(outcome.status, Status::Failed, "{command}: {}", outcome.output);

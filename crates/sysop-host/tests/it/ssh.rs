@@ -1,5 +1,4 @@
-//! What only a machine over ssh can show: how it is reached, why it is not, and what becomes of a command when
-//! the connection is lost.
+//! Tests of ssh only: connecting, connection errors, and the fate of a command when the connection is lost.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -21,7 +20,7 @@ use crate::proxy::Proxy;
 use crate::sshd::{Login, Sshd, shared};
 use crate::world::{DEADLINE, pids, wait_until_gone};
 
-/// A host over a connection, in the home there; for what changes no files.
+/// Returns a host rooted in the remote home, for tests that change no files.
 pub(crate) fn host(connection: &SshConnection) -> SshHost {
     rooted(connection, None, "/nowhere".into())
 }
@@ -50,7 +49,7 @@ pub(crate) async fn bash(host: &SshHost, command: &str) -> Outcome {
     call(host, "bash", json!({ "command": command })).await
 }
 
-/// Runs a command, and does something as soon as it has printed `ready`.
+/// Runs a command, and calls `act` as soon as it has printed `ready`.
 pub(crate) async fn bash_and(
     host: &SshHost,
     arguments: Value,
@@ -71,7 +70,7 @@ pub(crate) async fn bash_and(
     tokio::time::timeout(DEADLINE * 2, run).await.expect("the call ends in time")
 }
 
-/// Ends what a lost connection left behind.
+/// Kills the processes that a lost connection left behind.
 pub(crate) fn end_all(output: &str) {
     let started = pids(output);
     assert!(!started.is_empty(), "{output}");
@@ -231,10 +230,10 @@ async fn a_session_that_is_ended_from_outside_is_unknown() {
     assert_eq!(outcome.status, Status::Unknown, "{}", outcome.output);
 }
 
-/// Set for the process that the test below kills.
+/// Set in the environment of the process that the test below kills.
 const VICTIM: &str = "SYSOP_TEST_SSH_VICTIM";
 
-/// Not a test of its own: the next one starts it as a process, and kills that.
+/// Not a test: the next test runs it as a process, and kills that process.
 #[tokio::test]
 async fn victim() {
     let Some(config) = std::env::var_os(VICTIM) else { return };
@@ -281,7 +280,7 @@ async fn a_dead_master_is_replaced_without_a_word() {
     assert_eq!(bash(&host, "echo 2").await.output, "2\n[exit code 0]");
 }
 
-/// The `ssh` processes of ours that hold connections to a server.
+/// Returns our `ssh` processes that hold connections to a server.
 fn masters(server: &Sshd) -> Vec<i32> {
     let config = server.path("ssh_config").display().to_string();
     let listed = Command::new("ps").args(["-A", "-o", "pid=,args="]).output().unwrap().stdout;
@@ -422,7 +421,7 @@ async fn a_far_disk_that_is_full_leaves_the_old_file_and_no_rest() {
     assert_eq!(fs::read_dir(&full.folder).unwrap().count(), 1, "no rest is left");
 }
 
-/// A file system of a hundred kilobytes. Mounting one needs root, as the tests have where they run by themselves.
+/// File system of 100 kB. Mounting it needs root, which automated test runs have.
 struct Full {
     folder: std::path::PathBuf,
     _home: tempfile::TempDir,
@@ -519,7 +518,7 @@ async fn a_port_there_is_reached_from_here() {
     let address = forward.address();
     drop(forward);
     serving.abort();
-    // The port is closed by a task, at its next turn.
+    // A task closes the port, the next time that it is polled.
     let closed = async {
         while tokio::net::TcpStream::connect(address).await.is_ok() {
             tokio::task::yield_now().await;
@@ -593,8 +592,7 @@ async fn a_terminal_is_opened_over_the_same_connection() {
     assert_eq!(server.connections().len(), 1);
 }
 
-/// Tells its end, as its shell would, with whatever it finds that could be a nonce. One line without quotes that
-/// need a way of their own.
+/// Prints end marks with every text that could be the nonce. One line without quotes that need special escaping.
 const FORGER: &str = concat!(
     r#"for f in /proc/[0-9]*/cmdline /proc/[0-9]*/environ; do tr "\000" "\012" <$f; done 2>/dev/null | "#,
     r#"grep -Eo "[0-9a-f]{16}" | sort -u | while read -r c; do "#,
@@ -605,7 +603,7 @@ const FORGER: &str = concat!(
 #[tokio::test]
 async fn no_program_learns_by_what_its_end_is_told() {
     let server = Sshd::start(Login::Own);
-    // What is exported at the login stays so in each shell below it.
+    // Variables exported at login stay exported in each nested shell.
     for file in [".bashrc", ".zshenv"] {
         fs::write(server.path("home").join(file), "export n=mine l=mine").unwrap();
     }
@@ -628,7 +626,7 @@ async fn no_program_learns_by_what_its_end_is_told() {
     }
 }
 
-/// Runs what a terminal would be given, without one; its exit code and what it printed.
+/// Runs the command of a terminal without a terminal; returns its exit code and output.
 async fn run_terminal_command(
     (program, arguments, environment): (
         std::ffi::OsString,
@@ -691,7 +689,7 @@ async fn a_call_that_is_cancelled_while_it_is_asked_for_is_not_told_as_never_sta
     assert_eq!(bash(&host, "echo again").await.output, "again\n[exit code 0]");
 }
 
-/// The remote side takes long to end a program that does not want to.
+/// The remote side needs long to stop a program that ignores SIGTERM.
 #[tokio::test]
 async fn many_that_are_stopped_slowly_wait_for_each_other() {
     let slow = r#"ForceCommand env PATH="$HOME/slow:$PATH" sh -c "$SSH_ORIGINAL_COMMAND""#;
@@ -718,7 +716,7 @@ async fn many_that_are_stopped_slowly_wait_for_each_other() {
     assert_eq!(masters(&server).len(), 1);
 }
 
-/// A place that takes connections and says nothing.
+/// Listens on a port and sends nothing.
 async fn silent() -> (tokio::net::TcpListener, u16) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();

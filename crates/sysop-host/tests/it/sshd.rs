@@ -1,7 +1,7 @@
-//! A real sshd on a free port of this machine, with keys, config and home of its own; for any user that may run one.
+//! Runs a real sshd on a free port of this machine, with its own keys, config and home; needs no root.
 //!
-//! Every login shell is tested by `ForceCommand`: sshd gives the command line that it was sent to that shell, as
-//! it does for a user whose login shell it is.
+//! Every login shell is tested by `ForceCommand`: sshd passes the received command line to that shell, as it does for
+//! a user with that login shell.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -14,20 +14,20 @@ use std::sync::{Mutex, OnceLock};
 use sysop_host::{SshConnection, SshSettings};
 use tempfile::TempDir;
 
-/// Shells that people log in with, and how they are started.
+/// Login shells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Login {
-    /// Whatever the user who runs the tests has.
+    /// Login shell of the user who runs the tests.
     Own,
     Bash,
     Zsh,
     Fish,
     Dash,
-    /// Busybox' shell, with nothing but busybox' tools.
+    /// Busybox' shell, with only busybox' tools.
     Ash,
     Csh,
     Tcsh,
-    /// No shell at all.
+    /// No shell.
     Refusing,
 }
 
@@ -48,7 +48,7 @@ impl Login {
     }
 }
 
-/// Files that shells read at their start; each makes noise, and some make traps.
+/// Startup files of shells: each prints noise, and some set options that break careless scripts.
 const STARTUP_FILES: [(&str, &str); 6] = [
     (".bashrc", "echo 'Welcome to bash!'; printf 'no newline'; echo warning >&2; set -eu; PAGER=less"),
     (".zshenv", "echo 'Welcome to zsh!'; echo warning >&2; set -eu"),
@@ -58,7 +58,7 @@ const STARTUP_FILES: [(&str, &str); 6] = [
     (".profile", "echo 'Welcome!'"),
 ];
 
-/// A server. Dropped, it and all its connections end.
+/// Running server; dropping it ends the server and all its connections.
 pub(crate) struct Sshd {
     home: TempDir,
     port: u16,
@@ -70,7 +70,7 @@ impl Sshd {
         Self::with(login, "")
     }
 
-    /// With more lines for its config.
+    /// Starts a server with more lines in its config.
     pub(crate) fn with(login: Login, more: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
         for (name, text) in STARTUP_FILES {
@@ -78,7 +78,7 @@ impl Sshd {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        // Without it fish writes completions for all manual pages, in the background.
+        // Without this folder fish generates completions for all manual pages in the background.
         fs::create_dir_all(home.path().join("home/.local/share/fish/generated_completions")).unwrap();
         if login == Login::Ash {
             install_busybox(&home.path().join("home/busybox"));
@@ -90,7 +90,7 @@ impl Sshd {
         if rustix::process::geteuid().is_root() {
             fs::create_dir_all("/run/sshd").unwrap();
         }
-        // A port that was free may be taken by the time that sshd wants it.
+        // Another process may take the free port before sshd does.
         for _ in 0..10 {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             write_configs(home.path(), port, login, more);
@@ -109,7 +109,7 @@ impl Sshd {
         self.port
     }
 
-    /// How to reach it, by its own config of ssh.
+    /// Settings for ssh with its own config file.
     pub(crate) fn settings(&self) -> SshSettings {
         let mut settings = SshSettings::new("far", self.path("control"));
         settings.config_file = Some(self.path("ssh_config"));
@@ -120,13 +120,13 @@ impl Sshd {
         SshConnection::new(self.settings()).unwrap()
     }
 
-    /// More lines for the config of ssh, which beat those that are there.
+    /// Prepends lines to the ssh config; they take precedence over the existing ones.
     pub(crate) fn configure(&self, lines: &str) {
         let old = fs::read_to_string(self.path("ssh_config")).unwrap();
         fs::write(self.path("ssh_config"), format!("{lines}\n{old}")).unwrap();
     }
 
-    /// The processes that serve connections.
+    /// Processes that serve connections.
     pub(crate) fn connections(&self) -> Vec<i32> {
         let listening = fs::read_to_string(self.path("pid")).unwrap();
         let children =
@@ -135,11 +135,11 @@ impl Sshd {
         children.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
     }
 
-    /// Ends every connection at once, as a crash would; new ones are taken.
+    /// Kills every connection at once, like a crash; new ones are accepted.
     pub(crate) fn kill_connections(&self) {
         for pid in self.connections() {
             let pid = rustix::process::Pid::from_raw(pid).unwrap();
-            // It may have ended by itself since it was listed.
+            // The process may have ended since it was listed.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
     }
@@ -153,7 +153,7 @@ impl Drop for Sshd {
     }
 }
 
-/// A connection that all tests of the process share, each login shell its own.
+/// Connection shared by all tests of the process, one per login shell.
 pub(crate) fn shared(login: Login) -> SshConnection {
     static SERVERS: OnceLock<Mutex<Vec<(Login, Sshd, SshConnection)>>> = OnceLock::new();
     let mut servers =
@@ -172,7 +172,7 @@ fn keygen(path: &Path) {
     assert!(made.unwrap().success());
 }
 
-/// Busybox' tools under their names, and nothing else.
+/// Installs links for busybox' tools, and nothing else.
 fn install_busybox(folder: &Path) {
     fs::create_dir_all(folder).unwrap();
     let busybox = Command::new("sh").args(["-c", "command -v busybox"]).output().unwrap().stdout;
@@ -207,9 +207,10 @@ fn write_configs(home: &Path, port: u16, login: Login, more: &str) {
     fs::set_permissions(home.join("ssh_config"), fs::Permissions::from_mode(0o600)).unwrap();
 }
 
-/// The server, once it listens. It ends with this process, whatever ends that, and takes its files along.
+/// Starts the server and waits until it listens. However this process ends, the server ends with it and its files are
+/// removed.
 fn serve(home: &Path) -> Option<Child> {
-    // Only sshd holds the pipe for errors, so that its end is seen.
+    // Only sshd holds the write end of the error pipe, so that its end is noticed.
     let script = r#"p=$(PATH=$PATH:/usr/sbin:/sbin; command -v sshd) || exit
         "$p" -D -e -f "$1" </dev/null & s=$!; exec 2>/dev/null
         echo "$s" >"$2"; while read -r line; do :; done; kill "$s"; rm -rf "$3""#;
@@ -224,12 +225,12 @@ fn serve(home: &Path) -> Option<Child> {
     let mut line = String::new();
     while printed.read_line(&mut line).unwrap() > 0 {
         if line.contains("Server listening on") {
-            // What it prints later is of no interest, but must not fill the pipe.
+            // Later output is discarded, so that the pipe does not fill up.
             std::thread::spawn(move || std::io::copy(&mut printed, &mut std::io::sink()));
             return Some(server);
         }
     }
-    // The files stay for the next try.
+    // The files are kept for the next attempt.
     server.kill().unwrap();
     server.wait().unwrap();
     assert!(line.contains("in use"), "sshd does not start; `cargo xtask setup` installs it: {line}");

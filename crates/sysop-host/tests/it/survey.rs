@@ -1,4 +1,4 @@
-//! What hosts tell of a call before it is judged.
+//! Tests of surveys.
 
 use std::os::unix::fs::symlink;
 
@@ -63,7 +63,7 @@ async fn file_tools_are_told_what_their_paths_lead_to(factory: &impl Factory) {
     }
 }
 
-/// What both kinds of hosts resolve in the same way.
+/// A local or remote host; both kinds must resolve targets alike.
 struct Resolver {
     local: Option<LocalHost>,
     remote: Option<SshHost>,
@@ -178,7 +178,7 @@ async fn links_that_go_in_circles_and_those_of_the_kernel_lead_nowhere() {
 #[tokio::test]
 async fn a_script_that_is_run_comes_with_its_text_and_its_age() {
     for host in Resolver::all() {
-        // The first survey finds out when the session began.
+        // The first survey determines the start of the session.
         assert_eq!(host.resolve(&[]).await, Some(Vec::new()));
         let write = |name: &str, bytes: &[u8]| std::fs::write(host.home.path().join(name), bytes).unwrap();
         write("new.sh", b"rm -rf src\n\n");
@@ -311,7 +311,7 @@ async fn the_terminal_of_another_machine_tells_its_folder() {
     assert_eq!(folder().await, Some(real(world.root())));
     run("cd 'sub dir'").await;
     assert_eq!(folder().await, Some(real(&world.at("sub dir"))));
-    // A prompt that somebody else sets, and a name for the folder, change nothing of that.
+    // A prompt hook of the user, or a changed `PWD`, has no effect on the folder.
     let outcome = run("PWD=/; PROMPT_COMMAND='history -a'").await;
     assert_eq!(outcome.exit_code, Some(0), "{outcome:?}");
     assert_eq!(folder().await, Some(real(&world.at("sub dir"))));

@@ -1,5 +1,5 @@
-//! The terminal that model and people share, with real shells in a real PTY. Nothing here waits for a time: it
-//! waits until something is so, with a deadline.
+//! Tests of the terminal shared by model and user, with real shells in a real PTY. The tests wait for conditions with
+//! a deadline, never for a fixed time.
 
 mod commands;
 mod prompter;

@@ -1,4 +1,4 @@
-//! `undo`: back to before, or nothing.
+//! Tests of `undo`: it restores the previous state completely or changes nothing.
 
 use serde_json::{Value, json};
 use sysop_core::outcome::{FileChange, Outcome, Status};

@@ -1,4 +1,4 @@
-//! What only the workspace profile has, besides git; and which tools a host offers at all.
+//! Tests of the workspace profile besides git, and of the list of offered tools.
 
 use std::os::unix::fs::PermissionsExt;
 

@@ -1,4 +1,4 @@
-//! A host with a root of its own, and a place outside that must not change.
+//! Test fixture: a host with its own root, and a folder outside that must not change.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,10 +21,10 @@ use tempfile::TempDir;
 
 use crate::sshd::{Login, shared};
 
-/// How long anything may take that is waited for.
+/// Maximum time of any wait.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
-/// Makes a test of the suite run on every machine.
+/// Runs the tests of a suite on every kind of machine.
 macro_rules! conformance {
     ($($name:ident),+ $(,)?) => {
         crate::world::run_on!(on_this_machine, crate::world::Local, $($name),+);
@@ -33,7 +33,7 @@ macro_rules! conformance {
 }
 pub(crate) use conformance;
 
-/// The same, with every login shell there is on the remote machine.
+/// Like `conformance`, and also with every supported login shell on the remote machine.
 macro_rules! conformance_of_shells {
     ($($name:ident),+ $(,)?) => {
         crate::world::conformance!($($name),+);
@@ -47,7 +47,7 @@ macro_rules! conformance_of_shells {
 }
 pub(crate) use conformance_of_shells;
 
-/// The same as `conformance`, and on a remote machine that has nothing but busybox.
+/// Like `conformance`, and also on a remote machine that has only busybox.
 macro_rules! conformance_with_busybox {
     ($($name:ident),+ $(,)?) => {
         crate::world::conformance!($($name),+);
@@ -70,7 +70,7 @@ macro_rules! run_on {
 }
 pub(crate) use run_on;
 
-/// Opens hosts on one kind of machine whose files can also be reached from here.
+/// Opens hosts on one kind of machine whose files are also reachable locally.
 pub(crate) trait Factory {
     fn open(&self, setup: Setup) -> World;
 
@@ -89,9 +89,9 @@ pub(crate) struct Setup {
     pub(crate) artifact_bytes_max: u64,
     pub(crate) secrets: Vec<String>,
     pub(crate) allow_delete: bool,
-    /// Where the artifacts are to go, below the home of the world.
+    /// Folder for artifacts, below the home of the world.
     pub(crate) artifacts: &'static str,
-    /// Which folder below the home of the world is the root.
+    /// Root folder, below the home of the world.
     pub(crate) root: &'static str,
     /// Prepares the home before the host is opened.
     pub(crate) prepare: fn(&Path),
@@ -112,7 +112,7 @@ impl Default for Setup {
     }
 }
 
-/// This machine, by `LocalHost`.
+/// This machine, through `LocalHost`.
 pub(crate) struct Local;
 
 impl Factory for Local {
@@ -133,7 +133,7 @@ impl Factory for Local {
     }
 }
 
-/// This machine again, but through an sshd and a login shell.
+/// This machine, through an sshd and a login shell.
 pub(crate) struct Ssh(pub(crate) Login);
 
 impl Factory for Ssh {
@@ -173,7 +173,7 @@ impl World {
         &self.root
     }
 
-    /// A path below the root, from here.
+    /// Converts a path below the root to a local path.
     pub(crate) fn at(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
@@ -213,7 +213,7 @@ impl World {
         tokio::time::timeout(DEADLINE, run).await.expect("the call ends in time")
     }
 
-    /// Runs a call and cancels it as soon as what it has displayed is enough.
+    /// Runs a call, and cancels it once `enough` accepts its output.
     pub(crate) async fn call_until(
         &self,
         tool: &str,
@@ -233,7 +233,7 @@ impl World {
         tokio::time::timeout(DEADLINE, run).await.expect("the call ends in time")
     }
 
-    /// Everything in the home but root and artifacts, with links as links: to see that nothing changed.
+    /// Returns everything in the home except root and artifacts, without following links, to detect changes.
     pub(crate) fn outside(&self) -> BTreeMap<PathBuf, String> {
         let mut seen = BTreeMap::new();
         snapshot(self.home(), &["root", "artefacts"].map(|name| self.home().join(name)), &mut seen);
@@ -263,7 +263,7 @@ fn snapshot(folder: &Path, but: &[PathBuf], seen: &mut BTreeMap<PathBuf, String>
     }
 }
 
-/// Remembers what was displayed.
+/// Records live output.
 #[derive(Clone, Default)]
 pub(crate) struct Display(Arc<Mutex<Vec<String>>>);
 
@@ -286,7 +286,7 @@ impl Display {
     }
 }
 
-/// Waits until a process has ended, whoever its parent is.
+/// Waits until a process has ended, whether it is a child or not.
 pub(crate) fn wait_until_gone(pid: i32) {
     let Ok(descriptor) = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()) else { return };
     let mut polled = [PollFd::new(&descriptor, PollFlags::IN)];
@@ -295,14 +295,14 @@ pub(crate) fn wait_until_gone(pid: i32) {
     assert_eq!(ended, 1, "process {pid} is still there");
 }
 
-/// Whether a process has ended already.
+/// Returns true if a process has ended.
 pub(crate) fn is_gone(pid: i32) -> bool {
     let Ok(descriptor) = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()) else { return true };
     let mut polled = [PollFd::new(&descriptor, PollFlags::IN)];
     poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
 }
 
-/// The numbers in a text, one a line, whatever else is in it.
+/// Returns the numbers on lines of the form `pid N`.
 pub(crate) fn pids(text: &str) -> Vec<i32> {
     text.lines().filter_map(|line| line.strip_prefix("pid ")?.parse().ok()).collect()
 }

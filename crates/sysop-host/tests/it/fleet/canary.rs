@@ -1,4 +1,4 @@
-//! A few hosts go first, and the rest follows only where these ended well and alike.
+//! Tests of the canary: a few hosts go first, and the others follow only if these succeed with the same result.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use super::{bash, by_host, call, exited, fake, fleet_with, run, settings};
 
 type Trace = Arc<Mutex<Vec<String>>>;
 
-/// Hosts `h0`, `h1`, … that end so, each noting when it began and ended.
+/// Returns a fleet of `h0`, `h1`, … with these outcomes, and a trace of the start and end of each call.
 fn fleet(canary: usize, outcomes: &[Outcome]) -> (Fleet, Trace) {
     let trace = Trace::default();
     let hosts = outcomes.iter().enumerate().map(|(number, outcome)| {
@@ -23,7 +23,7 @@ fn fleet(canary: usize, outcomes: &[Outcome]) -> (Fleet, Trace) {
             let (outcome, trace) = (outcome.clone(), Arc::clone(&trace));
             async move {
                 trace.lock().unwrap().push(format!("+{number}"));
-                sleep(Duration::from_secs(1)).await; // on the paused clock: nobody waits
+                sleep(Duration::from_secs(1)).await; // on the paused clock, without a real wait
                 trace.lock().unwrap().push(format!("-{number}"));
                 outcome
             }

@@ -1,4 +1,4 @@
-//! Files on several hosts: each change knows its host, and finds its way back to it.
+//! Tests of files on several hosts: each change names its host, and `undo` finds that host again.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Several hosts ask the same people: one after the other, each by its name, and without losing time.
+//! Tests of questions from several hosts: one at a time, with the host's name, and without using up the call's time.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use super::{Fake, bash, by_host, call, exited, fake, fleet};
 
-/// People who take their time, and note what they are asked.
+/// User who answers slowly, and records the questions.
 #[derive(Default)]
 struct SlowPrompter {
     seen: Mutex<Vec<String>>,
@@ -63,7 +63,7 @@ fn asked(from: &str) -> PromptRequest {
     }
 }
 
-/// A host that asks for a password before it ends.
+/// Returns a host that asks for a password before it ends.
 fn asks(from: &'static str) -> Fake {
     let mut host = fake(|_, _, _| async { Outcome::ok("") });
     let people = Arc::clone(&host.people);
@@ -86,7 +86,7 @@ fn asks(from: &'static str) -> Fake {
 #[tokio::test(start_paused = true)]
 async fn one_host_asks_at_a_time_by_its_name_and_waiting_is_not_being_late() {
     let fleet = fleet([("web1", asks("sudo")), ("web2", asks("sudo on web2")), ("db1", asks("ssh db1"))]);
-    // Three answers of a minute each are more than a call may take.
+    // Three answers of a minute each exceed the time of a call.
     let people = Arc::new(SlowPrompter { takes: Duration::from_secs(60), ..SlowPrompter::default() });
     fleet.set_prompter(Arc::clone(&people) as Arc<dyn Prompter>);
     let outcome = bash(&fleet).await;
@@ -111,7 +111,7 @@ async fn a_host_that_is_stopped_gives_up_its_place_before_the_people() {
     fleet.set_prompter(Arc::clone(&people) as Arc<dyn Prompter>);
     let cancel = CancellationToken::new();
     let stopping = async {
-        sleep(Duration::from_secs(5)).await; // on the paused clock: nobody waits
+        sleep(Duration::from_secs(5)).await; // on the paused clock, without a real wait
         cancel.cancel();
     };
     let command = call("bash", serde_json::json!({ "command": "x" }));

@@ -1,4 +1,4 @@
-//! What the model is told of several hosts: grouped, the odd ones first, and within the limits of one.
+//! Tests of the report on several hosts: grouped, outliers first, and within the limits of one host.
 
 use std::sync::Arc;
 
@@ -144,7 +144,7 @@ async fn limits_that_nothing_fits_into_still_name_the_worst() {
 #[tokio::test]
 async fn long_outputs_that_are_the_same_are_kept_once() {
     let limits = OutputLimits { bytes: 10_000, lines: 50 };
-    // All three keep their outputs in one folder, as hosts of one session do.
+    // All three hosts store their outputs in one folder, like the hosts of one session.
     let worlds = [1, 2, 3].map(|_| Local.open(Setup { limits, ..Setup::default() }));
     let folder = tempfile::tempdir().unwrap();
     let hosts = worlds.iter().zip(["a", "b", "c"]).map(|(world, name)| {
@@ -161,7 +161,7 @@ async fn long_outputs_that_are_the_same_are_kept_once() {
         world.put("middle", "5000\n");
     }
     worlds[2].put("middle", "5001\n");
-    // One digit in the middle, which no excerpt shows, is all that differs.
+    // The outputs differ in a single digit in the middle, which no excerpt shows.
     let command = "seq 1 4999; cat middle; seq 5002 10000";
     let outcome = run(&fleet, call("bash", json!({ "command": command }))).await;
     assert_eq!(by_host(&outcome), ["a ok 2", "b ok 2", "c ok 1"]);

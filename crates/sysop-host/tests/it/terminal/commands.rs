@@ -1,10 +1,10 @@
-//! `run_command`: the end of a command is found, whatever shell, whatever it does.
+//! Tests of `run_command`: the end of a command is found in every shell, whatever the command does.
 
 use sysop_core::outcome::Status;
 
 use super::rig::{Rig, Shell};
 
-/// Does the same in every shell that can tell of its commands.
+/// Runs the same tests in every shell that supports command marks.
 macro_rules! in_each_shell {
     ($($name:ident),+ $(,)?) => {
         $(
@@ -107,7 +107,7 @@ async fn a_command_that_takes_the_place_of_the_shell_is_its_last() {
 async fn a_foreign_shell_never_reads_the_text_of_a_command() {
     let rig = Rig::new(Shell::Fish);
     std::fs::write(rig.root().join("keep"), "").unwrap();
-    // fish would end the quotes at the backslash, and run what follows.
+    // fish would end the quotes at the backslash, and run the rest.
     assert_eq!(rig.output(r"echo 'x\' 'y; rm -rf keep #'").await, "x\\ y; rm -rf keep #\n");
     assert!(rig.root().join("keep").exists());
     let value = "it's \"$HOME\" \\ (echo no)\nend; exit 3";
@@ -119,7 +119,7 @@ async fn a_foreign_shell_never_reads_the_text_of_a_command() {
     let outcome = rig.run("cd /; exit 7").await;
     assert_eq!((outcome.output.as_str(), outcome.exit_code), ("[exit code 7]", Some(7)));
     assert_eq!(rig.output("pwd").await, "/\n");
-    // What people type there is still fish's.
+    // Input that a user types is still run by fish.
     let shown = rig.keys_until("\"set -q FISH_VERSION; and string upper odd:$PWD\" Enter", |text| {
         text.contains("ODD:/")
     });
@@ -188,7 +188,7 @@ async fn marks_and_typing_of_ours_are_seen_by_nobody(rig: Rig) {
     let mut told = rig.run("echo visible; false").await.output;
     told.push_str(&rig.run("true").await.output);
     told.push_str(&rig.keys("Enter").await.output);
-    // Busybox keeps every line in its history; the others do not keep ours.
+    // Busybox stores every line in its history; the other shells do not store ours.
     if !told.contains("BusyBox") {
         told.push_str(&rig.keys("Up Ctrl+C").await.output);
     }
@@ -206,7 +206,7 @@ async fn what_imitates_a_mark_is_not_believed(rig: Rig) {
     assert_eq!((outcome.output.as_str(), outcome.exit_code), ("[exit code 5]", Some(5)));
 }
 
-/// As `nohup` starts it, or a script in the background: Ctrl+C is ignored, and programs inherit that.
+/// With SIGINT ignored, as under `nohup` or in a script's background job; child processes inherit that.
 #[test]
 fn a_stop_interrupts_also_where_sysop_ignores_ctrl_c() {
     let name = "terminal::commands::a_stop_interrupts_and_keeps_what_was_captured::bash";

@@ -1,4 +1,4 @@
-//! People at the terminal: what they see, what they type, who has the control.
+//! Tests of users at the terminal: their view, their input and their control.
 
 use futures::StreamExt;
 use sysop_core::event::TypedInput;
@@ -8,7 +8,7 @@ use sysop_driver::prompter::{TerminalOutput, TerminalSize, TerminalView};
 use super::rig::{Rig, Shell};
 use crate::world::DEADLINE;
 
-/// Reads on until a text was shown; gives all that was. Looks at the picture first.
+/// Reads until a text is displayed, starting with the snapshot; returns everything displayed.
 pub(super) async fn until_shown(view: &mut TerminalView, text: &str) -> String {
     let mut shown = String::from_utf8(view.picture.to_vec()).unwrap();
     view.picture = bytes::Bytes::new();
@@ -132,7 +132,7 @@ async fn a_person_who_goes_away_gives_the_control_back() {
     let rig = Rig::new(Shell::Bash);
     rig.output("true").await;
     rig.terminal().input("ann", b"half a li");
-    // The half line does not become a part of the command.
+    // The incomplete line does not become part of the command.
     let output = rig.run("echo whole").await.output;
     assert!(output.starts_with("[ann typed into the terminal for ") && !output.contains("half"), "{output}");
     assert!(output.ends_with("]\nwhole\n[exit code 0]"), "{output}");
@@ -145,7 +145,7 @@ async fn what_a_person_runs_is_not_interrupted() {
     rig.output("true").await;
     let terminal = rig.terminal();
     let mut view = terminal.watch().await.unwrap();
-    // The shell's line editor is gone before its command prints.
+    // After `ready`, the shell's line editor no longer reads the input.
     terminal.input("ann", b"echo ready; cat\r");
     until_shown(&mut view, "ready\r\n").await;
     terminal.input("ann", b"typed\r");
@@ -174,7 +174,7 @@ async fn a_person_may_answer_what_the_agent_runs() {
     assert!(outcome.output.contains("hello Ann\n[exit code 0]"), "{outcome:?}");
 }
 
-/// The model sees what its own calls printed, before and after.
+/// The model sees the output of its own calls, before and after.
 #[tokio::test]
 async fn what_a_person_runs_is_neither_told_nor_recorded() {
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Dash] {

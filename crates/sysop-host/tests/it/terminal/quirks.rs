@@ -1,5 +1,4 @@
-//! What users and programs do to a terminal: prompts of their own, options, look-alikes, everything that can be
-//! printed.
+//! Tests of unusual terminals: custom prompts and shell options, output that imitates our marks, and arbitrary bytes.
 
 use sysop_core::outcome::Status;
 
@@ -119,7 +118,7 @@ async fn what_programs_print_is_plain_text_for_the_model() {
     assert_eq!(rig.output("printf 'a\\303'; sleep 0.1; printf '\\244b\\n'").await, "aäb\n");
     assert_eq!(rig.output("echo known-secret-1").await, "[redacted]\n");
     assert!(!rig.recorded().contains("known-secret-1\\r"), "{}", rig.recorded());
-    // All control characters; the ones that ask the terminal are answered, and the shell goes on.
+    // All control characters; terminal queries are answered, and the shell continues.
     let noise = "i=0; while [ $i -lt 256 ]; do printf \"\\\\$(printf %o $i)\"; i=$((i+1)); done; printf '\\033[c\\033[6n\\033[?25h\\033c'";
     let outcome = rig.run(noise).await;
     assert_eq!(outcome.exit_code, Some(0), "{outcome:?}");

@@ -1,4 +1,4 @@
-//! A session's terminal with people at it.
+//! Test rig: a session's terminal with a scripted user.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -33,7 +33,7 @@ pub(super) enum Shell {
 }
 
 impl Shell {
-    /// A script that becomes this shell, with a home of its own.
+    /// Returns a script that starts this shell with its own home.
     fn script(self, home: &Path) -> String {
         let start = match self {
             Self::Bash => "exec bash",
@@ -49,7 +49,7 @@ impl Shell {
         )
     }
 
-    /// The file that it runs when it starts.
+    /// Returns the startup file of the shell, below its home.
     fn rc(self) -> &'static str {
         match self {
             Self::Bash => ".bashrc",
@@ -61,7 +61,7 @@ impl Shell {
     }
 }
 
-/// A host whose terminal is tried.
+/// Host with a terminal.
 pub(super) struct Rig {
     home: TempDir,
     pub(super) host: Arc<LocalHost>,
@@ -74,7 +74,7 @@ impl Rig {
         Self::with_rc(shell, "")
     }
 
-    /// With a startup file of the user's.
+    /// Creates a rig whose shell has this startup file.
     pub(super) fn with_rc(shell: Shell, rc: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
         let theirs = home.path().join("theirs");
@@ -131,7 +131,7 @@ impl Rig {
         self.call("run_command", arguments, CancellationToken::new(), DeltaSink::none()).await
     }
 
-    /// Runs a command that should work, and gives what it printed.
+    /// Runs a command that must succeed; returns its output.
     pub(super) async fn output(&self, command: &str) -> String {
         let outcome = self.run(command).await;
         let output = outcome.output.strip_suffix("[exit code 0]");
@@ -148,19 +148,19 @@ impl Rig {
         self.call("send_keys", arguments, CancellationToken::new(), DeltaSink::none()).await
     }
 
-    /// Presses keys until the screen is as it should be.
+    /// Sends keys, then waits until the screen matches.
     pub(super) async fn keys_until(&self, keys: &str, shown: impl Fn(&str) -> bool) -> Outcome {
         let mut outcome = self.keys(keys).await;
         let deadline = tokio::time::Instant::now() + DEADLINE;
         while !shown(&outcome.output) {
             assert!(tokio::time::Instant::now() < deadline, "the screen stays at {}", outcome.output);
-            // An empty quoted text presses nothing, but a look needs a key: one that draws again.
+            // An empty quoted text sends no key, but a look needs one: Ctrl+L redraws.
             outcome = self.keys("Ctrl+L").await;
         }
         outcome
     }
 
-    /// Runs a command and cancels it as soon as what it displayed is enough.
+    /// Runs a command, and cancels it once `enough` accepts its output.
     pub(super) async fn run_until(
         &self,
         command: &str,
@@ -178,7 +178,7 @@ impl Rig {
         self.call("run_command", json!({ "command": command, "reasoning": "a test" }), cancel, sink).await
     }
 
-    /// The recordings so far, as one text.
+    /// Returns all recordings so far as one text.
     pub(super) fn recorded(&self) -> String {
         let mut all = String::new();
         for entry in fs::read_dir(self.artifacts()).unwrap() {
@@ -192,7 +192,7 @@ impl Rig {
     }
 }
 
-/// People who answer as they are told to, and remember what they heard.
+/// Scripted user that records questions, input and notices.
 #[derive(Default)]
 pub(super) struct RecordingPrompter {
     pub(super) answers: Mutex<Vec<PromptReply>>,
@@ -203,12 +203,12 @@ pub(super) struct RecordingPrompter {
 }
 
 impl RecordingPrompter {
-    /// The answers that they will give, the first first. After them they only wait.
+    /// Adds answers, given in this order; without further answers, questions stay open.
     pub(super) fn will_answer(&self, answers: impl IntoIterator<Item = PromptReply>) {
         self.answers.lock().unwrap().extend(answers);
     }
 
-    /// Waits until what they heard is enough.
+    /// Waits until `enough` accepts the recorded state.
     pub(super) async fn until(&self, enough: impl Fn(&Self) -> bool) {
         let waiting = async {
             loop {
@@ -252,5 +252,5 @@ impl Prompter for RecordingPrompter {
     fn notice(&self, _: &str) {}
 }
 
-/// The longest that a settled screen may take to be told, on a machine that has other things to do.
+/// Maximum time to report a settled screen on a busy machine.
 pub(super) const SETTLED_MAX: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! `send_keys` and full-screen programs, pagers, questions, other shells inside.
+//! Tests of `send_keys` with full-screen programs, pagers, prompts and nested shells.
 
 use std::time::Instant;
 
@@ -62,7 +62,7 @@ async fn a_settled_screen_is_told_soon() {
 async fn what_keys_start_is_waited_for() {
     let rig = Rig::new(Shell::Bash);
     rig.output("true").await;
-    // The screen is still for longer than a screen is still that has settled.
+    // The screen is unchanged for longer than the time after which it counts as settled.
     let outcome = rig.keys("\"sleep 0.4; echo late\" Enter").await;
     assert!(outcome.output.contains("\nlate\n"), "{}", outcome.output);
     let outcome = rig.keys("cat Enter").await;
@@ -95,7 +95,7 @@ async fn a_shell_inside_takes_the_commands_until_it_ends() {
 #[tokio::test]
 async fn a_shell_behind_another_program_is_found() {
     let rig = Rig::new(Shell::Bash);
-    // What `script` runs has a terminal of its own, as with ssh and sudo.
+    // `script` runs the shell in another terminal, like ssh and sudo.
     let outcome = rig.run("env script -qc bash /dev/null").await;
     assert!(outcome.output.contains("another shell (bash) runs inside"), "{outcome:?}");
     let outcome = rig.run("echo inside; false").await;

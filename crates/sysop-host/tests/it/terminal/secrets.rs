@@ -1,4 +1,4 @@
-//! Prompts for secrets: people answer, programs get it, and nobody else does.
+//! Tests of prompts for secrets: the user answers, and only the program gets the answer.
 
 use sysop_core::event::TypedInput;
 use sysop_core::outcome::Status;
@@ -13,7 +13,7 @@ fn given() -> PromptReply {
     PromptReply::Given { by: "ann".to_owned(), text: PASSWORD.into() }
 }
 
-/// A program that asks as `sudo` and `passwd` do: on the terminal itself, without an echo.
+/// Creates a program that asks like `sudo` and `passwd`: on the terminal itself, without echo.
 fn asker(rig: &Rig) -> String {
     let path = rig.root().join("asker.sh");
     let script = "stty -echo </dev/tty; printf 'Password for app: ' >/dev/tty; IFS= read -r secret </dev/tty; \
@@ -23,7 +23,7 @@ fn asker(rig: &Rig) -> String {
     format!("sh {}", path.display())
 }
 
-/// The name of the program that `sh` is.
+/// Returns the name of the program behind `sh`.
 fn sh() -> String {
     let program = std::fs::canonicalize("/bin/sh").unwrap();
     program.file_name().unwrap().to_str().unwrap().to_owned()
@@ -77,7 +77,7 @@ async fn what_a_person_entered_is_redacted_from_all_that_follows() {
     }
 }
 
-/// The words on the screen, and the mark of the real sudo, can be printed by anybody.
+/// Any program can print the words of sudo's prompt and its mark.
 #[tokio::test]
 async fn a_shell_that_pretends_to_be_sudo_is_named_as_the_shell() {
     for says in ["'[sudo] password for joe: '", "\"$SUDO_PROMPT\""] {
@@ -117,7 +117,7 @@ async fn the_time_that_people_take_does_not_count() {
     let command = asker(&rig);
     let (outcome, ()) = tokio::join!(rig.run_for(&command, 1), async {
         rig.people.until(|people| !people.asked.lock().unwrap().is_empty()).await;
-        // Longer than the command may take.
+        // Wait longer than the timeout of the command.
         let longer = std::time::Duration::from_millis(1500);
         let nothing = tokio::time::timeout(longer, std::future::pending::<()>()).await;
         assert!(nothing.is_err());
@@ -177,7 +177,7 @@ async fn a_prompt_without_a_word_is_seen_too() {
 #[tokio::test]
 async fn the_model_never_types_into_a_prompt_for_a_secret() {
     let rig = Rig::new(Shell::Bash);
-    // What follows the first Enter would go to the prompt.
+    // Keys after the first Enter would go to the prompt.
     rig.people.will_answer([given()]);
     let command = asker(&rig);
     let outcome = rig.keys(&format!("\"{command}\" Enter guess Enter")).await;
@@ -186,7 +186,7 @@ async fn the_model_never_types_into_a_prompt_for_a_secret() {
     let outcome = rig.keys_until("Ctrl+L", |screen| screen.contains("at its prompt")).await;
     assert!(!outcome.output.contains("guess"), "{}", outcome.output);
 
-    // One that is open already: neither keys nor commands go there, whatever people answer.
+    // A prompt that is already open: neither keys nor commands go there, whatever users answer.
     let terminal = rig.terminal();
     for tool in ["keys", "command"] {
         terminal.input("ann", format!("{command}\r").as_bytes());
@@ -222,7 +222,7 @@ async fn a_stop_ends_the_question() {
 
 #[tokio::test]
 async fn sudo_is_answered_by_a_person() {
-    // Only root may make a user whose password is known.
+    // Creating a user with a known password needs root.
     if !rustix::process::geteuid().is_root() {
         return;
     }
@@ -247,7 +247,7 @@ async fn sudo_is_answered_by_a_person() {
     assert!(!format!("{outcome:?}{}", rig.recorded()).contains("7717"));
 }
 
-/// Takes the rule of the user away.
+/// Removes the sudo rule of the test user.
 struct Gone;
 
 impl Drop for Gone {
@@ -256,7 +256,7 @@ impl Drop for Gone {
     }
 }
 
-/// A user who may use sudo with a password; made once.
+/// Returns a user who may use sudo with a password; created once.
 fn sudo_user() -> &'static str {
     use std::io::Write;
     use std::process::{Command, Stdio};

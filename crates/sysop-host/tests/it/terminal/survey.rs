@@ -1,4 +1,4 @@
-//! What the terminal tells before a call is judged, with real shells.
+//! Tests of surveys of the terminal, with real shells.
 
 use serde_json::{Value, json};
 use sysop_core::id::CallId;
@@ -23,7 +23,7 @@ async fn survey(rig: &Rig, tool: &str, arguments: Value) -> Survey {
     rig.host.survey(&call(tool, arguments)).await
 }
 
-/// Surveys a call, lets something happen, and runs the call.
+/// Surveys a call, runs `happens`, and then runs the call.
 async fn after(rig: &Rig, call: ToolCall, happens: &str) -> Outcome {
     rig.host.survey(&call).await;
     if !happens.is_empty() {
@@ -47,11 +47,11 @@ fn real(path: &std::path::Path) -> Option<String> {
 const SHELLS: [(Shell, Dialect); 6] = [
     (Shell::Bash, Dialect::Bash),
     (Shell::Zsh, Dialect::Zsh),
-    // Commands run in bash beside it.
+    // Commands run in a separate bash.
     (Shell::Fish, Dialect::Bash),
     (Shell::Dash, Dialect::Sh),
     (Shell::Ash, Dialect::Sh),
-    // Commands run in sh beside it.
+    // Commands run in a separate sh.
     (Shell::Tcsh, Dialect::Sh),
 ];
 
@@ -68,7 +68,7 @@ async fn the_shell_and_its_folder_are_known_before_and_after_cd() {
         let told = of_command(&rig).await;
         assert_eq!(told.context.folder, real(&rig.root().join("link")), "{shell:?}");
         assert_eq!(told.context.root, real(&rig.root()), "{shell:?}");
-        // A name for the folder is not the folder.
+        // Changing the variables does not change the folder.
         rig.run("PWD=/; OLDPWD=/").await;
         assert_eq!(of_command(&rig).await.context.folder, real(&rig.root().join("link")), "{shell:?}");
     }
