@@ -19,7 +19,6 @@ type Failure = Box<dyn std::error::Error>;
 /// Duration of repeated calls on open connections, and their minimum number.
 const TIME: Duration = Duration::from_secs(1);
 const RUNS_MIN: usize = 10;
-/// Number of reconnects.
 const CONNECTS: usize = 4;
 
 /// One host, or a fleet of several; not connected yet.

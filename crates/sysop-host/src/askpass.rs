@@ -26,7 +26,6 @@ const HINT_VARIABLE: &str = "SSH_ASKPASS_PROMPT";
 /// Maximum bytes of a prompt and of an answer.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
 
-/// Request of the askpass program.
 #[derive(Debug, Serialize, Deserialize)]
 struct AskpassRequest {
     prompt: String,
@@ -34,7 +33,6 @@ struct AskpassRequest {
     hint: String,
 }
 
-/// Response to the askpass program.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum AskpassResponse {
@@ -55,7 +53,6 @@ struct AskpassState {
     /// Name of the connection that asks, for users.
     from: String,
     people: Mutex<Arc<dyn Prompter>>,
-    /// Number of open questions.
     open: watch::Sender<usize>,
 }
 

@@ -8,7 +8,6 @@ pub(crate) const RULES_FILES: [&str; 2] = [".gitignore", ".ignore"];
 /// Maximum bytes read of one rule file.
 pub(crate) const RULES_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Parses the rule files of one folder.
 pub(crate) fn parse_rules<'a>(texts: impl IntoIterator<Item = &'a str>) -> Gitignore {
     let mut builder = GitignoreBuilder::new("");
     for line in texts.into_iter().flat_map(str::lines) {

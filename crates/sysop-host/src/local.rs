@@ -103,17 +103,14 @@ impl LocalMachine {
         })
     }
 
-    /// Sets the shell of the terminal.
     pub(crate) fn with_terminal_shell(self, shell: Option<PathBuf>) -> Self {
         Self { terminal_shell: shell, ..self }
     }
 
-    /// Sets the start of the session.
     pub(crate) fn with_session_start(self, session_start: SystemTime) -> Self {
         Self { session_start, ..self }
     }
 
-    /// Sets the sandbox features of the kernel.
     pub(crate) fn with_sandbox(self, sandbox: SandboxSupport) -> Self {
         Self { sandbox, ..self }
     }

@@ -105,9 +105,7 @@ pub(crate) struct TerminalStart {
     pub(crate) program: PathBuf,
     /// Arguments without the program's name.
     pub(crate) arguments: Vec<OsString>,
-    /// Complete environment.
     pub(crate) environment: Vec<(OsString, OsString)>,
-    /// Working directory.
     pub(crate) folder: PathBuf,
     /// Name of the remote machine on which the shell runs; `None` for this machine.
     pub(crate) remote_host: Option<String>,
@@ -115,13 +113,11 @@ pub(crate) struct TerminalStart {
     pub(crate) shell: Option<ShellKind>,
     /// Program that runs the model's commands if the user's shell has another syntax: bash, else `sh`.
     pub(crate) runner: String,
-    /// Fence of the shell.
     pub(crate) fence: Fence,
     /// Sandbox features for that fence.
     pub(crate) sandbox: SandboxSupport,
 }
 
-/// Echo mode of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Echo {
     /// Input is echoed, or a program reads single keys.
@@ -130,10 +126,8 @@ pub(crate) enum Echo {
     Off,
 }
 
-/// Foreground process of a terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Foreground {
-    /// True for the shell itself.
     pub(crate) is_shell: bool,
     /// True if keys are read one by one, as line editors do.
     pub(crate) is_raw: bool,
@@ -184,7 +178,6 @@ pub(crate) enum Precondition {
     Absent,
     /// The file has exactly these bytes.
     Bytes(Arc<Vec<u8>>),
-    /// Any state.
     Any,
 }
 
@@ -195,7 +188,6 @@ impl Precondition {
     }
 }
 
-/// Metadata of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FileStat {
     pub(crate) kind: FileKind,

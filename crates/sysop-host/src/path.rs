@@ -5,7 +5,6 @@ use std::fmt;
 
 use crate::machine::MachineError;
 
-/// Maximum bytes of a path.
 const PATH_BYTES_MAX: usize = 4096;
 
 /// Maximum components of a path; a write creates the missing folders.
@@ -61,7 +60,6 @@ impl RootPath {
         split(&self.0)
     }
 
-    /// Appends a name.
     pub(crate) fn join(&self, name: &str) -> Self {
         match self.0.as_str() {
             "." => Self(name.to_owned()),

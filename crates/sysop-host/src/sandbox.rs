@@ -121,7 +121,6 @@ impl SandboxSupport {
     }
 }
 
-/// Parameters of a fence.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FenceRequest<'a> {
     pub(crate) fence: &'a Fence,
@@ -142,7 +141,6 @@ pub(crate) struct OpenRoot<'a> {
 pub(crate) struct PreparedFence {
     ruleset: RulesetCreated,
     filter: &'static BpfProgram,
-    /// Capabilities that root keeps.
     capabilities: CapabilitySet,
     temporary: Option<TempDir>,
 }

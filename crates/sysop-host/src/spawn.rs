@@ -61,7 +61,6 @@ pub(crate) struct SpawnSpec<'a> {
     pub(crate) environment: &'a [CString],
     /// One more variable, by which the processes of the call can be found.
     pub(crate) mark: Option<&'a CStr>,
-    /// Working directory.
     pub(crate) folder: &'a CStr,
     pub(crate) stdin: BorrowedFd<'a>,
     pub(crate) output: BorrowedFd<'a>,

@@ -34,7 +34,6 @@ impl Toolbox {
         survey
     }
 
-    /// Resolves targets to files.
     pub(crate) async fn resolve(&self, targets: Vec<Target>) -> Option<Vec<ResolvedTarget>> {
         let home = self.machine.context().await.ok()?.home;
         self.machine.resolve(targets, home.as_deref()).await

@@ -22,7 +22,6 @@ impl LinePrefixer {
         Self(Arc::new(PrefixerState { name: Arc::clone(name), unfinished: Mutex::default(), display }))
     }
 
-    /// Returns the sink for the host's output.
     pub(super) fn sink(&self) -> DeltaSink {
         let shared = Arc::clone(&self.0);
         DeltaSink::new(move |text| shared.take(text))

@@ -19,7 +19,6 @@ const SURVEY_TIME_MAX: Duration = Duration::from_secs(8);
 /// Maximum time for a host to stop a call.
 const STOP_TIME: Duration = Duration::from_secs(10);
 
-/// One host of a fleet.
 pub(super) struct Member {
     pub(super) name: Arc<str>,
     pub(super) host: Arc<dyn Host>,

@@ -24,7 +24,6 @@ const NOTICE_LINES: usize = 1;
 /// Bytes of a heading besides the names.
 const HEADING_BYTES: usize = 64;
 
-/// Result of a call on one host.
 pub(super) struct HostResult {
     name: Arc<str>,
     pub(super) outcome: Outcome,
@@ -65,7 +64,6 @@ pub(super) async fn canary_failure(
     Some((Status::Rejected, why))
 }
 
-/// Combines all results into one outcome.
 pub(super) async fn report(
     mut told: Vec<HostResult>,
     limits: OutputLimits,
@@ -145,7 +143,6 @@ fn severity(status: Status) -> u8 {
     }
 }
 
-/// Describes a result for a heading.
 fn end(outcome: &Outcome) -> String {
     match (outcome.exit_code, outcome.status) {
         (Some(code), _) => format!("exit code {code}"),
@@ -229,7 +226,6 @@ fn names<'a>(told: impl IntoIterator<Item = &'a HostResult>, bytes_max: usize) -
     line
 }
 
-/// State while the report is written.
 struct ReportWriter<'a> {
     told: &'a [HostResult],
     limits: OutputLimits,
@@ -239,7 +235,6 @@ struct ReportWriter<'a> {
     truncated: bool,
 }
 
-/// Section of the report for one group.
 struct ReportSection<'a> {
     heading: String,
     body: String,
@@ -252,7 +247,6 @@ impl ReportSection<'_> {
         usize::try_from(newlines(self.body.as_bytes())).unwrap_or(usize::MAX)
     }
 
-    /// Minimum limits of the section.
     fn limits_min(&self) -> OutputLimits {
         let (bytes, lines) = (self.body.len(), self.lines());
         OutputLimits {

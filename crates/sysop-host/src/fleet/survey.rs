@@ -31,7 +31,7 @@ fn common_context(one: &CommandContext, other: &CommandContext) -> CommandContex
     }
     let dialect = match (one.dialect, other.dialect) {
         (one, other) if one == other => one,
-        // For `sh`, the policy judges syntax that bash reads differently from other shells both ways.
+        // For `sh`, the policy considers both readings if bash reads a text differently from other shells.
         (Dialect::Bash | Dialect::Sh, Dialect::Bash | Dialect::Sh) => Dialect::Sh,
         _ => Dialect::Unknown,
     };

@@ -22,12 +22,10 @@ use crate::path::{RootPath, shown, split};
 /// Maximum links in one path, as in Linux.
 const LINKS_MAX: usize = 40;
 
-/// Reads a file.
 pub(super) fn read(root: &Dir, path: &RootPath) -> Result<Vec<u8>, MachineError> {
     read_name(root, path.as_str(), FollowSymlinks::Yes, &path.to_string())
 }
 
-/// Replaces or creates a file.
 pub(super) fn write(
     root: &Dir,
     path: &RootPath,
@@ -58,7 +56,6 @@ pub(super) fn remove(root: &Dir, path: &RootPath, before: &Precondition) -> Resu
     target.folder.remove_file(&target.name).map_err(|error| plain(&error, &told))
 }
 
-/// Creates a folder and its parents.
 pub(super) fn make_folder(root: &Dir, path: &RootPath) -> Result<(), MachineError> {
     let told = path.to_string();
     root.create_dir_all(path.as_str()).map_err(|error| plain(&error, &told))
@@ -215,7 +212,6 @@ fn kind(found: &Metadata, target: impl FnOnce() -> io::Result<std::path::PathBuf
     }
 }
 
-/// Converts an error of the system.
 pub(super) fn plain(error: &io::Error, told: &str) -> MachineError {
     let told = told.to_owned();
     let code = error.raw_os_error().map(Errno::from_raw_os_error);

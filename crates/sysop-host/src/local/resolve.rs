@@ -36,7 +36,6 @@ pub(super) fn resolve(targets: Vec<Target>, home: Option<&str>, opened: SystemTi
     targets.into_iter().filter_map(of_target).collect()
 }
 
-/// Returns the login name of a user.
 pub(super) fn user_name(uid: u32) -> Option<String> {
     let users = fs::read_to_string("/etc/passwd").ok()?;
     let of_line = |line: &str| {

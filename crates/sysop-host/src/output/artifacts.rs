@@ -87,7 +87,6 @@ impl Artifacts {
         Err(io::Error::new(io::ErrorKind::InvalidInput, "no name of an output"))
     }
 
-    /// Creates a private file with this name.
     pub(crate) fn create(&self, name: &str) -> io::Result<File> {
         create_private(&self.folder.join(name))
     }
@@ -125,13 +124,11 @@ impl Artifacts {
     }
 }
 
-/// Returns true for a name of a stored output.
 pub(crate) fn is_output(name: &str) -> bool {
     let number = name.strip_prefix("output-").and_then(|rest| rest.strip_suffix(".txt"));
     number.is_some_and(|number| is_hex(number, 16))
 }
 
-/// Returns true for a name of a preimage.
 pub(crate) fn is_preimage(name: &str) -> bool {
     preimage_hash(name).is_some()
 }

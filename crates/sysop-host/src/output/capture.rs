@@ -27,7 +27,6 @@ const READ_BYTES_MIN: usize = 8 * 1024;
 /// Growth factor of the buffer after a read that filled it.
 const GROWTH: usize = 4;
 
-/// Capture of one output stream.
 pub(crate) struct Capture<'a> {
     secrets: Option<&'a Secrets>,
     buffer: CaptureBuffer,

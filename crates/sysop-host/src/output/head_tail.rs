@@ -7,7 +7,6 @@ const ALIGN_BYTES_MAX: usize = 1024;
 /// Bytes of the limit reserved for the notice about the gap, unless the limit is tiny.
 const NOTICE_BYTES: usize = 256;
 
-/// Head and tail of one stream.
 #[derive(Debug)]
 pub(crate) struct HeadTail {
     limits: OutputLimits,
@@ -63,7 +62,6 @@ impl HeadTail {
         self.tail.push(&bytes[taken..]);
     }
 
-    /// Returns true if the stream exceeds a limit.
     pub(crate) fn exceeded(&self) -> bool {
         self.bytes > self.limits.bytes as u64 || self.lines() > self.limits.lines as u64
     }

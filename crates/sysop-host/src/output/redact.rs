@@ -14,7 +14,6 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use regex::bytes::Regex;
 use secrecy::{ExposeSecret, SecretString};
 
-/// Replacement of a secret.
 pub(crate) const REDACTED: &str = "[redacted]";
 /// Minimum bytes of a secret; shorter texts would match too often.
 pub(crate) const SECRET_BYTES_MIN: usize = 4;
@@ -95,7 +94,6 @@ impl Secrets {
         Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns true if there are no secrets.
     pub(crate) fn is_empty(&self) -> bool {
         self.known().texts.is_empty()
     }
@@ -105,7 +103,6 @@ impl Secrets {
         self.known().any.as_ref().is_some_and(|any| any.is_match(bytes))
     }
 
-    /// Replaces all secrets in a text.
     pub(crate) fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if !self.are_in(text.as_bytes()) {
             return Cow::Borrowed(text);

@@ -13,7 +13,6 @@ const DELTA_BYTES_MAX: usize = 64 * 1024;
 /// Minimum time between two updates.
 const DELTA_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Throttled output to one sink.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     sink: DeltaSink,
@@ -42,7 +41,6 @@ impl Throttle {
         self.next = Instant::now() + DELTA_INTERVAL;
     }
 
-    /// Sends all pending output.
     pub(crate) fn finish(&mut self) {
         self.pass_on(true);
     }

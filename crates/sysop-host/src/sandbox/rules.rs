@@ -41,7 +41,6 @@ pub(super) fn ruleset(
         .add_rules(path_beneath_rules(writable_paths(request), all))
 }
 
-/// Returns true if programs may connect.
 pub(super) fn has_network(fence: &Fence) -> bool {
     match fence {
         Fence::Off => true,

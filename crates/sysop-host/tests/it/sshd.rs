@@ -14,7 +14,6 @@ use std::sync::{Mutex, OnceLock};
 use sysop_host::{SshConnection, SshSettings};
 use tempfile::TempDir;
 
-/// Login shells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Login {
     /// Login shell of the user who runs the tests.
@@ -27,7 +26,6 @@ pub(crate) enum Login {
     Ash,
     Csh,
     Tcsh,
-    /// No shell.
     Refusing,
 }
 
@@ -126,7 +124,6 @@ impl Sshd {
         fs::write(self.path("ssh_config"), format!("{lines}\n{old}")).unwrap();
     }
 
-    /// Processes that serve connections.
     pub(crate) fn connections(&self) -> Vec<i32> {
         let listening = fs::read_to_string(self.path("pid")).unwrap();
         let children =

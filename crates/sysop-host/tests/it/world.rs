@@ -263,7 +263,6 @@ fn snapshot(folder: &Path, but: &[PathBuf], seen: &mut BTreeMap<PathBuf, String>
     }
 }
 
-/// Records live output.
 #[derive(Clone, Default)]
 pub(crate) struct Display(Arc<Mutex<Vec<String>>>);
 
@@ -295,7 +294,6 @@ pub(crate) fn wait_until_gone(pid: i32) {
     assert_eq!(ended, 1, "process {pid} is still there");
 }
 
-/// Returns true if a process has ended.
 pub(crate) fn is_gone(pid: i32) -> bool {
     let Ok(descriptor) = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()) else { return true };
     let mut polled = [PollFd::new(&descriptor, PollFlags::IN)];
