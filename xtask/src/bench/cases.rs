@@ -110,8 +110,7 @@ fn turn(bench: &mut Bench) -> Result<()> {
 
 fn tools(bench: &mut Bench) -> Result<()> {
     let many = |n: usize| commands(&format!("calls {n}."), (0..n).map(|n| format!("true {n}")));
-    let changes = commands("changes 200.", (0..200).map(|n| format!("set -- {n}")));
-    let scenarios = [many(1), many(20), many(100), many(200), many(400), changes];
+    let scenarios = [many(1), many(20), many(100), many(200), many(400)];
     let mock = MockProcess::start(&bench.sysop, &bench.folder, &scenarios)?;
     let home = bench.folder.join("home");
     let bash = || {
@@ -126,13 +125,12 @@ fn tools(bench: &mut Bench) -> Result<()> {
     let mut middle = KeepAliveConnection::connect(mock.port, &conversation("calls 400.", 100))?;
     // In a turn of many calls, each request carries the history before it; the baseline's requests do not.
     let one = ms(fastest(RUNS, || exec(bench, mock.port, "calls 1."))?);
-    let [mut plain, mut alike, mut twenty, mut two_hundred, mut changing] = [f64::MAX; 5];
+    let [mut plain, mut alike, mut twenty, mut two_hundred] = [f64::MAX; 4];
     for _ in 0..LONG_RUNS {
         plain = plain.min(ms(steps(1, STEPS, &mut short, bash)?));
         twenty = twenty.min(ms(fastest(3, || exec(bench, mock.port, "calls 20."))?));
         two_hundred = two_hundred.min(ms(fastest(1, || exec(bench, mock.port, "calls 200."))?));
         alike = alike.min(ms(steps(1, STEPS, &mut middle, bash)?));
-        changing = changing.min(ms(fastest(1, || exec(bench, mock.port, "changes 200."))?));
     }
     bench.baseline("`bash -c true` + HTTP turn, 200 in a row", plain, "ms");
     bench.baseline("the same, each turn with 100 calls and their results", alike, "ms");
@@ -143,9 +141,6 @@ fn tools(bench: &mut Bench) -> Result<()> {
     let what = "the same, where the HTTP turn carries 100 calls as the steps do on average";
     bench.baseline(what, many / alike, "×");
     bench.baseline("the same, of 20 in a turn, against the short HTTP turn", few / plain, "×");
-    let what =
-        "a call that may change something, whose start is on the disk before it runs, of 200 in a turn";
-    bench.baseline(what, (changing - one) / 199.0 / plain, "×");
     let mut cpu = [f64::MAX; 3];
     for _ in 0..5 {
         for (best, prompt) in cpu.iter_mut().zip(["calls 100.", "calls 200.", "calls 400."]) {
