@@ -5,8 +5,6 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::StreamDeserializer;
-use serde_json::de::StrRead;
 
 use crate::compaction::Compaction;
 use crate::guard::{GuardEnd, GuardTimeout};
@@ -451,43 +449,6 @@ impl<'de> InternallyTagged<'de> for Event {
     }
 }
 
-/// Parses events from concatenated JSON. One parser for all of them allocates its scratch buffer only once, which is
-/// faster than parsing each event separately.
-///
-/// ```
-/// # use sysop_core::event::{Event, EventReader};
-/// let log = r#"{"type":"resumed"}{"type":"history_cleared"}"#;
-/// let mut reader = EventReader::new(log);
-/// assert_eq!(reader.next_up_to(18), Some(Event::Resumed));
-/// assert_eq!(reader.next_up_to(log.len()), Some(Event::HistoryCleared));
-/// ```
-pub struct EventReader<'a> {
-    texts: &'a str,
-    stream: StreamDeserializer<'a, StrRead<'a>, Event>,
-    /// Byte offset of the next event; `usize::MAX` after an error.
-    from: usize,
-}
-
-impl<'a> EventReader<'a> {
-    /// Starts at the first event of `texts`.
-    pub fn new(texts: &'a str) -> Self {
-        Self { texts, stream: serde_json::Deserializer::from_str(texts).into_iter(), from: 0 }
-    }
-
-    /// Parses the event that ends exactly at byte `end`. Returns `None` on error, and ever after.
-    pub fn next_up_to(&mut self, end: usize) -> Option<Event> {
-        let begin = std::mem::replace(&mut self.from, usize::MAX);
-        let event = self.stream.next()?.ok()?;
-        let read = self.stream.byte_offset();
-        // A slice with less or more than one event is an error.
-        if begin >= read || !self.texts.get(read..end)?.trim_ascii().is_empty() {
-            return None;
-        }
-        self.from = end;
-        Some(event)
-    }
-}
-
 /// Action after a turn is canceled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -687,54 +648,4 @@ pub enum Update {
     Logged(std::sync::Arc<Logged>),
     /// A transient delta.
     Delta(Delta),
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Returns the number of events read from these texts, concatenated.
-    fn read(texts: &[&str]) -> usize {
-        let glued = texts.concat();
-        let mut reader = EventReader::new(&glued);
-        let mut end = 0;
-        let mut next = |text: &&str| {
-            end += text.len();
-            reader.next_up_to(end)
-        };
-        let events: Vec<_> = texts.iter().map(&mut next).collect();
-        let read = events.iter().take_while(|event| event.is_some()).count();
-        assert!(events[read..].iter().all(Option::is_none), "{texts:?}");
-        for (event, text) in events.iter().flatten().zip(texts) {
-            assert_eq!(*event, serde_json::from_str(text).unwrap());
-        }
-        read
-    }
-
-    #[test]
-    fn events_are_read_one_behind_another_and_each_from_its_own_text() {
-        const TURN: &str = r#"{"type":"turn_started","turn":2,"prompt":"a\nb"}"#;
-        const RESUMED: &str = r#"{"type":"resumed"}"#;
-        const QUEUED: &str = "{\"type\":\"prompt_queued\",\"text\":\"\\u00e9\"} \n";
-        assert_eq!(read(&[]), 0);
-        assert_eq!(read(&[TURN, RESUMED, QUEUED, RESUMED]), 4);
-        let halves = RESUMED.split_at(9);
-        for bad in [
-            &[""][..],
-            &["{}"],
-            &["nonsense"],
-            &[r#"{"type":"other"}"#],
-            &[TURN, ""],
-            &["", TURN],
-            &[halves.0, halves.1],
-        ] {
-            assert_eq!(
-                read(&[&[RESUMED], bad, &[RESUMED]].concat()),
-                1 + usize::from(bad[0] == TURN),
-                "{bad:?}"
-            );
-        }
-        let two = [RESUMED, RESUMED].concat();
-        assert_eq!(read(&[TURN, &two, RESUMED, RESUMED]), 1);
-    }
 }

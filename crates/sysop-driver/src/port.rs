@@ -1,7 +1,6 @@
 //! Ports of the driver. Each trait is implemented by an adapter crate.
 
 use std::collections::HashSet;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -118,9 +117,6 @@ impl std::fmt::Debug for DeltaSink {
     }
 }
 
-/// Receives the events of a log in order, until it returns `Break`.
-pub type EventVisitor = Box<dyn FnMut(Vec<Logged>) -> ControlFlow<()> + Send>;
-
 /// Stores event logs.
 #[async_trait]
 pub trait Store: Send + Sync {
@@ -130,34 +126,6 @@ pub trait Store: Send + Sync {
 
     /// Loads the events after `after`, oldest first, at most `limit`; fewer only at the end of the log.
     async fn load(&self, id: &SessionId, after: Seq, limit: usize) -> Result<Vec<Logged>, StoreError>;
-
-    /// Passes a whole log to `take` in order, in batches, until `take` breaks. `take` is called on any thread, never
-    /// concurrently. An unknown session is `NotFound`, or has no events.
-    ///
-    /// A store that reads on several threads can call `take` while the events are in cache.
-    async fn read(&self, id: &SessionId, mut take: EventVisitor) -> Result<(), StoreError> {
-        let mut page = self.load(id, Seq(0), crate::LOAD_EVENTS_MAX).await?;
-        while let (crate::LOAD_EVENTS_MAX, Some(last)) = (page.len(), page.last()) {
-            let after = last.seq;
-            let taking = tokio::task::spawn_blocking(move || {
-                let flow = take(page);
-                (take, flow)
-            });
-            let (taken, next) = tokio::join!(taking, self.load(id, after, crate::LOAD_EVENTS_MAX));
-            let (taker, flow) = match taken {
-                Ok(taken) => taken,
-                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                Err(_) => return Err(StoreError::Unavailable("sysop was stopped while reading".to_owned())),
-            };
-            if flow.is_break() {
-                return Ok(());
-            }
-            take = taker;
-            page = next?;
-        }
-        let _ = take(page);
-        Ok(())
-    }
 
     /// Lists sessions, the most recently changed first.
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, StoreError>;

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use sysop_core::event::{Event, EventReader, Logged};
+use sysop_core::event::{Event, Logged};
 use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_core::text::neutralize;
 use sysop_driver::port::{SessionSummary, StoreError};
@@ -14,8 +14,6 @@ use crate::batch::BatchSummary;
 
 /// Maximum bytes of an event as JSON.
 const EVENT_BYTES_MAX: usize = 16 << 20;
-/// Bytes of row bodies collected before they are parsed together.
-const DECODE_CHUNK_BYTES: usize = 128 << 10;
 /// Maximum characters of an unknown event's name that an error repeats.
 const KIND_CHARS_MAX: usize = 40;
 
@@ -65,33 +63,20 @@ pub(crate) struct LogDecoder<'a, P> {
     /// Name of the database, for errors.
     database: P,
     id: &'a SessionId,
-    events: Vec<Logged>,
-    /// Position of the last row received.
+    /// Position of the last row.
     last: Seq,
-    /// Bodies of rows not parsed yet, concatenated.
-    bodies: String,
-    /// For each of these bodies: seq, time, and the byte offset of its end.
-    rows: Vec<(Seq, Timestamp, usize)>,
 }
 
 impl<'a, P: Display> LogDecoder<'a, P> {
-    /// Starts after `after`, with capacity for `expected` rows.
-    pub(crate) fn new(database: P, id: &'a SessionId, after: Seq, expected: usize) -> Self {
-        let events = Vec::with_capacity(expected);
-        Self { database, id, events, last: after, bodies: String::new(), rows: Vec::new() }
+    /// Starts after `after`.
+    pub(crate) fn new(database: P, id: &'a SessionId, after: Seq) -> Self {
+        Self { database, id, last: after }
     }
 
-    /// Returns the events of all rows.
-    pub(crate) fn finish(mut self) -> Result<Vec<Logged>, StoreError> {
-        self.read()?;
-        Ok(self.events)
-    }
-
-    /// Adds the next row: its seq, time and body. Fails if the row is `None` or not the next one: an event is missing.
-    pub(crate) fn push(&mut self, row: Option<(Seq, Timestamp, &str)>) -> Result<(), StoreError> {
+    /// Decodes the next row: its seq, time and body. Fails if the row is `None` or not the next one: an event is missing.
+    pub(crate) fn decode(&mut self, row: Option<(Seq, Timestamp, &str)>) -> Result<Logged, StoreError> {
         self.last = self.last.next();
-        let Some((_, at, body)) = row.filter(|(seq, ..)| *seq == self.last) else {
-            self.read()?; // errors in earlier rows take precedence
+        let Some((seq, at, body)) = row.filter(|(seq, ..)| *seq == self.last) else {
             return Err(StoreError::Corrupt(format!(
                 "event {} of session {id} is missing from the database {}; delete the session with \
                  `sysop sessions delete {id}` or restore the database",
@@ -100,23 +85,10 @@ impl<'a, P: Display> LogDecoder<'a, P> {
                 id = self.id,
             )));
         };
-        self.bodies.push_str(body);
-        self.rows.push((self.last, at, self.bodies.len()));
-        if self.bodies.len() < DECODE_CHUNK_BYTES { Ok(()) } else { self.read() }
-    }
-
-    fn read(&mut self) -> Result<(), StoreError> {
-        let mut reader = EventReader::new(&self.bodies);
-        let mut begin = 0;
-        for (seq, at, end) in std::mem::take(&mut self.rows) {
-            let Some(event) = reader.next_up_to(end) else {
-                return Err(self.unreadable(seq, &self.bodies[begin..end]));
-            };
-            self.events.push(Logged { seq, at, event });
-            begin = end;
+        match serde_json::from_str(body) {
+            Ok(event) => Ok(Logged { seq, at, event }),
+            Err(_) => Err(self.unreadable(seq, body)),
         }
-        self.bodies.clear();
-        Ok(())
     }
 
     fn unreadable(&self, seq: Seq, body: &str) -> StoreError {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId};
-use sysop_driver::port::{EventVisitor, SessionSummary, Store, StoreError};
+use sysop_driver::port::{SessionSummary, Store, StoreError};
 
 use self::database_file::DatabaseFile;
 use self::reader::SqliteReader;
@@ -22,7 +22,6 @@ mod backup;
 mod database_file;
 mod error;
 mod reader;
-mod reorder_buffer;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -65,10 +64,6 @@ impl Store for SqliteStore {
 
     async fn load(&self, id: &SessionId, after: Seq, limit: usize) -> Result<Vec<Logged>, StoreError> {
         self.reader.load(id, after, limit).await
-    }
-
-    async fn read(&self, id: &SessionId, take: EventVisitor) -> Result<(), StoreError> {
-        self.reader.read(id, take).await
     }
 
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, StoreError> {

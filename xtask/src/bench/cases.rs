@@ -196,6 +196,6 @@ fn output(bench: &mut Bench) -> Result<()> {
 fn store(bench: &mut Bench) -> Result<()> {
     let numbers = BenchOutput::of_example("sysop-store", "appends", &[])?;
     bench.at_least("durable appends, grouped", numbers.get("appends_per_s")?, 5000.0, "/s");
-    bench.at_most("opening a session of 100k events", numbers.get("open_100k_ms")?, 150.0, "ms");
+    bench.at_most("opening a session of 100k events", numbers.get("open_100k_ms")?, 300.0, "ms");
     Ok(())
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId};
-use sysop_driver::port::{Clock, EventVisitor, SessionSummary, Store, StoreError};
+use sysop_driver::port::{Clock, SessionSummary, Store, StoreError};
 
 use super::entry::{AuditEntry, Kind};
 use super::tracker::{Actor, AuditTracker, is_audited};
@@ -200,15 +200,6 @@ impl Store for AuditedStore {
         let events = self.inner.load(id, after, limit).await?;
         self.watch().follow(id, &events);
         Ok(events)
-    }
-
-    async fn read(&self, id: &SessionId, mut take: EventVisitor) -> Result<(), StoreError> {
-        let (watch, read) = (Arc::clone(&self.watch), id.clone());
-        let take = move |events: Vec<Logged>| {
-            lock(&watch).follow(&read, &events);
-            take(events)
-        };
-        self.inner.read(id, Box::new(take)).await
     }
 
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, StoreError> {

@@ -34,14 +34,16 @@ impl Database {
             let query =
                 sqlx::query(LOAD).bind(id.as_str()).bind(to_integer(after.0)).bind(to_integer(limit as u64));
             let mut rows = query.fetch(&self.pool);
-            let mut reading = LogDecoder::new(&self.place, id, after, 0); // the number of rows is unknown
+            let mut decoder = LogDecoder::new(&self.place, id, after);
+            let mut events = Vec::new();
             while let Some(row) = rows.try_next().await? {
                 let stored = (to_seq(row.try_get(0)?), Timestamp(row.try_get(1)?), row.try_get(2)?);
-                if let Err(error) = reading.push(Some(stored)) {
-                    return Ok(Err(error));
+                match decoder.decode(Some(stored)) {
+                    Ok(event) => events.push(event),
+                    Err(error) => return Ok(Err(error)),
                 }
             }
-            Ok(reading.finish())
+            Ok(Ok(events))
         };
         let events = self.retry(read).await??;
         if events.is_empty() && !self.exists(id).await? {

@@ -1,32 +1,23 @@
 //! Reads event logs over read-only connections.
 
 use std::collections::HashSet;
-use std::num::NonZeroUsize;
-use std::ops::ControlFlow;
-use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId, Timestamp};
-use sysop_driver::port::{EventVisitor, SessionSummary, StoreError};
+use sysop_driver::port::{SessionSummary, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::database_file::DatabaseFile;
 use super::error::{OpenDatabaseError, store_error};
-use super::reorder_buffer::{BatchSink, ReorderBuffer};
 use super::writer::SqliteWriter;
 use super::{run_blocking, schema};
 use crate::row_codec::{
     FILE_REFERENCE_MARKERS, LogDecoder, SummaryRow, referenced_files_in, summary, to_integer, to_seq,
 };
 
-/// Events read per part of a log.
-const PART_EVENTS: u64 = 128;
-/// Maximum threads that read one log.
-const THREADS_MAX: usize = 4;
 /// Maximum concurrent reads; later ones wait. Each connection has a cache of its own.
 const READS_MAX: usize = 4;
 
@@ -60,132 +51,8 @@ impl SqliteReader {
         after: Seq,
         limit: usize,
     ) -> Result<Vec<Logged>, StoreError> {
-        let (reader, id) = (Arc::clone(self), id.clone());
-        let permits = self.permits().await;
-        run_blocking(move || {
-            let _permit = permits;
-            let mut events = Vec::new();
-            reader.deliver(&id, after, limit, &mut |mut more| {
-                if events.is_empty() {
-                    events = more
-                } else {
-                    events.append(&mut more)
-                }
-                ControlFlow::Continue(())
-            })?;
-            Ok(events)
-        })
-        .await
-    }
-
-    /// See `Store::read`. `NotFound` if the session does not exist.
-    pub(super) async fn read(
-        self: &Arc<Self>,
-        id: &SessionId,
-        mut take: EventVisitor,
-    ) -> Result<(), StoreError> {
-        let (reader, id) = (Arc::clone(self), id.clone());
-        let permits = self.permits().await;
-        run_blocking(move || {
-            let _permit = permits;
-            reader.deliver(&id, Seq(0), usize::MAX, &mut take)
-        })
-        .await
-    }
-
-    /// Passes events on in order. Several threads, with a connection each, read parts of the log concurrently and take
-    /// the next part when done: most of the work is parsing. The reader of a part passes it on, if it is its turn,
-    /// while the part is in cache.
-    fn deliver(
-        &self,
-        id: &SessionId,
-        after: Seq,
-        limit: usize,
-        take: BatchSink<'_>,
-    ) -> Result<(), StoreError> {
-        let connection = self.take()?;
-        let last = self.last(&connection, id)?.ok_or_else(|| StoreError::NotFound(id.clone()))?;
-        let end = Seq(last.0.min(after.0.saturating_add(limit as u64)));
-        let parts = PartRanges::of(after, end);
-        let order = ReorderBuffer::new(take);
-        let helpers = parts.count().min(threads_max()).saturating_sub(1);
-        let faults = thread::scope(|scope| {
-            let helpers: Vec<_> = (0..helpers)
-                .map(|_| {
-                    scope.spawn(|| {
-                        // If this thread cannot connect, the others do its work.
-                        let Ok(connection) = self.take() else { return None };
-                        let fault = self.deliver_parts(&connection, id, &parts, &order).err();
-                        if fault.is_none() {
-                            self.return_connection(connection);
-                        }
-                        fault
-                    })
-                })
-                .collect();
-            let own = self.deliver_parts(&connection, id, &parts, &order).err();
-            let others =
-                helpers.into_iter().map(|helper| helper.join().unwrap_or_else(|panic| resume_unwind(panic)));
-            own.into_iter().chain(others.flatten()).collect::<Vec<_>>()
-        });
-        // Parts are handed out in order, so all parts before a failed one were read.
-        let Some((_, fault)) = faults.into_iter().min_by_key(|(part, _)| *part) else {
-            self.return_connection(connection);
-            return Ok(());
-        };
-        if self.last(&connection, id) == Ok(None) {
-            return Err(StoreError::NotFound(id.clone())); // deleted in the meantime
-        }
-        Err(fault)
-    }
-
-    /// Reads parts as long as there are any and passes them on. An error is returned with the number of its part.
-    fn deliver_parts(
-        &self,
-        connection: &Connection,
-        id: &SessionId,
-        parts: &PartRanges,
-        order: &ReorderBuffer<'_>,
-    ) -> Result<(), (u64, StoreError)> {
-        let _end = order.end_on_panic();
-        while let Some((part, after, end)) = parts.next() {
-            let events = self.read_part(connection, id, after, end).map_err(|error| {
-                order.end();
-                (part, error)
-            })?;
-            if order.deliver(part, events).is_break() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the last seq of a session; `None` if it does not exist.
-    fn last(&self, connection: &Connection, id: &SessionId) -> Result<Option<Seq>, StoreError> {
-        let last = || {
-            connection.prepare_cached(SELECT_LAST_SEQ)?.query_row([id.as_str()], |row| row.get(0)).optional()
-        };
-        last().map(|last| last.map(to_seq)).map_err(|error| self.fault(&error))
-    }
-
-    fn read_part(
-        &self,
-        connection: &Connection,
-        id: &SessionId,
-        after: Seq,
-        end: Seq,
-    ) -> Result<Vec<Logged>, StoreError> {
-        let sqlite = |error: rusqlite::Error| self.fault(&error);
-        let mut statement = connection.prepare_cached(LOAD).map_err(sqlite)?;
-        let range = params![id.as_str(), to_integer(after.0), to_integer(end.0)];
-        let mut rows = statement.query(range).map_err(sqlite)?;
-        let expected = usize::try_from(end.0 - after.0).unwrap_or_default();
-        let mut reading = LogDecoder::new(self.file.path().display(), id, after, expected);
-        for _ in after.0..end.0 {
-            let row = rows.next().map_err(sqlite)?;
-            reading.push(row.map(read_row).transpose().map_err(sqlite)?)?;
-        }
-        reading.finish()
+        let (file, id) = (Arc::clone(&self.file), id.clone());
+        self.with_connection(move |connection| load(connection, file.path(), &id, after, limit)).await?
     }
 
     /// See `Store::list`.
@@ -273,7 +140,7 @@ impl SqliteReader {
 
     fn return_connection(&self, connection: Connection) {
         let mut idle = self.idle();
-        if idle.len() < THREADS_MAX {
+        if idle.len() < READS_MAX {
             idle.push(connection);
         }
     }
@@ -295,38 +162,35 @@ impl SqliteReader {
     }
 }
 
+/// Loads a page of a log. One transaction, so that a session deleted in the meantime is not taken for a damaged one.
+fn load(
+    connection: &Connection,
+    path: &Path,
+    id: &SessionId,
+    after: Seq,
+    limit: usize,
+) -> rusqlite::Result<Result<Vec<Logged>, StoreError>> {
+    let snapshot = connection.unchecked_transaction()?;
+    let mut last = snapshot.prepare_cached(SELECT_LAST_SEQ)?;
+    let Some(last) = last.query_row([id.as_str()], |row| row.get(0)).optional()?.map(to_seq) else {
+        return Ok(Err(StoreError::NotFound(id.clone())));
+    };
+    let end = last.0.min(after.0.saturating_add(limit as u64));
+    let mut page = snapshot.prepare_cached(LOAD)?;
+    let mut rows = page.query(params![id.as_str(), to_integer(after.0), to_integer(end)])?;
+    let mut decoder = LogDecoder::new(path.display(), id, after);
+    let mut events = Vec::new();
+    for _ in after.0..end {
+        match decoder.decode(rows.next()?.map(read_row).transpose()?) {
+            Ok(event) => events.push(event),
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+    Ok(Ok(events))
+}
+
 /// Reads seq, time and body of a row.
 fn read_row<'r>(row: &'r Row<'_>) -> rusqlite::Result<(Seq, Timestamp, &'r str)> {
     // A body that is not text becomes empty, which is not a valid event.
     Ok((to_seq(row.get(0)?), Timestamp(row.get(1)?), row.get_ref(2)?.as_str().unwrap_or_default()))
-}
-
-/// Range of a log, split into parts that are handed out once each.
-struct PartRanges {
-    after: Seq,
-    end: Seq,
-    given: AtomicU64,
-}
-
-impl PartRanges {
-    fn of(after: Seq, end: Seq) -> Self {
-        Self { after, end: end.max(after), given: AtomicU64::new(0) }
-    }
-
-    fn count(&self) -> u64 {
-        (self.end.0 - self.after.0).div_ceil(PART_EVENTS)
-    }
-
-    /// Returns the next part: its number, and the seqs that it is after and up to.
-    fn next(&self) -> Option<(u64, Seq, Seq)> {
-        let part = self.given.fetch_add(1, Ordering::Relaxed);
-        (part < self.count()).then(|| {
-            let after = self.after.0 + part * PART_EVENTS;
-            (part, Seq(after), Seq(self.end.0.min(after + PART_EVENTS)))
-        })
-    }
-}
-
-fn threads_max() -> u64 {
-    thread::available_parallelism().map_or(1, NonZeroUsize::get).min(THREADS_MAX) as u64
 }

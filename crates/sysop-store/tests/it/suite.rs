@@ -1,8 +1,7 @@
 //! Requirements on every store. A store joins by naming an `async fn() -> Fixture` to `conformance!`.
 
 use std::collections::HashSet;
-use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use proptest::collection::vec;
 use proptest::strategy::{Strategy, ValueTree};
@@ -26,8 +25,6 @@ macro_rules! conformance {
             each_kind_of_event_comes_back,
             a_log_ends_where_it_was_left,
             pages_join_without_gap_or_overlap,
-            a_log_is_passed_on_whole_and_in_order,
-            who_wants_no_more_of_a_log_gets_no_more,
             gaps_are_refused,
             a_wrong_after_is_a_conflict,
             an_append_is_stored_whole_or_not_at_all,
@@ -134,46 +131,6 @@ pub(crate) async fn pages_join_without_gap_or_overlap(store: Arc<dyn Store>) {
         assert_eq!(joined, plain(&events), "limit {limit}");
     }
     assert_eq!(store.load(&id("s"), Seq(0), 0).await, Ok(vec![]));
-}
-
-/// Returns the events passed to a visitor that breaks after a number of events.
-async fn read_events(store: &dyn Store, id: &SessionId, wanted: usize) -> Result<Vec<Logged>, StoreError> {
-    let taken = Arc::new(Mutex::new(Vec::new()));
-    let all = Arc::clone(&taken);
-    let take = move |events: Vec<Logged>| {
-        let mut taken = taken.lock().unwrap();
-        assert!(taken.len() < wanted, "{} events were enough", taken.len());
-        taken.extend(events);
-        if taken.len() < wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    };
-    store.read(id, Box::new(take)).await?;
-    Ok(std::mem::take(&mut *all.lock().unwrap()))
-}
-
-pub(crate) async fn a_log_is_passed_on_whole_and_in_order(store: Arc<dyn Store>) {
-    let mut log = Vec::new();
-    for more in [1, 8191, 1, 700] {
-        let end = log.len() as u64;
-        let part = queued(end, more, "a");
-        store.append(&id("s"), Seq(end), &part).await.unwrap();
-        log.extend(part);
-        assert!(
-            read_events(&*store, &id("s"), usize::MAX).await.unwrap() == plain(&log),
-            "{} events",
-            log.len()
-        );
-    }
-    assert_eq!(read_events(&*store, &id("other"), usize::MAX).await, Err(StoreError::NotFound(id("other"))));
-}
-
-pub(crate) async fn who_wants_no_more_of_a_log_gets_no_more(store: Arc<dyn Store>) {
-    let log = queued(0, 20_000, "a");
-    store.append(&id("s"), Seq(0), &log).await.unwrap();
-    for wanted in [1, 8192] {
-        let taken = read_events(&*store, &id("s"), wanted).await.unwrap();
-        assert!((wanted..log.len()).contains(&taken.len()), "{} of {wanted} events", taken.len());
-        assert!(taken == plain(&log[..taken.len()]));
-    }
 }
 
 pub(crate) async fn gaps_are_refused(store: Arc<dyn Store>) {
