@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::compaction::Compaction;
 use crate::guard::{GuardEnd, GuardTimeout};
@@ -15,7 +15,6 @@ use crate::outcome::{Outcome, Reversibility, Status};
 use crate::policy::{self, ApprovalMode, Fence, Grant, GrantScope, PolicyOptions, Risk, Rule, Survey};
 use crate::question::{Question, QuestionId};
 use crate::spec::SessionSpec;
-use crate::tagged::{self, InternallyTagged};
 use crate::todo::TodoItem;
 use crate::tool::ClientTools;
 
@@ -207,7 +206,7 @@ pub enum Decision {
 
 /// A fact about the session: logged, published, replayed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(remote = "Self", rename_all = "snake_case")] // `type` is written first, see `tagged`
+#[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
     /// First event of every log.
     SessionOpened {
@@ -409,9 +408,12 @@ pub enum Event {
 }
 
 impl Event {
-    /// Returns the `type` of every event known to this version.
-    pub fn kinds() -> &'static [&'static str] {
-        tagged::variant_names::<Self>()
+    /// Returns whether this version knows events of this `type`.
+    pub fn is_known_kind(kind: &str) -> bool {
+        // The tag alone is read before the fields that are missing.
+        let tag = serde_json::json!({ "type": kind });
+        let read = serde_json::from_value::<Self>(tag);
+        !read.is_err_and(|error| error.to_string().starts_with("unknown variant"))
     }
 
     /// Returns the names of the artifacts that belong to this event.
@@ -421,31 +423,9 @@ impl Event {
     }
 }
 
-impl Serialize for Event {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        tagged::serialize(self, serializer)
-    }
-}
-
 impl From<&Event> for Event {
     fn from(event: &Event) -> Self {
         event.clone()
-    }
-}
-
-impl<'de> Deserialize<'de> for Event {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        tagged::deserialize(deserializer)
-    }
-}
-
-impl<'de> InternallyTagged<'de> for Event {
-    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Self::serialize(self, serializer)
-    }
-
-    fn read<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::deserialize(deserializer)
     }
 }
 
@@ -648,4 +628,61 @@ pub enum Update {
     Logged(std::sync::Arc<Logged>),
     /// A transient delta.
     Delta(Delta),
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, from_str, from_value, to_string, to_value};
+
+    use super::{Event, Origin};
+    use crate::id::TurnId;
+
+    fn started() -> Event {
+        Event::TurnStarted { turn: TurnId(3), prompt: "say \"hi\"".to_owned(), origin: Origin::User }
+    }
+
+    #[test]
+    fn the_tag_comes_first_and_fields_follow() {
+        let text = to_string(&started()).unwrap();
+        assert_eq!(text, r#"{"type":"turn_started","turn":3,"prompt":"say \"hi\"","origin":"typed"}"#);
+        assert_eq!(from_str::<Event>(&text).unwrap(), started());
+        assert_eq!(to_string(&Event::Resumed).unwrap(), r#"{"type":"resumed"}"#);
+        assert_eq!(from_str::<Event>(r#"{"type":"resumed"}"#).unwrap(), Event::Resumed);
+    }
+
+    #[test]
+    fn a_tag_in_another_place_is_found() {
+        let text = r#"{"turn":3,"prompt":"say \"hi\"","type":"turn_started","origin":"typed"}"#;
+        assert_eq!(from_str::<Event>(text).unwrap(), started());
+        assert_eq!(from_str::<Event>(r#"{"later":[1],"type":"resumed"}"#).unwrap(), Event::Resumed);
+    }
+
+    #[test]
+    fn values_read_like_text_and_unknown_fields_are_passed_over() {
+        assert_eq!(from_value::<Event>(to_value(started()).unwrap()).unwrap(), started());
+        let later = r#"{"type":"turn_started","turn":3,"new":{"a":[1]},"prompt":"","origin":"model"}"#;
+        assert!(matches!(from_str(later).unwrap(), Event::TurnStarted { turn: TurnId(3), .. }));
+        assert_eq!(from_str::<Event>(r#"{"type":"resumed","new":{"a":[1]}}"#).unwrap(), Event::Resumed);
+    }
+
+    #[test]
+    fn what_is_no_event_is_an_error() {
+        for text in [
+            "{}",
+            "[]",
+            "null",
+            r#""resumed""#,
+            r#"{"type":"teleported"}"#,
+            r#"{"type":7}"#,
+            r#"{"turn":3}"#,
+            r#"{"turn_started":{"turn":3,"prompt":""}}"#,
+            r#"{"type":"turn_started","turn":3}"#,
+            r#"{"type":"turn_started","turn":3,"turn":4,"prompt":""}"#,
+            r#"{"type":"resumed""#,
+            r#"{"type":"resumed"} {}"#,
+        ] {
+            assert!(from_str::<Event>(text).is_err(), "{text}");
+        }
+        assert!(from_value::<Event>(Value::Null).is_err());
+    }
 }

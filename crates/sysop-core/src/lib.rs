@@ -20,7 +20,6 @@ pub mod question;
 pub mod session;
 pub mod spec;
 pub mod style;
-mod tagged;
 pub mod text;
 pub mod todo;
 pub mod tool;

@@ -93,7 +93,7 @@ impl<'a, P: Display> LogDecoder<'a, P> {
 
     fn unreadable(&self, seq: Seq, body: &str) -> StoreError {
         let kind = kind(body);
-        if let Some(kind) = kind.as_deref().filter(|kind| !Event::kinds().contains(kind)) {
+        if let Some(kind) = kind.as_deref().filter(|kind| !Event::is_known_kind(kind)) {
             return StoreError::NewerLog { id: self.id.clone(), seq, kind: printable(kind) };
         }
         StoreError::Corrupt(format!(
