@@ -2,7 +2,6 @@
 //!
 //! Sources: `openai` 3.52.0 (Python) types and retry code; the servers' own documentation and issue threads.
 
-mod chunk_template;
 mod decode;
 mod encode;
 

@@ -9,7 +9,6 @@ use sysop_core::message::{
 };
 use sysop_driver::port::ModelEvent;
 
-use super::chunk_template::ChunkTemplate;
 use crate::api::{FrameError, ReplyDecoder, push_reasoning, push_text};
 use crate::json::{LaxCount, LaxText};
 use crate::think_tags::ThinkTagParser;
@@ -58,29 +57,6 @@ struct ChunkDelta<'a> {
     extra_content: Option<&'a RawValue>,
     #[serde(borrow, default)]
     tool_calls: Option<Vec<ToolCallDelta<'a>>>,
-}
-
-impl<'a> ChatChunk<'a> {
-    /// Returns the raw text if the chunk carries nothing else.
-    fn text_only(&self) -> Option<&'a str> {
-        let Self { choices: Some(choices), usage: None, error: None } = self else { return None };
-        let [ChunkChoice { delta: Some(delta), message: None, finish_reason: None }] = &choices[..] else {
-            return None;
-        };
-        match delta {
-            ChunkDelta {
-                content: Some(content),
-                refusal: None,
-                reasoning_content: None,
-                reasoning: None,
-                reasoning_details: None,
-                thinking_blocks: None,
-                extra_content: None,
-                tool_calls: None,
-            } => Some(content.get()),
-            _ => None,
-        }
-    }
 }
 
 #[derive(Deserialize)]
@@ -138,7 +114,6 @@ pub(super) struct OpenAiDecoder {
     text: String,
     reasoning: String,
     thinking: ThinkTagParser,
-    template: ChunkTemplate,
     /// Extra fields to send back with this message, by name.
     extras: serde_json::Map<String, Value>,
     /// Name of the field that carried reasoning.
@@ -158,7 +133,6 @@ impl OpenAiDecoder {
             text: String::new(),
             reasoning: String::new(),
             thinking: ThinkTagParser::default(),
-            template: ChunkTemplate::default(),
             extras: serde_json::Map::new(),
             reasoning_name: None,
             partial_calls: Vec::new(),
@@ -379,10 +353,6 @@ impl ReplyDecoder for OpenAiDecoder {
         if event == "error" {
             return Err(parse_stream_error(data));
         }
-        if let Some(LaxText(words)) = self.template.text(data) {
-            self.push_content(&words, out);
-            return Ok(false);
-        }
         if data.trim().is_empty() {
             return Ok(false);
         }
@@ -390,9 +360,6 @@ impl ReplyDecoder for OpenAiDecoder {
             serde_json::from_str(data).map_err(|_| FrameError::Malformed(data.to_owned()))?;
         if chunk.error.is_some() {
             return Err(parse_stream_error(data));
-        }
-        if let Some(words) = chunk.text_only() {
-            self.template.capture(data, words);
         }
         if let Some(usage) = chunk.usage {
             let details = usage.prompt_tokens_details.map_or(0, |details| details.cached_tokens.number());
@@ -531,63 +498,37 @@ fn parse_stream_error(data: &str) -> FrameError {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
-    type Read = (Vec<ModelEvent>, Vec<Result<bool, FrameError>>, Result<Reply, FrameError>);
-
-    fn read(frames: &[String], template: bool) -> Read {
+    #[test]
+    fn each_chunk_is_read_by_itself_however_alike_the_chunks_before_it_are() {
         let mut decoder = Box::new(OpenAiDecoder::new(ModelRef::new("openai", "m"), false));
-        let mut out = Vec::new();
-        let taken = frames.iter().map(|frame| {
-            if !template {
-                decoder.template = ChunkTemplate::default();
-            }
-            decoder.decode_frame("message", frame, &mut out)
-        });
-        let taken = taken.collect();
-        (out, taken, decoder.finish())
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(500))]
-        #[test]
-        fn what_was_read_before_does_not_change_what_a_piece_says(
-            runs in prop::collection::vec(
-                (
-                    prop::sample::select(vec!["", r#""error":{"message":"no"},"#, r#""usage":{"prompt_tokens":3},"#]),
-                    prop::sample::select(vec![
-                        r#""content":"#,
-                        r#""reasoning":"h","content":"#,
-                        r#""refusal":"r","content":"#,
-                        r#""tool_calls":[{"function":{"name":"f","arguments":"{}"}}],"content":"#,
-                        r#""reasoning":"#,
-                        r#""content":"a","content":"#,
-                    ]),
-                    prop::collection::vec(
-                        prop::sample::select(vec![
-                            r#""a""#, r#""b""#, r#""""#, r#""\n\u00e9""#, r#""a","refusal":"x""#, "null", "7",
-                            r#"[{"type":"text","text":"t"}]"#, r#""<think>""#, r#""</think>""#, r#"""""#, "",
-                        ]),
-                        1..5,
-                    ),
-                    prop::sample::select(vec![
-                        "}}]}", r#"},"finish_reason":"stop"}]}"#, r#"}},{"delta":{"content":"other"}}]}"#, "}}",
-                    ]),
-                ),
-                0..4),
-        ) {
-            let frames: Vec<String> = runs
-                .iter()
-                .flat_map(|(head, name, texts, tail)| {
-                    texts.iter().map(move |text| {
-                        format!(r#"{{{head}"choices":[{{"delta":{{{name}{text}{tail}"#)
-                    })
-                })
-                .collect();
-            let (alone, together) = (read(&frames, false), read(&frames, true));
-            prop_assert_eq!(together, alone);
+        let mut decode = |content: &str| {
+            let mut out = Vec::new();
+            let chunk = format!(r#"{{"choices":[{{"delta":{{"content":{content}}}}}]}}"#);
+            decoder.decode_frame("message", &chunk, &mut out).map(|_| out)
+        };
+        let text = |text: &str| Ok(vec![ModelEvent::Text(text.to_owned())]);
+        for (content, events) in [
+            (r#""a""#, text("a")),
+            (r#""b""#, text("b")),
+            (r#""\"\u00e9\n""#, text("\"é\n")),
+            (r#""""#, Ok(vec![])),
+            ("null", Ok(vec![])),
+            ("7", text("7")),
+            (r#"[{"type":"text","text":"t"}]"#, text("t")),
+            (r#""a","refusal":"x""#, text("ax")),
+            (
+                r#""a","reasoning":"h""#,
+                Ok(vec![ModelEvent::Reasoning("h".to_owned()), ModelEvent::Text("a".to_owned())]),
+            ),
+            (r#""c""#, text("c")),
+        ] {
+            assert_eq!(decode(content), events, "{content}");
         }
+        for malformed in ["", r#"""#, "\"a\nb\"", r#""a","content":"b""#] {
+            assert!(matches!(decode(malformed), Err(FrameError::Malformed(_))), "{malformed}");
+        }
+        assert_eq!(decoder.text, "ab\"é\n7taxac");
     }
 }
