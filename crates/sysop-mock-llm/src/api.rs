@@ -9,13 +9,11 @@ pub(crate) mod ollama;
 pub(crate) mod openai;
 
 use axum::http::HeaderMap;
-use serde::Deserialize;
 use serde_json::Value;
 
 use crate::engine::Turn;
 use crate::event_stream::{EventStream, split};
 use crate::ids::IdGenerator;
-use crate::json::Json;
 use crate::scenario::{Response, TokenUsage};
 
 /// Bytes of JSON or text estimated per token.
@@ -33,11 +31,8 @@ pub(crate) trait ApiRequest: Sized + Send {
     /// Header of the request id, and the id's prefix.
     const REQUEST_ID: Option<(&'static str, &'static str)> = None;
 
-    /// Fields of a request body that are examined.
-    type RequestBody<'a>: Deserialize<'a>;
-
     /// Parses a request and validates it like the real server.
-    fn read(call: &IncomingRequest<'_, Self::RequestBody<'_>>) -> Result<Self, ApiError>;
+    fn read(call: &IncomingRequest<'_>) -> Result<Self, ApiError>;
     /// State of the conversation.
     fn turn(&self) -> &Turn;
     /// True if the client wants a streamed response.
@@ -50,11 +45,12 @@ pub(crate) trait ApiRequest: Sized + Send {
     fn error_body(refusal: &ApiError, request_id: &str) -> Value;
 }
 
-pub(crate) struct IncomingRequest<'a, B> {
+pub(crate) struct IncomingRequest<'a> {
     pub(crate) path: &'a str,
     pub(crate) query: &'a str,
     pub(crate) headers: &'a HeaderMap,
-    pub(crate) body: &'a B,
+    /// An object.
+    pub(crate) body: &'a Value,
 }
 
 /// Refusal of a request.
@@ -126,18 +122,18 @@ fn reject_missing_model(model: &str, message: impl FnOnce() -> String) -> Result
 }
 
 /// Returns the text of a `content` that is a string or a list of parts with `text`.
-fn text_of(content: &Json<'_>) -> String {
+fn text_of(content: &Value) -> String {
     match content {
-        Json::String(text) => text.clone().into_owned(),
-        Json::Array(parts) => {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => {
             let texts: Vec<&str> = parts.iter().filter_map(|part| part["text"].as_str()).collect();
             texts.join("\n")
         }
-        Json::Null | Json::Bool(_) | Json::Number(_) | Json::Object(_) => String::new(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => String::new(),
     }
 }
 
 /// Returns the list under a key; empty if absent.
-fn list<'a, 't>(value: &'a Json<'t>, key: &str) -> &'a [Json<'t>] {
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
 }

@@ -30,7 +30,6 @@ mod api;
 mod engine;
 mod event_stream;
 mod ids;
-mod json;
 mod open_replies;
 mod request_log;
 mod scenario;

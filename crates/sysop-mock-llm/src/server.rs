@@ -13,13 +13,12 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use axum::routing::{get, post};
 use axum::serve::ListenerExt as _;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokio::net::TcpListener;
 
 use crate::api::{ApiError, ApiRequest, IncomingRequest, ScriptedReply, anthropic, gemini, ollama, openai};
 use crate::engine::Engine;
 use crate::ids::IdGenerator;
-use crate::json::StrictObject;
 use crate::open_replies::{OpenReplies, OpenReplyGuard};
 use crate::request_log::{RecordedRequest, RequestLog};
 use crate::scenario::{Response as ScriptedResponse, Scenarios, ScriptedFailure};
@@ -240,14 +239,10 @@ async fn read(
     Ok((head, bytes))
 }
 
-fn parse<W: ApiRequest>(bytes: &[u8]) -> Result<W::RequestBody<'_>, ApiError> {
-    // Validated as a whole: parsing from bytes would validate each string separately.
-    let text = std::str::from_utf8(bytes)
-        .map_err(|error| ApiError::bad_request(format!("{} {error}", W::NOT_JSON)))?;
-    match serde_json::from_str::<StrictObject<W::RequestBody<'_>>>(text) {
-        Ok(StrictObject(body)) => Ok(body),
-        Err(error) => Err(ApiError::bad_request(format!("{} {error}", W::NOT_JSON))),
-    }
+/// Parses a body, which must be an object.
+fn parse<W: ApiRequest>(bytes: &[u8]) -> Result<Value, ApiError> {
+    let body = serde_json::from_slice::<Map<String, Value>>(bytes);
+    body.map(Value::Object).map_err(|error| ApiError::bad_request(format!("{} {error}", W::NOT_JSON)))
 }
 
 fn error_response<W: ApiRequest>(refusal: &ApiError, request_id: &str) -> Response<Body> {

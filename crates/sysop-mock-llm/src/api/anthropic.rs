@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::{ApiError, ApiRequest, IncomingRequest, ScriptedReply, list, reject_missing_model};
 use crate::engine::Turn;
 use crate::event_stream::{EventStream, Framing};
-use crate::json::Json;
 use crate::scenario::{TokenUsage, is_tool_name};
 
 const VERSIONS: [&str; 2] = ["2023-06-01", "2026-10-21"];
@@ -28,9 +27,7 @@ impl ApiRequest for MessagesRequest {
     const NOT_JSON: &'static str = "The request body is not valid JSON:";
     const REQUEST_ID: Option<(&'static str, &'static str)> = Some(("request-id", "req_011C"));
 
-    type RequestBody<'a> = Json<'a>;
-
-    fn read(call: &IncomingRequest<'_, Json<'_>>) -> Result<Self, ApiError> {
+    fn read(call: &IncomingRequest<'_>) -> Result<Self, ApiError> {
         let body = call.body;
         let version = call.headers.get("anthropic-version").and_then(|value| value.to_str().ok());
         let version =
@@ -162,7 +159,7 @@ fn delta(index: usize, delta: Value) -> Value {
     json!({"type": "content_block_delta", "index": index, "delta": delta})
 }
 
-fn validate_tools(body: &Json<'_>) -> Result<(), ApiError> {
+fn validate_tools(body: &Value) -> Result<(), ApiError> {
     let mut names = BTreeSet::new();
     for (index, tool) in list(body, "tools").iter().enumerate() {
         let name = tool["name"].as_str().unwrap_or_default();
@@ -191,7 +188,7 @@ enum RequestBlock<'a> {
     Other,
 }
 
-fn validate_messages(body: &Json<'_>) -> Result<Turn, ApiError> {
+fn validate_messages(body: &Value) -> Result<Turn, ApiError> {
     let messages = list(body, "messages");
     if messages.is_empty() {
         return Err(ApiError::bad_request("messages: at least one message is required"));
@@ -243,23 +240,23 @@ fn validate_messages(body: &Json<'_>) -> Result<Turn, ApiError> {
     Ok(turn)
 }
 
-fn blocks_of<'a>(index: usize, message: &'a Json<'_>) -> Result<Vec<RequestBlock<'a>>, ApiError> {
+fn blocks_of<'a>(index: usize, message: &'a Value) -> Result<Vec<RequestBlock<'a>>, ApiError> {
     let blocks = match &message["content"] {
-        Json::String(text) if text.is_empty() => {
+        Value::String(text) if text.is_empty() => {
             return Err(ApiError::bad_request(format!(
                 "messages.{index}: all messages must have non-empty content"
             )));
         }
-        Json::String(text) => return Ok(vec![RequestBlock::Text(text)]),
-        Json::Array(blocks) => blocks,
-        Json::Null | Json::Bool(_) | Json::Number(_) | Json::Object(_) => {
+        Value::String(text) => return Ok(vec![RequestBlock::Text(text)]),
+        Value::Array(blocks) => blocks,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
             return Err(ApiError::bad_request(format!("messages.{index}.content: Field required")));
         }
     };
     blocks.iter().enumerate().map(|(place, block)| block_of(index, place, block)).collect()
 }
 
-fn block_of<'a>(index: usize, place: usize, block: &'a Json<'_>) -> Result<RequestBlock<'a>, ApiError> {
+fn block_of<'a>(index: usize, place: usize, block: &'a Value) -> Result<RequestBlock<'a>, ApiError> {
     let wrong = |what: &str| ApiError::bad_request(format!("messages.{index}.content.{place}.{what}"));
     match block["type"].as_str() {
         None => Err(wrong("type: Field required")),
@@ -276,7 +273,7 @@ fn block_of<'a>(index: usize, place: usize, block: &'a Json<'_>) -> Result<Reque
             Some(_) | None => Err(wrong("tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'")),
         },
         Some("tool_result")
-            if !matches!(&block["content"], Json::Null | Json::String(_) | Json::Array(_)) =>
+            if !matches!(&block["content"], Value::Null | Value::String(_) | Value::Array(_)) =>
         {
             Err(wrong("tool_result.content: Input should be a valid string or a list of blocks"))
         }

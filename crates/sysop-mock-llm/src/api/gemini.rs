@@ -8,7 +8,6 @@ use super::gemini_validation::{requires_signatures, sign, validate_contents, val
 use super::{ApiError, ApiRequest, IncomingRequest, ScriptedReply, reject_missing_model};
 use crate::engine::Turn;
 use crate::event_stream::{EventStream, Framing};
-use crate::json::Json;
 
 #[derive(Debug)]
 pub(crate) struct GenerateContentRequest {
@@ -20,9 +19,7 @@ pub(crate) struct GenerateContentRequest {
 impl ApiRequest for GenerateContentRequest {
     const NOT_JSON: &'static str = "Invalid JSON payload received.";
 
-    type RequestBody<'a> = Json<'a>;
-
-    fn read(call: &IncomingRequest<'_, Json<'_>>) -> Result<Self, ApiError> {
+    fn read(call: &IncomingRequest<'_>) -> Result<Self, ApiError> {
         let last = call.path.rsplit('/').next().unwrap_or_default().replace("%3A", ":");
         let (model, method) = last.rsplit_once(':').unwrap_or((&last, ""));
         let sse = call.query.split('&').any(|pair| pair == "alt=sse");

@@ -5,10 +5,11 @@
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use serde_json::{Map, Value};
+
 use super::{ApiError, list};
 use crate::engine::Turn;
 use crate::ids::{IdGenerator, alphanumeric};
-use crate::json::{Json, Object};
 use crate::scenario::is_tool_name;
 
 /// Placeholder signatures accepted for calls that the model never made.
@@ -64,13 +65,13 @@ fn is_signature(text: &str, model: &str, function: &str) -> bool {
 }
 
 /// Returns a field in camel or snake case; the server accepts both.
-fn field<'a, 't>(value: &'a Json<'t>, camel: &str, snake: &str) -> &'a Json<'t> {
+fn field<'a>(value: &'a Value, camel: &str, snake: &str) -> &'a Value {
     let found = &value[camel];
     if found.is_null() { &value[snake] } else { found }
 }
 
 /// Validates tools and generation options.
-pub(crate) fn validate_options(body: &Json<'_>) -> Result<(), ApiError> {
+pub(crate) fn validate_options(body: &Value) -> Result<(), ApiError> {
     let thinking =
         field(field(body, "generationConfig", "generation_config"), "thinkingConfig", "thinking_config");
     let level = field(thinking, "thinkingLevel", "thinking_level");
@@ -92,7 +93,7 @@ pub(crate) fn validate_options(body: &Json<'_>) -> Result<(), ApiError> {
     Ok(())
 }
 
-fn validate_function(index: usize, function: &Json<'_>) -> Result<(), ApiError> {
+fn validate_function(index: usize, function: &Value) -> Result<(), ApiError> {
     let place = format!("GenerateContentRequest.tools[0].function_declarations[{index}]");
     let name = function["name"].as_str().unwrap_or_default();
     let plain = name.replace(['.', ':'], "_");
@@ -118,15 +119,14 @@ fn validate_function(index: usize, function: &Json<'_>) -> Result<(), ApiError> 
 }
 
 /// Returns an unsupported keyword in a schema. Names of properties are not keywords.
-fn unknown_word<'a>(schema: &'a Json<'_>) -> Option<&'a str> {
+fn unknown_word(schema: &Value) -> Option<&str> {
     let words = schema.as_object()?;
-    for (word, value) in words.fields() {
-        if UNKNOWN_SCHEMA_WORDS.contains(&word) || (word == "type" && value.is_array()) {
+    for (word, value) in words {
+        if UNKNOWN_SCHEMA_WORDS.contains(&word.as_str()) || (word == "type" && value.is_array()) {
             return Some(word);
         }
     }
-    let properties =
-        schema["properties"].as_object().into_iter().flat_map(Object::fields).map(|(_, value)| value);
+    let properties = schema["properties"].as_object().into_iter().flat_map(Map::values);
     let alternatives = list(schema, "anyOf").iter();
     properties.chain(alternatives).chain([&schema["items"]]).find_map(unknown_word)
 }
@@ -138,7 +138,7 @@ struct PendingCall<'a> {
 }
 
 /// Validates the conversation and returns its state.
-pub(crate) fn validate_contents(model: &str, body: &Json<'_>) -> Result<Turn, ApiError> {
+pub(crate) fn validate_contents(model: &str, body: &Value) -> Result<Turn, ApiError> {
     let contents = list(body, "contents");
     if contents.is_empty() {
         return Err(ApiError::bad_request("* GenerateContentRequest.contents: contents is not specified\n"));
@@ -183,7 +183,7 @@ fn call_count_mismatch() -> ApiError {
     )
 }
 
-fn validate_parts<'a, 't>(index: usize, content: &'a Json<'t>) -> Result<&'a [Json<'t>], ApiError> {
+fn validate_parts(index: usize, content: &Value) -> Result<&[Value], ApiError> {
     let parts = list(content, "parts");
     if parts.is_empty() {
         return Err(ApiError::bad_request(format!(
@@ -194,8 +194,7 @@ fn validate_parts<'a, 't>(index: usize, content: &'a Json<'t>) -> Result<&'a [Js
         let unknown = part
             .as_object()
             .into_iter()
-            .flat_map(Object::fields)
-            .map(|(name, _)| name)
+            .flat_map(Map::keys)
             .find(|name| !PART_FIELDS.iter().any(|(camel, snake)| name == camel || name == snake));
         if let Some(name) = unknown {
             return Err(ApiError::bad_request(format!(
@@ -222,7 +221,7 @@ fn validate_parts<'a, 't>(index: usize, content: &'a Json<'t>) -> Result<&'a [Js
     Ok(parts)
 }
 
-fn validate_calls<'a>(parts: &'a [Json<'_>], before: &str) -> Result<Vec<PendingCall<'a>>, ApiError> {
+fn validate_calls<'a>(parts: &'a [Value], before: &str) -> Result<Vec<PendingCall<'a>>, ApiError> {
     let mut pending = Vec::new();
     for part in parts {
         if !field(part, "functionResponse", "function_response").is_null() {
@@ -233,7 +232,7 @@ fn validate_calls<'a>(parts: &'a [Json<'_>], before: &str) -> Result<Vec<Pending
             continue;
         }
         let name = call["name"].as_str().unwrap_or_default();
-        if name.is_empty() || !matches!(&call["args"], Json::Null | Json::Object(_)) {
+        if name.is_empty() || !matches!(&call["args"], Value::Null | Value::Object(_)) {
             return Err(ApiError::bad_request(
                 "Invalid value at 'function_call': a name, and a struct as args.",
             ));
@@ -251,7 +250,7 @@ fn validate_calls<'a>(parts: &'a [Json<'_>], before: &str) -> Result<Vec<Pending
 /// Requires a user turn to begin with the responses to exactly the preceding calls.
 fn validate_responses(
     index: usize,
-    parts: &[Json<'_>],
+    parts: &[Value],
     mut pending: Vec<PendingCall<'_>>,
 ) -> Result<(), ApiError> {
     let called = !pending.is_empty();
@@ -286,7 +285,7 @@ fn validate_responses(
     if pending.is_empty() { Ok(()) } else { Err(call_count_mismatch()) }
 }
 
-fn advance_turn(turn: &mut Turn, parts: &[Json<'_>]) {
+fn advance_turn(turn: &mut Turn, parts: &[Value]) {
     let mut texts = Vec::new();
     for part in parts {
         if !field(part, "functionResponse", "function_response").is_null() {
@@ -300,7 +299,7 @@ fn advance_turn(turn: &mut Turn, parts: &[Json<'_>]) {
 }
 
 /// Requires valid signatures, and one on the first call of each step of the current turn.
-fn validate_signatures(model: &str, contents: &[Json<'_>], turn_start: usize) -> Result<(), ApiError> {
+fn validate_signatures(model: &str, contents: &[Value], turn_start: usize) -> Result<(), ApiError> {
     for (index, content) in contents.iter().enumerate() {
         let mut first = true;
         for part in list(content, "parts") {

@@ -9,7 +9,6 @@ use super::{
 };
 use crate::engine::Turn;
 use crate::event_stream::{EventStream, Framing};
-use crate::json::Json;
 use crate::scenario::ScriptedCall;
 
 const VERSION: &str = "0.33.0";
@@ -34,9 +33,7 @@ pub(crate) struct OllamaChatRequest {
 impl ApiRequest for OllamaChatRequest {
     const NOT_JSON: &'static str = "invalid JSON:";
 
-    type RequestBody<'a> = Json<'a>;
-
-    fn read(call: &IncomingRequest<'_, Json<'_>>) -> Result<Self, ApiError> {
+    fn read(call: &IncomingRequest<'_>) -> Result<Self, ApiError> {
         let body = call.body;
         let model = model_of(body)?;
         let messages = list(body, "messages");
@@ -172,20 +169,20 @@ fn full_name(model: &str) -> String {
     if model.contains(':') { model.to_owned() } else { format!("{model}:latest") }
 }
 
-fn model_of(body: &Json<'_>) -> Result<String, ApiError> {
+fn model_of(body: &Value) -> Result<String, ApiError> {
     let named = body["model"].as_str().or(body["name"].as_str()).filter(|name| !name.is_empty());
     let model = named.ok_or_else(|| ApiError::bad_request("model is required"))?;
     reject_missing_model(model, || format!("model '{model}' not found"))?;
     Ok(model.to_owned())
 }
 
-fn validate_messages(messages: &[Json<'_>]) -> Result<Turn, ApiError> {
+fn validate_messages(messages: &[Value]) -> Result<Turn, ApiError> {
     let mut turn = Turn::default();
     for message in messages {
         let content = match &message["content"] {
-            Json::Null => "",
-            Json::String(text) => text,
-            Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_) => {
+            Value::Null => "",
+            Value::String(text) => text,
+            Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
                 return Err(ApiError::bad_request(
                     "json: cannot unmarshal into Go struct field ChatRequest.messages.content of type string",
                 ));
@@ -256,7 +253,7 @@ pub(crate) fn ps(now: jiff::Timestamp) -> Value {
 }
 
 /// `POST /api/show`.
-pub(crate) fn show(body: &Json<'_>, now: jiff::Timestamp) -> Result<Value, ApiError> {
+pub(crate) fn show(body: &Value, now: jiff::Timestamp) -> Result<Value, ApiError> {
     let model = model_of(body)?;
     Ok(json!({
         "modelfile": "",

@@ -4,15 +4,13 @@
 
 use std::collections::BTreeSet;
 
-use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use super::{ApiError, ApiRequest, IncomingRequest, ScriptedReply, reject_missing_model, text_of};
+use super::{ApiError, ApiRequest, IncomingRequest, ScriptedReply, list, reject_missing_model, text_of};
 use crate::engine::Turn;
 use crate::event_stream::{EventStream, Framing};
 use crate::ids::IdGenerator;
-use crate::json::{Json, LaxList, LaxObject};
 use crate::scenario::{ScriptedCall, TokenUsage, is_tool_name};
 
 /// Model name used if a request has none.
@@ -27,73 +25,16 @@ pub(crate) struct ChatCompletionRequest {
     include_usage: bool,
 }
 
-/// Fields of a body that are examined. A client sends its whole history with every step; the rest is not kept.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct RequestBody<'a> {
-    #[serde(borrow)]
-    model: Json<'a>,
-    #[serde(borrow)]
-    stream: Json<'a>,
-    #[serde(borrow)]
-    stream_options: Json<'a>,
-    #[serde(borrow)]
-    max_tokens: Json<'a>,
-    #[serde(borrow)]
-    max_completion_tokens: Json<'a>,
-    #[serde(borrow)]
-    tools: LaxList<CallOrTool<'a>>,
-    #[serde(borrow)]
-    messages: LaxList<RequestMessage<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct RequestMessage<'a> {
-    #[serde(borrow)]
-    role: Json<'a>,
-    #[serde(borrow)]
-    content: Json<'a>,
-    #[serde(borrow)]
-    tool_call_id: Json<'a>,
-    #[serde(borrow)]
-    tool_calls: LaxList<CallOrTool<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct CallOrTool<'a> {
-    #[serde(borrow)]
-    r#type: Json<'a>,
-    /// Set in calls only.
-    #[serde(borrow)]
-    id: Json<'a>,
-    #[serde(borrow)]
-    function: LaxObject<Function<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Function<'a> {
-    #[serde(borrow)]
-    name: Json<'a>,
-    /// Set in calls only.
-    #[serde(borrow)]
-    arguments: Json<'a>,
-}
-
 impl ApiRequest for ChatCompletionRequest {
-    type RequestBody<'a> = RequestBody<'a>;
-
     const NOT_JSON: &'static str = "We could not parse the JSON body of your request.";
     const REQUEST_ID: Option<(&'static str, &'static str)> = Some(("x-request-id", "req_"));
 
-    fn read(call: &IncomingRequest<'_, RequestBody<'_>>) -> Result<Self, ApiError> {
+    fn read(call: &IncomingRequest<'_>) -> Result<Self, ApiError> {
         let body = call.body;
-        let model = match &body.model {
-            Json::Null => MODEL_DEFAULT.to_owned(),
-            Json::String(model) => model.clone().into_owned(),
-            Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_) => {
+        let model = match &body["model"] {
+            Value::Null => MODEL_DEFAULT.to_owned(),
+            Value::String(model) => model.clone(),
+            Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
                 return Err(
                     ApiError::bad_request("Invalid type for 'model': expected a string.").with_param("model")
                 );
@@ -102,19 +43,19 @@ impl ApiRequest for ChatCompletionRequest {
         reject_missing_model(&model, || {
             format!("The model `{model}` does not exist or you do not have access to it.")
         })?;
-        let stream = body.stream.as_bool().unwrap_or(false);
-        if !stream && !body.stream_options.is_null() {
+        let stream = body["stream"].as_bool().unwrap_or(false);
+        if !stream && !body["stream_options"].is_null() {
             let message = "The 'stream_options' parameter is only allowed when 'stream' is enabled.";
             return Err(ApiError::bad_request(message).with_param("stream_options"));
         }
-        if !body.max_tokens.is_null() && !body.max_completion_tokens.is_null() {
+        if !body["max_tokens"].is_null() && !body["max_completion_tokens"].is_null() {
             let message =
                 "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.";
             return Err(ApiError::bad_request(message).with_param("max_tokens"));
         }
-        validate_tools(body.tools.items())?;
-        let turn = validate_messages(&body.messages)?;
-        let include_usage = body.stream_options["include_usage"].as_bool().unwrap_or(false);
+        validate_tools(list(body, "tools"))?;
+        let turn = validate_messages(&body["messages"])?;
+        let include_usage = body["stream_options"]["include_usage"].as_bool().unwrap_or(false);
         Ok(Self { model, turn, stream, include_usage })
     }
 
@@ -221,15 +162,15 @@ fn usage(tokens: TokenUsage) -> Value {
     })
 }
 
-fn validate_tools(tools: &[CallOrTool<'_>]) -> Result<(), ApiError> {
+fn validate_tools(tools: &[Value]) -> Result<(), ApiError> {
     let mut names = BTreeSet::new();
     for (index, tool) in tools.iter().enumerate() {
         let param = format!("tools[{index}].function.name");
-        if tool.r#type != "function" {
+        if tool["type"] != "function" {
             let message = format!("Invalid value for 'tools[{index}].type': expected 'function'.");
             return Err(ApiError::bad_request(message).with_param(format!("tools[{index}].type")));
         }
-        let name = tool.function.0.name.as_str().unwrap_or_default();
+        let name = tool["function"]["name"].as_str().unwrap_or_default();
         if !is_tool_name(name, TOOL_NAME_BYTES_MAX) {
             let message = format!(
                 "Invalid '{param}': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'."
@@ -244,11 +185,10 @@ fn validate_tools(tools: &[CallOrTool<'_>]) -> Result<(), ApiError> {
     Ok(())
 }
 
-fn validate_messages(messages: &LaxList<RequestMessage<'_>>) -> Result<Turn, ApiError> {
-    if !messages.is_present() {
+fn validate_messages(messages: &Value) -> Result<Turn, ApiError> {
+    let Some(messages) = messages.as_array() else {
         return Err(ApiError::bad_request("Missing required parameter: 'messages'.").with_param("messages"));
-    }
-    let messages = messages.items();
+    };
     if messages.is_empty() {
         let message = "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead.";
         return Err(ApiError::bad_request(message).with_param("messages"));
@@ -256,7 +196,7 @@ fn validate_messages(messages: &LaxList<RequestMessage<'_>>) -> Result<Turn, Api
     let mut turn = Turn::default();
     let mut open: Vec<&str> = Vec::new();
     for (index, message) in messages.iter().enumerate() {
-        let role = message.role.as_str().unwrap_or_default();
+        let role = message["role"].as_str().unwrap_or_default();
         if role == "tool" {
             close_call(&mut open, index, message)?;
             turn.tool_result();
@@ -281,9 +221,9 @@ fn validate_messages(messages: &LaxList<RequestMessage<'_>>) -> Result<Turn, Api
     Ok(turn)
 }
 
-fn close_call(open: &mut Vec<&str>, index: usize, message: &RequestMessage<'_>) -> Result<(), ApiError> {
+fn close_call(open: &mut Vec<&str>, index: usize, message: &Value) -> Result<(), ApiError> {
     require_content(index, message)?;
-    let Some(id) = message.tool_call_id.as_str() else {
+    let Some(id) = message["tool_call_id"].as_str() else {
         let param = format!("messages.[{index}].tool_call_id");
         return Err(ApiError::bad_request(format!(
             "Missing required parameter: 'messages[{index}].tool_call_id'."
@@ -313,20 +253,20 @@ fn all_answered(open: &[&str], index: usize) -> Result<(), ApiError> {
     Err(ApiError::bad_request(message).with_param(format!("messages.[{index}].role")))
 }
 
-fn require_content<'a, 't>(index: usize, message: &'a RequestMessage<'t>) -> Result<&'a Json<'t>, ApiError> {
-    match &message.content {
-        content @ (Json::String(_) | Json::Array(_)) => Ok(content),
-        Json::Null | Json::Bool(_) | Json::Number(_) | Json::Object(_) => {
+fn require_content(index: usize, message: &Value) -> Result<&Value, ApiError> {
+    match &message["content"] {
+        content @ (Value::String(_) | Value::Array(_)) => Ok(content),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
             let message = format!("Invalid value for 'content': expected a string, in 'messages[{index}]'.");
             Err(ApiError::bad_request(message).with_param(format!("messages.[{index}].content")))
         }
     }
 }
 
-fn calls_of<'a>(index: usize, message: &'a RequestMessage<'_>) -> Result<Vec<&'a str>, ApiError> {
-    let calls = message.tool_calls.items();
+fn calls_of(index: usize, message: &Value) -> Result<Vec<&str>, ApiError> {
+    let calls = list(message, "tool_calls");
     if calls.is_empty() {
-        if message.tool_calls.is_present() {
+        if message["tool_calls"].is_array() {
             let message = format!(
                 "Invalid 'messages[{index}].tool_calls': empty array. Expected an array with minimum length 1, but got an empty array instead."
             );
@@ -337,24 +277,24 @@ fn calls_of<'a>(index: usize, message: &'a RequestMessage<'_>) -> Result<Vec<&'a
     calls.iter().enumerate().map(|(position, call)| validate_call(index, position, call)).collect()
 }
 
-fn validate_call<'a>(index: usize, position: usize, call: &'a CallOrTool<'_>) -> Result<&'a str, ApiError> {
+fn validate_call(index: usize, position: usize, call: &Value) -> Result<&str, ApiError> {
     let place = format!("messages[{index}].tool_calls[{position}]");
     let wrong = |field: &str, what: &str| {
         ApiError::bad_request(format!("Invalid '{place}.{field}': {what}."))
             .with_param(format!("{place}.{field}"))
     };
-    if call.r#type != "function" {
+    if call["type"] != "function" {
         return Err(wrong("type", "expected 'function'"));
     }
-    if call.function.0.name.as_str().is_none_or(str::is_empty) {
+    if call["function"]["name"].as_str().is_none_or(str::is_empty) {
         return Err(wrong("function.name", "expected a name"));
     }
     // Chat templates of local servers parse this string; a client must not send one that they cannot parse.
-    let arguments = call.function.0.arguments.as_str();
+    let arguments = call["function"]["arguments"].as_str();
     if arguments.is_none_or(|text| serde_json::from_str::<IgnoredAny>(text).is_err()) {
         return Err(wrong("function.arguments", "expected JSON in a string"));
     }
-    call.id.as_str().filter(|id| !id.is_empty()).ok_or_else(|| wrong("id", "expected an id"))
+    call["id"].as_str().filter(|id| !id.is_empty()).ok_or_else(|| wrong("id", "expected an id"))
 }
 
 /// `GET /v1/models`.
