@@ -5,7 +5,6 @@
 
 mod glibc;
 mod install_test;
-mod package;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +13,6 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use self::glibc::GlibcVersion;
-use self::package::{Package, PackageFile};
 use crate::workspace::{cargo, root, step, target};
 use crate::{setup, web};
 
@@ -35,11 +33,25 @@ const REQUIRED_TOOLS: [(&str, &str); 6] = [
     ("desktop-file-validate", "desktop-file-utils"),
 ];
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Shells, and their folders for completions.
-const COMPLETIONS: [(&str, &str); 3] = [
-    ("bash", "share/bash-completion/completions/sysop"),
-    ("zsh", "share/zsh/vendor-completions/_sysop"),
-    ("fish", "share/fish/vendor_completions.d/sysop.fish"),
+/// Files that `sysop` prints, and the arguments for that.
+const GENERATED: [(&str, &[&str]); 4] = [
+    ("sysop.1", &["man"]),
+    ("completions.bash", &["completions", "bash"]),
+    ("completions.zsh", &["completions", "zsh"]),
+    ("completions.fish", &["completions", "fish"]),
+];
+/// Beginnings of the names of libraries that the window program may link, besides those of the C library. `depends` in
+/// its Cargo.toml names their Debian packages.
+const LIBRARIES_OF_WINDOW: [&str; 8] = [
+    "libwebkit2gtk-4.1.so.0",
+    "libjavascriptcoregtk-4.1.so.0",
+    "libgtk-3.so.0",
+    "libgdk-3.so.0",
+    "libsoup-3.0.so.0",
+    "libgdk_pixbuf-2.0.so.0",
+    "libcairo",
+    // libglib, libgobject, libgio
+    "libg",
 ];
 
 /// Builds everything, or packages programs built elsewhere; `--try` then installs the packages in fresh systems and
@@ -70,17 +82,19 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
         }
     };
     glibc::check(&sysop, OLDEST)?;
+    glibc::check_libraries(&sysop, &[])?;
     glibc::check(&window, GLIBC_MIN_DESKTOP)?;
-    let made = pack(&sysop, &window)?;
-    eprintln!("==> made in {}", folder().display());
+    glibc::check_libraries(&window, &LIBRARIES_OF_WINDOW)?;
+    let folder = target().join("packages");
+    if folder.exists() {
+        fs::remove_dir_all(&folder).context("cannot remove what was made before")?;
+    }
+    let made = pack(&sysop, &window, &folder)?;
+    eprintln!("==> made in {}", folder.display());
     if tries { install_test::run(&made) } else { Ok(()) }
 }
 
-/// Returns the folder of the packages.
-fn folder() -> PathBuf {
-    target().join("packages")
-}
-
+/// Returns the architecture's names in the archive and in the packages.
 fn architecture() -> Result<(&'static str, &'static str)> {
     match std::env::consts::ARCH {
         "x86_64" => Ok(("x86_64", "amd64")),
@@ -118,90 +132,142 @@ struct BuiltPackages {
     window: PathBuf,
 }
 
-fn pack(sysop: &Path, window: &Path) -> Result<BuiltPackages> {
-    let folder = folder();
-    if folder.exists() {
-        fs::remove_dir_all(&folder).context("cannot remove what was made before")?;
+/// Builds the Debian packages, the archive and the checksums in an empty `folder`.
+///
+/// The manifests of the crates define the packages (`package.metadata.deb`). The archive contains the same files.
+fn pack(sysop: &Path, window: &Path, folder: &Path) -> Result<BuiltPackages> {
+    let entry = root().join("crates/sysop-desktop/share/sysop-desktop.desktop");
+    step("the desktop entry is valid", Command::new("desktop-file-validate").arg(&entry))?;
+    let tree = folder.join("tree");
+    // cargo-deb looks for the built files of `target/release` here.
+    let built = tree.join("release");
+    fs::create_dir_all(&built).with_context(|| format!("cannot create {}", built.display()))?;
+    for (name, from) in [("sysop", sysop), ("sysop-desktop", window)] {
+        fs::copy(from, built.join(name)).with_context(|| format!("cannot copy {}", from.display()))?;
     }
-    let (architecture, debian) = architecture()?;
-    let own = files_of_sysop(sysop)?;
-    let of_window = files_of_window(window)?;
-
-    let name = format!("sysop-{VERSION}-{architecture}-linux");
-    let tree = folder.join("tree").join(&name);
-    own.iter().chain(&of_window).try_for_each(|file| file.write_below(&tree))?;
-    PackageFile::text("README.md", &fs::read_to_string(root().join("README.md"))?).write_below(&tree)?;
-    for license in ["LICENSE-MIT", "LICENSE-APACHE"] {
-        PackageFile::text(license, &fs::read_to_string(root().join(license))?).write_below(&tree)?;
-    }
-    let archive = folder.join(format!("{name}.tar.gz"));
-    let mut tar = Command::new("tar");
-    tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0", "-C"]);
-    tar.arg(folder.join("tree")).args(["--use-compress-program=gzip -9n", "-cf"]).arg(&archive).arg(&name);
-    step("pack the archive", &mut tar)?;
-
-    let of_sysop = Package {
-        name: "sysop",
-        architecture: debian,
-        binary: sysop,
-        libc: OLDEST,
-        depends: "",
-        recommends: "ca-certificates, openssh-client",
-        suggests: "sysop-desktop, git",
-        about: "AI operator for terminals and servers",
-        more: "You say what you want; a model proposes the next step; you see it, edit it,\nallow it or refuse it; \
-               it runs, here or on any machine that your own ssh reaches.",
-    };
-    let with_window = Package {
-        name: "sysop-desktop",
-        architecture: debian,
-        binary: window,
-        libc: GLIBC_MIN_DESKTOP,
-        depends: &format!("sysop (= {VERSION})"),
-        recommends: "xdg-utils",
-        suggests: "",
-        about: "AI operator for terminals and servers, in a window",
-        more: "The page of sysop in a window of its own, with a server that lives as long as\nthe window.",
-    };
-    let made = BuiltPackages {
-        sysop: of_sysop.build(&folder, own)?,
-        window: with_window.build(&folder, of_window)?,
-    };
-    fs::remove_dir_all(folder.join("tree")).context("cannot tidy up")?;
-    let names =
-        [&archive, &made.sysop, &made.window].map(|path| path.file_name().unwrap_or_default().to_owned());
-    let sums = fs::File::create(folder.join("SHA256SUMS")).context("cannot write the checksums")?;
-    step("checksums", Command::new("sha256sum").args(names).current_dir(&folder).stdout(sums))?;
-    Ok(made)
-}
-
-fn files_of_sysop(sysop: &Path) -> Result<Vec<PackageFile>> {
-    let says = |arguments: &[&str]| -> Result<String> {
-        let run = Command::new(sysop).args(arguments).output().context("cannot start what was built")?;
+    for (name, arguments) in GENERATED {
+        let run = Command::new(sysop).args(arguments).output().context("cannot start the built program")?;
         if !run.status.success() {
             bail!("`sysop {}` failed: {}", arguments.join(" "), String::from_utf8_lossy(&run.stderr));
         }
-        Ok(String::from_utf8(run.stdout)?)
-    };
-    let mut files = vec![
-        PackageFile::program("bin/sysop", sysop),
-        PackageFile::packed("share/man/man1/sysop.1.gz", &says(&["man"])?)?,
-    ];
-    for (shell, place) in COMPLETIONS {
-        files.push(PackageFile::text(place, &says(&["completions", shell])?));
+        fs::write(built.join(name), run.stdout).with_context(|| format!("cannot write {name}"))?;
     }
-    Ok(files)
+    step("compress the manual", Command::new("gzip").arg("-9n").arg(built.join("sysop.1")))?;
+    let (architecture, debian) = architecture()?;
+    let cargo_deb = setup::cargo_tool(setup::CARGO_DEB)?;
+    let build = |name: &str| -> Result<PathBuf> {
+        let package = folder.join(format!("{name}_{VERSION}_{debian}.deb"));
+        let mut build = Command::new(&cargo_deb);
+        build.args(["--locked", "--no-build", "--no-strip", "--package", name, "--output"]).arg(&package);
+        // A fixed time for all files makes the package reproducible.
+        build.current_dir(root()).env("CARGO_TARGET_DIR", &tree).env("SOURCE_DATE_EPOCH", "0");
+        step(&format!("pack {name}"), &mut build)?;
+        Ok(package)
+    };
+    let made = BuiltPackages { sysop: build("sysop")?, window: build("sysop-desktop")? };
+    let name = format!("sysop-{VERSION}-{architecture}-linux");
+    let archive = folder.join(format!("{name}.tar.gz"));
+    pack_archive(&made, &tree, &name, &archive)?;
+    fs::remove_dir_all(&tree).context("cannot remove the temporary files")?;
+    let names =
+        [&archive, &made.sysop, &made.window].map(|path| path.file_name().unwrap_or_default().to_owned());
+    let sums = fs::File::create(folder.join("SHA256SUMS")).context("cannot write the checksums")?;
+    step("checksums", Command::new("sha256sum").args(names).current_dir(folder).stdout(sums))?;
+    Ok(made)
 }
 
-fn files_of_window(window: &Path) -> Result<Vec<PackageFile>> {
-    let share = root().join("crates/sysop-desktop/share");
-    let entry = share.join("sysop-desktop.desktop");
-    step("the desktop entry is valid", Command::new("desktop-file-validate").arg(&entry))?;
-    let text =
-        |name: &str| fs::read_to_string(share.join(name)).with_context(|| format!("cannot read {name}"));
-    Ok(vec![
-        PackageFile::program("bin/sysop-desktop", window),
-        PackageFile::text("share/applications/sysop-desktop.desktop", &text("sysop-desktop.desktop")?),
-        PackageFile::text("share/icons/hicolor/scalable/apps/sysop.svg", &text("sysop.svg")?),
-    ])
+/// Packs the files of both packages below one folder, `name`, that can be unpacked anywhere.
+fn pack_archive(made: &BuiltPackages, tree: &Path, name: &str, archive: &Path) -> Result<()> {
+    let unpacked = tree.join("unpacked");
+    for package in [&made.sysop, &made.window] {
+        step("unpack a package", Command::new("dpkg-deb").arg("-x").arg(package).arg(&unpacked))?;
+    }
+    let content = tree.join(name);
+    fs::rename(unpacked.join("usr"), &content).context("cannot move the unpacked files")?;
+    // The archive has the licenses themselves.
+    fs::remove_dir_all(content.join("share/doc")).context("cannot remove the folder of the documentation")?;
+    for file in ["README.md", "LICENSE-MIT", "LICENSE-APACHE"] {
+        fs::copy(root().join(file), content.join(file)).with_context(|| format!("cannot copy {file}"))?;
+    }
+    let mut tar = Command::new("tar");
+    tar.args([
+        "--sort=name",
+        "--owner=0",
+        "--group=0",
+        "--numeric-owner",
+        "--mode=u=rwX,go=rX",
+        "--mtime=@0",
+    ]);
+    tar.arg("-C").arg(tree).args(["--use-compress-program=gzip -9n", "-cf"]).arg(archive).arg(name);
+    step("pack the archive", &mut tar)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::process::Command;
+
+    use super::{VERSION, pack};
+
+    /// Runs a program that succeeds, and returns its output.
+    fn output(program: &str, arguments: &[&str]) -> String {
+        let run = Command::new(program).args(arguments).output().unwrap();
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        String::from_utf8(run.stdout).unwrap()
+    }
+
+    #[test]
+    fn the_packages_and_the_archive_contain_the_programs_and_their_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        fs::write(&program, "#!/bin/sh\necho \"$@\"\n").unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let made = pack(&program, &program, folder.path()).unwrap();
+        let of_sysop = [
+            "bin/sysop",
+            "share/man/man1/sysop.1.gz",
+            "share/bash-completion/completions/sysop",
+            "share/zsh/vendor-completions/_sysop",
+            "share/fish/vendor_completions.d/sysop.fish",
+        ];
+        let of_window = [
+            "bin/sysop-desktop",
+            "share/applications/sysop-desktop.desktop",
+            "share/icons/hicolor/scalable/apps/sysop.svg",
+        ];
+        let depends = [
+            "libc6 (>= 2.29), libgcc-s1".to_owned(),
+            format!(
+                "libc6 (>= 2.35), libcairo-gobject2, libcairo2, libgcc-s1, libgdk-pixbuf-2.0-0, \
+                 libglib2.0-0 | libglib2.0-0t64, libgtk-3-0 | libgtk-3-0t64, libjavascriptcoregtk-4.1-0, \
+                 libsoup-3.0-0, libwebkit2gtk-4.1-0, sysop (= {VERSION})"
+            ),
+        ];
+        for ((package, files), depends) in
+            [(&made.sysop, &of_sysop[..]), (&made.window, &of_window[..])].into_iter().zip(depends)
+        {
+            let package = package.to_str().unwrap();
+            let control = output("dpkg-deb", &["--field", package]);
+            assert!(control.contains(&format!("\nVersion: {VERSION}\n")), "{control}");
+            assert!(control.contains(&format!("\nDepends: {depends}\n")), "{control}");
+            let contents = output("dpkg-deb", &["--contents", package]);
+            assert!(contents.lines().all(|line| line.contains(" 0/0 ")), "owned by root: {contents}");
+            assert!(contents.contains("/copyright\n"), "{contents}");
+            for file in files {
+                let line = contents.lines().find(|line| line.ends_with(&format!(" ./usr/{file}"))).unwrap();
+                let mode = if file.starts_with("bin/") { "-rwxr-xr-x " } else { "-rw-r--r-- " };
+                assert!(line.starts_with(mode), "{line}");
+            }
+        }
+        let archive =
+            made.sysop.with_file_name(format!("sysop-{VERSION}-{}-linux.tar.gz", std::env::consts::ARCH));
+        let archived = output("tar", &["-tzf", archive.to_str().unwrap()]);
+        for file in of_sysop.iter().chain(&of_window).chain(&["README.md", "LICENSE-MIT", "LICENSE-APACHE"]) {
+            assert!(
+                archived.lines().any(|line| line.ends_with(&format!("-linux/{file}"))),
+                "{file}: {archived}"
+            );
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::workspace::{is_installed, step, target};
+use crate::workspace::{cargo, is_installed, step, target};
 
 /// Programs needed to build `sysop`, and their Debian packages.
 const BUILD: &[(&str, &str)] = &[("cc", "gcc libc6-dev"), ("bash", "bash")];
@@ -35,6 +35,9 @@ const TESTS: &[(&str, &str)] = &[
 /// Validator of the API description, from PyPI: program and version.
 const API_CHECKER: (&str, &str) = ("schemathesis", "4.32.5");
 
+/// Builder of Debian packages, from crates.io: name and version.
+pub(crate) const CARGO_DEB: (&str, &str) = ("cargo-deb", "3.8.0");
+
 /// Requirements of the window's tests: a display, a message bus, fonts, a validator of the desktop entry.
 const WINDOW: &[(&str, &str)] = &[
     ("Xvfb", "xvfb"),
@@ -53,12 +56,13 @@ pub(crate) fn build() -> Result<()> {
     need(BUILD)
 }
 
-/// Installs the requirements of building and testing `sysop`.
+/// Installs the requirements of building, testing and packaging `sysop`.
 pub(crate) fn tests() -> Result<()> {
     build()?;
     need(TESTS)?;
     let (name, version) = API_CHECKER;
-    python_tool(name, &[&format!("{name}=={version}")]).map(drop)
+    python_tool(name, &[&format!("{name}=={version}")])?;
+    cargo_tool(CARGO_DEB).map(drop)
 }
 
 /// Installs the requirements of building and testing the window.
@@ -89,6 +93,16 @@ pub(crate) fn python_tool(name: &str, packages: &[&str]) -> Result<PathBuf> {
     step(&format!("setup: install {}", packages.join(", ")), &mut install)?;
     std::fs::write(&mark, "").context("cannot mark that it is there")?;
     Ok(folder)
+}
+
+/// Installs a cargo subcommand from crates.io below the target folder; returns the path of its program.
+pub(crate) fn cargo_tool((name, version): (&str, &str)) -> Result<PathBuf> {
+    let tools = target().join("tools");
+    let mut install = cargo();
+    install.args(["install", "--quiet", "--locked", "--version", version, name, "--root"]).arg(&tools);
+    // Without effect if exactly this version is installed.
+    step(&format!("setup: install {name} {version}"), &mut install)?;
+    Ok(tools.join("bin").join(name))
 }
 
 /// Installs missing programs; each entry is a program and its Debian packages.

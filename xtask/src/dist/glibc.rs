@@ -6,6 +6,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+/// Libraries in the Debian packages libc6 and libgcc-s1.
+const C_LIBRARIES: [&str; 7] =
+    ["libc.so.6", "libm.so.6", "libdl.so.2", "librt.so.1", "libpthread.so.0", "ld-linux", "libgcc_s.so.1"];
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GlibcVersion(pub(crate) u32, pub(crate) u32);
 
@@ -38,11 +42,20 @@ pub(crate) fn check(program: &Path, promised: GlibcVersion) -> Result<()> {
     Ok(())
 }
 
-/// Returns the libraries that a program links.
-pub(crate) fn libraries(program: &Path) -> Result<Vec<String>> {
+/// Checks that a program links only libraries whose Debian packages are known: those of the C library and the compiler,
+/// and those whose names begin with one of `known`.
+///
+/// # Errors
+/// Names the first other library.
+pub(crate) fn check_libraries(program: &Path, known: &[&str]) -> Result<()> {
     let headers = objdump(program, "-p")?;
-    let named = headers.lines().filter_map(|line| line.trim().strip_prefix("NEEDED"));
-    Ok(named.map(|name| name.trim().to_owned()).collect())
+    let mut needed = headers.lines().filter_map(|line| line.trim().strip_prefix("NEEDED")).map(str::trim);
+    match needed.find(|name| !C_LIBRARIES.iter().chain(known).any(|known| name.starts_with(known))) {
+        Some(name) => {
+            bail!("{} needs {name}: add its package to `depends` in its Cargo.toml", program.display())
+        }
+        None => Ok(()),
+    }
 }
 
 fn objdump(program: &Path, what: &str) -> Result<String> {
@@ -71,9 +84,10 @@ fn required_versions(symbols: &str) -> Vec<(Option<GlibcVersion>, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::process::Command;
 
-    use super::{GlibcVersion, check, required_versions};
+    use super::{GlibcVersion, check, check_libraries, required_versions};
 
     #[test]
     fn versions_are_compared_as_numbers() {
@@ -99,5 +113,14 @@ mod tests {
         let refused = check(&program, GlibcVersion(2, 17)).unwrap_err().to_string();
         assert!(refused.contains("getrandom") && refused.contains("2.17"), "{refused}");
         check(&program, GlibcVersion(9, 0)).unwrap();
+        check_libraries(&program, &[]).unwrap();
+    }
+
+    #[test]
+    fn a_library_without_a_known_package_is_named() {
+        let program = Path::new("/bin/bash");
+        let refused = check_libraries(program, &[]).unwrap_err().to_string();
+        assert!(refused.contains("/bin/bash needs libtinfo.so"), "{refused}");
+        check_libraries(program, &["libtinfo.so"]).unwrap();
     }
 }
