@@ -1,7 +1,5 @@
 //! Pictures for the README, from real runs. Full screen: the real binary in tmux, with a scripted model and a real
-//! shell, rendered as SVG. Page: a browser on a real server, as PNG.
-
-mod svg;
+//! shell, drawn as SVG by term-transcript. Page: a browser on a real server, as PNG.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,6 +24,14 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Time without changes before the screen is drawn.
 const STILL_FOR: Duration = Duration::from_millis(400);
 const PICTURE_BYTES_MAX: usize = 100 * 1024;
+/// Program that draws a screen, from crates.io: package and version. `anstyle-svg` 1.1 is no replacement: it draws the
+/// background of a word at the wrong place if `&` is before it.
+const TERM_TRANSCRIPT: (&str, &str) = ("term-transcript-cli", "0.5.0");
+/// Colors and fonts of the pictures.
+const STYLE: &str = include_str!("pictures/style.toml");
+/// Size of a cell, and of the margin around the screen, in pixels.
+const CELL: (f64, f64) = (8.4, 18.0);
+const MARGIN: f64 = 10.0;
 /// Script of the model, and its task.
 const SCENARIO: &str = include_str!("pictures/scenario.json");
 const TASK: &str = "the disk of this machine is nearly full: find out why, and make room";
@@ -34,6 +40,8 @@ const SHELL_HOME: &str = "PS1='\\[\\e[32m\\]web1\\[\\e[0m\\]:\\w$ '\nalias ls='l
 /// A terminal session whose screen can be captured.
 struct TmuxSession {
     folder: PathBuf,
+    /// Program that draws the screen.
+    drawer: PathBuf,
 }
 
 /// Takes all pictures, or only those of the full screen (`--screen`), with the binary at the given path or a newly
@@ -86,16 +94,11 @@ fn take_page(sysop: &Path) -> Result<()> {
 }
 
 fn take_all(session: &TmuxSession) -> Result<()> {
-    session.wait_for("say what you want")?;
+    session.wait_for("Describe a task")?;
     session.type_text(TASK)?;
     session.press_key("Enter")?;
     session.wait_for("Run this?")?;
     session.capture_when_still("review", "what a command is, and what it would do, before it runs")?;
-    session.press_key("Enter")?;
-    // The second command takes its time.
-    session.wait_for("step 2/")?;
-    session.wait_for("Run this?")?;
-    session.wait_until_still()?;
     session.press_key("Enter")?;
     session.wait_for("archive-2024-08")?;
     session.capture("live", "output as it comes")?;
@@ -144,7 +147,8 @@ fn fill(workspace: &Path) -> Result<()> {
 
 impl TmuxSession {
     fn start(folder: &Path, workspace: &Path, home: &Path) -> Result<Self> {
-        let session = Self { folder: folder.to_owned() };
+        let drawer = setup::cargo_tool(TERM_TRANSCRIPT)?.with_file_name("term-transcript");
+        let session = Self { folder: folder.to_owned(), drawer };
         let size = (SIZE.0.to_string(), SIZE.1.to_string());
         let mut tmux = session.tmux();
         tmux.env_clear()
@@ -226,14 +230,17 @@ impl TmuxSession {
     /// Saves a picture of the current screen.
     fn capture(&self, name: &str, what: &str) -> Result<()> {
         let screen = self.screen()?;
-        let format = "#{window_width} #{window_height} #{cursor_flag} #{cursor_x} #{cursor_y}";
+        let format = "#{window_width} #{cursor_flag} #{cursor_x} #{cursor_y}";
         let output = self.tmux().args(["display-message", "-p", format]).output()?;
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let numbers: Vec<usize> = said.split_whitespace().filter_map(|number| number.parse().ok()).collect();
-        let [columns, rows, seen, column, row] = numbers[..] else {
+        let [columns, visible, column, row] = numbers[..] else {
             bail!("tmux tells no size and no cursor: {said}");
         };
-        let picture = svg::draw(&screen, (columns, rows), (seen == 1).then_some((column, row)));
+        let mut picture = self.draw(&screen, columns)?;
+        if visible == 1 {
+            picture = with_cursor(&picture, column, row);
+        }
         if picture.len() > PICTURE_BYTES_MAX {
             bail!("the picture `{name}` has {} bytes, which is too many", picture.len());
         }
@@ -244,6 +251,28 @@ impl TmuxSession {
         eprintln!("    {}: {what}", path.display());
         Ok(())
     }
+
+    /// Draws a screen as SVG.
+    fn draw(&self, screen: &str, columns: usize) -> Result<String> {
+        let (config, input) = (self.folder.join("picture.toml"), self.folder.join("screen"));
+        let width = CELL.0 * columns as f64 + 2.0 * MARGIN;
+        fs::write(&config, format!("width = {width:.0}\nwrap.hard_break_at.chars = {columns}\n{STYLE}"))?;
+        fs::write(&input, screen)?;
+        let mut draw = Command::new(&self.drawer);
+        draw.args(["capture", "--pure-svg", "--no-inputs", "screen", "--config-path"]).arg(&config);
+        let run = draw.stdin(fs::File::open(&input)?).output().context("cannot start term-transcript")?;
+        if !run.status.success() {
+            bail!("term-transcript failed: {}", String::from_utf8_lossy(&run.stderr));
+        }
+        String::from_utf8(run.stdout).context("the picture is not UTF-8")
+    }
+}
+
+/// Adds a cursor to a picture: a bar at the left of its cell.
+fn with_cursor(picture: &str, column: usize, row: usize) -> String {
+    let (x, y) = (MARGIN + CELL.0 * column as f64, MARGIN + CELL.1 * row as f64);
+    let picture = picture.trim_end().trim_end_matches("</svg>");
+    format!("{picture}<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"2\" height=\"18\" fill=\"#d7dae0\"/>\n</svg>\n")
 }
 
 impl Drop for TmuxSession {
@@ -259,4 +288,17 @@ fn done(command: &mut Command) -> Result<()> {
         bail!("{command:?} failed ({status})");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_cursor;
+
+    #[test]
+    fn the_cursor_is_a_bar_at_the_left_of_its_cell() {
+        assert_eq!(
+            with_cursor("<svg><g/>\n</svg>\n", 2, 1),
+            "<svg><g/>\n<rect x=\"26.8\" y=\"28.0\" width=\"2\" height=\"18\" fill=\"#d7dae0\"/>\n</svg>\n"
+        );
+    }
 }
