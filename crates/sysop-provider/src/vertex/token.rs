@@ -1,7 +1,6 @@
 //! Exchanges an account for an access token that is valid for about an hour.
 //!
-//! Written by hand because `gcp_auth` 0.12 requests user tokens at one fixed address, sends no quota project, ignores
-//! `GCE_METADATA_HOST`, and brings an HTTP client that honors no proxy.
+//! Written by hand: see `docs/adr/0031`.
 //!
 //! Sources: developers.google.com/identity/protocols/oauth2/service-account; cloud.google.com/compute/docs/metadata.
 
