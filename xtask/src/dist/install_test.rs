@@ -35,7 +35,7 @@ pub(crate) fn run(made: &BuiltPackages) -> Result<()> {
     new.copy_package(&made.window)?;
     new.install(&[&made.sysop, &made.window])?;
     new.expect_output(&["sysop-desktop", "--version"], "sysop-desktop ")?;
-    new.expect_failure(&["env", "DISPLAY=:1", "sysop", "desktop"], "display cannot be opened")?;
+    new.expect_failure(&["env", "DISPLAY=:1", "sysop", "desktop"], "cannot open the display")?;
     new.remove()
 }
 
