@@ -1,6 +1,6 @@
 //! Exchanges an account for an access token that is valid for about an hour.
 //!
-//! Written by hand: see `docs/adr/0031`.
+//! Written by hand: see `docs/adr/0032`.
 //!
 //! Sources: developers.google.com/identity/protocols/oauth2/service-account; cloud.google.com/compute/docs/metadata.
 
