@@ -3,6 +3,7 @@
 //! There are two packages, because the window program needs a web engine and servers have none: `sysop` alone runs
 //! anywhere.
 
+mod contents;
 mod glibc;
 mod install_test;
 
@@ -90,6 +91,7 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
         fs::remove_dir_all(&folder).context("cannot remove what was made before")?;
     }
     let made = pack(&sysop, &window, &folder)?;
+    contents::check(&made)?;
     eprintln!("==> made in {}", folder.display());
     if tries { install_test::run(&made) } else { Ok(()) }
 }
@@ -200,74 +202,4 @@ fn pack_archive(made: &BuiltPackages, tree: &Path, name: &str, archive: &Path) -
     ]);
     tar.arg("-C").arg(tree).args(["--use-compress-program=gzip -9n", "-cf"]).arg(archive).arg(name);
     step("pack the archive", &mut tar)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt as _;
-    use std::process::Command;
-
-    use super::{VERSION, pack};
-
-    /// Runs a program that succeeds, and returns its output.
-    fn output(program: &str, arguments: &[&str]) -> String {
-        let run = Command::new(program).args(arguments).output().unwrap();
-        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-        String::from_utf8(run.stdout).unwrap()
-    }
-
-    #[test]
-    fn the_packages_and_the_archive_contain_the_programs_and_their_files() {
-        let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("program");
-        fs::write(&program, "#!/bin/sh\necho \"$@\"\n").unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        let made = pack(&program, &program, folder.path()).unwrap();
-        let of_sysop = [
-            "bin/sysop",
-            "share/man/man1/sysop.1.gz",
-            "share/bash-completion/completions/sysop",
-            "share/zsh/vendor-completions/_sysop",
-            "share/fish/vendor_completions.d/sysop.fish",
-        ];
-        let of_window = [
-            "bin/sysop-desktop",
-            "share/applications/sysop-desktop.desktop",
-            "share/icons/hicolor/scalable/apps/sysop.svg",
-        ];
-        let depends = [
-            "libc6 (>= 2.29), libgcc-s1".to_owned(),
-            format!(
-                "libc6 (>= 2.35), libcairo-gobject2, libcairo2, libgcc-s1, libgdk-pixbuf-2.0-0, \
-                 libglib2.0-0 | libglib2.0-0t64, libgtk-3-0 | libgtk-3-0t64, libjavascriptcoregtk-4.1-0, \
-                 libsoup-3.0-0, libwebkit2gtk-4.1-0, sysop (= {VERSION})"
-            ),
-        ];
-        for ((package, files), depends) in
-            [(&made.sysop, &of_sysop[..]), (&made.window, &of_window[..])].into_iter().zip(depends)
-        {
-            let package = package.to_str().unwrap();
-            let control = output("dpkg-deb", &["--field", package]);
-            assert!(control.contains(&format!("\nVersion: {VERSION}\n")), "{control}");
-            assert!(control.contains(&format!("\nDepends: {depends}\n")), "{control}");
-            let contents = output("dpkg-deb", &["--contents", package]);
-            assert!(contents.lines().all(|line| line.contains(" 0/0 ")), "owned by root: {contents}");
-            assert!(contents.contains("/copyright\n"), "{contents}");
-            for file in files {
-                let line = contents.lines().find(|line| line.ends_with(&format!(" ./usr/{file}"))).unwrap();
-                let mode = if file.starts_with("bin/") { "-rwxr-xr-x " } else { "-rw-r--r-- " };
-                assert!(line.starts_with(mode), "{line}");
-            }
-        }
-        let archive =
-            made.sysop.with_file_name(format!("sysop-{VERSION}-{}-linux.tar.gz", std::env::consts::ARCH));
-        let archived = output("tar", &["-tzf", archive.to_str().unwrap()]);
-        for file in of_sysop.iter().chain(&of_window).chain(&["README.md", "LICENSE-MIT", "LICENSE-APACHE"]) {
-            assert!(
-                archived.lines().any(|line| line.ends_with(&format!("-linux/{file}"))),
-                "{file}: {archived}"
-            );
-        }
-    }
 }
