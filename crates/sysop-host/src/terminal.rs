@@ -82,61 +82,60 @@ use crate::machine::{Echo, Machine};
 use crate::output::artifacts::Artifacts;
 use crate::output::redact::Secrets;
 
-/// The size that a terminal has until somebody says another.
+/// Initial size, used until a front end sets another.
 const SIZE_DEFAULT: TerminalSize = TerminalSize { columns: 120, rows: 40 };
-/// The smallest and the largest size of a terminal, in cells.
+/// Bounds of a terminal's rows and columns; sizes outside are clamped.
 const SIZE_RANGE: std::ops::RangeInclusive<u16> = 2..=1000;
-/// Pieces of output that wait for a watcher; one that is further behind gets a new picture.
+/// Maximum chunks of output queued for one watcher. A watcher that falls further behind gets a full redraw.
 const OUTPUTS_WAITING_MAX: usize = 32;
 
-/// A session's terminal.
+/// Terminal of one session.
 pub(crate) struct SharedTerminal {
     machine: Arc<dyn Machine>,
     artifacts: Artifacts,
     secrets: Arc<Secrets>,
     people: Mutex<Arc<dyn Prompter>>,
-    /// The shell; held while one is started.
+    /// The shell; locked while it is being started.
     slot: tokio::sync::Mutex<ShellSlot>,
-    /// The same for those that cannot wait.
+    /// The same shell, for code that cannot await `slot`.
     current: Mutex<Option<Arc<LiveShell>>>,
-    /// Where the terminal was when this call was judged.
+    /// State of the terminal when this call was judged.
     judged: Mutex<Option<(CallId, survey::TerminalPlace)>>,
     /// Held by the one call that uses the terminal.
     call_lock: tokio::sync::Mutex<()>,
     user_control: Mutex<UserControl>,
     size: Mutex<TerminalSize>,
-    /// Made with the first shell: most sessions have none.
+    /// Created with the first shell, because most sessions have none.
     outputs: OnceLock<broadcast::Sender<TerminalOutput>>,
-    /// What its shell is held to.
+    /// Sandbox limits of the shell.
     fence: Fence,
-    /// Itself, for what goes on when a call has ended.
+    /// Reference to itself, for tasks that may outlive a call.
     weak_self: Weak<Self>,
 }
 
 #[derive(Default)]
 struct ShellSlot {
     live: Option<Arc<LiveShell>>,
-    /// Whether the shell was made to tell of its commands, as far as it can.
+    /// True once our prompt hooks were installed, as far as the shell supports them.
     prepared: bool,
-    /// Which shell it is, where the machine knows.
+    /// Kind of the shell, if the machine reports it.
     shell: Option<shells::ShellKind>,
-    /// What the next call is told first.
+    /// Note shown first in the output of the next call.
     news: Option<String>,
 }
 
 impl SharedTerminal {
-    /// Of a machine. Starts nothing.
+    /// Creates the terminal of a machine without starting a shell.
     pub(crate) fn new(machine: Arc<dyn Machine>, artifacts: Artifacts, secrets: Arc<Secrets>) -> Arc<Self> {
         Self::build(machine, artifacts, secrets, Arc::new(NoPrompter), Fence::Off)
     }
 
-    /// Another one of the same machine and people, whose shell is held to what a fence allows. People do not see it.
+    /// Returns another terminal of the same machine and people whose shell runs inside `fence`. No front end shows it.
     pub(crate) fn fenced(&self, fence: Fence) -> Arc<Self> {
         let (machine, secrets) = (Arc::clone(&self.machine), Arc::clone(&self.secrets));
         Self::build(machine, self.artifacts.clone(), secrets, self.people(), fence)
     }
 
-    /// What its shell is held to.
     pub(crate) fn fence(&self) -> &Fence {
         &self.fence
     }
@@ -165,7 +164,7 @@ impl SharedTerminal {
         })
     }
 
-    /// Learns who is there to be asked and told.
+    /// Sets the prompter that asks and informs people.
     pub(crate) fn set_prompter(&self, people: Arc<dyn Prompter>) {
         *locked(&self.people) = people;
     }
@@ -211,7 +210,7 @@ impl Terminal for SharedTerminal {
     }
 
     fn input(&self, by: &str, bytes: &[u8]) {
-        // People type from threads of their own, and who is told of it may start a task.
+        // Front ends call this from threads without a runtime, and the prompter may spawn a task.
         let live = self.current();
         let _runtime = live.as_ref().map(|live| live.runtime.enter());
         self.typed(by, bytes);
@@ -237,7 +236,8 @@ impl Terminal for SharedTerminal {
     }
 }
 
-/// The stream of one watcher. Bytes are shared by all; one that falls behind goes on with a picture.
+/// Returns the stream of one watcher. The bytes are shared by all watchers; one that lags gets a redraw and then
+/// continues.
 fn watcher(
     terminal: Weak<SharedTerminal>,
     outputs: broadcast::Receiver<TerminalOutput>,
@@ -258,7 +258,7 @@ fn watcher(
     .boxed()
 }
 
-/// What a terminal of this machine does with what is typed, by its name.
+/// Returns the echo mode of the local terminal with this device path, or `None` if it cannot be opened.
 pub(crate) fn echo_of(tty: &str) -> Option<Echo> {
     let flags = i32::try_from((OFlags::NOCTTY | OFlags::NONBLOCK).bits()).ok()?;
     live_shell::echo(OpenOptions::new().read(true).custom_flags(flags).open(tty).ok()?)

@@ -1,19 +1,19 @@
-//! How a call that used the terminal ended.
+//! Result of a call that used the terminal.
 
 use sysop_core::outcome::Status;
 
 use crate::machine::MachineError;
 
-/// How a call ended.
+/// Result of a call that reached the terminal.
 #[derive(Debug)]
 pub(crate) struct CallEnd {
     pub(crate) status: Status,
     pub(crate) exit_code: Option<i32>,
-    /// What is said below the output, a line each.
+    /// Lines shown below the output.
     pub(crate) notes: Vec<String>,
 }
 
-/// Why a call did nothing.
+/// Reason why a call did nothing.
 #[derive(Debug)]
 pub(crate) enum CallError {
     Machine(MachineError),

@@ -1,33 +1,34 @@
-//! What of a person's typing may be told: what the terminal has shown, and nothing else. Pure.
+//! Decides which typed text may be reported: only text that the terminal has shown. Pure.
 //!
-//! Only this machine's kernel says whether it shows what is typed. Behind `ssh`, and where a program reads keys
-//! one by one, the screen has to prove it: a reader of secrets shows nothing there, or stars.
+//! Only the local kernel reports its echo mode. Behind `ssh`, and in programs that read single keys, the screen is the
+//! only evidence: a password prompt shows nothing there, or asterisks.
 
 use super::keys::{self, TypedKey};
 
-/// How what is typed now comes to be seen.
+/// Evidence of how typed text becomes visible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum InputVisibility {
-    /// The shell is at its prompt, or the terminal shows it.
+    /// The shell is at its prompt, or the terminal echoes.
     Visible,
     /// A prompt for a secret is open.
     Secret { prompt: String },
-    /// What was shown of it is found on the screen; this was left of the cursor before.
+    /// Echo is read from the screen; `before` is the text left of the cursor before the typing.
     OnScreen { before: String },
-    /// Nobody can find it there.
+    /// Visibility cannot be determined.
     Unknown,
 }
 
-/// What may be told.
+/// Typed input in the form in which it may be reported.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReportableInput {
-    /// Text and keys.
+    /// Typed text and names of keys, or only a number of keys.
     Keys(String),
-    /// That a secret was typed.
+    /// A secret was typed; its text is not reported.
     Secret { prompt: String },
 }
 
-/// What may be told of typed bytes; `line` is what is left of the cursor now, none where that says nothing.
+/// Returns the reportable form of typed bytes. `line` returns the text left of the cursor now, or `None` if that text
+/// proves nothing.
 pub(super) fn reportable_input(
     bytes: &[u8],
     visibility: &InputVisibility,
@@ -53,19 +54,19 @@ pub(super) fn reportable_input(
     let text = match pieces.as_slice() {
         [text @ .., TypedKey::Key(_)] | text => text,
     };
-    // What was typed and taken away again is nowhere to be seen.
+    // Text that was typed and erased again leaves no trace on the screen.
     let letters: Option<String> = text.iter().map(TypedKey::letter).collect();
     if is_masked(&added) && letters.as_ref() != Some(&added) {
         return ReportableInput::Secret { prompt: before.trim().to_owned() };
     }
-    // The last letters may be on their way.
+    // The last letters may not have been echoed yet.
     let shown = letters.is_some_and(|letters| {
         letters.starts_with(&added) && 2 * added.chars().count() >= letters.chars().count()
     });
     if shown { named() } else { count() }
 }
 
-/// Whether nothing of what was typed is shown, or the same sign for each letter.
+/// Returns true if nothing was echoed, or the same symbol for each letter.
 fn is_masked(added: &str) -> bool {
     let mut signs = added.chars();
     let Some(first) = signs.next() else { return true };
@@ -89,7 +90,7 @@ mod tests {
     fn what_the_screen_shows_is_told() {
         assert_eq!(told("yes\r", "Sure? ", "Sure? yes"), keys("yes Enter"));
         assert_eq!(told("y", "Sure? ", "Sure? y"), keys("y"));
-        // Its last letter is on its way.
+        // The last letter has not been echoed yet.
         assert_eq!(told("yes\r", "Sure? ", "Sure? ye"), keys("yes Enter"));
         assert_eq!(told("****\r", "> ", "> ****"), keys("**** Enter"));
         assert_eq!(told("\x1b[A\x1b[B\r", "menu", "other"), keys("Up Down Enter"));

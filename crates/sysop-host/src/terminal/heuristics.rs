@@ -1,13 +1,13 @@
-//! What lines and commands look like, where nothing better tells. Guesses: they decide when to look again, never
-//! what an exit code was.
+//! Guesses from the text of a line or command, used where no better source exists. They decide only when to look again,
+//! never an exit code.
 
-/// Whether a line looks like a question.
+/// Returns true if the line ends like a question or a prompt.
 pub(super) fn is_question(line: &str) -> bool {
     let line = line.trim_end();
     line.ends_with(['?', ':', ']', ')', '>'])
 }
 
-/// Whether a line is what less, more and man show below their pages.
+/// Returns true if the line is the status line of `less`, `more` or `man`.
 pub(super) fn is_pager(line: &str) -> bool {
     let line = line.trim();
     line == ":"
@@ -18,7 +18,7 @@ pub(super) fn is_pager(line: &str) -> bool {
         || (line.starts_with("lines ") && line.contains('-'))
 }
 
-/// Whether a command is one that opens another shell.
+/// Returns true if the first word is a program that may start another shell.
 pub(super) fn opens_shell(command: &str) -> bool {
     const OPENERS: [&str; 24] = [
         "bash",

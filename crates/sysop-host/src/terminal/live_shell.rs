@@ -1,8 +1,7 @@
-//! One running shell in its PTY: reads it, keeps its screen, takes our marks out of the stream, and tells all
-//! who look. Knows nothing of tools, and asks nobody.
+//! A running shell in its PTY: reads its output, keeps its screen, removes our marks from the stream, and sends the
+//! rest to all watchers. Knows nothing of tools and asks no questions.
 //!
-//! A thread reads and another parses, so that a program that prints a lot holds nothing up but itself; a task
-//! writes.
+//! One thread reads and another parses, so that a program with much output delays only itself; a task writes.
 
 use std::ffi::OsStr;
 use std::io;
@@ -32,23 +31,24 @@ use crate::output::redact::Secrets;
 use crate::sandbox::{FenceRequest, PreparedFence};
 use crate::spawn::with_default_signals;
 
-/// Bytes of output that wait for a call; then the program waits.
+/// Maximum captured bytes not yet taken by a call; above that the program is blocked.
 const CAPTURE_BYTES_MAX: usize = 1024 * 1024;
-/// Bytes of output of which a call is told in the middle of a flood.
+/// Captured bytes after which a call is notified even while output continues.
 const FLOOD_NOTICE_BYTES: usize = CAPTURE_BYTES_MAX / 4;
-/// Bytes that wait for a program to read them; more is dropped.
+/// Maximum bytes queued for the program's input; further input is dropped.
 const TYPED_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// How long what is left of the output is still read after the shell has ended.
+/// Time to read remaining output after the shell has ended.
 const DRAIN: Duration = Duration::from_millis(200);
-/// How long a shell has between the hang-up and its end.
+/// Time between hang-up and kill of a shell.
 const HANG_UP_GRACE: Duration = Duration::from_millis(500);
-/// How often is looked at what tells of no change by itself.
+/// Interval for checking state that sends no notification.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// What takes a line away, in all editors and in those of the system.
+/// Ctrl-U: deletes the typed line, in all line editors and in the kernel's.
 pub(super) const KILL_LINE: u8 = 0x15;
 
-/// Starts the program of a shell behind its fence. The folder is its own, where it has one, and is there as long as it runs.
+/// Starts the shell inside its fence. The returned folder is its private `TMPDIR`, if any, and must live as long as the
+/// shell.
 fn spawn_shell(
     start: &TerminalStart,
     master: &OwnedFd,
@@ -78,26 +78,26 @@ fn spawn_shell(
     Ok((child, temporary))
 }
 
-/// A running shell.
+/// A running shell and its terminal.
 pub(super) struct LiveShell {
     inner: Mutex<TerminalState>,
-    /// A call has taken what was captured.
+    /// Signaled when a call has taken captured output.
     capture_drained: Condvar,
     revision: watch::Sender<u64>,
     typing: mpsc::UnboundedSender<Vec<u8>>,
     typed_waiting: Arc<AtomicUsize>,
     master: OwnedFd,
     pid: Option<Pid>,
-    /// The name of the remote machine, where the shell is there.
+    /// Name of the remote machine; `None` for a local shell.
     pub(super) remote_host: Option<String>,
     secrets: Arc<Secrets>,
     stop: CancellationToken,
-    /// What runs all that goes on here.
+    /// Runtime for all tasks of this shell.
     pub(super) runtime: Handle,
 }
 
 impl LiveShell {
-    /// Starts the shell in a terminal of this size.
+    /// Starts the shell in a terminal of the given size.
     pub(super) fn start(
         start: &TerminalStart,
         size: TerminalSize,
@@ -107,7 +107,7 @@ impl LiveShell {
     ) -> io::Result<Arc<Self>> {
         let (pty, pts) = pty_process::open().map_err(io::Error::other)?;
         pty.resize(pty_size(size)).map_err(io::Error::other)?;
-        // Out of the runtime's hands: it would wake at each of the many small pieces that come.
+        // Read outside the runtime, which would wake up for each small chunk of output.
         let master = OwnedFd::from(pty);
         let (read, write) = (master.try_clone()?, master.try_clone()?);
         let write = Sender::from_file_unchecked(write.into())?;
@@ -147,12 +147,12 @@ impl LiveShell {
         Ok(live)
     }
 
-    /// The state. Never held across an await.
+    /// Locks the state. Never hold the guard across an await.
     pub(super) fn state(&self) -> MutexGuard<'_, TerminalState> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until `check` gives something, for `limit` at most.
+    /// Waits until `check` returns a value, at most for `limit`.
     pub(super) async fn until<T>(
         &self,
         limit: Duration,
@@ -168,36 +168,36 @@ impl LiveShell {
             if now >= deadline {
                 return None;
             }
-            // Not all that is looked at tells of its changes.
+            // Some of the checked state sends no notification.
             let _ = timeout_at(deadline.min(now + POLL_INTERVAL), changes.changed()).await;
         }
     }
 
-    /// Tells of changes.
+    /// Returns a receiver that is notified after each change of the state.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.revision.subscribe()
     }
 
-    /// Sends bytes to the program. Never blocks.
+    /// Queues bytes for the program. Never blocks; drops them if the queue is full.
     pub(super) fn send(&self, bytes: Vec<u8>) {
         let waiting = self.typed_waiting.fetch_add(bytes.len(), Ordering::Relaxed);
         if waiting + bytes.len() > TYPED_BYTES_MAX {
             self.typed_waiting.fetch_sub(bytes.len(), Ordering::Relaxed);
             return;
         }
-        // Nobody takes it where the shell has ended.
+        // Fails only if the shell has ended.
         let _ = self.typing.send(bytes);
     }
 
-    /// Types a line of ours at the prompt. Nothing is shown until `hidden` says.
+    /// Types one of our lines at the prompt. The echo is hidden as `hidden` specifies.
     pub(super) fn type_line(&self, line: &str, hidden: HiddenInput) {
         let bytes = {
             let mut inner = self.state();
             inner.hide(hidden);
             let paste =
                 inner.shell_kind().is_some_and(|kind| kind.takes_paste()) && inner.screen.takes_paste();
-            // What stands there already is nobody's: what people typed was seen, and an answer of the terminal
-            // may have come when its program had gone.
+            // Text already on the line can be discarded: people's input was seen before, and a terminal reply may have
+            // arrived after the program that asked for it had ended.
             let kill_line = char::from(KILL_LINE);
             if paste {
                 format!("{kill_line}\x1b[200~{line}\x1b[201~\r")
@@ -208,7 +208,7 @@ impl LiveShell {
         self.send(bytes.into_bytes());
     }
 
-    /// Puts what was captured since the last time into `taken`, in the place of what is there.
+    /// Replaces the contents of `taken` with the output captured since the last call.
     pub(super) fn captured(&self, taken: &mut Vec<u8>) {
         taken.clear();
         if let Some(capture) = self.state().capture.as_mut() {
@@ -217,7 +217,7 @@ impl LiveShell {
         self.capture_drained.notify_all();
     }
 
-    /// Ends the capture and gives what is left of it.
+    /// Ends the capture and returns its remaining output.
     pub(super) fn end_capture(&self) -> Vec<u8> {
         let capture = self.state().capture.take();
         self.capture_drained.notify_all();
@@ -233,7 +233,7 @@ impl LiveShell {
                 ws_xpixel: 0,
                 ws_ypixel: 0,
             };
-            // A terminal that is just closing has no size.
+            // Fails on a terminal that is closing.
             let _ = rustix::termios::tcsetwinsize(&self.master, winsize);
             inner.resize(size);
             drop(inner);
@@ -241,8 +241,8 @@ impl LiveShell {
         }
     }
 
-    /// What the terminal does with what is typed; none where a program takes keys one by one, and shows of them
-    /// what it likes. On a remote machine it is this side's terminal, which is always so.
+    /// Returns the echo mode of the terminal. `None` if a program reads single keys and does its own echo. Always
+    /// `None` for a remote machine, because its local terminal is always raw.
     pub(super) fn echo(&self) -> Option<Echo> {
         if self.remote_host.is_some() || self.is_raw() {
             return None;
@@ -250,18 +250,19 @@ impl LiveShell {
         echo(&self.master)
     }
 
-    /// Whether programs take keys one by one, as line editors do. Of a far terminal nobody can tell.
+    /// Returns true if the program reads single keys, as line editors do. Always false for a remote shell, whose mode
+    /// is unknown.
     pub(super) fn is_raw(&self) -> bool {
         self.remote_host.is_none()
             && tcgetattr(&self.master).is_ok_and(|modes| !modes.local_modes.contains(LocalModes::ICANON))
     }
 
-    /// The process group in the foreground.
+    /// Returns the foreground process group.
     pub(super) fn foreground(&self) -> Option<Pid> {
         tcgetpgrp(&self.master).ok()
     }
 
-    /// Whether the shell itself is in the foreground; none where nobody can tell.
+    /// Returns true if the shell itself is in the foreground; `None` if unknown (remote machine).
     pub(super) fn shell_in_front(&self) -> Option<bool> {
         if self.remote_host.is_some() {
             return None;
@@ -269,7 +270,7 @@ impl LiveShell {
         Some(self.foreground()? == self.pid?)
     }
 
-    /// The program in the foreground, by its name.
+    /// Returns the name of the foreground program; `None` for a remote shell.
     pub(super) fn foreground_program(&self) -> Option<String> {
         if self.remote_host.is_some() {
             return None;
@@ -277,9 +278,9 @@ impl LiveShell {
         ProcessStat::of(self.foreground()?.as_raw_nonzero().get()).map(|found| found.name)
     }
 
-    /// Whether the shell, in the foreground, waits for input: it sleeps, and no child of it is still on its way to a
-    /// foreground of its own. On a busy machine a shell may be in front for long before it gets to run the command
-    /// that it was given. None where nobody can tell.
+    /// Returns true if the shell is in the foreground and waits for input: it sleeps, and none of its children is about
+    /// to become the foreground process. On a busy machine a shell may stay in the foreground long before it runs its
+    /// command. Returns `None` if unknown.
     pub(super) fn shell_waits(&self) -> Option<bool> {
         if !self.shell_in_front()? {
             return Some(false);
@@ -289,7 +290,7 @@ impl LiveShell {
         let children = std::fs::read_to_string(format!("/proc/{shell}/task/{shell}/children"));
         let children = children.unwrap_or_default();
         let mut children = children.split(' ').filter_map(|child| ProcessStat::of(child.parse().ok()?));
-        // Just forked, a child has the shell's group, then one of its own, and at last a program of its own.
+        // A new child first has the shell's process group, then its own, and finally its own program.
         let begins =
             |child: &ProcessStat| child.group == found.group || child.name == found.name && !child.sleeps;
         Some(found.sleeps && !children.any(|child| begins(&child)))
@@ -299,7 +300,7 @@ impl LiveShell {
         self.pid
     }
 
-    /// Ends the shell as a closed window does.
+    /// Hangs up the shell, as closing a window does.
     pub(super) fn close(&self) {
         self.stop.cancel();
     }
@@ -308,12 +309,12 @@ impl LiveShell {
         self.revision.send_modify(|revision| *revision += 1);
     }
 
-    /// Takes output until there is no more. Tells of a flood when there is much, and when it is over.
+    /// Processes output until the end of the stream. Notifies waiters during a flood and at its end.
     fn parse(&self, intake: &PtyReader, parsed: &Notify) {
         let mut batch = Vec::new();
         let mut untold = false;
         while intake.next(&mut batch).is_some() {
-            // In pieces, because so many of them wait for a watcher.
+            // In chunks, because watchers queue a limited number of chunks.
             let reply: Vec<u8> = batch.chunks(BATCH_BYTES).flat_map(|piece| self.take(piece)).collect();
             if !reply.is_empty() {
                 self.send(reply);
@@ -334,7 +335,7 @@ impl LiveShell {
         parsed.notify_one();
     }
 
-    /// Takes a piece of output, when there is room for what is captured of it; gives what is to be answered.
+    /// Processes a chunk of output once there is room for its capture. Returns the terminal's reply to the program.
     fn take(&self, piece: &[u8]) -> Vec<u8> {
         let mut inner = self.state();
         while inner.captured_bytes() > CAPTURE_BYTES_MAX && !self.stop.is_cancelled() {
@@ -344,7 +345,7 @@ impl LiveShell {
         inner.take(piece, &self.secrets)
     }
 
-    /// Waits for the end of the shell, or ends it.
+    /// Waits for the end of the shell, or ends it when stopped.
     async fn wait(
         self: Arc<Self>,
         mut child: tokio::process::Child,
@@ -355,18 +356,18 @@ impl LiveShell {
             status = child.wait() => status.ok(),
             () = self.stop.cancelled() => {
                 if let Some(pid) = self.pid {
-                    // It may have ended in this moment.
+                    // Fails if the shell has just ended.
                     let _ = kill_process(pid, Signal::HUP);
                 }
                 let ended = timeout(HANG_UP_GRACE, child.wait()).await;
-                // What outlives its terminal is killed.
+                // Kill the shell if it survives the hang-up.
                 let _ = child.start_kill();
                 ended.ok().and_then(Result::ok)
             }
         };
-        // A program in the background may hold the terminal; it is hung up with it.
+        // A background program may keep the terminal open; it is hung up with the shell.
         let _ = timeout(DRAIN, read_all.notified()).await;
-        // Stops the reader, as it does where this future is dropped.
+        // Stops the reader, as dropping this future would.
         drop(reading);
         self.state().end(ShellEnd::of(status));
         self.stop.cancel();
@@ -381,7 +382,7 @@ impl std::fmt::Debug for LiveShell {
     }
 }
 
-/// What a terminal does with what is typed, from either of its ends.
+/// Returns the echo mode of a terminal; either end of a PTY will do.
 pub(super) fn echo(terminal: impl AsFd) -> Option<Echo> {
     let modes = tcgetattr(terminal).ok()?.local_modes;
     let hidden = modes.contains(LocalModes::ICANON) && !modes.contains(LocalModes::ECHO);
@@ -417,21 +418,20 @@ async fn write_typed(
     }
 }
 
-/// What the system says of a process of this machine.
+/// Entry of a local process in `/proc`.
 pub(super) struct ProcessStat {
-    /// Of its program.
     pub(super) name: String,
     sleeps: bool,
     pub(super) parent: i32,
-    /// Its process group.
+    /// Process group id.
     pub(super) group: i32,
 }
 
 impl ProcessStat {
-    /// None where there is no such process, or no `/proc`.
+    /// Returns `None` if the process or `/proc` does not exist.
     pub(super) fn of(process: i32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-        // The name, in brackets, may hold anything.
+        // The name in parentheses may contain any character.
         let (name, fields) = stat.rsplit_once(") ")?;
         let mut fields = fields.split(' ');
         let sleeps = fields.next()? == "S";

@@ -1,31 +1,32 @@
-//! Marks: escape sequences by which a prepared shell tells the end of a command, its exit code, and its prompt.
+//! Marks: escape sequences by which a prepared shell reports the end of a command, its exit code, and its prompt.
 //!
-//! A mark carries a random key, so that a program cannot imitate one. Marks are taken out of the stream before anybody sees it.
+//! Each mark carries a random key, so that a program cannot forge one. Marks are removed from the stream before it is
+//! shown.
 
 use super::sequences::string_body;
 
-/// The number of our marks among the operating system commands of terminals; nobody else's so far.
+/// OSC (operating system command) number of our marks; no other program is known to use it.
 const MARK: &[u8] = b"7717;";
 
-/// A message of the shell to the terminal.
+/// A message from the shell to the terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ShellMark {
     /// A command begins to run.
     CommandStarted(String),
-    /// A command ended; the nonce is empty where a person typed it.
-    /// A prompt that is only drawn again has the count of the one before, where there is one.
+    /// A command ended. The nonce is empty for a command typed by a person. A prompt that is only redrawn repeats the
+    /// count of the previous one, if the shell counts.
     CommandEnded { nonce: String, code: i32, count: Option<u64> },
-    /// The prompt is there; the shell reads.
+    /// The prompt is drawn and the shell reads input.
     PromptReady,
-    /// Where the shell is, right before its prompt: its folder without links, and what `~` stands for.
+    /// Working folder of the shell with links resolved, and its home folder (`~`). Sent right before the prompt.
     Place { folder: String, home: String },
-    /// Which program the shell is, which terminal it has, on which machine, and its process there.
+    /// Program, terminal device, machine and process id of the shell.
     Identified { program: String, tty: String, machine: String, pid: Option<u32> },
-    /// A program asks for a password: what follows is its prompt.
+    /// A program asks for a password; its prompt follows.
     SecretRequested,
 }
 
-/// Parses a mark: the shell's key and the message, or `None` if the sequence is not a mark of ours.
+/// Parses a mark into the shell's key and the message. Returns `None` if the sequence is not a valid mark.
 pub(super) fn parse(sequence: &[u8]) -> Option<(String, ShellMark)> {
     let text = std::str::from_utf8(string_body(sequence).strip_prefix(MARK)?).ok()?;
     let mut parts = text.split(';');
@@ -51,8 +52,8 @@ pub(super) fn parse(sequence: &[u8]) -> Option<(String, ShellMark)> {
     Some((key, mark))
 }
 
-/// Reads `KEY;P;FOLDER;KEY;HOME;KEY`: a folder may hold any character, and one that ends the sequence too early, or
-/// looks like its end, leaves no key behind it.
+/// Parses `KEY;P;FOLDER;KEY;HOME;KEY`. A folder name may contain any character; if it ends the sequence early or
+/// contains a fake end, the final key is missing and the mark is rejected.
 fn parse_place(text: &str, key: String) -> Option<(String, ShellMark)> {
     let body = text.strip_prefix(&key)?.strip_prefix(";P;")?.strip_suffix(&key)?.strip_suffix(';')?;
     let (folder, home) = body.split_once(&format!(";{key};"))?;
@@ -61,7 +62,7 @@ fn parse_place(text: &str, key: String) -> Option<(String, ShellMark)> {
     (folder.starts_with('/') && plain(folder) && plain(home)).then_some((key, place))
 }
 
-/// Returns true if the sequence is a mark, ours or an imitation.
+/// Returns true for marks with any key, also forged ones.
 pub(super) fn is_mark(sequence: &[u8]) -> bool {
     string_body(sequence).starts_with(MARK)
 }

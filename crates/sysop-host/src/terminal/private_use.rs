@@ -1,54 +1,53 @@
-//! Private use of the shared terminal by people: kept from the model, the log and the recording.
+//! Private use of the shared terminal by people: hidden from the model, the log and the recording.
 //!
-//! Private is what is printed from the first key of a person at a prompt to the end of the command that they run, or
-//! until a command of the model's begins. The model is shown a second screen, which has everything but that. It is
-//! made when a person first types: until then both are one.
+//! Output is private from the first key that a person types at a prompt to the end of the command they run, or until a
+//! command of the model begins. The model sees a second screen without the private output. That screen is created when
+//! a person first types; until then the two are the same.
 
 use sysop_driver::prompter::TerminalSize;
 
 use super::screen::TerminalScreen;
 
-/// The private use of one terminal.
+/// Private use of one terminal.
 #[derive(Default)]
 pub(super) struct PrivateUse {
     is_on: bool,
-    /// The screen without what was private; `None` where nothing was.
+    /// The screen without private output; `None` if there was none so far.
     shared: Option<TerminalScreen>,
-    /// Bytes on their way to that screen.
+    /// Bytes not yet applied to `shared`.
     raw: Vec<u8>,
-    /// Bytes on their way to the recording.
+    /// Bytes not yet written to the recording.
     recordable: Vec<u8>,
 }
 
 impl PrivateUse {
-    /// A person types at a prompt.
+    /// Begins private use: a person types at a prompt.
     pub(super) fn begin(&mut self, screen: &TerminalScreen) {
         if self.shared.is_none() {
             let mut shared = TerminalScreen::new(screen.size());
-            let _ = shared.advance(&screen.picture(0)); // nobody waits for what a copy answers
+            let _ = shared.advance(&screen.picture(0)); // a copy has no program to reply to
             self.shared = Some(shared);
         }
         self.is_on = true;
     }
 
-    /// The command of the person is over; a prompt follows, in a line of its own.
+    /// Ends private use after the person's command; the next prompt starts on a new line.
     pub(super) fn end(&mut self) {
         if std::mem::take(&mut self.is_on) {
             self.push(b"\r\n", b"\r\n");
         }
     }
 
-    /// Something of the model's begins where the last prompt was.
+    /// Ends private use without a new line: a command of the model begins at the last prompt.
     pub(super) fn end_silently(&mut self) {
         self.is_on = false;
     }
 
-    /// Returns true while output is private.
     pub(super) fn is_on(&self) -> bool {
         self.is_on
     }
 
-    /// Takes what was printed, and how it is shown.
+    /// Appends output: `raw` for the shared screen, and `shown`, its filtered form, for the recording.
     pub(super) fn push(&mut self, raw: &[u8], shown: &[u8]) {
         if self.is_on {
             return;
@@ -59,7 +58,7 @@ impl PrivateUse {
         self.recordable.extend_from_slice(shown);
     }
 
-    /// Takes text without control sequences at once.
+    /// Draws text without control sequences on the shared screen immediately.
     pub(super) fn push_text(&mut self, text: &[u8]) {
         if !self.is_on
             && let Some(shared) = &mut self.shared
@@ -68,15 +67,15 @@ impl PrivateUse {
         }
     }
 
-    /// Draws what was pushed.
+    /// Draws the pushed bytes on the shared screen.
     pub(super) fn advance_shared(&mut self) {
         if let Some(shared) = &mut self.shared {
-            let _ = shared.advance(&self.raw); // the whole screen answers the program
+            let _ = shared.advance(&self.raw); // replies to the program come from the full screen
         }
         self.raw.clear();
     }
 
-    /// Takes the bytes for the recording since the last call.
+    /// Returns the bytes for the recording since the last call.
     pub(super) fn take_recordable(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.recordable)
     }
@@ -87,7 +86,7 @@ impl PrivateUse {
         }
     }
 
-    /// The screen without what was private, where that is another one.
+    /// Returns the screen without private output, or `None` if it equals the full screen.
     pub(super) fn shared_screen(&self) -> Option<&TerminalScreen> {
         self.shared.as_ref()
     }
