@@ -1,9 +1,9 @@
-//! People at the terminal: who has the control, and what the log and the model are told of their typing.
+//! Control of the terminal by people: decides who may type, and what is reported about people's typing.
 //!
-//! The agent waits from a person's first key until they give the control back, or have typed nothing for a while
-//! and the terminal is as it was when they began. What they type is told to nobody: the log gets how many keys there
-//! were and for how long, the model that somebody typed. Only whether it was a secret is looked at, so that it can be
-//! redacted from what programs print later.
+//! The agent waits from a person's first key until they release control, or until they pause for `LEASE` and the
+//! terminal is back in the state in which they began. The typed text is never reported: the log receives the number of
+//! keys and the duration, the model only that a person typed. Typing is inspected only to detect secrets, which are
+//! then redacted from later output.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -20,53 +20,53 @@ use super::secret::secret_prompt;
 use super::{SharedTerminal, locked};
 use crate::machine::Echo;
 
-/// How long a person who types nothing keeps the control.
+/// Time without a key after which a person loses control.
 const LEASE: Duration = Duration::from_secs(3);
-/// How long a stretch of typing may pause.
+/// Longest pause within one stretch of typing.
 const STRETCH: Duration = Duration::from_secs(1);
-/// The most bytes of one stretch that are looked at.
+/// Maximum bytes of one stretch that are inspected.
 const STRETCH_BYTES_MAX: usize = 4096;
-/// The most letters of what people typed that the model is told with one outcome.
+/// Maximum characters in one notice to the model about people's typing.
 const NEWS_LETTERS_MAX: usize = 1000;
 
-/// Who types.
+/// The person in control, and typing not yet reported.
 #[derive(Default)]
 pub(super) struct UserControl {
     holder: Option<ControlHolder>,
-    /// What the model has not been told yet.
+    /// Notices for the model's next result.
     news: Vec<String>,
-    /// Secrets that were typed into programs, and that nobody redacts yet.
+    /// Secrets typed into programs and not yet registered for redaction.
     entered: Vec<SecretString>,
-    /// Whether somebody looks after the lease.
+    /// True while a task watches the lease.
     lease_watched: bool,
 }
 
 struct ControlHolder {
     by: String,
     last_key: Instant,
-    /// Whether the shell was at its prompt when they began.
+    /// True if the shell was at its prompt when the person began.
     at_prompt: bool,
-    /// Their keys that the log was not told of.
+    /// Keys not yet reported to the log.
     keys: u64,
-    /// When the first of those came.
+    /// Time of the first of these keys.
     first_key: Instant,
-    /// The last bytes they typed, until it is known whether they are a secret.
+    /// Last typed bytes, kept until they are classified as secret or not.
     stretch: Vec<u8>,
-    /// How that comes to be seen.
+    /// Visibility of `stretch`.
     visibility: InputVisibility,
-    /// The prompt of the secret that they are typing, until its line ends.
+    /// Prompt of the secret being typed, until its line ends.
     secret: Option<String>,
-    /// That secret so far.
+    /// Bytes of that secret so far.
     secret_bytes: Vec<u8>,
     /// True while the screen shows private output of the holder.
     is_private: bool,
 }
 
-/// What begins a paste in one piece.
+/// Start of a bracketed paste.
 const PASTE: &[u8] = b"\x1b[200~";
 
 impl SharedTerminal {
-    /// A person types.
+    /// Handles keys typed by a person: takes control, classifies them, and sends them to the program.
     pub(super) fn typed(&self, by: &str, bytes: &[u8]) {
         let Some(live) = self.current() else { return };
         if bytes.is_empty() || live.state().ended.is_some() {
@@ -94,7 +94,7 @@ impl SharedTerminal {
             let seen = match (index, visibility(&live)) {
                 (0, _) => first.clone(),
                 _ if whole => InputVisibility::Visible,
-                // What the first line began has not had the time to say what it does with the others.
+                // The program started by the first line may not have set its echo mode for the following lines yet.
                 (_, InputVisibility::OnScreen { .. } | InputVisibility::Visible)
                     if live.echo() != Some(Echo::On) =>
                 {
@@ -121,7 +121,7 @@ impl SharedTerminal {
         self.watch_lease(&live);
     }
 
-    /// A person gives the control back.
+    /// Ends the control of this person.
     pub(super) fn user_released(&self, by: &str) {
         let told = {
             let mut user_control = locked(&self.user_control);
@@ -136,12 +136,12 @@ impl SharedTerminal {
         self.people().control(None);
     }
 
-    /// Who has the control; none where the agent may type.
+    /// Returns the person in control, or `None` if the agent may type.
     pub(super) fn holder(&self) -> Option<String> {
         locked(&self.user_control).holder.as_ref().map(|holder| holder.by.clone())
     }
 
-    /// What people typed since the last time, in one line for the model.
+    /// Returns a one-line notice for the model about typing since the last call.
     pub(super) fn take_typed_notice(&self) -> Option<String> {
         let told = self.end_stretch();
         self.report_typed(told);
@@ -149,12 +149,12 @@ impl SharedTerminal {
         joined(&news)
     }
 
-    /// The typing of which nobody was told yet.
+    /// Ends the current stretch and returns its unreported typing.
     fn end_stretch(&self) -> Option<(String, TypedInput)> {
         locked(&self.user_control).end_stretch(|| self.current().and_then(|live| line_to_cursor(&live)))
     }
 
-    /// Tells the log, keeps it for the model, and redacts secrets from now on.
+    /// Reports typing to the log, queues a notice for the model, and registers typed secrets for redaction.
     fn report_typed(&self, told: impl IntoIterator<Item = (String, TypedInput)>) {
         let people = self.people();
         let entered = std::mem::take(&mut locked(&self.user_control).entered);
@@ -175,7 +175,7 @@ impl SharedTerminal {
         }
     }
 
-    /// Sees to it that somebody looks after the lease.
+    /// Starts the task that watches the lease, unless it runs.
     fn watch_lease(&self, live: &LiveShell) {
         let mut user_control = locked(&self.user_control);
         if !std::mem::replace(&mut user_control.lease_watched, true) {
@@ -183,8 +183,8 @@ impl SharedTerminal {
         }
     }
 
-    /// Ends a stretch that has paused, and a lease that is over. Says when to look again; none where nobody has
-    /// the control any more.
+    /// Classifies a stretch that has paused and ends an expired lease. Returns the time of the next check, or `None` if
+    /// no person is in control.
     fn check_lease(&self) -> Option<Instant> {
         let now = Instant::now();
         let mut user_control = locked(&self.user_control);
@@ -220,7 +220,7 @@ impl SharedTerminal {
     }
 }
 
-/// How often it is looked whether the terminal is as it was.
+/// Interval for checking whether the agent may resume after a lease expired.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 async fn watch_lease(terminal: Weak<SharedTerminal>) {
@@ -233,7 +233,8 @@ async fn watch_lease(terminal: Weak<SharedTerminal>) {
     }
 }
 
-/// Whether the agent may go on: the shell is at its prompt, or the program still runs to which the person typed.
+/// Returns true if the agent may type again: the shell is at its prompt, or the person began while a program was
+/// running.
 fn agent_may_resume(live: &LiveShell, at_prompt: bool) -> bool {
     let inner = live.state();
     inner.ready || inner.ended.is_some() || inner.shells.is_empty() || !at_prompt
@@ -249,10 +250,10 @@ fn joined(news: &[String]) -> Option<String> {
     (!line.is_empty()).then_some(line)
 }
 
-/// How what is typed now comes to be seen.
+/// Determines how text typed now becomes visible.
 fn visibility(live: &LiveShell) -> InputVisibility {
     if let Some(open) = secret_prompt(live) {
-        // What a program of the person's own prints is private.
+        // The prompt of a program that the person started is private.
         let is_private = live.state().private_use.is_on();
         return InputVisibility::Secret { prompt: if is_private { String::new() } else { open.prompt } };
     }
@@ -271,13 +272,13 @@ fn visibility(live: &LiveShell) -> InputVisibility {
     }
 }
 
-/// What is left of the cursor, where a program writes lines.
+/// Returns the text left of the cursor, or `None` if a program uses the full screen.
 fn line_to_cursor(live: &LiveShell) -> Option<String> {
     let inner = live.state();
     (!inner.screen.is_full()).then(|| inner.screen.line_to_cursor())
 }
 
-/// The lines of what was typed, each with its end.
+/// Splits typed bytes into lines, including their line ends.
 fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -297,7 +298,7 @@ fn is_end(byte: u8) -> bool {
 }
 
 impl UserControl {
-    /// Takes a line of what the holder typed, or a part of one; tells of a secret that is complete.
+    /// Takes a line typed by the holder, or a part of one. Returns a report if a secret is complete.
     fn take(
         &mut self,
         bytes: &[u8],
@@ -318,7 +319,7 @@ impl UserControl {
         match &visibility {
             InputVisibility::Visible => holder.secret = None,
             InputVisibility::Secret { prompt } => {
-                // Stars may have come to it since.
+                // The prompt may have been followed by asterisks since.
                 holder.secret.get_or_insert_with(|| prompt.clone());
             }
             InputVisibility::OnScreen { .. } | InputVisibility::Unknown => {}
@@ -349,7 +350,7 @@ impl UserControl {
         told
     }
 
-    /// Finds out whether what was typed last is a secret, and forgets it if it is none.
+    /// Classifies the current stretch: keeps it if it is a secret, erases it otherwise.
     fn examine(&mut self, line: impl FnOnce() -> Option<String>) {
         let Some(holder) = &mut self.holder else { return };
         let mut stretch = std::mem::take(&mut holder.stretch);
@@ -366,7 +367,7 @@ impl UserControl {
         stretch.fill(0);
     }
 
-    /// That the holder typed, where nobody was told yet. A secret is told when its line ends.
+    /// Ends the stretch and returns its unreported activity. A secret is reported when its line ends.
     fn end_stretch(&mut self, line: impl FnOnce() -> Option<String>) -> Option<(String, TypedInput)> {
         self.examine(line);
         let holder = self.holder.as_mut().filter(|holder| holder.keys > 0)?;
@@ -394,7 +395,7 @@ impl ControlHolder {
     }
 }
 
-/// The secrets that typed bytes may be: as they are, and as a line editor of the system has them. Clears the bytes.
+/// Returns the secrets that the typed bytes may represent: verbatim, and after backspace and Ctrl-U. Erases the bytes.
 fn entered_secrets(bytes: &mut Vec<u8>) -> Vec<SecretString> {
     let mut edited: Vec<char> = Vec::new();
     let text = String::from_utf8_lossy(bytes).replace("\x1b[200~", "").replace("\x1b[201~", "");

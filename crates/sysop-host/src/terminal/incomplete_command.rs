@@ -1,9 +1,10 @@
-//! Sees that a command is not whole before it is typed: a quote or a here-document that is never closed.
+//! Detects an incomplete command before it is typed: an unclosed quote or here-document.
 //!
-//! A shell would run a here-document without its end, or say something of its own. Only simple cases are judged;
-//! where quotes and substitutions are inside each other, the shell is left to say it.
+//! A shell would run a here-document without its end, or print an error of its own. Only simple cases are detected;
+//! commands with nested quotes and substitutions are left to the shell.
 
-/// What is not closed in a command for a shell of the standard's kind; none where it is whole or hard to tell.
+/// Returns a message about the unclosed part of a POSIX shell command, or `None` if the command is complete or too
+/// complex to tell.
 pub(super) fn incomplete_command(command: &str) -> Option<String> {
     if ["$(", "`", "${", "$'", "$\"", "(("].iter().any(|hard| command.contains(hard)) {
         return None;
@@ -56,14 +57,14 @@ fn end_of_double(text: &str) -> Option<usize> {
     })
 }
 
-/// A here-document whose lines are to come.
+/// A here-document whose lines follow.
 struct HereDocument {
     end: String,
     tabs: bool,
 }
 
 impl HereDocument {
-    /// Reads what follows `<<`; none where the word is no simple one.
+    /// Parses the text after `<<`. Returns `None` if the delimiter is missing.
     fn read(text: &str) -> Option<(Self, &str)> {
         let (tabs, text) = match text.strip_prefix('-') {
             Some(text) => (true, text),
@@ -80,7 +81,7 @@ impl HereDocument {
         (!end.is_empty()).then_some((Self { end, tabs }, &text[length..]))
     }
 
-    /// What follows its last line.
+    /// Returns the text after the last line of the document, or `None` if its end is missing.
     fn skip<'a>(&self, text: &'a str) -> Option<&'a str> {
         let mut rest = text;
         while !rest.is_empty() {

@@ -1,18 +1,18 @@
-//! Names of keys, and the bytes that they are to a program in a terminal.
+//! Encoding of keys as terminal input, and names of typed keys.
 //!
-//! Pure: knows no terminal. What a token means follows the juni-cli design's table, xterm's function keys and
-//! the contract's rules for spaces and quotes.
+//! Pure. Key names follow the table of the juni-cli design, xterm's function keys, and the tool contract's rules for
+//! spaces and quotes.
 
 pub(crate) use sysop_core::key_stroke::{KeyStroke, Modifiers, SpecialKey, parse};
 
-/// What an application has asked the keyboard for.
+/// Keyboard modes set by the application.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct KeyMode {
-    /// DECCKM: the arrows, Home and End are sent as `ESC O`.
+    /// DECCKM: arrows, Home and End are sent as `ESC O`.
     pub(crate) application_cursor: bool,
 }
 
-/// The bytes of one stroke.
+/// Returns the bytes sent for one stroke.
 pub(crate) fn encode(stroke: &KeyStroke, mode: KeyMode) -> Vec<u8> {
     match stroke {
         KeyStroke::Text(text) => typed(text),
@@ -22,7 +22,7 @@ pub(crate) fn encode(stroke: &KeyStroke, mode: KeyMode) -> Vec<u8> {
     }
 }
 
-/// Text as a keyboard gives it: the end of a line is Enter.
+/// Returns the bytes that a keyboard sends for text: line ends become Enter.
 fn typed(text: &str) -> Vec<u8> {
     text.replace("\r\n", "\r").replace('\n', "\r").into_bytes()
 }
@@ -64,10 +64,10 @@ fn special_bytes(special: SpecialKey, modifiers: Modifiers, mode: KeyMode) -> Ve
     text.into_bytes()
 }
 
-/// What F5 to F12 are; 16 and 22 were left out by the VT220.
+/// Parameters of F5 to F12; the VT220 skipped 16 and 22.
 const FUNCTION_NUMBERS: [u8; 8] = [15, 17, 18, 19, 20, 21, 23, 24];
 
-/// Keys with a name of their own that begin with Escape, for telling what a person typed.
+/// Escape sequences of named keys, for naming typed input.
 const ESCAPES: [(&str, &str); 31] = [
     ("\x1b[A", "Up"),
     ("\x1b[B", "Down"),
@@ -102,18 +102,18 @@ const ESCAPES: [(&str, &str); 31] = [
     ("\x1b[24~", "F12"),
 ];
 
-/// What was typed, cut into keys.
+/// A key recognized in typed bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TypedKey {
     Char(char),
-    /// A letter with Alt, by its name.
+    /// Name of a letter typed with Alt.
     AltKey(String),
-    /// By its name.
+    /// Name of any other key.
     Key(String),
 }
 
 impl TypedKey {
-    /// Of keys that are no letters, none.
+    /// Returns the letter, or `None` for other keys.
     pub(super) fn letter(&self) -> Option<char> {
         match self {
             Self::Char(letter) => Some(*letter),
@@ -122,7 +122,7 @@ impl TypedKey {
     }
 }
 
-/// Cuts what was typed into keys. Control sequences that are no known key are left out.
+/// Splits typed bytes into keys. Drops control sequences of unknown keys.
 pub(super) fn typed_keys(bytes: &[u8]) -> Vec<TypedKey> {
     let text = String::from_utf8_lossy(bytes);
     let mut pieces = Vec::new();
@@ -146,8 +146,7 @@ pub(super) fn typed_keys(bytes: &[u8]) -> Vec<TypedKey> {
     pieces
 }
 
-/// The names of what was typed, for the log and the model: text as it is, keys by their names, with a space
-/// between.
+/// Names typed bytes for the log and the model: text verbatim, keys by name, separated by spaces.
 pub(crate) fn key_names(bytes: &[u8]) -> String {
     let mut told = String::new();
     let mut in_text = false;

@@ -1,35 +1,36 @@
-//! What may reach a person's own terminal: text, colors, movements, erasing, and the modes that full-screen
-//! programs need. Everything else is dropped: titles, clipboard, strings, questions, and what is not known.
+//! Filters the output shown on a person's own terminal. Allowed are text, colors, cursor movement, erasing, and the
+//! modes that full-screen programs need. Everything else is dropped: titles, clipboard access, strings, queries, and
+//! unknown sequences.
 //!
-//! The allowlist works on whole sequences, so that what comes out is well-formed whatever went in.
+//! The allowlist applies to whole sequences, so the output is well-formed for any input.
 
 use super::sequences::{SequenceKind, StreamToken};
 
-/// The state of one stream.
+/// Filter state of one output stream.
 #[derive(Debug, Default)]
 pub(super) struct OutputFilter {
-    /// The beginning of a character that is not whole yet.
+    /// First bytes of an incomplete UTF-8 character.
     cut: Vec<u8>,
 }
 
-/// CSI without intermediates and private marks, by its last letter.
+/// Final bytes of allowed CSI sequences without intermediates or private markers.
 const CSI: &[u8] = b"mABCDEFGHIJKLMPSTXZ@`abdefgrsu";
-/// Modes of `CSI ? … h` and `l`: cursor keys, reverse video, origin, wrap, blinking, cursor, mouse, alternate
-/// screens, pasting, drawing at once.
+/// Allowed modes of `CSI ? … h` and `l`: cursor keys, reverse video, origin, wrap, blinking, cursor, mouse, alternate
+/// screens, bracketed paste, synchronized output.
 const PRIVATE_MODES: [u16; 17] =
     [1, 5, 6, 7, 12, 25, 45, 47, 1000, 1002, 1003, 1006, 1047, 1048, 1049, 2004, 2026];
-/// Modes of `CSI … h` and `l`: inserting, newlines.
+/// Allowed modes of `CSI … h` and `l`: insert, newline.
 const MODES: [u16; 2] = [4, 20];
-/// Escape sequences without parameters.
+/// Allowed escape sequences without parameters.
 const ESCAPES: [&[u8]; 14] = [
     b"\x1b7", b"\x1b8", b"\x1bD", b"\x1bE", b"\x1bH", b"\x1bM", b"\x1b=", b"\x1b>", b"\x1b(B", b"\x1b(0",
     b"\x1b(A", b"\x1b)B", b"\x1b)0", b"\x1b#8",
 ];
-/// What takes the place of a reset of the terminal, which would also take its scrollback.
+/// Replaces a full terminal reset, which would also clear the person's scrollback.
 const SOFT_RESET: &[u8] = b"\x1b[?1049l\x1b[!p\x1b[H\x1b[2J";
 
 impl OutputFilter {
-    /// Passes on what is allowed of a token.
+    /// Appends the allowed part of a token to `out`.
     pub(super) fn push(&mut self, token: &StreamToken<'_>, out: &mut Vec<u8>) {
         match token {
             StreamToken::Text(text) => self.text(text, out),
@@ -47,7 +48,7 @@ impl OutputFilter {
         }
     }
 
-    /// Whether a text is passed on as it is.
+    /// Returns true if the text passes unchanged.
     pub(super) fn passes(&self, text: &[u8]) -> bool {
         self.cut.is_empty() && text.is_ascii()
     }
@@ -62,7 +63,7 @@ impl OutputFilter {
         let whole = bytes.len() - crate::output::head_tail::unfinished(&bytes);
         for chunk in bytes[..whole].utf8_chunks() {
             for letter in chunk.valid().chars() {
-                // U+0080 to U+009F are control characters of eight bits, which some terminals obey.
+                // U+0080 to U+009F are 8-bit control characters, which some terminals obey.
                 if !('\u{80}'..='\u{9f}').contains(&letter) {
                     out.extend_from_slice(letter.encode_utf8(&mut [0; 4]).as_bytes());
                 }
@@ -85,14 +86,14 @@ fn csi(bytes: &[u8], out: &mut Vec<u8>) {
             Some(modes) => modes_of(modes, &PRIVATE_MODES, b"?", *last, out),
             None => modes_of(parameters, &MODES, b"", *last, out),
         },
-        // 3 would erase the scrollback.
+        // Parameter 3 would erase the scrollback.
         (_, b'J') if parameters.contains(&b'3') => {}
         (_, last) if CSI.contains(last) && plain(parameters) => out.extend_from_slice(bytes),
         _ => {}
     }
 }
 
-/// Passes on those modes of a list that are allowed.
+/// Appends the sequence with only the allowed modes of the list.
 fn modes_of(list: &[u8], allowed: &[u16], mark: &[u8], last: u8, out: &mut Vec<u8>) {
     let Ok(list) = std::str::from_utf8(list) else { return };
     let kept: Vec<&str> =
@@ -186,7 +187,7 @@ mod tests {
             let chunks: Vec<&[u8]> = bytes.chunks(size).collect();
             let out = shown(&chunks);
             prop_assert!(std::str::from_utf8(&out).is_ok());
-            // What was allowed once is allowed again, whole: no sequence comes together from pieces.
+            // Filtering again changes nothing: the remaining pieces form no new sequence.
             prop_assert_eq!(shown(&[&out]), out);
         }
     }

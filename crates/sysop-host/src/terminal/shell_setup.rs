@@ -1,4 +1,4 @@
-//! Starts the shell of a terminal and makes it tell of its commands.
+//! Starts the shell of a terminal and installs our prompt hooks in it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,21 +14,21 @@ use super::state::{HiddenInput, HiddenInputEnd, TerminalState, random_key};
 use super::{OUTPUTS_WAITING_MAX, SharedTerminal, ShellSlot, locked};
 use crate::machine::{MachineError, TerminalStart};
 
-/// How long a shell on this machine has until it is at its prompt.
+/// Maximum time until a local shell shows its first prompt.
 const PROMPT_WAIT_MAX: Duration = Duration::from_secs(10);
-/// How long one on a remote machine has, and the login before it.
+/// Maximum time until a remote shell shows its first prompt, including login.
 const REMOTE_PROMPT_WAIT_MAX: Duration = Duration::from_secs(60);
-/// How long a shell has to do what makes it tell.
+/// Maximum time for a shell to run the setup commands.
 const SETUP_WAIT_MAX: Duration = Duration::from_secs(5);
-/// How long nothing is printed by a shell that is at its prompt.
+/// Time without output after which a shell counts as being at its prompt.
 const QUIET: Duration = Duration::from_millis(100);
-/// The same where something stands on the line.
+/// Same as `QUIET` if the cursor is not at the start of the line.
 const DRAWN: Duration = Duration::from_millis(20);
-/// The same on a remote machine.
+/// Same as `QUIET` for a remote shell.
 const REMOTE_QUIET: Duration = Duration::from_millis(400);
 
 impl SharedTerminal {
-    /// The running shell; starts one where there is none.
+    /// Returns the running shell; starts one if there is none.
     pub(super) async fn open(&self) -> Result<Arc<LiveShell>, MachineError> {
         let mut slot = self.slot.lock().await;
         let running = slot.live.clone().filter(|live| live.state().ended.is_none());
@@ -42,7 +42,7 @@ impl SharedTerminal {
         Ok(live)
     }
 
-    /// What the next call has to be told of the shell itself.
+    /// Returns the pending notice about the shell itself for the next call.
     pub(super) async fn take_notice(&self) -> Option<String> {
         self.slot.lock().await.news.take()
     }
@@ -62,7 +62,7 @@ impl SharedTerminal {
         if again {
             slot.news = Some("the shell had ended; this is a new one, in its first folder".to_owned());
             let (picture, _) = live.state().subscribe(0);
-            // Nobody may be watching.
+            // Fails only if nobody watches.
             let _ = outputs.send(TerminalOutput::Redrawn(picture));
         }
         *locked(&self.current) = Some(Arc::clone(&live));
@@ -71,7 +71,7 @@ impl SharedTerminal {
     }
 }
 
-/// Waits for the first prompt and makes the shell tell. A shell that cannot is used as it is.
+/// Waits for the first prompt and installs our hooks. A shell that does not support them is used without.
 async fn prepare(live: &LiveShell, known: Option<ShellKind>) {
     if live.remote_host.is_some() {
         let at_prompt = |inner: &mut TerminalState| {
@@ -88,15 +88,15 @@ async fn prepare(live: &LiveShell, known: Option<ShellKind>) {
             return Some(None);
         }
         let Some(kind) = known.or_else(|| local_shell_kind(live)) else {
-            // Something around a shell, perhaps: it is asked what it is, if it looks like one.
+            // A wrapper around a shell, perhaps: ask it to identify itself if it shows a prompt.
             let prompt = is_prompt(&inner.screen.line_to_cursor()) && quiet(inner, REMOTE_QUIET);
             return prompt.then_some(None);
         };
         let front = live.shell_in_front() == Some(true);
-        // Line editors can be turned off.
+        // The line editor may be turned off.
         let plain = front && quiet(inner, REMOTE_QUIET) && is_prompt(&inner.screen.line_to_cursor());
         let reads = if kind.has_line_editor() { live.is_raw() || plain } else { front };
-        // Some shells read before they have drawn their prompt, and some prompts are empty.
+        // Some shells read input before they draw their prompt, and some prompts are empty.
         let drawn = kind.has_line_editor() && inner.screen.cursor().1 > 0 && quiet(inner, DRAWN);
         let still = quiet(inner, if inner.prints > 0 { QUIET } else { REMOTE_QUIET });
         (reads && (drawn || still)).then_some(Some(kind))
@@ -112,28 +112,28 @@ async fn prepare(live: &LiveShell, known: Option<ShellKind>) {
     }
 }
 
-/// Whether a line looks like the prompt of a shell.
+/// Returns true if the line ends like a shell prompt.
 pub(super) fn is_prompt(line: &str) -> bool {
     line.trim_end().ends_with(['$', '#', '%', '>', '❯', '➜', 'λ'])
 }
 
-/// Whether nothing was printed for a while.
+/// Returns true if nothing was printed for this time.
 pub(super) fn quiet(inner: &TerminalState, time: Duration) -> bool {
     Instant::now().saturating_duration_since(inner.printed) >= time
 }
 
-/// Which shell runs in a terminal of this machine, by its program.
+/// Returns the kind of the local shell, from its executable.
 fn local_shell_kind(live: &LiveShell) -> Option<ShellKind> {
     kind_of_process(live.pid()?.as_raw_nonzero().get())
 }
 
-/// Which shell a process is, by its program.
+/// Returns the kind of shell of a local process, from its executable.
 pub(super) fn kind_of_process(pid: i32) -> Option<ShellKind> {
     let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     ShellKind::of_program(program.to_str()?)
 }
 
-/// Asks the shell that reads which one it is, and makes it tell. Says which it is.
+/// Identifies the foreground shell and installs our prompt hooks. Returns its kind.
 pub(super) async fn identify_and_set_up(live: &LiveShell) -> Option<ShellKind> {
     let key = random_key();
     live.state().known = None;
@@ -153,7 +153,7 @@ pub(super) async fn identify_and_set_up(live: &LiveShell) -> Option<ShellKind> {
     kind
 }
 
-/// Makes the shell that reads tell of its commands; says whether it does.
+/// Installs our prompt hooks in the foreground shell. Returns true if they work.
 pub(super) async fn set_up(live: &LiveShell, kind: ShellKind) -> bool {
     if !kind.reports_commands() {
         return false;
@@ -168,8 +168,8 @@ pub(super) async fn set_up(live: &LiveShell, kind: ShellKind) -> bool {
     type_setup(live, kind, &key, shells::setup(kind, &key, &secret_key, &runner)).await
 }
 
-/// Makes a shell that has forgotten it tell again, or another that has taken its place. The end of the last
-/// command is told too, if the shell knows.
+/// Installs our hooks again in a shell that lost them or was replaced by another. It then also reports the exit code of
+/// the last command, if it still has it.
 pub(super) async fn set_up_again(live: &LiveShell) -> bool {
     let key = random_key();
     let (kind, secret_key, runner) = {
@@ -208,13 +208,13 @@ async fn type_setup(live: &LiveShell, kind: ShellKind, key: &str, lines: Vec<Str
     false
 }
 
-/// Whether a shell without marks was silent so long, and is at its prompt as far as can be seen; `waits` is what the
-/// system says of it.
+/// Returns true if a shell without marks printed nothing for `silent` and appears to be at its prompt. `waits` is the
+/// system's answer, if known; otherwise the line is checked for a prompt.
 pub(super) fn is_blind_rest(inner: &TerminalState, waits: Option<bool>, silent: Duration) -> bool {
     quiet(inner, silent) && waits.unwrap_or_else(|| is_prompt(&inner.screen.line_to_cursor()))
 }
 
-/// The interactive shell that is in the foreground of a terminal of this machine, where it is not the first one.
+/// Returns the interactive local shell in the foreground, unless it is the terminal's first shell.
 pub(super) fn interactive_shell(live: &LiveShell) -> Option<ShellKind> {
     let front = live.foreground()?;
     if Some(front) == live.pid() {

@@ -1,8 +1,8 @@
-//! What is typed into a shell so that it tells where its commands begin and end, and how a command is written
-//! so that any shell takes it as one short line.
+//! Text typed into shells: hooks that mark the beginning and end of commands, and the encoding of a command as short
+//! lines that any shell accepts.
 //!
-//! Marks are `OSC 7717 ; KEY ; …`. The key is random for each shell, and the end of a command carries a nonce
-//! that was made for this command: what a program prints cannot be taken for either.
+//! Marks have the form `OSC 7717 ; KEY ; …`. The key is random per shell, and the end of a command carries a nonce made
+//! for that command, so the output of a program cannot forge either.
 
 use std::fmt::Write as _;
 
@@ -10,28 +10,28 @@ use sysop_core::policy::Dialect;
 
 use crate::environment::GIT_GUARD;
 
-/// The longest line typed at a prompt that is no line editor's, or a small one: the system takes 4,095 bytes,
-/// busybox as few as 1,024.
+/// Maximum bytes of a line typed at a prompt without a full line editor: the kernel accepts 4,095 bytes, busybox only
+/// 1,024.
 const PLAIN_LINE_BYTES_MAX: usize = 900;
-/// The longest line typed into a full line editor.
+/// Maximum bytes of a line typed into a full line editor.
 const EDITED_LINE_BYTES_MAX: usize = 3000;
 
-/// Kinds of shells, by what has to be typed.
+/// Kinds of shells that need different hooks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ShellKind {
     Bash,
     Zsh,
     Fish,
-    /// Busybox, whose editor counts the letters of the prompt.
+    /// Busybox, whose editor needs the prompt's invisible parts marked as such.
     Ash,
-    /// dash, ksh and whatever else expands parameters in its prompt.
+    /// dash, ksh and other shells that expand parameters in the prompt.
     Posix,
-    /// csh and tcsh: nothing tells the end of a command.
+    /// csh and tcsh, which cannot report the end of a command.
     Csh,
 }
 
 impl ShellKind {
-    /// By the name of its program: `/usr/bin/bash`, `-zsh`, `busybox`.
+    /// Determines the kind from the program's name: `/usr/bin/bash`, `-zsh`, `busybox`.
     pub(crate) fn of_program(path: &str) -> Option<Self> {
         let name = path.trim().rsplit('/').next().unwrap_or_default();
         let name = name.trim_start_matches('-');
@@ -47,7 +47,7 @@ impl ShellKind {
         }
     }
 
-    /// For people and the model.
+    /// Name shown to people and the model.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Bash => "bash",
@@ -59,7 +59,7 @@ impl ShellKind {
         }
     }
 
-    /// The language of what is typed at its prompt.
+    /// Language of commands typed at its prompt.
     pub(crate) fn dialect(self) -> Dialect {
         match self {
             Self::Bash => Dialect::Bash,
@@ -70,23 +70,24 @@ impl ShellKind {
         }
     }
 
-    /// Whether the model's commands run in it, and not in a shell beside it whose language is known.
+    /// Returns true if the shell runs the model's commands itself, and not a second shell with a language that we can
+    /// analyze.
     pub(super) fn evaluates_commands(self) -> bool {
         self.dialect().is_analyzed()
     }
 
-    /// Whether it can tell the end of a command.
+    /// Returns true if the shell can report the end of a command.
     pub(super) fn reports_commands(self) -> bool {
         self != Self::Csh
     }
 
-    /// Whether it takes a line in raw mode, so that the terminal shows when it is ready.
+    /// Returns true if the shell reads lines in raw mode, so that the terminal's mode shows when it is ready.
     pub(super) fn has_line_editor(self) -> bool {
         self != Self::Posix
     }
 
-    /// Whether a line may be sent as pasted, where it has asked for that: it then means nothing to key bindings.
-    /// fish takes the blank in front away that keeps a line out of its history.
+    /// Returns true if a line may be sent as a bracketed paste, which bypasses key bindings. Not for fish, which strips
+    /// from a paste the leading space that keeps the line out of its history.
     pub(super) fn takes_paste(self) -> bool {
         matches!(self, Self::Bash | Self::Zsh)
     }
@@ -99,15 +100,16 @@ impl ShellKind {
     }
 }
 
-/// The line that asks any shell which program it is: its own words are those of all shells.
+/// Returns a command, valid in every supported shell, that reports the shell's program, terminal, machine and process
+/// id.
 pub(super) fn identify_command(key: &str) -> String {
     format!(
         " sh -c 'printf \"\\033]7717;{key};K;%s;%s;%s;%s\\007\" \"$(readlink /proc/$PPID/exe || ps -o comm= -p $PPID)\" \"$(tty)\" \"$(uname -n)\" $PPID'"
     )
 }
 
-/// The lines that make a shell tell. They may be typed again into the same shell. `runner` is the program that runs
-/// commands beside a shell of another language.
+/// Returns the lines that install our hooks. They may be typed into the same shell again. `runner` is the program that
+/// runs commands for a shell whose language we cannot analyze.
 pub(super) fn setup(kind: ShellKind, key: &str, secret_key: &str, runner: &str) -> Vec<String> {
     let lines: &[&str] = match kind {
         ShellKind::Bash => &BASH,
@@ -124,14 +126,14 @@ pub(super) fn setup(kind: ShellKind, key: &str, secret_key: &str, runner: &str) 
         }
     });
     let of_line = |line: &&str| {
-        // The guard is last: names of its variables hold `KEY`.
+        // The guard comes last, because its variable names contain `KEY`.
         let line = line.replace("KEY", key).replace("ASKS", secret_key);
         line.replace("RUNNER", &fish_word(runner)).replace("GUARD", &git_guard.join(" "))
     };
     lines.iter().map(of_line).collect()
 }
 
-/// Prompts of sudo carry a mark; nothing pages.
+/// Adds a mark to sudo's prompt and turns pagers off.
 macro_rules! exports {
     () => {
         concat!(
@@ -141,8 +143,8 @@ macro_rules! exports {
     };
 }
 
-/// What all shells with functions of the standard share: the mark itself, the beginning of a command, and the place
-/// of a prompt, which `$PWD` does not tell reliably.
+/// Functions for all POSIX-like shells: sending a mark, beginning a command, and reporting folder and home at the
+/// prompt (`$PWD` is not reliable).
 macro_rules! functions {
     ($builtin:literal) => {
         concat!(
@@ -156,15 +158,16 @@ macro_rules! functions {
     };
 }
 
-/// Runs a command that only looks so that git runs nothing that a repository names. Nothing of it stays behind.
+/// Runs a read-only command with settings that keep git from running programs named by a repository. The settings last
+/// only for that command.
 macro_rules! guarded {
     ($before:literal, $eval:literal) => {
         concat!("__sysop_g() { ", $before, "GUARD", $eval, r#" "$__sysop_x"; }; "#)
     };
 }
 
-/// The first hook takes the exit code, before any other runs, and gives it on; with `set -e` that would end the
-/// shell. The last one sees to it that the prompt still ends with the mark, whoever has changed it.
+/// The first hook saves the exit code before other hooks run and passes it on, except under `set -e`, where that would
+/// end the shell. The last hook restores the mark at the end of the prompt if another hook changed the prompt.
 const BASH: [&str; 1] = [concat!(
     " { HISTCONTROL=ignorespace${HISTCONTROL:+:$HISTCONTROL}; ",
     functions!(r"\builtin"),
@@ -196,8 +199,8 @@ const ZSH: [&str; 2] = [
     ),
 ];
 
-/// Commands run in a shell beside fish, which tells at its end how its folder and its exported variables are; fish takes
-/// them over by its own commands, as values and never as text.
+/// Commands run in a second shell (`RUNNER`), which at its end reports its folder and exported variables. fish adopts
+/// them with its own commands, as values and never as code.
 const FISH: [&str; 3] = [
     concat!(
         r#" function __sysop_m; printf '\033]7717;KEY;%s\007' $argv[1] >/dev/tty; end; "#,
@@ -228,8 +231,8 @@ const FISH: [&str; 3] = [
     ),
 ];
 
-/// The end of a command is a part of the prompt: there is no other hook. It counts the prompts, because an editor
-/// may draw one more than once.
+/// The prompt itself reports the end of a command, because there is no other hook. It counts prompts, because a line
+/// editor may draw one prompt several times.
 const POSIX: [&str; 4] = [
     concat!(" { ", functions!(r"\command"), "} 2>/dev/null"),
     concat!(" { ", guarded!("", r" \command eval"), "} 2>/dev/null"),
@@ -250,14 +253,14 @@ const ASH: [&str; 4] = [
     ),
 ];
 
-/// A word for fish in single quotes.
+/// Quotes a word for fish with single quotes.
 fn fish_word(text: &str) -> String {
     format!("'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))
 }
 
-/// The line that runs a command with `sh` beside a shell that is not known well: all of it is one plain word in single
-/// quotes, which every shell passes on. Marks its beginning with `nonce`, and takes its last folder over. None where the
-/// command is too long for one line.
+/// Returns a line that runs a command with `sh` from a shell that is not well known. The script is one single-quoted
+/// word without special characters, which every shell passes on unchanged. It marks its beginning with `nonce`, and the
+/// shell then changes to its last folder. Returns `None` if the command is too long for one line.
 pub(super) fn beside(nonce: &str, command: &str, guarded: bool) -> Option<String> {
     let guard: String = GIT_GUARD.iter().map(|(name, value)| format!("export {name}={value}; ")).collect();
     let guard = if guarded { guard.as_str() } else { "" };
@@ -292,7 +295,8 @@ pub(super) fn beside(nonce: &str, command: &str, guarded: bool) -> Option<String
     (line.len() <= EDITED_LINE_BYTES_MAX).then_some(line)
 }
 
-/// The line that tells the exit code of a command whose end nobody saw, and of no other.
+/// Returns a line that reports the exit code of a command whose end mark was lost. The nonce in the report identifies
+/// that command.
 pub(super) fn recover(kind: ShellKind, key: &str) -> String {
     match kind {
         ShellKind::Fish => {
@@ -304,8 +308,8 @@ pub(super) fn recover(kind: ShellKind, key: &str) -> String {
     }
 }
 
-/// The lines by which a shell runs a command as one, at its own level, so that `cd`, variables and functions
-/// last. All but the last only put it together.
+/// Returns the lines that make a shell run a command at its own level, so that `cd`, variables and functions persist.
+/// All lines but the last only assemble the command text.
 pub(super) fn lines(kind: ShellKind, nonce: &str, command: &str, guarded: bool) -> Vec<String> {
     let fish = kind == ShellKind::Fish;
     if fish && let Some(exit) = own_exit(command) {
@@ -331,15 +335,15 @@ pub(super) fn lines(kind: ShellKind, nonce: &str, command: &str, guarded: bool) 
     lines
 }
 
-/// A command that ends the shell in the terminal, and not only the one beside it.
+/// Returns the `exit` command if `command` must end the terminal's shell itself, and not only the runner.
 fn own_exit(command: &str) -> Option<String> {
     let rest = command.trim().strip_prefix("exit")?;
     let code: u8 = if rest.is_empty() { 0 } else { rest.strip_prefix(' ')?.trim().parse().ok()? };
     Some(format!("exit {code}"))
 }
 
-/// A text as formats for `printf` in single quotes, in pieces of at most `bytes_max`. Only printable ASCII is in
-/// it, and nothing that a line editor, a history or a quote could take for its own.
+/// Encodes a text as `printf` formats for single quotes, in chunks of at most `bytes_max`. The result is printable
+/// ASCII without characters that are special to line editors, history expansion or quotes.
 fn escaped(text: &str, bytes_max: usize) -> Vec<String> {
     let mut chunks = vec![String::new()];
     let mut piece = String::new();

@@ -1,5 +1,5 @@
-//! What is known of a running shell: its screen, which shells are in it, whether one is at its prompt, and what
-//! a call captures. Pure but for the recording: bytes in, bytes to answer out.
+//! State of a running shell: its screen, the shells nested in it, its prompt, and the capture of a call. Pure except
+//! for the recording and the clock: takes output bytes, returns reply bytes.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -20,56 +20,54 @@ use super::sequences::{SequenceKind, SequenceParser, StreamToken};
 use super::shells::ShellKind;
 use crate::output::redact::Secrets;
 
-/// The state of a terminal.
 pub(super) struct TerminalState {
     sequences: SequenceParser,
     pub(super) screen: TerminalScreen,
-    /// Private use by people, and the screen without it.
     pub(super) private_use: PrivateUse,
     view: OutputFilter,
     recording: Option<Recording>,
     outputs: broadcast::Sender<TerminalOutput>,
-    /// The shells that tell of their commands, each inside the one before.
+    /// Shells with our hooks, outermost first.
     pub(super) shells: Vec<NestedShell>,
-    /// Our own typing, which nobody is shown.
+    /// Set while our own typing is hidden from watchers.
     pub(super) hidden: Option<HiddenInput>,
-    /// Whether the innermost shell reads at its prompt.
+    /// True if the innermost shell reads at its prompt.
     pub(super) ready: bool,
-    /// Whether something was typed at that prompt that is no command yet.
+    /// True if text was typed at that prompt but not yet entered.
     pub(super) dirty: bool,
-    /// Whether a whole command was typed before the prompt was there that will take it.
+    /// True if a whole command was typed before the prompt that will read it.
     ahead: bool,
     pub(super) capture: Option<CommandCapture>,
-    /// The command of the model's that runs; `None` where a shell is at its prompt, or a person started what runs.
+    /// The model's running command. `None` if a shell is at its prompt or a person started the running command.
     pub(super) model_command: Option<String>,
-    /// Which program the shell is that was asked, as it has said.
+    /// Program reported by the shell that was last asked to identify itself.
     pub(super) known: Option<String>,
-    /// Where the innermost shell is that was asked.
+    /// Terminal of the innermost shell, if it was identified.
     place: Option<TtyLocation>,
-    /// The machine of the first shell that was asked.
+    /// Machine of the first shell that was identified.
     machine: Option<String>,
-    /// The program that runs commands beside the first shell, where that is of another language.
+    /// Program that runs commands for the first shell if we cannot analyze that shell's language.
     runner: String,
-    /// The end of the last prompt, by row and column, and what stood before it in its row.
+    /// End of the last prompt as (row, column), and the text before it in its row.
     prompt: Option<((usize, usize), String)>,
-    /// Where the last prompt ends in the output that is being taken.
+    /// Byte offset of the last prompt's end in the output being processed.
     prompt_at: Option<usize>,
-    /// The key of the mark by which a command says that it begins in a shell without marks.
+    /// Key of the mark by which a command reports its start in a shell without hooks.
     pub(super) blind_key: Option<String>,
-    /// Whether a program has asked for a password by its mark, and no line was ended since.
+    /// True if a program requested a password by its mark and no line was ended since.
     pub(super) asked: bool,
-    /// Whether a secret was entered since the last line of ours.
+    /// True if a secret was entered since our last typed line.
     pub(super) entered: bool,
-    /// The key of that mark.
+    /// Key of the mark that requests a password.
     pub(super) secret_key: String,
-    /// When something was printed last.
+    /// Time of the last output.
     pub(super) printed: Instant,
-    /// How many times something was printed.
+    /// Number of output chunks so far.
     pub(super) prints: u64,
     pub(super) ended: Option<ShellEnd>,
 }
 
-/// A terminal, by its name and that of its machine, and the shell in it.
+/// Terminal device, machine, and process id of a shell.
 #[derive(Debug, Clone)]
 struct TtyLocation {
     tty: String,
@@ -77,47 +75,47 @@ struct TtyLocation {
     pid: Option<u32>,
 }
 
-/// A shell that tells of its commands.
+/// A shell with our hooks.
 #[derive(Debug)]
 pub(super) struct NestedShell {
     pub(super) key: String,
     pub(super) kind: ShellKind,
-    /// The nonce of the command that runs in it.
+    /// Nonce of the command that it runs.
     running: Option<String>,
-    /// The count of its last prompt.
+    /// Count of its last prompt.
     count: Option<u64>,
-    /// Whether a command ended and its prompt was not seen yet.
+    /// True if a command ended and its prompt has not appeared yet.
     ended: bool,
-    /// Where it is, if it was asked.
+    /// Terminal of the shell, if it was identified.
     place: Option<TtyLocation>,
-    /// Its folder at its last prompt, without links; none where a command runs, or nobody can tell.
+    /// Folder at its last prompt with links resolved; `None` while a command runs or if unknown.
     pub(super) folder: Option<String>,
-    /// What `~` stood for at its last prompt.
+    /// Home folder (`~`) at its last prompt.
     pub(super) home: Option<String>,
-    /// The program that runs commands beside it, where it is of another language.
+    /// Program that runs commands for this shell if we cannot analyze its language.
     pub(super) runner: String,
 }
 
-/// Until when nothing is shown.
+/// Hides output until an event.
 #[derive(Debug)]
 pub(super) struct HiddenInput {
     pub(super) until: HiddenInputEnd,
-    /// What is shown in its place when it is over.
+    /// Text to show when hiding ends.
     pub(super) shown: String,
 }
 
-/// What ends the hiding.
+/// Event that ends the hiding of output.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum HiddenInputEnd {
-    /// A prompt of the shell with this key.
+    /// Prompt of the shell with this key.
     PromptReady(String),
-    /// The beginning of the command with this nonce.
+    /// Beginning of the command with this nonce.
     CommandStarted(String),
-    /// The answer to which shell it is, with this key.
+    /// Reply to the identification request with this key.
     Identified(String),
 }
 
-/// What a call captures.
+/// Output captured for a call.
 pub(super) struct CommandCapture {
     nonce: String,
     plain: PlainText,
@@ -126,19 +124,19 @@ pub(super) struct CommandCapture {
     pub(super) done: Option<CommandEnd>,
 }
 
-/// How a captured command ended.
+/// End of a captured command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CommandEnd {
-    /// By itself.
+    /// The command itself ended, with this exit code.
     Exited(i32),
-    /// The shell is at its prompt again, but the mark did not come through.
+    /// The shell is at its prompt again, but the end mark was lost.
     MarkLost,
-    /// With the shell that ran it, which was inside another.
+    /// The nested shell that ran the command has ended.
     ShellLeft,
 }
 
 impl CommandCapture {
-    /// Of the command with this nonce, from its beginning; or, without one, of all from now on.
+    /// Captures the output of the command with this nonce, or all output from now on if `None`.
     pub(super) fn new(nonce: Option<String>) -> Self {
         let begun = nonce.is_none();
         Self {
@@ -150,7 +148,7 @@ impl CommandCapture {
         }
     }
 
-    /// Adds a line of ours.
+    /// Adds a line of our own to the captured output.
     pub(super) fn note(&mut self, note: &str) {
         self.plain.note(note, &mut self.out);
     }
@@ -161,7 +159,6 @@ impl CommandCapture {
     }
 }
 
-/// How the shell ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ShellEnd {
     Exited(i32),
@@ -226,17 +223,17 @@ impl TerminalState {
         }
     }
 
-    /// The shell that reads now.
+    /// Returns the kind of the innermost shell.
     pub(super) fn shell_kind(&self) -> Option<ShellKind> {
         self.shells.last().map(|shell| shell.kind)
     }
 
-    /// Bytes that wait for the call that captures.
+    /// Returns the number of captured bytes not yet taken by the call.
     pub(super) fn captured_bytes(&self) -> usize {
         self.capture.as_ref().map_or(0, |capture| capture.out.len())
     }
 
-    /// Whether a command has ended whose prompt is on its way.
+    /// Returns true if a command has ended but the next prompt has not appeared yet.
     pub(super) fn awaits_prompt(&self) -> bool {
         !self.ready
             && self.hidden.is_none()
@@ -244,10 +241,10 @@ impl TerminalState {
             && self.shells.last().is_some_and(|shell| shell.ended)
     }
 
-    /// A shell that was made to tell, inside those that are known.
+    /// Adds a shell in which our hooks are being installed, nested in the known ones.
     pub(super) fn enter(&mut self, key: String, kind: ShellKind) {
         let place = self.place.clone();
-        // An inner shell may be on another machine, where only `sh` is certain.
+        // A nested shell may run on another machine, where only `sh` is certain to exist.
         let runner = if self.shells.is_empty() { self.runner.clone() } else { "sh".to_owned() };
         self.shells.push(NestedShell {
             key,
@@ -262,24 +259,25 @@ impl TerminalState {
         });
     }
 
-    /// Terminal and process of the innermost shell, where it is on the machine of the first one and was asked.
+    /// Returns terminal and process id of the innermost shell, if it was identified and runs on the first shell's
+    /// machine.
     pub(super) fn shell_process(&self) -> Option<(String, u32)> {
         let tty = self.tty()?.to_owned();
         Some((tty, self.place.as_ref()?.pid?))
     }
 
-    /// The machine of the innermost shell by its own word, where it was asked.
+    /// Returns the machine that the innermost shell reported, if it was identified.
     pub(super) fn machine(&self) -> Option<String> {
         self.place.as_ref().map(|place| place.machine.clone())
     }
 
-    /// The terminal of the innermost shell, where it is on the machine of the first one.
+    /// Returns the terminal of the innermost shell, if that shell runs on the first shell's machine.
     pub(super) fn tty(&self) -> Option<&str> {
         let place = self.place.as_ref()?;
         (self.machine.as_ref() == Some(&place.machine)).then_some(place.tty.as_str())
     }
 
-    /// Shows nothing from now on, until the next prompt at the earliest.
+    /// Hides output from now on, at least until the next prompt.
     pub(super) fn hide(&mut self, hidden: HiddenInput) {
         self.ready = false;
         self.dirty = false;
@@ -287,12 +285,12 @@ impl TerminalState {
         self.hidden = Some(hidden);
     }
 
-    /// Whether a line that is typed now is a command of a shell, as far as one can tell.
+    /// Returns true if a line typed now is probably read by a shell as a command.
     pub(super) fn reads_commands(&self) -> bool {
         self.ready || self.awaits_prompt() || self.shells.is_empty()
     }
 
-    /// A person typed.
+    /// Records typing by a person. Begins private use if a shell reads it.
     pub(super) fn typed_by_person(&mut self, bytes: &[u8]) {
         if self.reads_commands() {
             self.private_use.begin(&self.screen);
@@ -303,10 +301,10 @@ impl TerminalState {
         self.typed(bytes);
     }
 
-    /// Somebody typed at a prompt.
+    /// Records typing by a person or by us.
     pub(super) fn typed(&mut self, bytes: &[u8]) {
         let ends = bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0x03 | 0x04));
-        // A password is asked for until its end, also where stars are shown for it.
+        // The password prompt stays open until the line ends, even if asterisks are echoed.
         self.asked &= !ends;
         if self.ready {
             self.ready = !ends;
@@ -317,7 +315,7 @@ impl TerminalState {
         }
     }
 
-    /// Takes output; gives what is to be answered to the program.
+    /// Processes output. Returns the terminal's reply to the program.
     pub(super) fn take(&mut self, chunk: &[u8], secrets: &Secrets) -> Vec<u8> {
         self.printed = Instant::now();
         self.prints += 1;
@@ -355,7 +353,7 @@ impl TerminalState {
         reply
     }
 
-    /// The same for what is nothing but text, as most of a flood is: without a copy for each that looks.
+    /// Fast path for chunks of pure text, as in most floods: avoids a copy for each consumer.
     fn take_text(&mut self, text: &[u8], secrets: &Secrets) {
         self.screen.push_text(text);
         self.private_use.push_text(text);
@@ -373,46 +371,47 @@ impl TerminalState {
         self.capture(&StreamToken::Text(text));
     }
 
-    /// Gives watchers what they may see.
+    /// Sends filtered output to the watchers.
     fn show(&self, shown: &[u8]) {
         if shown.is_empty() {
             return;
         }
         if self.outputs.receiver_count() > 0 {
-            // The last of them may just have gone.
+            // Fails only if the last watcher has just gone.
             let _ = self.outputs.send(TerminalOutput::Bytes(Bytes::copy_from_slice(shown)));
         }
     }
 
-    /// The screen as the model may see it.
+    /// Returns the text of the screen that the model may see.
     pub(super) fn shared_text(&self) -> String {
         self.private_use.shared_screen().unwrap_or(&self.screen).text()
     }
 
-    /// The cursor of that screen.
+    /// Returns the cursor of the screen that the model may see.
     pub(super) fn shared_cursor(&self) -> (usize, usize) {
         self.private_use.shared_screen().unwrap_or(&self.screen).cursor()
     }
 
-    /// What is typed at the prompt so far, and whether the cursor is behind all of it. None where no shell is at its
-    /// prompt, or what was typed cannot be seen.
+    /// Returns the text typed at the prompt so far, and true if the cursor is at its end. Returns `None` if no shell is
+    /// at its prompt or the text cannot be determined.
     pub(super) fn typed_line(&self) -> Option<(String, bool)> {
         if !self.ready {
             return None;
         }
         let (end, before) = self.prompt.as_ref()?;
         let (line, at_end) = self.screen.typed_since(*end)?;
-        // The screen has scrolled, or something else was drawn over it.
+        // The prompt is elsewhere if the screen has scrolled or was overwritten.
         let is_there = self.screen.letters(end.0, end.1) == *before;
         is_there.then_some((line, at_end))
     }
 
-    /// Puts on the disk what was recorded.
+    /// Writes buffered recording data to its file.
     pub(super) fn flush_recording(&mut self) {
         self.record(Recording::flush);
     }
 
-    /// What a watcher begins with, of what is above the screen so many rows, and all that comes after it.
+    /// Returns the initial picture of a watcher, with up to `scrollback_rows` rows above the screen, and all later
+    /// output.
     pub(super) fn subscribe(&self, scrollback_rows: usize) -> (Bytes, broadcast::Receiver<TerminalOutput>) {
         (Bytes::from(self.screen.picture(scrollback_rows)), self.outputs.subscribe())
     }
@@ -433,7 +432,7 @@ impl TerminalState {
         let _ = self.outputs.send(TerminalOutput::Ended(ended.to_string()));
     }
 
-    /// A disk that does not take the recording ends it, and nothing else.
+    /// Writes to the recording. A write error ends only the recording.
     fn record(&mut self, act: impl FnOnce(&mut Recording) -> std::io::Result<()>) {
         if let Some(recording) = &mut self.recording
             && let Err(error) = act(recording)
@@ -466,7 +465,7 @@ impl TerminalState {
         self.capture(token);
     }
 
-    /// Puts a token on its way to the screens, the watchers and the recording.
+    /// Appends a token to the output for the screens, the watchers and the recording.
     fn print(&mut self, token: &StreamToken<'_>, bytes: &[u8], raw: &mut Vec<u8>, shown: &mut Vec<u8>) {
         raw.extend_from_slice(bytes);
         let before = shown.len();
@@ -533,7 +532,7 @@ impl TerminalState {
                     self.captured(if ours { CommandEnd::Exited(code) } else { CommandEnd::ShellLeft });
                 }
             }
-            // Only between the end of a command and its prompt: what a program prints later counts for nothing.
+            // Accepted only between the end of a command and its prompt, so that running programs cannot send it.
             ShellMark::Place { folder, home } if self.shells[place].ended => {
                 let shell = &mut self.shells[place];
                 (shell.folder, shell.home) = (Some(folder), Some(home));
@@ -544,10 +543,10 @@ impl TerminalState {
         }
     }
 
-    /// The prompt of the shell at `place` ends where so many bytes were shown of what is being taken.
+    /// Handles the prompt of the shell at `place`, which ends at byte `shown` of the output being processed.
     fn at_prompt(&mut self, place: usize, key: &str, shown: usize) {
         self.prompt_at = Some(shown);
-        // An editor that draws its prompt again is where it was.
+        // A line editor that redraws its prompt changes nothing.
         if !std::mem::take(&mut self.shells[place].ended) {
             return;
         }
@@ -564,12 +563,12 @@ impl TerminalState {
         self.asked = false;
     }
 
-    /// A command has begun, in the shell at `place` or in one without marks.
+    /// Handles the beginning of a command, in the shell at `place` or in one without hooks.
     fn begun(&mut self, place: Option<usize>, nonce: String, raw: &mut Vec<u8>, shown: &mut Vec<u8>) {
         if !self.is_hidden_until(&HiddenInputEnd::CommandStarted(nonce.clone())) {
             return;
         }
-        // What comes now is the model's.
+        // Output from now on belongs to the model.
         self.private_use.end_silently();
         if let Some(hidden) = self.hidden.take() {
             for line in hidden.shown.lines() {
@@ -601,12 +600,13 @@ impl TerminalState {
     }
 }
 
-/// A random text that nobody can guess, for keys and nonces.
+/// Returns a random, unguessable key or nonce of 64 bits.
 pub(super) fn random_key() -> String {
     format!("{:016x}", rand::random::<u64>())
 }
 
-/// Whether a sequence changes how keys are sent, or wants an answer: it counts also where nothing is shown.
+/// Returns true if a sequence changes how keys are sent or asks for a reply. Such sequences apply even while output is
+/// hidden.
 fn concerns_the_keyboard(token: &StreamToken<'_>) -> bool {
     let StreamToken::Sequence(kind, bytes) = token else { return false };
     match (kind, bytes.last()) {

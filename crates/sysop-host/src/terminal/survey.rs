@@ -1,7 +1,7 @@
-//! What the terminal tells before a call is judged: the shell that would read a command, its folder, and what is at the
-//! cursor.
+//! State of the terminal, collected before a call is judged: the shell that would read a command, its folder, and the
+//! reader of keys at the cursor.
 //!
-//! On this machine the system is asked about the shell; elsewhere its marks are believed, which come with its prompt.
+//! On this machine the kernel is asked about the shell. For a remote shell the marks sent with its prompt are trusted.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use super::shells::ShellKind;
 use super::{SharedTerminal, locked};
 use crate::survey::TerminalUse;
 
-/// How long a shell has to come back to its prompt after a command.
+/// Maximum time for a shell to show its prompt after a command.
 const PROMPT_WAIT: Duration = Duration::from_secs(1);
 
-/// Programs that show other shells or machines on the whole screen: keys for them may be commands.
+/// Programs that show other shells or machines full screen; keys sent to them may be commands.
 const TRANSPARENT: [&str; 14] = [
     "abduco",
     "byobu",
@@ -36,27 +36,28 @@ const TRANSPARENT: [&str; 14] = [
     "zellij",
 ];
 
-/// What the terminal tells.
+/// State of the terminal relevant for judging a call.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TerminalPlace {
-    /// The language of the shell that would read it.
+    /// Language of the shell that would read a command.
     pub(crate) dialect: Dialect,
-    /// The folder of that shell, without links.
+    /// Working folder of that shell, with links resolved.
     pub(crate) folder: Option<String>,
-    /// What `~` stands for there.
+    /// Home folder of that shell (`~`).
     pub(crate) home: Option<String>,
-    /// The name of the machine, where the shell has told it.
+    /// Name of the machine, if the shell reported it.
     pub(crate) machine: Option<String>,
-    /// Whether the shell runs on the machine of the terminal, as the same user.
+    /// True if the shell runs on the terminal's own machine as the same user.
     pub(crate) is_home: bool,
-    /// Whether no shell was started yet.
+    /// True if no shell was started yet.
     pub(crate) is_new: bool,
-    /// What is at the cursor.
+    /// Reader of keys typed now.
     pub(crate) focus: TerminalFocus,
 }
 
 impl TerminalPlace {
-    /// How another look differs from this one. What this one could not tell was judged as unknown and may be anything.
+    /// Describes how `now` differs from this place. Unknown values of this place are ignored: they were judged as
+    /// unknown, so any value is acceptable.
     fn difference(&self, now: &Self) -> Option<&'static str> {
         let moved = |known: &Option<String>, found: &Option<String>| known.is_some() && known != found;
         if (self.is_home && !now.is_home) || moved(&self.machine, &now.machine) {
@@ -74,7 +75,7 @@ impl TerminalPlace {
 }
 
 impl SharedTerminal {
-    /// Looks at the terminal. For a command a shell is started where there is none, because its startup files choose its
+    /// Inspects the terminal. For a command, starts a shell if there is none, because its startup files determine its
     /// folder.
     pub(crate) async fn survey(&self, usage: TerminalUse) -> TerminalPlace {
         let live = match usage {
@@ -105,12 +106,12 @@ impl SharedTerminal {
         place
     }
 
-    /// Keeps where a call was judged, for [`Self::check_place`].
+    /// Records the place at which a call was judged, for [`Self::check_place`].
     pub(crate) fn note_place(&self, call: &CallId, place: &TerminalPlace) {
         *locked(&self.judged) = Some((call.clone(), place.clone()));
     }
 
-    /// Fails where the terminal is no longer as it was when a call was judged: a user may have typed since.
+    /// Fails if the terminal has changed since the call was judged, for example because a user typed.
     pub(super) async fn check_place(
         &self,
         live: &LiveShell,
@@ -128,7 +129,7 @@ impl SharedTerminal {
         }
     }
 
-    /// The place of a shell that is not started yet.
+    /// Returns the expected place of a shell that is not started yet.
     async fn new_place(&self) -> TerminalPlace {
         let start = self.machine.terminal().await.ok();
         let kind = start.and_then(|start| {
@@ -143,7 +144,7 @@ impl SharedTerminal {
         }
     }
 
-    /// What is at the cursor.
+    /// Determines the reader of keys typed now.
     async fn focus(&self, live: &LiveShell) -> TerminalFocus {
         let (full, process) = {
             let inner = live.state();
@@ -169,20 +170,20 @@ impl SharedTerminal {
         match full {
             true if TRANSPARENT.contains(&name.as_str()) => TerminalFocus::Unknown,
             true => TerminalFocus::FullScreen,
-            // A shell that was not made to tell: nobody knows what stands at its prompt.
+            // A shell without our hooks does not report the text at its prompt.
             false if ShellKind::of_program(&name).is_some() => TerminalFocus::Unknown,
             false => TerminalFocus::Program { name },
         }
     }
 }
 
-/// The language of the shell that runs commands beside the one in the terminal.
+/// Returns the language of the shell that runs commands in place of the terminal's own shell.
 fn runner_dialect(live: &LiveShell) -> Dialect {
     let runner = live.state().shells.last().map(|shell| shell.runner.clone()).unwrap_or_default();
     ShellKind::of_program(&runner).map_or(Dialect::Unknown, ShellKind::dialect)
 }
 
-/// The place that the marks of the innermost shell tell, where it is at its prompt.
+/// Returns the place reported by the marks of the innermost shell; mostly unknown unless it is at its prompt.
 fn by_marks(live: &LiveShell) -> TerminalPlace {
     let inner = live.state();
     let Some(shell) = inner.shells.last().filter(|_| inner.ready) else {
@@ -202,13 +203,13 @@ fn by_marks(live: &LiveShell) -> TerminalPlace {
     }
 }
 
-/// The place of the shell in the foreground of a terminal of this machine; that of its marks, where it is not a
-/// process that can be seen.
+/// Returns the place of the local foreground shell from `/proc`. Falls back to marks if the foreground process is no
+/// known shell.
 fn by_process(live: &LiveShell) -> TerminalPlace {
     let front = live.foreground().map(|group| group.as_raw_nonzero().get());
     let Some((pid, kind)) = front.and_then(|pid| Some((pid, kind_of_process(pid)?))) else {
         let place = by_marks(live);
-        // A shell at its prompt that is no process in the foreground here is somewhere else.
+        // A shell at its prompt that is not a local foreground process runs elsewhere.
         return TerminalPlace { is_home: place.is_home && !live.state().ready, ..place };
     };
     let inner = live.state();
@@ -218,7 +219,7 @@ fn by_process(live: &LiveShell) -> TerminalPlace {
     let folder = folder.and_then(|folder| folder.to_str().map(str::to_owned));
     TerminalPlace {
         dialect: kind.dialect(),
-        // The kernel tells a folder that was removed by this end.
+        // Suffix that the kernel appends to a removed folder.
         folder: folder.filter(|folder| is_home && !folder.ends_with(" (deleted)")),
         home: marked.and_then(|shell| shell.home.clone()),
         is_home,
@@ -226,14 +227,14 @@ fn by_process(live: &LiveShell) -> TerminalPlace {
     }
 }
 
-/// Whether a process sees the same of this machine as this one.
+/// Returns true if `/proc/PID/name` links to the same target for that process and ours.
 fn is_shared(pid: i32, name: &str) -> bool {
     let of = |process: &str| std::fs::read_link(format!("/proc/{process}/{name}")).ok();
     let theirs = of(&pid.to_string());
     theirs.is_some() && theirs == of("self")
 }
 
-/// Whether a process runs as the user of this one.
+/// Returns true if the real and effective user ids of the process are ours.
 fn is_own(pid: i32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"));
