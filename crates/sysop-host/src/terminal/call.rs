@@ -1,7 +1,7 @@
-//! What the model does in the terminal: runs a command to its end, and presses keys.
+//! Model calls in the terminal: running a command to its end, and pressing keys.
 //!
-//! The end of a command is believed only with its own nonce. Where no mark can come, the call ends with what is
-//! known, and never with an exit code that nobody saw.
+//! The end of a command is accepted only with its own nonce. If no mark can arrive, the call ends with the facts known
+//! so far, and never with a guessed exit code.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,60 +31,61 @@ use crate::machine::{Echo, MachineError};
 use crate::output::capture::Capture;
 use crate::survey::TerminalUse;
 
-/// How long a shell has to come back to its prompt after a command.
+/// Maximum time for a shell to show its prompt after a command.
 const PROMPT_WAIT: Duration = Duration::from_secs(1);
-/// How long it has to take a line of ours.
+/// Maximum time for a shell to accept a line that we typed.
 const TAKEN_WAIT_MAX: Duration = Duration::from_secs(10);
-/// How long an interrupted program has to end.
+/// Maximum time for a program to end after an interrupt.
 const INTERRUPT_WAIT: Duration = Duration::from_millis(700);
-/// How long fish has between the end of a command and its prompt, or its own end.
+/// Maximum time for fish to show its prompt, or to exit, after the end of a command.
 const FISH_WAIT_MAX: Duration = Duration::from_millis(1500);
-/// How often it is interrupted: the system drops what is on its way when it passes Ctrl+C on, marks as well.
+/// Number of interrupts. When the kernel handles Ctrl+C, it discards pending output, which may include marks.
 const INTERRUPTS: usize = 3;
-/// How long a screen does not change that has settled.
+/// Time without output after which a screen counts as settled.
 const SETTLED: Duration = Duration::from_millis(100);
-/// The same where the keys have changed nothing yet.
+/// Same as `SETTLED` if the keys have changed nothing yet.
 const SETTLED_UNSEEN: Duration = Duration::from_millis(300);
-/// The same while a command runs that was just begun by keys.
+/// Same as `SETTLED` while a command started by the keys is running.
 const SETTLED_COMMAND: Duration = Duration::from_millis(1000);
-/// How long keys are waited for.
+/// Maximum time to wait for the effect of keys.
 const KEYS_WAIT_MAX: Duration = Duration::from_secs(3);
-/// How long a program that has the whole screen draws its first picture.
+/// Time without output before a full-screen program counts as having drawn its first screen.
 const FULL_SCREEN_QUIET: Duration = Duration::from_millis(250);
-/// How long a program is silent that is at a prompt of its own.
+/// Time without output before a running program may count as waiting at a prompt of its own.
 const PROGRAM_QUIET: Duration = Duration::from_millis(400);
-/// How long a program is silent that asks something in the middle of a line.
+/// Time without output before a program counts as asking a question in the middle of a line.
 const QUESTION_QUIET: Duration = Duration::from_secs(3);
-/// How long a shell is silent whose commands have no marks.
+/// Time without output before a shell without marks counts as being at its prompt.
 const BLIND_QUIET: Duration = Duration::from_millis(500);
-/// How often in a row, each `POLL_INTERVAL`, it is seen silent after a command. Looks and no time: on a busy
-/// machine much time may pass in which neither that shell nor this process gets to run.
+/// Number of consecutive checks, one per `POLL_INTERVAL`, in which a shell without marks must be silent after a
+/// command. A number instead of a time, because on a busy machine much time may pass in which neither the shell nor
+/// this process runs.
 const BLIND_POLLS: u32 = 25;
-/// What ends a paste.
+/// End of a bracketed paste.
 const PASTE_END: &[u8] = b"\x1b[201~";
-/// How often it is looked at what tells of no change by itself.
+/// Interval for checking state that sends no notification.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Whether the shell took a line of ours.
+/// Result of typing a line of ours into the shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineAcceptance {
     Accepted,
     Rejected,
-    /// It said nothing in time: the line may be on its way to it.
+    /// No reaction in time: the shell may still read the line.
     Unknown,
 }
 
-/// One call's use of the terminal.
+/// Use of the terminal by one call.
 struct TerminalCall<'a> {
     terminal: &'a SharedTerminal,
     live: &'a LiveShell,
     call: &'a CallId,
     cancel: &'a CancellationToken,
-    /// A prompt that a person said is none for a secret.
+    /// Text of a prompt that a person declared not to be for a secret.
     no_secret: Option<String>,
 }
 
-/// Ends a capture whose call was dropped, and what it captured.
+/// Discards the capture and interrupts the program if the call is dropped.
 struct CaptureGuard<'a>(&'a LiveShell);
 
 impl Drop for CaptureGuard<'_> {
@@ -97,7 +98,8 @@ impl Drop for CaptureGuard<'_> {
 }
 
 impl SharedTerminal {
-    /// Runs a command in the shell that is at its prompt; ends with it, or after `limit` without it.
+    /// Runs a command at the shell's prompt. Returns when the command ends, when the terminal is handed over to another
+    /// program, or after `limit`.
     pub(crate) async fn run_command(
         &self,
         command: &str,
@@ -139,12 +141,12 @@ impl SharedTerminal {
         Ok(end)
     }
 
-    /// Waits for the calls before, and for a shell.
+    /// Waits for earlier calls to end and opens the shell.
     async fn begin_call(&self) -> Result<(MutexGuard<'_, ()>, Arc<LiveShell>), MachineError> {
         Ok((self.call_lock.lock().await, self.open().await?))
     }
 
-    /// Presses keys and shows the screen when it has settled.
+    /// Presses keys and captures the screen after it has settled.
     pub(crate) async fn send_keys(
         &self,
         keys: &str,
@@ -175,7 +177,8 @@ async fn until_cancelled<T>(
 }
 
 impl TerminalCall<'_> {
-    /// Waits for the control and tells what happened since the last call. Refuses where a secret is asked for.
+    /// Waits until no person is in control and reports events since the last call. Fails if a prompt for a secret is
+    /// open.
     async fn prepare(&mut self, capture: &mut Capture<'_>) -> Result<(), CallError> {
         let free = async {
             while self.terminal.holder().is_some() {
@@ -211,9 +214,9 @@ impl TerminalCall<'_> {
         Ok(())
     }
 
-    /// A prompt for a secret to which nothing may be typed now. One that has just come is waited out: it may be a
-    /// program's that only turns the echo off for a moment. A far terminal is asked at once: what is typed into it
-    /// while it is silent would be gone.
+    /// Returns the open prompt for a secret, if nothing may be typed because of it. A new prompt is observed for a
+    /// moment, because programs also turn echo off briefly. A remote terminal is queried at once: text typed at a
+    /// silent prompt would be lost to it.
     async fn open_secret_prompt(&self) -> Option<SecretPrompt> {
         let mut hidden_since = None;
         loop {
@@ -238,23 +241,23 @@ impl TerminalCall<'_> {
         }
     }
 
-    /// Makes sure that a shell reads.
+    /// Makes sure that a shell is at its prompt, or fails.
     async fn ensure_prompt(&self) -> Result<(), CallError> {
         let live = self.live;
         let is_ready = |inner: &mut TerminalState| (inner.ready && !inner.dirty).then_some(());
         let wait = |limit| live.until(limit, is_ready);
         let interrupted = live.state().dirty;
         if interrupted {
-            // Half a line of somebody's stands there; it must not become a part of the command.
+            // Part of a line typed by a person is there; it must not become part of the command.
             live.state().ready = false;
             live.send(vec![0x03]);
             if wait(PROMPT_WAIT).await.is_none() {
-                // An interrupt may have thrown away the end of a paste, and what comes then is taken for more of it.
+                // The interrupt may have discarded the end of a paste, so that later input would count as pasted.
                 if live.state().screen.takes_paste() {
                     live.send(PASTE_END.to_vec());
                     sleep(SETTLED).await;
                 }
-                // One that meets another, or a shell that is about to read, may be lost.
+                // An interrupt may be lost if it coincides with another, or if the shell is about to read.
                 live.send(vec![0x03]);
             }
         }
@@ -280,8 +283,8 @@ impl TerminalCall<'_> {
         Err(self.busy())
     }
 
-    /// Waits until the shell is silent: each interrupt brings a prompt of its own, and one that comes late would look
-    /// like the answer to the command that is typed next.
+    /// Waits until the shell is silent. Each interrupt produces a prompt, and a late one would look like the reaction
+    /// to the next command.
     async fn wait_for_silence(&self) {
         let begun = Instant::now();
         while begun.elapsed() < PROMPT_WAIT {
@@ -301,7 +304,8 @@ impl TerminalCall<'_> {
         ))
     }
 
-    /// Types a command; says whether the shell took it. What is still on its way is followed by what stops it.
+    /// Types a command and waits until the shell accepts it. If the shell does not react in time, the line is
+    /// interrupted.
     async fn type_command(&self, command: &str, guarded: bool) -> LineAcceptance {
         let nonce = random_key();
         let (key, kind) = {
@@ -345,18 +349,18 @@ impl TerminalCall<'_> {
         LineAcceptance::Rejected
     }
 
-    /// Sends after a line of ours what interrupts it, or takes it away where it was not read.
+    /// Interrupts a line that we typed, or deletes it if it was not read yet.
     fn retract_line(&self) {
         {
             let mut inner = self.live.state();
             inner.hidden = None;
-            // Half of it may stand there when the next command is to be typed.
+            // Part of the line may still be there when the next command is typed.
             inner.dirty = true;
         }
         self.live.send(vec![0x03, KILL_LINE]);
     }
 
-    /// Takes the output of the command that was typed until it ends, or until there is something to be said.
+    /// Captures the output of the typed command until it ends, times out, is canceled, or hands the terminal over.
     async fn follow(&mut self, command: &str, limit: Duration, capture: &mut Capture<'_>) -> CallEnd {
         let mut changes = self.live.changes();
         let mut taken = Vec::new();
@@ -399,7 +403,7 @@ impl TerminalCall<'_> {
         }
     }
 
-    /// Waits for a change, a while at most, and displays what is due.
+    /// Waits for a change, at most for `POLL_INTERVAL`, and displays output that is due.
     async fn wait(&self, changes: &mut tokio::sync::watch::Receiver<u64>, capture: &mut Capture<'_>) {
         let look = Instant::now() + POLL_INTERVAL;
         let due = capture.display_due();
@@ -413,7 +417,7 @@ impl TerminalCall<'_> {
         }
     }
 
-    /// fish tells the end of `exit` as that of any command, before its own.
+    /// Waits for the exit of fish, which reports the end of `exit` like that of any other command before it exits.
     async fn after_shell_exit(&self, end: CallEnd) -> CallEnd {
         if self.live.state().shell_kind() == Some(ShellKind::Fish) {
             self.live
@@ -423,7 +427,7 @@ impl TerminalCall<'_> {
         self.ended().unwrap_or(end)
     }
 
-    /// How the command ended, if it has.
+    /// Returns the result of the command, if it has ended.
     fn ended(&self) -> Option<CallEnd> {
         let inner = self.live.state();
         let Some(ended) = inner.ended else {
@@ -449,7 +453,7 @@ impl TerminalCall<'_> {
         })
     }
 
-    /// Sees to a prompt for a secret, where one is open.
+    /// Handles an open prompt for a secret, if any.
     async fn secret(&mut self, noted: &mut Option<String>) -> Option<SecretPromptOutcome> {
         let open = self.terminal.open_secret(self.live).await?;
         if self.no_secret.as_ref() == Some(&open.prompt) {
@@ -472,8 +476,8 @@ impl TerminalCall<'_> {
         Some(attended)
     }
 
-    /// Whether the terminal is somebody else's before the command has ended: a full-screen program's, another
-    /// shell's, one's that waits for an answer.
+    /// Checks whether the command, still running, has handed the terminal over: to a full-screen program, a pager, a
+    /// nested shell, or a question. Also detects lost end marks.
     async fn detect_handover(&self, command: &str, capture: &mut Capture<'_>) -> Option<CallEnd> {
         if self.terminal.holder().is_some() {
             return None;
@@ -481,7 +485,7 @@ impl TerminalCall<'_> {
         let (full, line, column, still) = {
             let inner = self.live.state();
             let still = Instant::now().saturating_duration_since(inner.printed);
-            // Looking at the screen while much is printed would hold that up.
+            // Reading the screen costs time, so it is avoided while much is printed.
             if still < FULL_SCREEN_QUIET {
                 return None;
             }
@@ -520,7 +524,7 @@ impl TerminalCall<'_> {
         CallEnd::new(Status::Timeout, note)
     }
 
-    /// Interrupts what runs; what was captured stays.
+    /// Interrupts the running program. Captured output is kept.
     async fn stop(&self) -> CallEnd {
         for _ in 0..INTERRUPTS {
             self.live.send(vec![0x03]);
@@ -537,8 +541,8 @@ impl TerminalCall<'_> {
         CallEnd::new(Status::Cancelled, note)
     }
 
-    /// Whether the shell is at its prompt without having told so: something took our marks away. On a remote machine it
-    /// is asked there, beside the terminal.
+    /// Returns true if the shell is at its prompt but its marks were lost. For a remote shell the remote machine is
+    /// queried, outside the terminal.
     async fn has_lost_marks(&self) -> bool {
         let (kind, process) = {
             let inner = self.live.state();
@@ -560,11 +564,11 @@ impl TerminalCall<'_> {
             let Some(found) = self.terminal.machine.foreground(&tty, shell).await else { return false };
             (found.is_shell, found.is_raw)
         };
-        // It may have told in the meantime.
+        // The marks may have arrived in the meantime.
         in_front && (!kind.has_line_editor() || is_raw) && !self.live.state().ready
     }
 
-    /// Makes a shell tell that was started inside the one before, where one is at its prompt.
+    /// Installs our hooks in a nested shell that is at its prompt. Returns its kind.
     async fn enter_nested(&self, command: Option<&str>) -> Option<ShellKind> {
         let (prompt, paste) = {
             let inner = self.live.state();
@@ -584,7 +588,7 @@ impl TerminalCall<'_> {
         if asks_shell { identify_and_set_up(self.live).await } else { None }
     }
 
-    /// Types a command for a shell that cannot tell of it, to be run by `sh` beside it.
+    /// Types a command into a shell without marks, in a form in which `sh` runs it.
     fn type_blind(&self, command: &str, guarded: bool) -> Result<(), CallError> {
         let nonce = random_key();
         let line = shells::beside(&nonce, command, guarded).ok_or_else(|| {
@@ -603,14 +607,14 @@ impl TerminalCall<'_> {
         Ok(())
     }
 
-    /// Shows what a shell without marks prints that did not run what was typed.
+    /// Shows the output of a shell without marks that did not run the typed line.
     fn reveal_blind(&self) {
         let mut inner = self.live.state();
         inner.hidden = None;
         inner.blind_key = None;
     }
 
-    /// Takes what a shell prints that cannot tell the end of a command, until it is at rest.
+    /// Captures the output of a shell without marks until it appears to be at its prompt again.
     async fn follow_blind(&mut self, limit: Duration, capture: &mut Capture<'_>) -> CallEnd {
         let mut changes = self.live.changes();
         let mut taken = Vec::new();
@@ -648,13 +652,14 @@ impl TerminalCall<'_> {
         }
     }
 
-    /// Whether a shell without marks seems to be at its prompt.
+    /// Returns true if a shell without marks appears to be at its prompt.
     fn is_blind_end(&self, inner: &TerminalState) -> bool {
         let waits = self.live.shell_waits();
         is_blind_rest(inner, waits, if waits.is_some() { BLIND_QUIET } else { 2 * BLIND_QUIET })
     }
 
-    /// Presses keys one line at a time, so that none goes to a prompt for a secret that one of them opens.
+    /// Presses keys one line at a time, so that no key goes to a prompt for a secret that an earlier line opened.
+    /// Returns notes for the model.
     async fn press_keys(&mut self, keys: &str) -> Result<Vec<String>, CallError> {
         let strokes = keys::parse(keys);
         if strokes.is_empty() {
@@ -696,8 +701,8 @@ impl TerminalCall<'_> {
         Ok(notes)
     }
 
-    /// Waits until the shell has begun with the line that it was given: what its command does with the terminal is
-    /// seen only then.
+    /// Waits until the shell has started the command of the typed line. The command's terminal settings are unknown
+    /// before.
     async fn wait_for_line_taken(&self) {
         let begun = |inner: &mut TerminalState| {
             let edits = self.live.is_raw() && self.live.shell_in_front() == Some(true);
@@ -706,7 +711,7 @@ impl TerminalCall<'_> {
         self.live.until(PROMPT_WAIT, begun).await;
     }
 
-    /// Waits until the screen has settled, and sees to a prompt for a secret; says what came of that one.
+    /// Waits until the screen has settled and handles prompts for secrets. Returns a note on the last prompt, if any.
     async fn settle(&mut self, command: bool) -> Option<&'static str> {
         let begun = Instant::now();
         let prints = self.live.state().prints;
@@ -764,7 +769,7 @@ impl TerminalCall<'_> {
         capture.take(format!("{screen}\n").as_bytes());
     }
 
-    /// What stands on the screen, in one line.
+    /// Describes the state of the screen in one line.
     fn screen_as_line(&self) -> String {
         let inner = self.live.state();
         let (row, column) = inner.shared_cursor();

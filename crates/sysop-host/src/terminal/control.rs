@@ -20,7 +20,7 @@ use super::secret::secret_prompt;
 use super::{SharedTerminal, locked};
 use crate::machine::Echo;
 
-/// Time without a key after which a person loses control.
+/// Minimum time without a key before a person loses control.
 const LEASE: Duration = Duration::from_secs(3);
 /// Longest pause within one stretch of typing.
 const STRETCH: Duration = Duration::from_secs(1);

@@ -1,47 +1,48 @@
-//! Output as plain text: with each line as it stood when it was left, and without escape sequences, but for those of
-//! ours that select colors and weights. Progress that rewrites its line is one line.
+//! Conversion of terminal output to plain text. Each line is emitted in its final form when the cursor leaves it, so
+//! progress that rewrites a line becomes one line. Escape sequences are removed, except SGR sequences of our own for
+//! colors and weights.
 //!
-//! Holds one line at most; one that is too long is passed on in pieces.
+//! Buffers at most one line; a line that is too long is emitted in parts.
 
 use memchr::memchr2;
 use sysop_core::style::TextStyle;
 
 use super::sequences::{SequenceKind, StreamToken};
 
-/// The longest line that is held back, in bytes or cells.
+/// Maximum length of the buffered line, in bytes or cells.
 const LINE_MAX: usize = 16 * 1024;
 
-/// The state of one stream.
+/// Conversion state of one output stream.
 #[derive(Debug, Default)]
 pub(super) struct PlainText {
-    /// The line, as long as nothing was written over.
+    /// The current line while nothing was overwritten.
     line: Vec<u8>,
-    /// The line as cells, once the cursor has moved in it.
+    /// The current line as cells, once the cursor has moved within it.
     cells: Option<LineCells>,
-    /// A carriage return came, and nothing after it.
+    /// True if the last character was a carriage return.
     returned: bool,
-    /// How what comes looks.
+    /// Style of the text that follows.
     look: TextStyle,
-    /// How the end of what was passed on looks, and of the line behind it.
+    /// Style at the end of the emitted text, and at the end of `line`.
     passed_on: TextStyle,
     line_look: TextStyle,
 }
 
-/// A cell that nothing was written into.
+/// An empty cell.
 const BLANK: (char, TextStyle) = (' ', TextStyle::PLAIN);
 
 #[derive(Debug)]
 struct LineCells {
     line: Vec<(char, TextStyle)>,
     cursor: usize,
-    /// How what is written looks.
+    /// Style of the text that is written.
     look: TextStyle,
-    /// The beginning of a character that is not whole yet.
+    /// First bytes of an incomplete UTF-8 character.
     cut: Vec<u8>,
 }
 
 impl PlainText {
-    /// Takes the next token; what is certain goes to `out`.
+    /// Takes the next token and appends finished text to `out`.
     pub(super) fn push(&mut self, token: &StreamToken<'_>, out: &mut Vec<u8>) {
         match token {
             StreamToken::Text(text) => self.text(text, out),
@@ -54,7 +55,7 @@ impl PlainText {
         }
     }
 
-    /// Passes on the last line, which nobody ended.
+    /// Emits the last, unfinished line.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
         self.returned = false;
         match self.cells.take() {
@@ -67,7 +68,7 @@ impl PlainText {
         self.passed_on = self.line_look;
     }
 
-    /// Adds a word of ours: at the end of the line that was begun, else on a line of its own.
+    /// Adds a note of ours: at the end of the current line, or on its own line if there is none.
     pub(super) fn note(&mut self, note: &str, out: &mut Vec<u8>) {
         let begun = !self.line.is_empty() || self.cells.is_some();
         let look = std::mem::take(&mut self.look);
@@ -95,7 +96,7 @@ impl PlainText {
             }
             let run = memchr2(b'\r', b'\n', rest).unwrap_or(rest.len());
             if self.line.is_empty() && self.cells.is_none() {
-                // A whole line, of which nothing has to wait.
+                // A complete line is emitted directly.
                 let ended = match rest[run..] {
                     [b'\r', b'\n', ..] => 2,
                     [b'\n', ..] => 1,
@@ -145,7 +146,7 @@ impl PlainText {
         out.push(b'\n');
     }
 
-    /// The cursor leaves the line for another one.
+    /// Ends the current line because the cursor moves to another one.
     fn leave(&mut self, out: &mut Vec<u8>) {
         if !self.line.is_empty() || self.cells.is_some() {
             self.newline(out);
@@ -171,7 +172,7 @@ impl PlainText {
             b'X' => self.cells().blank(count()),
             b'@' => self.cells().insert(count()),
             b'm' => {
-                // Of what is no selection, `>` and its like begin the parameters.
+                // Sequences with private parameters such as `>` are not SGR.
                 if let Ok(parameters) = std::str::from_utf8(parameters)
                     && parameters.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b';' | b':'))
                 {
@@ -183,7 +184,7 @@ impl PlainText {
         }
     }
 
-    /// A carriage return acts only when something follows it that is no newline.
+    /// Applies a pending carriage return, unless a line feed followed it.
     fn settle_return(&mut self) {
         if std::mem::take(&mut self.returned) {
             self.cells().cursor = 0;
@@ -204,7 +205,7 @@ impl PlainText {
     }
 }
 
-/// Writes the sequence that changes one look into another, where they differ.
+/// Appends the SGR sequence that changes `current` to `look`, if they differ.
 fn select(look: TextStyle, current: &mut TextStyle, out: &mut Vec<u8>) {
     if look != *current {
         let parameters = look.to_sgr();
@@ -215,7 +216,7 @@ fn select(look: TextStyle, current: &mut TextStyle, out: &mut Vec<u8>) {
 }
 
 impl LineCells {
-    /// A line in which there are no sequences but our own.
+    /// Parses a line that contains only SGR sequences of our own.
     fn of(line: &[u8], begins: TextStyle) -> Self {
         let (mut cells, mut look) = (Vec::new(), begins);
         let line = String::from_utf8_lossy(line);
@@ -292,7 +293,7 @@ impl LineCells {
         }
     }
 
-    /// Writes the line but for blanks at its end, in front of which there is this look.
+    /// Appends the line without trailing spaces. `current` is the style before and after it.
     fn write_onto(&self, current: &mut TextStyle, out: &mut Vec<u8>) {
         let blanks = self.line.iter().rev().take_while(|(letter, _)| *letter == ' ').count();
         for (letter, look) in &self.line[..self.line.len() - blanks] {
@@ -332,7 +333,7 @@ mod tests {
         for (sent, kept) in [
             ("\x1b[1;31mred\x1b[0m x\r\n", "^[0;1;31mred^[0m x\n"),
             ("\x1b[32ma\r\nb\x1b[m\r\n", "^[0;32ma\nb\n"),
-            // The prompt of a shell that colors nothing in the end.
+            // A shell prompt that sets and resets a style without effect.
             ("\x1b[1m\x1b[0mx\r\n", "x\n"),
             ("\x1b[31mold\r\x1b[32mne\r\n", "^[0;32mne^[0;31md\n"),
             ("\x1b[31mold\x1b[0m\r\x1b[Kok\r\n", "ok\n"),

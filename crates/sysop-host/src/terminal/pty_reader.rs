@@ -1,7 +1,7 @@
-//! What a PTY prints, on its way from the thread that reads to the one that parses.
+//! Queue for PTY output between the reading and the parsing thread.
 //!
-//! Linux gives at most 4 KiB a read, and a program that prints waits for each of them. So the reader does nothing
-//! else, and the parser is woken for much at once, or when nothing more comes.
+//! Linux returns at most 4 KiB per read, and the printing program waits for each read. Therefore the reader only reads,
+//! and the parser is woken for a large batch, or when output pauses.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,24 +11,24 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-/// The room for one read.
+/// Buffer size of one read.
 const READ_BYTES: usize = 64 * 1024;
-/// Bytes that are parsed at once, where there are as many.
+/// Size of a batch that the parser waits for during a flood.
 pub(super) const BATCH_BYTES: usize = 64 * 1024;
-/// Bytes that wait for the parser; then the program waits.
+/// Maximum bytes queued for the parser; above that the program is blocked.
 const WAITING_BYTES_MAX: usize = 512 * 1024;
-/// A batch after which more is likely to come: about what Linux gives at once.
+/// Batch size that suggests that more output follows at once; about the size of one read on Linux.
 const FLOOD_BYTES: usize = 2 * 1024;
-/// How long a batch may grow in a flood.
+/// Maximum time to wait for a larger batch during a flood.
 const FLOOD_WAIT: Duration = Duration::from_millis(2);
 
-/// What was read and not parsed.
+/// Bytes read but not yet parsed.
 #[derive(Debug, Default)]
 pub(super) struct PtyReader {
     waiting: Mutex<PtyReaderState>,
-    /// As much is there as the parser waits for.
+    /// Signaled when as many bytes are queued as the parser wants.
     arrived: Condvar,
-    /// There is room again.
+    /// Signaled when the queue has room again.
     space_freed: Condvar,
 }
 
@@ -36,9 +36,9 @@ pub(super) struct PtyReader {
 struct PtyReaderState {
     bytes: Vec<u8>,
     ended: bool,
-    /// Whether nobody wants more.
+    /// True after the stop guard was dropped.
     stopped: bool,
-    /// How many bytes the parser waits for, while it does.
+    /// Bytes that the parser waits for; `None` if it is not waiting.
     bytes_wanted: Option<usize>,
 }
 
@@ -46,7 +46,7 @@ struct PtyReaderState {
 #[derive(Debug)]
 pub(super) struct StopGuard {
     intake: Arc<PtyReader>,
-    /// The other end of it is what a reader looks at that waits.
+    /// Write end of the stop pipe: closing it wakes a reader that polls.
     _stop: io::PipeWriter,
 }
 
@@ -58,7 +58,7 @@ impl Drop for StopGuard {
 }
 
 impl PtyReader {
-    /// What stops its reader, and what tells that reader.
+    /// Returns the guard that stops the reader, and the pipe end that the reader must poll.
     pub(super) fn stop_guard(self: &Arc<Self>) -> io::Result<(StopGuard, io::PipeReader)> {
         let (stop, stopper) = io::pipe()?;
         Ok((StopGuard { intake: Arc::clone(self), _stop: stopper }, stop))
@@ -68,10 +68,10 @@ impl PtyReader {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads a terminal that does not block until its end, or until it is stopped.
+    /// Reads a nonblocking terminal until its end or until stopped.
     pub(super) fn read(&self, master: &OwnedFd, stop: &io::PipeReader) {
         let mut buffer = vec![0; READ_BYTES];
-        // Linux gives EIO where the other side is closed.
+        // Linux returns EIO if the other side is closed.
         while let Ok(bytes @ 1..) = read_some(master, stop, &mut buffer) {
             let mut waiting = self.waiting();
             while waiting.bytes.len() > WAITING_BYTES_MAX && !waiting.stopped {
@@ -92,8 +92,9 @@ impl PtyReader {
         self.arrived.notify_one();
     }
 
-    /// Puts into `batch`, in the place of what is there, what came since; waits until there is something. In a
-    /// flood it waits a moment for more, and is empty if nothing comes in that moment. None at the end.
+    /// Replaces the contents of `batch` with the queued bytes, waiting for the first. After a large batch it waits at
+    /// most `FLOOD_WAIT` for `BATCH_BYTES`; the batch is empty if nothing arrives in that time. Returns `None` at the
+    /// end of output.
     pub(super) fn next(&self, batch: &mut Vec<u8>) -> Option<()> {
         let flood = batch.len() >= FLOOD_BYTES;
         batch.clear();
@@ -124,7 +125,7 @@ impl PtyReader {
     }
 }
 
-/// Reads what there is, or waits for it. Nothing where it was stopped.
+/// Reads available bytes, waiting for the first. Returns 0 if stopped.
 fn read_some(master: &OwnedFd, stop: &io::PipeReader, buffer: &mut [u8]) -> Result<usize, Errno> {
     loop {
         match rustix::io::read(master, &mut *buffer) {
@@ -200,7 +201,7 @@ mod tests {
             let stopped = &intake;
             scope.spawn(move || {
                 stopped.read(&reader, &stop);
-                // Closes the terminal, which is what ends the flood.
+                // Closing the terminal is what ends the flood.
                 drop(reader);
             });
             let flood = vec![b'x'; WAITING_BYTES_MAX];

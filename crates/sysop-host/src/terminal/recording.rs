@@ -1,5 +1,5 @@
-//! A recording of what a terminal showed, in asciicast v2 (docs.asciinema.org/manual/asciicast/v2). Never holds
-//! what was typed: only output and sizes, as watchers receive them.
+//! Recording of terminal output in asciicast v2 (docs.asciinema.org/manual/asciicast/v2). Contains output and sizes as
+//! watchers receive them, never input.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -12,23 +12,23 @@ use crate::output::artifacts::Artifacts;
 use crate::output::purge_session::recording_name;
 use crate::output::redact::{Secrets, StreamRedactor};
 
-/// The most bytes of one recording.
+/// Maximum bytes of one recording.
 const RECORDING_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// A recording that is being made.
+/// A recording in progress.
 pub(super) struct Recording {
     file: BufWriter<File>,
     started: Instant,
     room: u64,
     redaction: StreamRedactor,
-    /// What is to be written, without secrets; between calls the beginning of a character that is not whole yet.
+    /// Redacted output to write; between calls only an incomplete character.
     clean: Vec<u8>,
-    /// The line that is being made.
+    /// Buffer for the current line.
     line: Vec<u8>,
 }
 
 impl Recording {
-    /// Begins one beside the artifacts, for its owner alone.
+    /// Creates the file among the artifacts, readable only by its owner, and writes the header.
     pub(super) fn begin(
         artifacts: &Artifacts,
         session: Option<&SessionId>,
@@ -54,7 +54,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Output, as it may be shown.
+    /// Records output that may be shown. Redacts secrets.
     pub(super) fn output(&mut self, secrets: &Secrets, bytes: &[u8]) -> io::Result<()> {
         if self.room == 0 {
             return Ok(());
@@ -68,7 +68,7 @@ impl Recording {
         let whole = clean.len() - crate::output::head_tail::unfinished(&clean);
         let written =
             if whole > 0 { self.event("o", &String::from_utf8_lossy(&clean[..whole])) } else { Ok(()) };
-        // What is not whole yet waits for what follows.
+        // An incomplete character waits for its remaining bytes.
         clean.drain(..whole);
         self.clean = clean;
         written
@@ -78,7 +78,7 @@ impl Recording {
         self.event("r", &format!("{}x{}", size.columns, size.rows))
     }
 
-    /// Puts all on the disk that there is.
+    /// Writes buffered events to the file.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }
@@ -95,7 +95,7 @@ impl Recording {
         written
     }
 
-    /// A line that no longer fits ends the recording.
+    /// Writes a line. The first line that exceeds the limit ends the recording.
     fn write_line(&mut self, line: &[u8]) -> io::Result<()> {
         let bytes = line.len() as u64 + 1;
         if bytes > self.room {
@@ -108,7 +108,7 @@ impl Recording {
     }
 }
 
-/// Writes a text as it stands in a string of JSON. Looks at many bytes at once for the few that cannot stay.
+/// Appends `text` as the contents of a JSON string. Scans blocks of bytes for the few that need an escape.
 fn escape(text: &str, out: &mut Vec<u8>) {
     const STEP: usize = 32;
     let mut rest = text.as_bytes();
@@ -116,7 +116,7 @@ fn escape(text: &str, out: &mut Vec<u8>) {
         let plain: usize = rest
             .chunks(STEP)
             .map(|step| {
-                // Without branches, which the compiler makes fast.
+                // Branch-free, so that the compiler can vectorize it.
                 let any = step.iter().fold(false, |any, byte| any | is_escaped(*byte));
                 if any { step.iter().take_while(|byte| !is_escaped(**byte)).count() } else { step.len() }
             })
@@ -140,7 +140,7 @@ fn escape(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a byte cannot stand in a string of JSON as it is.
+/// Returns true if the byte needs an escape in a JSON string.
 fn is_escaped(byte: u8) -> bool {
     (byte < 0x20) | (byte == b'"') | (byte == b'\\')
 }

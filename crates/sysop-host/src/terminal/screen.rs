@@ -1,6 +1,6 @@
-//! What is on the screen: the model of a terminal of xterm's kind, with a scrollback.
+//! The screen of an xterm-like terminal with a scrollback.
 //!
-//! Answers what programs ask of a terminal. Never writes anywhere by itself.
+//! Returns the replies to programs' queries, but does no I/O itself.
 
 use std::cell::{RefCell, RefMut};
 use std::fmt::Write as _;
@@ -16,13 +16,13 @@ use sysop_driver::prompter::TerminalSize;
 
 use super::keys::KeyMode;
 
-/// Rows above the screen that are kept.
+/// Maximum rows kept above the screen.
 const SCROLLBACK_ROWS: usize = 10_000;
 
-/// Bytes of a picture that are for rows above the screen.
+/// Maximum bytes of a picture spent on rows above the screen.
 const PICTURE_SCROLLBACK_BYTES_MAX: usize = 512 * 1024;
 
-/// What changes how a letter looks.
+/// Cell flags that change the look of a character.
 const STYLES: Flags = Flags::BOLD
     .union(Flags::DIM)
     .union(Flags::ITALIC)
@@ -32,29 +32,29 @@ const STYLES: Flags = Flags::BOLD
     .union(Flags::HIDDEN)
     .union(Flags::STRIKEOUT);
 
-/// Bytes of plain text that wait before it is looked whether all of them will be seen.
+/// Size of `waiting` in bytes at which text that will never be seen is dropped.
 const WAITING_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// The screen. Plain text is put into the model only when somebody looks: of a flood, most has gone through the
-/// scrollback by then, and the model would be what holds the program up.
+/// The screen. Plain text is parsed only when the screen is read: by then most of a flood has left the scrollback, and
+/// parsing all of it would slow down the program.
 pub(super) struct TerminalScreen {
     model: RefCell<ScreenModel>,
     size: TerminalSize,
 }
 
-/// The model of the terminal.
+/// Terminal emulator and the text not yet parsed by it.
 struct ScreenModel {
     term: Term<ReplyListener>,
     parser: Processor<StdSyncHandler>,
     replies: Receiver<Event>,
-    /// Plain text that came after all that is in the model.
+    /// Plain text received after everything that was parsed.
     waiting: Vec<u8>,
-    /// Whether only a part of the screen scrolls, as far as is known.
+    /// True if a scrolling region smaller than the screen appears to be set.
     has_region: bool,
 }
 
 impl ScreenModel {
-    /// Puts all into the model that waits and can still be seen.
+    /// Parses the waiting text, except the part that has already left the scrollback.
     fn settle(&mut self, rows: u16) {
         if !self.waiting.is_empty() {
             let seen = self.visible_from(rows).unwrap_or(0);
@@ -63,16 +63,16 @@ impl ScreenModel {
         }
     }
 
-    /// Shows what a program that has the whole screen will leave.
+    /// Passes the primary screen to `look` while the alternate screen is active. The latter is restored afterwards.
     fn draw_primary_screen(&mut self, look: impl FnOnce(&Term<ReplyListener>)) {
         let kept = self.term.grid().clone();
         self.term.swap_alt();
         look(&self.term);
         self.term.swap_alt();
-        *self.term.grid_mut() = kept; // which was emptied
+        *self.term.grid_mut() = kept; // restored, because the swap erased it
     }
 
-    /// Drops what would have left the scrollback before anybody could see it.
+    /// Drops waiting text that has already left the scrollback.
     fn trim_pending(&mut self, rows: u16) {
         match self.visible_from(rows) {
             Some(seen) => drop(self.waiting.drain(..seen)),
@@ -80,7 +80,8 @@ impl ScreenModel {
         }
     }
 
-    /// Where in the waiting text that begins which would not have left the scrollback at its end.
+    /// Returns the offset of the first waiting byte still in the scrollback after all of it is drawn. Returns `None` if
+    /// nothing can be dropped safely.
     fn visible_from(&self, rows: u16) -> Option<usize> {
         if self.has_region || self.term.mode().contains(TermMode::ALT_SCREEN) {
             return None;
@@ -91,12 +92,12 @@ impl ScreenModel {
     }
 }
 
-/// Takes what the model wants to tell.
+/// Forwards the emulator's events to a channel.
 struct ReplyListener(Sender<Event>);
 
 impl EventListener for ReplyListener {
     fn send_event(&self, event: Event) {
-        // The receiver lives as long as the model does.
+        // The receiver lives as long as the emulator.
         let _ = self.0.send(event);
     }
 }
@@ -135,14 +136,14 @@ impl TerminalScreen {
         }
     }
 
-    /// The model, with all in it that came.
+    /// Returns the model after parsing all waiting text.
     fn model(&self) -> RefMut<'_, ScreenModel> {
         let mut model = self.model.borrow_mut();
         model.settle(self.size.rows);
         model
     }
 
-    /// Takes output that is text, tabs and ends of lines, and nothing else.
+    /// Takes output that consists only of text, tabs and line ends.
     pub(super) fn push_text(&mut self, text: &[u8]) {
         let model = self.model.get_mut();
         if model.waiting.len() + text.len() > WAITING_BYTES_MAX {
@@ -151,7 +152,7 @@ impl TerminalScreen {
         model.waiting.extend_from_slice(text);
     }
 
-    /// Takes output; gives what is to be answered to the program.
+    /// Parses output. Returns the replies to the program.
     pub(super) fn advance(&mut self, bytes: &[u8]) -> Vec<u8> {
         let model = self.model.get_mut();
         model.settle(self.size.rows);
@@ -191,7 +192,7 @@ impl TerminalScreen {
     pub(super) fn resize(&mut self, size: TerminalSize) {
         let mut model = self.model();
         model.term.resize(GridSize(size));
-        // The model takes the whole screen again.
+        // Resizing resets the emulator's scrolling region to the whole screen.
         model.has_region = false;
         drop(model);
         self.size = size;
@@ -205,36 +206,36 @@ impl TerminalScreen {
         KeyMode { application_cursor: self.model().term.mode().contains(TermMode::APP_CURSOR) }
     }
 
-    /// Whether pasted text is to be marked.
+    /// Returns true if the program has enabled bracketed paste.
     pub(super) fn takes_paste(&self) -> bool {
         self.model().term.mode().contains(TermMode::BRACKETED_PASTE)
     }
 
-    /// Whether a program has the whole screen to itself.
+    /// Returns true if a program uses the alternate (full) screen.
     pub(super) fn is_full(&self) -> bool {
         self.model().term.mode().contains(TermMode::ALT_SCREEN)
     }
 
-    /// Row and column of the cursor, from 0.
+    /// Returns row and column of the cursor, from 0.
     pub(super) fn cursor(&self) -> (usize, usize) {
         let point = self.model().term.grid().cursor.point;
         (usize::try_from(point.line.0).unwrap_or(0), point.column.0)
     }
 
-    /// The screen as text, without blank ends.
+    /// Returns the screen as text, without trailing spaces in rows and blank rows at the end.
     pub(super) fn text(&self) -> String {
         let rows: Vec<String> = (0..usize::from(self.size.rows)).map(|row| self.row(row)).collect();
         rows.join("\n").trim_end().to_owned()
     }
 
-    /// The row of the cursor as far as the cursor, with its last blank.
+    /// Returns the row of the cursor up to the cursor, including trailing spaces.
     pub(super) fn line_to_cursor(&self) -> String {
         let (row, column) = self.cursor();
         self.letters(row, column)
     }
 
-    /// What stands between a place and the cursor, and whether anything stands behind the cursor in its row. None where
-    /// the cursor is before that place.
+    /// Returns the text between a position and the cursor, and true if only blanks follow the cursor in its row.
+    /// Returns `None` if the cursor is before that position.
     pub(super) fn typed_since(&self, (row, column): (usize, usize)) -> Option<(String, bool)> {
         let (cursor_row, cursor_column) = self.cursor();
         if (cursor_row, cursor_column) < (row, column) {
@@ -257,7 +258,7 @@ impl TerminalScreen {
         self.letters(row, usize::from(self.size.columns)).trim_end().to_owned()
     }
 
-    /// The first columns of a row.
+    /// Returns the first `columns` columns of a row as text.
     pub(super) fn letters(&self, row: usize, columns: usize) -> String {
         let model = self.model();
         let cells = &model.term.grid()[line(row)];
@@ -270,9 +271,9 @@ impl TerminalScreen {
         text
     }
 
-    /// Bytes that draw the screen on another one of its size, with the modes that matter to a keyboard. With some rows
-    /// that were above it, they take the place of what is above that one; where a program has the whole screen, so
-    /// does what it will leave.
+    /// Returns bytes that draw this screen on another one of the same size, including the modes that affect the
+    /// keyboard. With `scrollback_rows` above 0, they also replace the other screen's scrollback, and its primary
+    /// screen if a program uses the alternate screen.
     pub(super) fn picture(&self, scrollback_rows: usize) -> Vec<u8> {
         let mut out = String::from("\x1b[?1049l");
         let mut model = self.model();
@@ -292,7 +293,7 @@ impl TerminalScreen {
         out.push_str(&switch(TermMode::SHOW_CURSOR, "25"));
         out.push_str(&switch(TermMode::APP_CURSOR, "1"));
         out.push_str(&switch(TermMode::BRACKETED_PASTE, "2004"));
-        // Switching one of the three off switches off all: so those that are off come first.
+        // Switching off one mouse mode switches off all three, so the modes that are off come first.
         let mut mice = [
             (TermMode::MOUSE_REPORT_CLICK, "1000"),
             (TermMode::MOUSE_DRAG, "1002"),
@@ -306,14 +307,14 @@ impl TerminalScreen {
     }
 }
 
-/// Draws what the model shows now, with so many rows above it, on an empty screen.
+/// Draws the current screen and up to `scrollback_rows` rows above it, after clearing the target.
 fn draw(term: &Term<ReplyListener>, scrollback_rows: usize, out: &mut String) {
     let rows = i32::try_from(term.screen_lines()).unwrap_or(i32::MAX);
     let first = first_row(term, scrollback_rows);
-    // Rows follow each other as they were printed, so that what was broken by the width alone can be joined again.
+    // Rows are written in sequence without cursor movement, so that the target can join wrapped lines again.
     out.push_str("\x1b[0m\x1b[r\x1b[?7h\x1b[H\x1b[2J");
     if scrollback_rows > 0 {
-        out.push_str("\x1b[3J"); // where some terminals have just put what was on the screen
+        out.push_str("\x1b[3J"); // some terminals move a cleared screen into their scrollback
     }
     let mut pen = CellPen::default();
     let mut joined = false;
@@ -327,7 +328,7 @@ fn draw(term: &Term<ReplyListener>, scrollback_rows: usize, out: &mut String) {
     write!(out, "\x1b[0m\x1b[{};{}H", cursor.line.0 + 1, cursor.column.0 + 1).expect("a string takes all");
 }
 
-/// The topmost row that is drawn: of those above the screen, as many of the latest as are wanted and as there is room for.
+/// Returns the first row to draw: at most `wanted` rows above the screen, limited by `PICTURE_SCROLLBACK_BYTES_MAX`.
 fn first_row(term: &Term<ReplyListener>, wanted: usize) -> i32 {
     let above = wanted.min(term.history_size());
     let mut row_bytes = String::new();
@@ -342,21 +343,21 @@ fn first_row(term: &Term<ReplyListener>, wanted: usize) -> i32 {
     -i32::try_from(fitting).unwrap_or(0)
 }
 
-/// Draws cells; says how they look where that changes.
+/// Draws cells, with an SGR sequence wherever the look changes.
 #[derive(Default)]
 struct CellPen {
     look: Option<(Flags, Color, Color)>,
 }
 
 impl CellPen {
-    /// Draws a row without its blank end; `joined` to the one before where only the width broke them. Gives whether the
-    /// next one is joined to it.
+    /// Draws a row without trailing blanks. `joined` means that the row continues the previous one after a wrap.
+    /// Returns true if the next row continues this one.
     fn draw(&mut self, cells: &Row<Cell>, joined: bool, out: &mut String) -> bool {
         let columns = cells.len();
         let goes_on = columns > 0 && cells[Column(columns - 1)].flags.contains(Flags::WRAPLINE);
         let used =
             (0..columns).rev().find(|&column| !is_blank(&cells[Column(column)])).map_or(0, |last| last + 1);
-        // It takes a letter to get from one row to the next.
+        // At least one character must be written to wrap into the next row.
         let used = if goes_on { columns } else { used.max(usize::from(joined)) };
         for cell in (0..used).map(|column| &cells[Column(column)]) {
             if is_spacer(cell) {
@@ -373,7 +374,8 @@ impl CellPen {
     }
 }
 
-/// Whether only a part of the screen scrolls after these whole sequences; none where they do not say (DECSTBM).
+/// Returns true if the last DECSTBM sequence in `bytes` sets a region smaller than the screen; `None` if there is no
+/// such sequence.
 fn sets_region(bytes: &[u8], rows: u16) -> Option<bool> {
     let sequences = memchr::memmem::find_iter(bytes, b"\x1b[");
     let regions = sequences.filter_map(|start| {
@@ -400,7 +402,7 @@ fn is_blank(cell: &Cell) -> bool {
     matches!(cell.c, ' ' | '\t') && cell.flags.is_empty() && cell.bg == Color::Named(NamedColor::Background)
 }
 
-/// A tab is kept in the cell where it began; the cells after it are blank.
+/// Appends the text of a cell. The emulator keeps a tab in the cell where it began, followed by blank cells.
 fn push_letters(text: &mut String, cell: &Cell) {
     text.push(if cell.c == '\t' { ' ' } else { cell.c });
     text.extend(cell.zerowidth().unwrap_or_default());
@@ -429,7 +431,7 @@ fn sgr_of(cell: &Cell) -> String {
     look
 }
 
-/// Adds a color to the parameters of SGR; `base` is 30 for letters and 40 for what is behind them.
+/// Appends a color to SGR parameters; `base` is 30 for the foreground and 40 for the background.
 fn push_color(look: &mut String, color: Color, base: usize) {
     let wrote = match color {
         Color::Named(name) => match name as usize {
@@ -443,7 +445,7 @@ fn push_color(look: &mut String, color: Color, base: usize) {
     wrote.expect("a string takes all");
 }
 
-/// What a program is told that asks for a color: light letters on black.
+/// Color reported to programs that ask: light text on black.
 fn color(index: usize) -> Rgb {
     let light = Rgb { r: 0xdd, g: 0xdd, b: 0xdd };
     if index == NamedColor::Background as usize { Rgb { r: 0, g: 0, b: 0 } } else { light }
@@ -544,7 +546,7 @@ mod tests {
         }
     }
 
-    /// All rows that are kept, those above the screen too, as a person would copy them.
+    /// Returns all rows including the scrollback, with `+` after wrapped rows.
     fn all_rows(screen: &TerminalScreen) -> Vec<String> {
         let model = screen.model();
         let grid = model.term.grid();
@@ -573,7 +575,7 @@ mod tests {
             String::new(),
         ] {
             let first = screen(&output);
-            // What was on the other screen goes.
+            // The previous contents of the other screen are replaced.
             let mut second = screen(&"of the past\r\n".repeat(40));
             second.advance(&first.picture(1_000));
             assert_eq!(all_rows(&second), all_rows(&first), "{output:?}");

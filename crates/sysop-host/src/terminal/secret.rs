@@ -1,7 +1,7 @@
-//! Prompts for secrets: whether one is open, who is asked, and how the answer gets to the program.
+//! Prompts for secrets: detects them, asks people, and passes the answer to the program.
 //!
-//! The bytes of an answer go to the terminal and nowhere else: not to the log, not to the model, not to the
-//! recording. The model types nothing while a prompt is open.
+//! The bytes of an answer go only to the terminal, never to the log, the model or the recording. The model cannot type
+//! while a prompt is open.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -19,23 +19,24 @@ use super::shell_setup::quiet;
 use super::state::TerminalState;
 use crate::machine::Echo;
 
-/// How long a prompt is open before anybody is asked: programs also turn the echo off for a moment.
+/// Age of a prompt before people are asked; programs also turn echo off briefly.
 pub(super) const OPEN_FOR: Duration = Duration::from_millis(100);
-/// How long a program without a prompt, or one on a remote machine, waits before it is looked at.
+/// Time without output before a program that prints no prompt, or a remote one, is checked for a prompt.
 const SILENT_FOR: Duration = Duration::from_secs(1);
-/// The same for a program that was given a secret: a wrong one is answered late, so that nobody tries many.
+/// Same as `SILENT_FOR` after a secret was entered: programs delay the reply to a wrong password to slow down guessing.
 const CHECKED_FOR: Duration = Duration::from_secs(5);
-/// How long a program has to take an answer.
+/// Maximum time to wait for the program to react to an answer.
 const TAKEN_WAIT_MAX: Duration = Duration::from_secs(5);
-/// How long people may think.
+/// Maximum time to wait for an answer from people.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What stands in the place of a secret in what the model is told.
+/// Replaces an entered secret in the text for the model.
 pub(super) const ENTERED: &str = "[password entered]";
 
-/// What prompts for secrets look like, where nothing better tells.
+/// Matches typical prompts for secrets; used where the echo mode is unknown.
 static SECRET_PROMPT: LazyLock<Regex> = LazyLock::new(|| {
-    // The last words are also parts of the names of machines and folders, which stand in prompts of shells.
+    // `token` and `secret` may be part of a host or folder name in a shell prompt, so the text after them is
+    // restricted.
     Regex::new(concat!(
         r"(?i)((password|pass ?phrase|passcode|passwort|kennwort|contraseña|mot de passe|\bpin\b|\botp\b",
         r"|verification code|one-time code)[^\n]{0,80}[:?>]|\b(token|secret)\b[^\n@~/$]{0,80}[:?]) ?$"
@@ -43,36 +44,36 @@ static SECRET_PROMPT: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a valid expression")
 });
 
-/// A prompt that is open.
+/// An open prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SecretPrompt {
     pub(super) kind: QuestionKind,
-    /// As the program wrote it.
+    /// Prompt text as the program wrote it.
     pub(super) prompt: String,
 }
 
-/// What came of a prompt.
+/// Outcome of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SecretPromptOutcome {
-    /// Somebody answered, or typed into the terminal, or the program went on by itself.
+    /// A person answered or typed into the terminal, or the program continued by itself.
     Closed {
         entered: bool,
     },
-    /// Somebody says that it is no prompt for a secret.
+    /// A person replied that this is no prompt for a secret.
     NotASecret,
-    /// Nobody answers; the program was interrupted.
+    /// A person refused to answer, or nobody could; the program was interrupted.
     Refused,
     Cancelled,
 }
 
-/// Whether the terminal waits for a secret now, as far as it tells by itself.
+/// Returns the open prompt for a secret, from the local echo mode and the screen only.
 pub(super) fn secret_prompt(live: &LiveShell) -> Option<SecretPrompt> {
     let echo = live.echo();
     let inner = live.state();
     if inner.ready || inner.ended.is_some() || inner.hidden.is_some() {
         return None;
     }
-    // Looking at the screen while much is printed would hold that up.
+    // Reading the screen costs time, so it is avoided while much is printed.
     let prompt = || inner.screen.line_to_cursor().trim().to_owned();
     if inner.asked || echo == Some(Echo::Off) {
         return Some(SecretPrompt { kind: QuestionKind::Secret, prompt: prompt() });
@@ -86,8 +87,8 @@ pub(super) fn secret_prompt(live: &LiveShell) -> Option<SecretPrompt> {
 }
 
 impl SharedTerminal {
-    /// A prompt for a secret that has been open long enough. On a remote machine it is asked there, beside the
-    /// terminal, where that is possible.
+    /// Returns a prompt that has been open long enough. For a remote shell also queries the echo mode on that machine,
+    /// outside the terminal, if possible.
     pub(super) async fn open_secret(&self, live: &LiveShell) -> Option<SecretPrompt> {
         let is_quiet = |time| quiet(&live.state(), time);
         let open = secret_prompt(live).filter(|_| is_quiet(OPEN_FOR));
@@ -109,8 +110,8 @@ impl SharedTerminal {
         }
     }
 
-    /// Whether the terminal on a remote machine hides what is typed into it, asked there at once; none where nobody can
-    /// tell, or the shell is at its prompt.
+    /// Queries the echo mode of the remote terminal on its own machine. Returns `None` if it is unknown or the shell is
+    /// at its prompt.
     pub(super) async fn remote_echo(&self, live: &LiveShell) -> Option<Echo> {
         let tty = {
             let inner = live.state();
@@ -120,7 +121,7 @@ impl SharedTerminal {
         self.machine.echo(&tty).await
     }
 
-    /// Asks people for the secret and gives their answer to the program.
+    /// Asks people for the secret and sends their answer to the program.
     pub(super) async fn ask_for_secret(
         &self,
         live: &LiveShell,
@@ -147,7 +148,7 @@ impl SharedTerminal {
             PromptReply::Given { text, .. } => {
                 let mut bytes = text.expose_secret().as_bytes().to_vec();
                 bytes.push(b'\r');
-                // What is not at its prompt any more would show it, or run it.
+                // A program that no longer prompts could print the secret, or run it as a command.
                 let still = secret_prompt(live).is_some()
                     || (live.remote_host.is_some() && live.state().prints == prints);
                 if !still {
@@ -174,11 +175,11 @@ impl SharedTerminal {
     }
 }
 
-/// Waits until the program has gone on without an answer from here: the terminal shows again what is typed, or,
-/// where that cannot be seen, something was printed.
+/// Waits until the program continues without our answer: its echo is on again, or, where the echo mode is unknown, it
+/// printed something.
 async fn program_continued(live: &LiveShell, prints: u64) {
     let hidden = live.echo() == Some(Echo::Off);
-    // Stars come for what somebody types.
+    // Asterisks are the echo of a person's typing.
     let line = |inner: &TerminalState| inner.screen.line_to_cursor().trim_end_matches('*').to_owned();
     let asked = {
         let inner = live.state();

@@ -1,8 +1,8 @@
-//! Identifies the program that reads a secret typed at a prompt, from facts of the system.
+//! Identifies the program that reads a secret typed at a prompt, from data of the operating system.
 //!
-//! The words on the screen say what a program wants to be taken for; any command can print `[sudo] password for joe:`.
-//! On this machine the processes in the foreground of the terminal are looked at: only they can read it. A program
-//! cannot choose its executable, nor that its file belongs to root and is set-user-ID.
+//! Text on the screen proves nothing: any command can print `[sudo] password for joe:`. On this machine, the processes
+//! in the terminal's foreground group are inspected, because only they can read the input. A program cannot fake the
+//! path of its executable, nor that the file belongs to root and is set-user-ID.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -13,17 +13,17 @@ use sysop_core::text::neutralize_line;
 use super::SharedTerminal;
 use super::live_shell::{LiveShell, ProcessStat};
 
-/// The most characters of a command line that people are shown.
+/// Maximum characters of a command line shown to people.
 const COMMAND_CHARS_MAX: usize = 200;
-/// The most names of other programs that people are told.
+/// Maximum names of other programs shown to people.
 const NAMES_MAX: usize = 8;
 
-/// The program that asks, described for people.
+/// Description of the asking program, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SecretReader {
-    /// `sudo on this machine`.
+    /// Program and machine, for example `sudo on this machine`.
     pub(super) name: String,
-    /// Facts about the program, a sentence each.
+    /// Facts about the program, one sentence each.
     pub(super) details: Vec<String>,
 }
 
@@ -33,15 +33,14 @@ struct ReaderProcess {
     pid: i32,
     parent: i32,
     name: String,
-    /// `None` where the system does not tell it, as of programs with more rights.
+    /// `None` if the system hides it, as for programs with more privileges.
     executable: Option<PathBuf>,
-    /// True if its program belongs to root and is set-user-ID.
+    /// True if its executable belongs to root and is set-user-ID.
     is_setuid_root: bool,
     command_line: String,
 }
 
 impl SharedTerminal {
-    /// Returns the program that would read a secret entered now.
     pub(super) async fn secret_reader(&self, live: &LiveShell) -> SecretReader {
         let (command, shell) = {
             let inner = live.state();
@@ -63,7 +62,7 @@ impl SharedTerminal {
     }
 }
 
-/// The same for a terminal of this machine.
+/// Returns the program that would read a secret from a local terminal.
 fn local_reader(live: &LiveShell, command: Option<&str>) -> SecretReader {
     let group = live.foreground().map(|group| group.as_raw_nonzero().get());
     let processes = group.map(foreground_processes).unwrap_or_default();
@@ -84,7 +83,7 @@ fn local_reader(live: &LiveShell, command: Option<&str>) -> SecretReader {
     SecretReader { name: format!("{}{role} on this machine", neutralize_line(&reader.name)), details }
 }
 
-/// The program and its command line.
+/// Describes the program and its command line in one sentence.
 fn described(reader: &ReaderProcess) -> String {
     let rights = if reader.is_setuid_root { ", which runs as root (set-user-ID)" } else { "" };
     let program = match &reader.executable {
@@ -94,7 +93,7 @@ fn described(reader: &ReaderProcess) -> String {
     format!("Program: {program}{rights}. Its command line: `{}`.", reader.command_line)
 }
 
-/// That a command of the model's reads the answer, where one does.
+/// Names the model's command that is running, with a warning unless the reader is trusted.
 fn started_by(command: Option<&str>, is_trusted: bool) -> Vec<String> {
     let Some(command) = command else { return Vec::new() };
     let mut told = vec![format!("Started by the model: `{}`.", bounded(command))];
@@ -104,7 +103,7 @@ fn started_by(command: Option<&str>, is_trusted: bool) -> Vec<String> {
     told
 }
 
-/// The process that reads, as far as one can tell: one with the rights of root, or else the innermost.
+/// Guesses the reading process: a set-user-ID root process, if any, otherwise the innermost one.
 fn likely_reader(processes: &[ReaderProcess]) -> Option<&ReaderProcess> {
     let has_child = |process: &ReaderProcess| processes.iter().any(|other| other.parent == process.pid);
     let trusted =
@@ -112,7 +111,7 @@ fn likely_reader(processes: &[ReaderProcess]) -> Option<&ReaderProcess> {
     trusted.or_else(|| processes.iter().find(|process| !has_child(process)))
 }
 
-/// Names of the other programs, each once.
+/// Returns the sorted unique names of the untrusted other programs.
 fn other_names(processes: &[ReaderProcess], reader: &ReaderProcess) -> Vec<String> {
     let mut names: Vec<String> = processes
         .iter()
@@ -125,7 +124,7 @@ fn other_names(processes: &[ReaderProcess], reader: &ReaderProcess) -> Vec<Strin
     names
 }
 
-/// The processes of a group, the oldest first.
+/// Returns the processes of a group, sorted by process id.
 fn foreground_processes(group: i32) -> Vec<ReaderProcess> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
@@ -135,7 +134,7 @@ fn foreground_processes(group: i32) -> Vec<ReaderProcess> {
 }
 
 impl ReaderProcess {
-    /// `None` where there is no such process in the group.
+    /// Returns `None` if the process does not exist or is not in the group.
     fn of(pid: i32, group: i32) -> Option<Self> {
         let stat = ProcessStat::of(pid).filter(|stat| stat.group == group)?;
         let executable = fs::read_link(format!("/proc/{pid}/exe")).ok();
@@ -154,13 +153,13 @@ impl ReaderProcess {
     }
 }
 
-/// Whether a process has the rights of root from its program's file. The file is looked at through the process itself:
-/// its path may lead elsewhere.
+/// Returns true if the process has root privileges from its executable. The file is checked through the process,
+/// because its path may lead to another file.
 fn is_setuid_root(pid: i32) -> bool {
     if let Ok(file) = fs::metadata(format!("/proc/{pid}/exe")) {
         return file.uid() == 0 && file.mode() & 0o4000 != 0;
     }
-    // The system hides the file of a program that has more rights than who looks.
+    // The kernel hides the executable of a process with more privileges than ours.
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let uids = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
     let effective = uids.split_whitespace().nth(1);

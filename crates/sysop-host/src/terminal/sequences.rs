@@ -1,28 +1,27 @@
-//! Cuts the stream of a terminal into text, control characters and escape sequences (ECMA-48), also where one
-//! comes in pieces. One pass feeds all that look at the stream: marks, screen, watchers, capture.
+//! Splits terminal output into text, control characters and escape sequences (ECMA-48), also if a sequence arrives in
+//! parts. One pass feeds all consumers: marks, screen, watchers, capture.
 //!
-//! Never holds more than one sequence; a string that is too long is dropped whole.
+//! Buffers at most one sequence; sequences that are too long are dropped as a whole.
 
-/// The longest escape sequence in bytes; what is longer is none that anybody here needs.
+/// Maximum bytes of an escape sequence; no sequence used here is longer.
 const SEQUENCE_BYTES_MAX: usize = 256;
-/// The longest string (OSC, DCS and their like) in bytes.
+/// Maximum bytes of a string sequence (OSC, DCS, SOS, PM, APC).
 const STRING_BYTES_MAX: usize = 8 * 1024;
 
-/// A piece of the stream.
+/// A token of the stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum StreamToken<'a> {
-    /// Text with tabs, carriage returns and newlines in it; a character may be cut at its ends.
+    /// Text including tabs, carriage returns and newlines. A character may be split at either end.
     Text(&'a [u8]),
     /// Any other control character.
     Control(u8),
-    /// A whole sequence from its `ESC` to its end.
+    /// A complete sequence from its `ESC` to its end.
     Sequence(SequenceKind, &'a [u8]),
 }
 
-/// Kinds of sequences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SequenceKind {
-    /// `ESC` and a letter, or an intermediate and a letter.
+    /// `ESC` followed by optional intermediates and a final byte.
     Escape,
     /// `ESC [` …
     Csi,
@@ -38,16 +37,16 @@ enum ParserState {
     Escape,
     Csi,
     String(SequenceKind),
-    /// An `ESC` came inside a string.
+    /// An `ESC` was read inside a string.
     StringEscape(SequenceKind),
 }
 
-/// The state of one stream.
+/// Parser of one stream.
 #[derive(Debug)]
 pub(super) struct SequenceParser {
     state: ParserState,
     pending: Vec<u8>,
-    /// Whether the sequence is too long and is only waited out.
+    /// True if the sequence is too long: it is read to its end and dropped.
     dropped: bool,
 }
 
@@ -58,7 +57,7 @@ impl Default for SequenceParser {
 }
 
 impl SequenceParser {
-    /// Takes the next bytes and gives what they complete.
+    /// Parses the next bytes and passes completed tokens to `take`.
     pub(super) fn push(&mut self, bytes: &[u8], mut take: impl FnMut(StreamToken<'_>)) {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -75,7 +74,7 @@ impl SequenceParser {
         }
     }
 
-    /// Whether the next bytes would be one text.
+    /// Returns true if `bytes` would become a single text token.
     pub(super) fn is_text(&self, bytes: &[u8]) -> bool {
         self.state == ParserState::Ground && text_run(bytes) == bytes.len()
     }
@@ -84,7 +83,7 @@ impl SequenceParser {
         match (self.state, byte) {
             (ParserState::Ground, 0x1b) => self.begin(),
             (ParserState::Ground, _) => take(StreamToken::Control(byte)),
-            // CAN and SUB end any sequence without an effect.
+            // CAN and SUB abort any sequence.
             (_, 0x18 | 0x1a) => self.state = ParserState::Ground,
             (ParserState::Escape | ParserState::Csi, 0x1b) => self.begin(),
             (ParserState::Escape | ParserState::Csi, 0x00..=0x1f) => take(control_token(&[byte])),
@@ -101,7 +100,7 @@ impl SequenceParser {
                 self.end(kind, byte, take);
             }
             (ParserState::StringEscape(_), _) => {
-                // The string was never ended; another sequence begins.
+                // The string was not terminated; a new sequence begins.
                 self.begin();
                 self.step(byte, take);
             }
@@ -151,13 +150,13 @@ impl SequenceParser {
     }
 }
 
-/// Whether a byte ends a run of text.
+/// Returns true if the byte ends a run of text.
 fn is_control(byte: u8) -> bool {
-    // Without branches, so that many can be looked at in one step.
+    // Branch-free, so that the compiler can vectorize it.
     (byte == 0x7f) | ((byte < 0x20) & (byte != b'\t') & (byte != b'\n') & (byte != b'\r'))
 }
 
-/// How many bytes of text there are in front. Looks at many bytes at once, which the compiler makes fast.
+/// Returns the length of the leading text in bytes. Scans in blocks, which the compiler vectorizes.
 fn text_run(bytes: &[u8]) -> usize {
     const STEP: usize = 64;
     let mut run = 0;
@@ -174,7 +173,7 @@ fn control_token(byte: &[u8; 1]) -> StreamToken<'_> {
     if is_control(byte[0]) { StreamToken::Control(byte[0]) } else { StreamToken::Text(byte) }
 }
 
-/// What is between the introducer and the end of a string.
+/// Returns the part of a string sequence between introducer and terminator.
 pub(super) fn string_body(bytes: &[u8]) -> &[u8] {
     let body = bytes.get(2..).unwrap_or_default();
     body.strip_suffix(b"\x1b\\").or_else(|| body.strip_suffix(b"\x07")).unwrap_or(body)

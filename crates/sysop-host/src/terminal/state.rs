@@ -277,7 +277,7 @@ impl TerminalState {
         (self.machine.as_ref() == Some(&place.machine)).then_some(place.tty.as_str())
     }
 
-    /// Hides output from now on, at least until the next prompt.
+    /// Hides output until the event that `hidden` names. The shell no longer counts as being at its prompt.
     pub(super) fn hide(&mut self, hidden: HiddenInput) {
         self.ready = false;
         self.dirty = false;

@@ -1,5 +1,5 @@
-//! A shell behind something that passes its terminal on, as `ssh -tt` does: here `script`, which needs no server.
-//! This side's terminal is always raw, and says nothing of what the program behind does with its own.
+//! Tests of a shell behind a program that forwards its terminal, as `ssh -tt` does: here `script`, which needs no
+//! server. The local terminal is always raw and does not show the modes of the terminal behind it.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -28,13 +28,13 @@ use crate::path::RootPath;
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A machine whose terminal is behind another.
+/// A machine whose terminal is behind another terminal.
 struct RemoteMachine {
     machine: LocalMachine,
     shell: &'static str,
-    /// Whether the terminal can be asked about beside its connection.
+    /// True if the remote terminal can be queried outside its connection.
     beside: bool,
-    /// How often it was.
+    /// Number of such queries.
     echo_queries: AtomicU32,
 }
 
@@ -128,7 +128,7 @@ impl Machine for RemoteMachine {
     }
 }
 
-/// People who answer everything, and remember what they were asked.
+/// Answers every prompt, and records prompts and reported typing.
 #[derive(Default)]
 struct AnsweringPrompter(Mutex<Vec<PromptRequest>>, Mutex<Vec<TypedInput>>);
 
@@ -187,28 +187,27 @@ impl Rig {
         (end.map_err(|why| format!("{why:?}")), capture.finish().await.text)
     }
 
-    /// Waits until a text stands alone in the row of the cursor.
+    /// Waits until the row of the cursor contains only this text.
     async fn shows(&self, text: &str) {
         let live = self.terminal.current().unwrap();
         let shown = live.until(DEADLINE, |inner| (inner.screen.line_to_cursor() == text).then_some(()));
         assert!(shown.await.is_some(), "no {text:?} in {}", live.state().screen.text());
     }
 
-    /// Waits until the shell is at its prompt.
     async fn ready(&self) {
         let live = self.terminal.current().unwrap();
         let ready = live.until(DEADLINE, |inner| inner.ready.then_some(())).await;
         assert!(ready.is_some(), "a program still runs: {}", live.state().screen.text());
     }
 
-    /// A person types, one key after another.
+    /// Types as a person, one key at a time.
     fn types(&self, text: &str) {
         for byte in text.bytes() {
             self.terminal.typed("ann", &[byte]);
         }
     }
 
-    /// What the log was told since the last time, without how long it took.
+    /// Returns the typing reported since the last call, with durations set to 0.
     fn told(&self) -> Vec<TypedInput> {
         let mut told = std::mem::take(&mut *self.people.1.lock().unwrap());
         for typed in &mut told {
@@ -226,7 +225,7 @@ impl Rig {
     }
 }
 
-/// What a program does that asks for a secret on a terminal.
+/// Shell commands that ask for a secret with echo off.
 const ASKS: &str =
     "stty -echo; printf 'Say the %s: ' WORD; read -r word; stty echo; echo; echo \"$word\" | wc -c";
 
@@ -251,7 +250,7 @@ async fn a_command_that_takes_the_marks_away_ends_like_any_other() {
     ] {
         let rig = rig("bash --norc", true);
         let code = if command.ends_with("3'") { 3 } else { 0 };
-        // The prompt that came without a mark was taken for output.
+        // The prompt that appeared without a mark counts as output.
         let (end, text) = rig.run(command).await;
         assert_eq!(end.exit_code, Some(code), "{command}: {end:?}");
         assert!(text.is_empty() || text.ends_with(['#', '$', ' ']), "{command}: {text:?}");
@@ -301,7 +300,7 @@ async fn the_mark_of_sudo_tells_of_a_secret_and_not_who_asks() {
     assert!(asked[0].details[1].starts_with("Warning: "), "{asked:?}");
 }
 
-/// So many keys, however long they took.
+/// Returns a report of this many keys in 0 seconds.
 fn activity(keys: u64) -> TypedInput {
     TypedInput::Activity { keys, seconds: 0 }
 }
@@ -326,7 +325,7 @@ async fn what_a_far_terminal_does_not_show_is_told_to_nobody() {
                     rig.types("hunter2\r");
                 }
                 rig.ready().await;
-                // The prompt of a program of their own is private too.
+                // The prompt of a program that a person started is private.
                 assert_eq!(rig.told(), [secret("")], "{shell}: {prompt}, {paste}");
             }
         }
@@ -368,7 +367,7 @@ async fn of_what_a_far_terminal_shows_only_the_number_of_keys_is_told() {
     assert_eq!(rig.terminal.secrets.redact("ann"), "ann");
 }
 
-/// What a program does that shows a star for each letter of a secret.
+/// Shell function that reads a secret and echoes an asterisk per letter.
 const MASKS: &str = "mask() { stty -echo -icanon; printf %b \"$1\"; local c; while IFS= read -rn1 c && [ -n \"$c\" ]; do printf '*'; done; stty echo icanon; echo; }";
 
 #[tokio::test]
@@ -413,7 +412,7 @@ async fn keys_after_a_line_that_asks_for_a_secret_stay_away() {
     let (end, text) = rig.keys("\"read -rsp 'Say it ' word\" Enter hunter2 Enter").await;
     let notes = end.unwrap().notes.join("\n");
     assert!(notes.contains("the keys after that were not pressed"), "{notes}: {text}");
-    // Nobody has answered yet; the next call sees to that, and types nothing.
+    // The prompt is still open; the next call asks for the answer and types nothing.
     let (end, _) = rig.keys("guess Enter").await;
     assert!(end.unwrap_err().contains("password entered"));
     rig.ready().await;
