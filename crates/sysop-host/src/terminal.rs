@@ -99,7 +99,7 @@ pub(crate) struct SharedTerminal {
     slot: tokio::sync::Mutex<ShellSlot>,
     /// The same shell, for code that cannot await `slot`.
     current: Mutex<Option<Arc<LiveShell>>>,
-    /// State of the terminal when this call was judged.
+    /// The call judged last, and the state of the terminal at that time.
     judged: Mutex<Option<(CallId, survey::TerminalPlace)>>,
     /// Held by the one call that uses the terminal.
     call_lock: tokio::sync::Mutex<()>,

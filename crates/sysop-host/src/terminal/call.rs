@@ -701,8 +701,8 @@ impl TerminalCall<'_> {
         Ok(notes)
     }
 
-    /// Waits until the shell has started the command of the typed line. The command's terminal settings are unknown
-    /// before.
+    /// Waits until the shell has started the command of the typed line, because only then the terminal shows the modes
+    /// that the command sets.
     async fn wait_for_line_taken(&self) {
         let begun = |inner: &mut TerminalState| {
             let edits = self.live.is_raw() && self.live.shell_in_front() == Some(true);

@@ -4,7 +4,6 @@ use sysop_core::outcome::Status;
 
 use crate::machine::MachineError;
 
-/// Result of a call that reached the terminal.
 #[derive(Debug)]
 pub(crate) struct CallEnd {
     pub(crate) status: Status,

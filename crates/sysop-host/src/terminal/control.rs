@@ -121,7 +121,6 @@ impl SharedTerminal {
         self.watch_lease(&live);
     }
 
-    /// Ends the control of this person.
     pub(super) fn user_released(&self, by: &str) {
         let told = {
             let mut user_control = locked(&self.user_control);
@@ -319,7 +318,7 @@ impl UserControl {
         match &visibility {
             InputVisibility::Visible => holder.secret = None,
             InputVisibility::Secret { prompt } => {
-                // The prompt may have been followed by asterisks since.
+                // Keeps the first text: a later one may include echoed asterisks.
                 holder.secret.get_or_insert_with(|| prompt.clone());
             }
             InputVisibility::OnScreen { .. } | InputVisibility::Unknown => {}

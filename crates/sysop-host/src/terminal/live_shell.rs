@@ -78,7 +78,6 @@ fn spawn_shell(
     Ok((child, temporary))
 }
 
-/// A running shell and its terminal.
 pub(super) struct LiveShell {
     inner: Mutex<TerminalState>,
     /// Signaled when a call has taken captured output.

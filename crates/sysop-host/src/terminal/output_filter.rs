@@ -6,7 +6,6 @@
 
 use super::sequences::{SequenceKind, StreamToken};
 
-/// Filter state of one output stream.
 #[derive(Debug, Default)]
 pub(super) struct OutputFilter {
     /// First bytes of an incomplete UTF-8 character.

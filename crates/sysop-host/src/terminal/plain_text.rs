@@ -12,7 +12,6 @@ use super::sequences::{SequenceKind, StreamToken};
 /// Maximum length of the buffered line, in bytes or cells.
 const LINE_MAX: usize = 16 * 1024;
 
-/// Conversion state of one output stream.
 #[derive(Debug, Default)]
 pub(super) struct PlainText {
     /// The current line while nothing was overwritten.
@@ -28,7 +27,6 @@ pub(super) struct PlainText {
     line_look: TextStyle,
 }
 
-/// An empty cell.
 const BLANK: (char, TextStyle) = (' ', TextStyle::PLAIN);
 
 #[derive(Debug)]

@@ -8,7 +8,6 @@ use sysop_driver::prompter::TerminalSize;
 
 use super::screen::TerminalScreen;
 
-/// Private use of one terminal.
 #[derive(Default)]
 pub(super) struct PrivateUse {
     is_on: bool,

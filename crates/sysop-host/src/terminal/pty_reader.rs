@@ -11,7 +11,6 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-/// Buffer size of one read.
 const READ_BYTES: usize = 64 * 1024;
 /// Size of a batch that the parser waits for during a flood.
 pub(super) const BATCH_BYTES: usize = 64 * 1024;

@@ -12,10 +12,8 @@ use crate::output::artifacts::Artifacts;
 use crate::output::purge_session::recording_name;
 use crate::output::redact::{Secrets, StreamRedactor};
 
-/// Maximum bytes of one recording.
 const RECORDING_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// A recording in progress.
 pub(super) struct Recording {
     file: BufWriter<File>,
     started: Instant,
@@ -23,7 +21,6 @@ pub(super) struct Recording {
     redaction: StreamRedactor,
     /// Redacted output to write; between calls only an incomplete character.
     clean: Vec<u8>,
-    /// Buffer for the current line.
     line: Vec<u8>,
 }
 

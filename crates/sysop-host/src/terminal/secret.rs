@@ -44,7 +44,6 @@ static SECRET_PROMPT: LazyLock<Regex> = LazyLock::new(|| {
     .expect("a valid expression")
 });
 
-/// An open prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SecretPrompt {
     pub(super) kind: QuestionKind,
@@ -52,7 +51,6 @@ pub(super) struct SecretPrompt {
     pub(super) prompt: String,
 }
 
-/// Outcome of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SecretPromptOutcome {
     /// A person answered or typed into the terminal, or the program continued by itself.
@@ -66,7 +64,7 @@ pub(super) enum SecretPromptOutcome {
     Cancelled,
 }
 
-/// Returns the open prompt for a secret, from the local echo mode and the screen only.
+/// Returns the prompt for a secret that is open now, judging by marks, the local echo mode and the screen.
 pub(super) fn secret_prompt(live: &LiveShell) -> Option<SecretPrompt> {
     let echo = live.echo();
     let inner = live.state();

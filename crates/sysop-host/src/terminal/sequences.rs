@@ -8,7 +8,6 @@ const SEQUENCE_BYTES_MAX: usize = 256;
 /// Maximum bytes of a string sequence (OSC, DCS, SOS, PM, APC).
 const STRING_BYTES_MAX: usize = 8 * 1024;
 
-/// A token of the stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum StreamToken<'a> {
     /// Text including tabs, carriage returns and newlines. A character may be split at either end.
@@ -41,7 +40,6 @@ enum ParserState {
     StringEscape(SequenceKind),
 }
 
-/// Parser of one stream.
 #[derive(Debug)]
 pub(super) struct SequenceParser {
     state: ParserState,

@@ -115,7 +115,6 @@ pub(super) enum HiddenInputEnd {
     Identified(String),
 }
 
-/// Output captured for a call.
 pub(super) struct CommandCapture {
     nonce: String,
     plain: PlainText,
@@ -124,7 +123,6 @@ pub(super) struct CommandCapture {
     pub(super) done: Option<CommandEnd>,
 }
 
-/// End of a captured command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CommandEnd {
     /// The command itself ended, with this exit code.
