@@ -54,8 +54,7 @@ pub use crate::sandbox::SandboxSupport;
 pub use crate::settings::{ARTIFACT_BYTES_MAX, HostError, LocalSettings, RemoteSettings};
 use crate::ssh::SshMachine;
 pub use crate::ssh::{
-    CONNECT_TIMEOUT_DEFAULT, MachineInfo, PipedCommand, PipedEvent, PortForward, SshConnection, SshError,
-    SshSettings,
+    CONNECT_TIMEOUT_DEFAULT, MachineInfo, PortForward, SshConnection, SshError, SshSettings,
 };
 use crate::terminal::SharedTerminal;
 use crate::tools::Toolbox;

@@ -25,8 +25,6 @@
 //! A reply keeps the API's own JSON (`Reply::raw`), and the next request to the same model sends that JSON back
 //! unchanged, so thought signatures and reasoning survive. Other models get the neutral form.
 //!
-//! `ollama run` over ssh is the exception: no HTTP, so `remote::ollama_run` has its own loop with the same guarantees.
-//!
 //! # Rejected
 //!
 //! - A library for all vendors. The best one (genai 0.7.2) failed against a mock server in eight ways, among them silent
@@ -42,8 +40,8 @@
 //!   connection.
 //! - Bodies, frames, error texts and waits are bounded; each bound is a named constant with its unit.
 //! - Redirects are never followed. Keys never appear in messages: server texts and our own pass a redactor.
-//! - This crate starts no process and keeps no session; [`Providers::new`] does no I/O. A forwarded port or a command's
-//!   output on another machine comes from the [`RemoteMachine`] in the settings.
+//! - This crate starts no process and keeps no session; [`Providers::new`] does no I/O. A forwarded port comes
+//!   from the [`RemoteMachine`] in the settings.
 
 mod anthropic;
 mod api;
@@ -69,7 +67,7 @@ mod vertex;
 pub use frames::FRAME_BYTES_MAX;
 pub use ollama::{NUM_CTX_DEFAULT, ollama_base_url};
 pub use providers::{PROBE_MAX, ProbeResult, Providers, default_model};
-pub use remote::{ForwardedPort, NO_REMOTE_MACHINE, RemoteError, RemoteEvent, RemoteMachine};
+pub use remote::{ForwardedPort, NO_REMOTE_MACHINE, RemoteError, RemoteMachine};
 pub use settings::{
     Endpoint, GoogleCredentialSources, MetadataServer, OllamaSettings, ProvidersSettings, SILENCE_MAX,
     VertexSettings,

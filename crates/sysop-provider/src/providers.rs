@@ -15,8 +15,7 @@ use crate::gemini::Gemini;
 use crate::ollama::{self, Ollama};
 use crate::openai::{self, OpenAi};
 use crate::redact::Redactor;
-use crate::remote::ollama::{ModelList, RemoteOllama, RemoteOllamaModel, RemoteTransport, Tunnel};
-use crate::remote::ollama_run;
+use crate::remote::ollama::{RemoteOllama, RemoteOllamaModel, Tunnel};
 use crate::settings::{Endpoint, ProvidersSettings, SILENCE_MAX};
 use crate::transport::{
     self, CallContext, CleartextKeyWarnings, HttpClients, ProviderErrorHints, QuirkCache, RetrySettings,
@@ -46,7 +45,6 @@ struct ProvidersState {
     vertex: Arc<Vertex>,
     anthropic: Arc<Anthropic>,
     remote_ollama: Arc<RemoteOllama>,
-    run_quirks: Arc<ollama_run::RunQuirkCache>,
 }
 
 /// Result of a probe.
@@ -85,7 +83,6 @@ impl Providers {
                 &settings.ollama_ssh,
                 Arc::clone(&clients),
             )),
-            run_quirks: Arc::default(),
             clients,
             known_quirks: Arc::default(),
             cleartext_warnings: Arc::default(),
@@ -120,23 +117,15 @@ impl Providers {
         }
     }
 
-    /// Lists the remote machine's models over the forwarded port or by running `ollama`.
+    /// Lists the remote machine's models over the forwarded port.
     async fn probe_remote(&self) -> Result<Vec<String>, ModelFailure> {
-        let remote_ollama = &self.shared.remote_ollama;
-        let problem = |message| ModelFailure { kind: FailureKind::Unreachable, message };
-        match remote_ollama.transport().await? {
-            RemoteTransport::Tunnel(tunnel) => {
-                let list_request = ollama_list_request(tunnel.server(), OLLAMA_SSH)?;
-                let redactor = Redactor::new(&list_request.headers);
-                self.list(&list_request, &redactor)
-                    .await
-                    .map_err(|message| problem(redactor.message(&message)))
-            }
-            RemoteTransport::OllamaRun => match remote_ollama.list(remote_ollama.remote()?).await? {
-                ModelList::Models(models) => Ok(models.into_iter().take(MODELS_MAX).collect()),
-                ModelList::Failed(failure) => Err(failure),
-            },
-        }
+        let tunnel = self.shared.remote_ollama.tunnel().await?;
+        let list_request = ollama_list_request(tunnel.server(), OLLAMA_SSH)?;
+        let redactor = Redactor::new(&list_request.headers);
+        self.list(&list_request, &redactor).await.map_err(|message| ModelFailure {
+            kind: FailureKind::Unreachable,
+            message: redactor.message(&message),
+        })
     }
 
     fn list_request(&self, provider: &str) -> Result<ModelListRequest, ModelFailure> {
@@ -248,21 +237,12 @@ impl Providers {
         }
     }
 
-    /// Streams from a model on the remote machine; the transport is chosen at the first poll.
+    /// Streams from a model on the remote machine; the tunnel is opened at the first poll.
     fn remote_stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
         let providers = self.clone();
         async_stream::stream! {
-            let remote_ollama = &providers.shared.remote_ollama;
-            let transport = remote_ollama.transport().await;
-            if let Some(pending_notice) = remote_ollama.pending_notice() {
-                yield ModelEvent::Notice(Redactor::default().message(&pending_notice));
-            }
-            let mut events = match transport {
-                Ok(RemoteTransport::Tunnel(tunnel)) => transport::stream(providers.remote_call_context(&tunnel, &request), request),
-                Ok(RemoteTransport::OllamaRun) => {
-                    let known_quirks = Arc::clone(&providers.shared.run_quirks);
-                    ollama_run::stream(Arc::clone(remote_ollama), known_quirks, providers.retry, request)
-                }
+            let mut events = match providers.shared.remote_ollama.tunnel().await {
+                Ok(tunnel) => transport::stream(providers.remote_call_context(&tunnel, &request), request),
                 Err(failure) => failed_stream(ModelFailure {
                     kind: failure.kind,
                     message: Redactor::default().message(&failure.message),

@@ -83,7 +83,7 @@ pub struct ProvidersSettings {
     /// Ollama's native API.
     pub ollama: OllamaSettings,
     /// Ollama on the remote machine. The base URL is seen from there; `None` means the remote machine's own
-    /// `OLLAMA_HOST`. Without `num_ctx`, `ollama run` is assumed to have a window of 4096 tokens.
+    /// `OLLAMA_HOST`.
     pub ollama_ssh: OllamaSettings,
     /// The remote machine, if the session's host is one.
     pub remote: Option<Arc<dyn RemoteMachine>>,

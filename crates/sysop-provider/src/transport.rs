@@ -25,7 +25,7 @@ use crate::reply_reader::ReplyReader;
 
 pub(crate) use clients::{HttpClients, causes, is_loopback};
 use error::RequestError;
-pub(crate) use error::{error_text, seconds};
+pub(crate) use error::error_text;
 pub use retry::RetrySettings;
 use retry::{RetryAdvice, is_transient};
 

@@ -69,9 +69,10 @@ pub enum SshError {
         /// What came back instead.
         said: String,
     },
-    /// The machine or its ssh server refuses to open ports.
+    /// The machine or its ssh server refuses to open ports, and no program there connects instead.
     #[error(
-        "{destination} does not forward connections ({why}); AllowTcpForwarding of its sshd decides that"
+        "{destination} does not forward connections ({why}) and has no `bash` or `nc` to connect with; install \
+         `nc` there, or allow forwarding (AllowTcpForwarding in its sshd_config)"
     )]
     ForwardRefused {
         /// As it was given.

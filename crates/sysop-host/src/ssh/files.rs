@@ -18,7 +18,7 @@ use std::time::Duration;
 use super::connection::ConnectionInner;
 use super::error::SshError;
 use super::running_script::{RunError, ScriptOutput, run_script};
-use super::script::RemoteScript;
+use super::script::{RemoteScript, ScriptInput};
 use crate::machine::{
     FILE_BYTES_MAX, FileKind, FileStat, LIST_ENTRIES_MAX, Listing, MachineError, Precondition,
 };
@@ -158,6 +158,7 @@ impl RemoteFiles<'_> {
 
     fn script(&self, text: &str, arguments: &[&str], input: Option<Vec<u8>>) -> RemoteScript {
         let arguments = [&[self.root], arguments].concat();
+        let input = input.map(ScriptInput::Bytes);
         RemoteScript { input, ..RemoteScript::new(&format!("{PRELUDE}{text}"), &arguments) }
     }
 

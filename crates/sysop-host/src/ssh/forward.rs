@@ -1,7 +1,8 @@
 //! A port of this machine that leads to one the remote machine reaches, for as long as it is held.
 //!
 //! Each connection to it becomes a channel of the shared connection. That keeps the port ours from the first
-//! moment, where `ssh -L` would have to be told a free one, and tells refusals one by one.
+//! moment, where `ssh -L` would have to be told a free one, and tells refusals one by one. If the server forwards
+//! nothing, a program there makes each connection instead (`relay`).
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,6 +22,7 @@ use tokio::time::timeout;
 use super::connection::{ConnectionInner, SshConnection};
 use super::error::{SshError, last_line};
 use super::mux::{MuxChannel, MuxError, open_forward};
+use super::relay::RelayProgram;
 use super::session::SILENT;
 use crate::pipe::sized_pipe;
 
@@ -53,9 +55,9 @@ impl Drop for PortForward {
 
 /// `host:port` as the remote machine is told it.
 #[derive(Debug, Clone)]
-struct ForwardTarget {
-    host: String,
-    port: u16,
+pub(super) struct ForwardTarget {
+    pub(super) host: String,
+    pub(super) port: u16,
 }
 
 impl ForwardTarget {
@@ -68,21 +70,36 @@ impl ForwardTarget {
 }
 
 impl SshConnection {
-    /// Opens a port here for `far`, a `host:port` there. Fails where the remote machine does not forward, or where
-    /// nothing listens there now.
+    /// Opens a port here for `far`, a `host:port` there.
+    ///
+    /// # Errors
+    /// [`SshError::ForwardRefused`] if the remote machine does not forward and has no program that connects,
+    /// [`SshError::ForwardNobody`] if nothing listens there now. With `nc` as the program, the latter shows only as
+    /// connections that are closed without an answer.
     pub async fn forward(&self, far: &str) -> Result<PortForward, SshError> {
         let here = |why: &dyn std::fmt::Display| SshError::here(self.destination(), why);
         let to = ForwardTarget::parse(far).ok_or_else(|| here(&"a forward leads to host:port"))?;
         // The first channel only asks; it is closed at once.
-        drop(ForwardChannel::open(&self.0, &to).await?);
+        let relay = match ForwardChannel::open(&self.0, &to).await {
+            Ok(_) => None,
+            Err(refused @ SshError::ForwardRefused { .. }) => {
+                Some(RelayProgram::find(&self.0, &to, refused).await?)
+            }
+            Err(error) => return Err(error),
+        };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(|error| here(&error))?;
         let address = listener.local_addr().map_err(|error| here(&error))?;
-        let serving = tokio::spawn(serve(Arc::clone(&self.0), listener, to));
+        let serving = tokio::spawn(serve(Arc::clone(&self.0), listener, to, relay));
         Ok(PortForward { address, serving })
     }
 }
 
-async fn serve(inner: Arc<ConnectionInner>, listener: TcpListener, to: ForwardTarget) {
+async fn serve(
+    inner: Arc<ConnectionInner>,
+    listener: TcpListener,
+    to: ForwardTarget,
+    relay: Option<RelayProgram>,
+) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     // Dropped with this task, they end their connections.
     let mut open = tokio::task::JoinSet::new();
@@ -92,9 +109,12 @@ async fn serve(inner: Arc<ConnectionInner>, listener: TcpListener, to: ForwardTa
         while open.try_join_next().is_some() {}
         let (inner, to) = (Arc::clone(&inner), to.clone());
         open.spawn(async move {
-            match ForwardChannel::open(&inner, &to).await {
-                Ok(channel) => channel.copy_both_ways(stream).await,
-                Err(error) => tracing::debug!(%error, "a forwarded connection was refused"),
+            let carried = match relay {
+                Some(program) => program.carry(&inner, &to, stream).await,
+                None => ForwardChannel::carry(&inner, &to, stream).await,
+            };
+            if let Err(error) = carried {
+                tracing::debug!(%error, "a forwarded connection was refused");
             }
             drop(permit);
         });
@@ -135,8 +155,12 @@ impl ForwardChannel {
     }
 
     /// Carries bytes until both sides have ended.
-    async fn copy_both_ways(self, mut stream: TcpStream) {
-        let Self { opened, mut to_remote, mut from_remote } = self;
+    async fn carry(
+        inner: &ConnectionInner,
+        to: &ForwardTarget,
+        mut stream: TcpStream,
+    ) -> Result<(), SshError> {
+        let Self { opened, mut to_remote, mut from_remote } = Self::open(inner, to).await?;
         let (mut read, mut write) = stream.split();
         let forth = async {
             // An end or an error of one side is passed on as the end of that direction.
@@ -149,6 +173,7 @@ impl ForwardChannel {
         };
         tokio::join!(forth, back);
         drop(opened);
+        Ok(())
     }
 }
 

@@ -9,6 +9,8 @@
 
 use std::fmt::Write;
 
+use tokio::net::tcp::OwnedReadHalf;
+
 /// The longest command line that is sent as such; a word of csh's has no room for much more.
 const LINE_BYTES_MAX: usize = 2_000;
 
@@ -23,6 +25,24 @@ const READ_ALL: &str = r#"eval "$(cat)""#;
 /// script. The line break is made without one in the text.
 const READ_SOME: &str = r#"s=; b=$(printf "\012."); b=${b%.}; while IFS= read -r l; do case $l in "$n") break;; esac; s="$s$l$b"; done; unset l; eval "$s""#;
 
+/// Standard input of a script.
+#[derive(Debug)]
+pub(super) enum ScriptInput {
+    Bytes(Vec<u8>),
+    /// All that is read from it.
+    Stream(OwnedReadHalf),
+}
+
+impl ScriptInput {
+    /// Returns the bytes that are known now, and what follows them.
+    fn split(self) -> (Vec<u8>, Option<OwnedReadHalf>) {
+        match self {
+            Self::Bytes(bytes) => (bytes, None),
+            Self::Stream(stream) => (Vec::new(), Some(stream)),
+        }
+    }
+}
+
 /// A script with its arguments.
 #[derive(Debug)]
 pub(super) struct RemoteScript {
@@ -30,14 +50,16 @@ pub(super) struct RemoteScript {
     pub(super) text: String,
     pub(super) arguments: Vec<String>,
     /// For the standard input of the script; none for `/dev/null`.
-    pub(super) input: Option<Vec<u8>>,
+    pub(super) input: Option<ScriptInput>,
 }
 
 /// What ssh is given.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct EncodedScript {
     pub(super) line: String,
     pub(super) input: Vec<u8>,
+    /// Sent after `input`, to its end.
+    pub(super) stream: Option<OwnedReadHalf>,
 }
 
 impl RemoteScript {
@@ -73,8 +95,9 @@ impl RemoteScript {
     pub(super) fn encode(self, nonce: &str) -> EncodedScript {
         let mut bytes = format!("{nonce}\n").into_bytes();
         if let Some(line) = self.line_after(READ_NONCE) {
-            bytes.extend(self.input.unwrap_or_default());
-            return EncodedScript { line, input: bytes };
+            let (more, stream) = self.input.map(ScriptInput::split).unwrap_or_default();
+            bytes.extend(more);
+            return EncodedScript { line, input: bytes, stream };
         }
         let mut script = String::with_capacity(self.bytes() + 64);
         script.push_str("set --");
@@ -86,15 +109,15 @@ impl RemoteScript {
         script.push_str(&self.text);
         script.push('\n');
         bytes.extend(script.into_bytes());
-        let read = match self.input {
-            None => READ_ALL,
-            Some(input) => {
+        let (read, stream) = match self.input.map(ScriptInput::split) {
+            None => (READ_ALL, None),
+            Some((more, stream)) => {
                 bytes.extend(format!("{nonce}\n").into_bytes());
-                bytes.extend(input);
-                READ_SOME
+                bytes.extend(more);
+                (READ_SOME, stream)
             }
         };
-        EncodedScript { line: format!("exec sh -c '{READ_NONCE}{read}'"), input: bytes }
+        EncodedScript { line: format!("exec sh -c '{READ_NONCE}{read}'"), input: bytes, stream }
     }
 }
 
@@ -115,13 +138,13 @@ fn is_plain(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{READ_ALL, READ_NONCE, READ_SOME, RemoteScript, is_plain, quoted};
+    use super::{READ_ALL, READ_NONCE, READ_SOME, RemoteScript, ScriptInput, is_plain, quoted};
 
     fn script(argument: &str, input: Option<&[u8]>) -> RemoteScript {
         RemoteScript {
             text: "echo \"$1\"".to_owned(),
             arguments: vec![argument.to_owned()],
-            input: input.map(<[u8]>::to_vec),
+            input: input.map(|bytes| ScriptInput::Bytes(bytes.to_vec())),
         }
     }
 

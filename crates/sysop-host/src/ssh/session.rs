@@ -8,7 +8,8 @@ use std::time::Duration;
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncWriteExt, copy};
+use tokio::net::tcp::OwnedReadHalf;
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinHandle;
@@ -91,7 +92,7 @@ impl SshSession {
         let here = |error: io::Error| RunError::not_run(SshError::here(inner.name(), error));
         let (output, output_end) = sized_pipe(PIPE_BYTES_LARGE).map_err(here)?;
         let (errors, errors_end) = sized_pipe(PIPE_BYTES).map_err(here)?;
-        let (input, writing) = input(sent.input).map_err(here)?;
+        let (input, writing) = input(sent.input, sent.stream).map_err(here)?;
         let ends = PipeEnds { input, output: output_end, errors: errors_end };
         let held = match open_multiplexed(inner, &sent.line, &ends, asked).await {
             Ok(opened) => SessionTransport::Multiplexed { _opened: opened },
@@ -121,7 +122,7 @@ impl SshSession {
         let here = |error: io::Error| SshError::here(inner.name(), error);
         let (output, output_end) = sized_pipe(PIPE_BYTES).map_err(here)?;
         let (errors, errors_end) = sized_pipe(PIPE_BYTES).map_err(here)?;
-        let (input, writing) = input(sent.input).map_err(here)?;
+        let (input, writing) = input(sent.input, sent.stream).map_err(here)?;
         let ends = PipeEnds { input, output: output_end, errors: errors_end };
         let opening = open_session(master.socket(), &sent.line, ends.borrowed());
         let held = match timeout(OPEN_MAX, opening).await {
@@ -217,16 +218,21 @@ impl PipeEnds {
 }
 
 /// What the remote side reads, and what writes it where it does not fit into a pipe.
-fn input(bytes: Vec<u8>) -> io::Result<(OwnedFd, Option<JoinHandle<()>>)> {
+fn input(bytes: Vec<u8>, stream: Option<OwnedReadHalf>) -> io::Result<(OwnedFd, Option<JoinHandle<()>>)> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
     fcntl_setfl(&write, OFlags::NONBLOCK)?;
-    if bytes.len() <= PIPE_BYTES / 2 && rustix::io::write(&write, &bytes)? == bytes.len() {
+    let is_written = bytes.len() <= PIPE_BYTES / 2 && rustix::io::write(&write, &bytes)? == bytes.len();
+    if is_written && stream.is_none() {
         return Ok((read, None));
     }
     let mut sender = Sender::from_owned_fd_unchecked(write)?;
     let writing = tokio::spawn(async move {
         // A remote side that stops reading says why by its status.
-        let _ = sender.write_all(&bytes).await;
+        if (is_written || sender.write_all(&bytes).await.is_ok())
+            && let Some(mut stream) = stream
+        {
+            let _ = copy(&mut stream, &mut sender).await;
+        }
     });
     Ok((read, Some(writing)))
 }

@@ -14,7 +14,8 @@ use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
-use sysop_host::{PipedEvent, RemoteSettings, SshConnection, SshError, SshHost, SshSettings};
+use sysop_host::{RemoteSettings, SshConnection, SshError, SshHost, SshSettings};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::proxy::Proxy;
 use crate::sshd::{Login, Sshd, shared};
@@ -477,7 +478,6 @@ async fn a_port_there_is_reached_from_here() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let far = listener.local_addr().unwrap().to_string();
     let serving = tokio::spawn(async move {
-        use tokio::io::{AsyncReadExt, AsyncWriteExt};
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
             tokio::spawn(async move {
@@ -494,7 +494,6 @@ async fn a_port_there_is_reached_from_here() {
     let ask = |question: Vec<u8>| {
         let address = forward.address();
         async move {
-            use tokio::io::{AsyncReadExt, AsyncWriteExt};
             let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
             let (mut read, mut write) = stream.split();
             let mut answer = Vec::new();
@@ -534,37 +533,101 @@ async fn a_forward_that_is_refused_says_who_refuses() {
     assert!(matches!(&error, SshError::ForwardNobody { far, .. } if *far == free), "{error:?}");
     let server = Sshd::with(Login::Own, "AllowTcpForwarding no");
     let error = server.connection().forward(&free).await.unwrap_err();
+    assert!(matches!(&error, SshError::ForwardNobody { why, .. } if why.contains("refused")), "{error:?}");
+    let server = Sshd::with(Login::Ash, "AllowTcpForwarding no");
+    fs::remove_file(server.path("home/busybox/nc")).unwrap();
+    let error = server.connection().forward(&free).await.unwrap_err();
     assert!(matches!(error, SshError::ForwardRefused { .. }), "{error:?}");
+    let told = error.to_string();
+    assert!(told.contains("has no `bash` or `nc` to connect with; install `nc` there"), "{told}");
+}
+
+/// A server that sends back all it gets, and what it greets with; the receiver has the number of open connections.
+async fn echo(greeting: &'static [u8]) -> (String, tokio::sync::watch::Receiver<usize>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let (open, connections) = tokio::sync::watch::channel(0);
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let open = open.clone();
+            open.send_modify(|count| *count += 1);
+            tokio::spawn(async move {
+                let (mut read, mut write) = stream.split();
+                // A client that is killed may reset the connection.
+                let _ = write.write_all(greeting).await;
+                let _ = tokio::io::copy(&mut read, &mut write).await;
+                open.send_modify(|count| *count -= 1);
+            });
+        }
+    });
+    (address, connections)
+}
+
+async fn wait_until_all_closed(connections: &mut tokio::sync::watch::Receiver<usize>) {
+    tokio::time::timeout(DEADLINE, connections.wait_for(|open| *open == 0)).await.unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn bytes_are_piped_through_a_command() {
+async fn a_program_there_connects_if_nothing_is_forwarded() {
+    let (far, mut connections) = echo(b"hello").await;
     for login in [Login::Own, Login::Tcsh, Login::Ash] {
-        let connection = shared(login);
+        let server = Sshd::with(login, "AllowTcpForwarding no");
+        let forward = server.connection().forward(&far).await.unwrap();
         let sent: Vec<u8> = (0..1_000_000_u32).map(|number| number.to_le_bytes()[0]).collect();
-        let mut piped = connection.pipe("cat; echo it\\'s done >&2; exit 9", sent.clone()).await.unwrap();
-        let mut received = Vec::new();
-        let end = loop {
-            match piped.next().await.unwrap().unwrap() {
-                PipedEvent::Output(bytes) => received.extend(bytes),
-                end @ PipedEvent::Ended { .. } => break end,
-            }
-        };
-        assert!(received == sent, "{login:?}");
-        assert_eq!(end, PipedEvent::Ended { status: 9, errors: "it's done\n".to_owned() });
-        assert!(piped.next().await.is_none());
+        let mut stream = tokio::net::TcpStream::connect(forward.address()).await.unwrap();
+        let (mut read, mut write) = stream.split();
+        let mut received = vec![0; b"hello".len() + sent.len()];
+        let carried = async { tokio::join!(write.write_all(&sent), read.read_exact(&mut received)) };
+        let (written, read) = tokio::time::timeout(DEADLINE, carried).await.unwrap();
+        written.unwrap();
+        read.unwrap();
+        assert!(received[..5] == *b"hello" && received[5..] == sent, "{login:?}");
+        drop(stream);
+        wait_until_all_closed(&mut connections).await;
     }
 }
 
 #[tokio::test]
-async fn a_dropped_pipe_ends_its_command() {
-    let connection = shared(Login::Own);
-    let mut piped = connection.pipe("echo pid $$; cat; sleep 1000", Vec::new()).await.unwrap();
-    let Some(Ok(PipedEvent::Output(printed))) = piped.next().await else { panic!("it prints first") };
-    drop(piped);
-    let started = pids(&String::from_utf8(printed).unwrap());
-    assert_eq!(started.len(), 1);
-    started.into_iter().for_each(wait_until_gone);
+async fn a_server_that_closes_ends_a_relayed_connection() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let far = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _ = stream.write_all(b"\x1ebye\x1e").await;
+        }
+    });
+    for login in [Login::Own, Login::Ash] {
+        let server = Sshd::with(login, "AllowTcpForwarding no");
+        let forward = server.connection().forward(&far).await.unwrap();
+        let mut stream = tokio::net::TcpStream::connect(forward.address()).await.unwrap();
+        let mut received = Vec::new();
+        tokio::time::timeout(DEADLINE, stream.read_to_end(&mut received)).await.unwrap().unwrap();
+        assert_eq!(received, b"\x1ebye\x1e", "{login:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_relayed_connection_ends_with_its_forward_and_with_ssh() {
+    let (far, mut connections) = echo(b"hello").await;
+    for login in [Login::Own, Login::Ash] {
+        let server = Sshd::with(login, "AllowTcpForwarding no");
+        for lost in [false, true] {
+            let forward = server.connection().forward(&far).await.unwrap();
+            let mut stream = tokio::net::TcpStream::connect(forward.address()).await.unwrap();
+            stream.read_exact(&mut [0; 5]).await.unwrap();
+            if lost {
+                server.kill_connections();
+            } else {
+                drop(forward);
+            }
+            let mut rest = Vec::new();
+            let ended = tokio::time::timeout(DEADLINE, stream.read_to_end(&mut rest)).await;
+            assert!(ended.unwrap().is_err() || rest.is_empty());
+            wait_until_all_closed(&mut connections).await;
+        }
+    }
 }
 
 #[tokio::test]
@@ -617,13 +680,6 @@ async fn no_program_learns_by_what_its_end_is_told() {
     let (status, output) = connection.exec_sh(FORGER).await.unwrap();
     assert_eq!(status, 9, "{}", String::from_utf8_lossy(&output));
     assert!(output.ends_with(b"n is unset\n"), "{}", String::from_utf8_lossy(&output));
-    let mut piped = connection.pipe(FORGER, b"input".to_vec()).await.unwrap();
-    loop {
-        match piped.next().await.unwrap().unwrap() {
-            PipedEvent::Output(_) => {}
-            PipedEvent::Ended { status, .. } => break assert_eq!(status, 9),
-        }
-    }
 }
 
 /// Runs the command of a terminal without a terminal; returns its exit code and output.

@@ -7,16 +7,15 @@ use std::time::SystemTime;
 
 use anyhow::Result;
 use async_trait::async_trait;
-use futures::stream::BoxStream;
 use secrecy::SecretString;
 use sysop_core::catalog::Profile;
 use sysop_core::policy::SandboxMode;
 use sysop_driver::port::Host;
 use sysop_host::{
-    Fleet, FleetSettings, LocalHost, LocalSettings, OutputLimits, PipedEvent, RemoteSettings, SandboxSupport,
+    Fleet, FleetSettings, LocalHost, LocalSettings, OutputLimits, RemoteSettings, SandboxSupport,
     SshConnection, SshError, SshHost, SshSettings,
 };
-use sysop_provider::{ForwardedPort, RemoteError, RemoteEvent, RemoteMachine};
+use sysop_provider::{ForwardedPort, RemoteError, RemoteMachine};
 
 use crate::exit::CommandError;
 use crate::settings::{HostChoice, Settings, SshTarget};
@@ -220,37 +219,9 @@ impl RemoteMachine for SshRemoteMachine {
     async fn forward(&self, to: &str) -> Result<ForwardedPort, RemoteError> {
         match self.0.forward(to).await {
             Ok(forward) => Ok(ForwardedPort::new(forward.address(), forward)),
-            Err(refused @ SshError::ForwardRefused { .. }) => {
-                Err(RemoteError::Forbidden(refused.to_string()))
-            }
+            Err(SshError::ForwardNobody { .. }) => Err(RemoteError::NotListening),
             Err(error) => Err(RemoteError::Failed(error.to_string())),
         }
-    }
-
-    fn pipe(&self, command: &str, input: Vec<u8>) -> BoxStream<'static, RemoteEvent> {
-        let (connection, command) = (self.0.clone(), command.to_owned());
-        Box::pin(async_stream::stream! {
-            let mut piped = match connection.pipe(&command, input).await {
-                Ok(piped) => piped,
-                Err(error) => {
-                    yield RemoteEvent::Disconnected(error.to_string());
-                    return;
-                }
-            };
-            while let Some(next) = piped.next().await {
-                match next {
-                    Ok(PipedEvent::Output(bytes)) => yield RemoteEvent::Stdout(bytes.into()),
-                    Ok(PipedEvent::Ended { status, errors }) => {
-                        if !errors.is_empty() {
-                            yield RemoteEvent::Stderr(errors.into());
-                        }
-                        // Shells report a signal as 128 plus its number.
-                        yield RemoteEvent::Exited((status < 128).then_some(status));
-                    }
-                    Err(error) => yield RemoteEvent::Disconnected(error.to_string()),
-                }
-            }
-        })
     }
 
     async fn ollama_host(&self) -> Result<Option<String>, RemoteError> {

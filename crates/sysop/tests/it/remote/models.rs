@@ -1,7 +1,6 @@
 //! Models on the remote host, and a config as Jexida writes it.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::time::Instant;
 
 use serde_json::json;
@@ -9,41 +8,17 @@ use serde_json::json;
 use super::{RemoteMachineRig, outcomes, text};
 use crate::person::{Person, at_a_terminal};
 use crate::serve::serve;
-use crate::support::{DEADLINE, bash, processes_with, say};
+use crate::support::{DEADLINE, bash, calls, processes_with, say};
 use crate::viewer::Viewer;
-
-/// Fake `ollama` for a host without port forwarding: answers from the files beside it, one after the other.
-const OLLAMA: &str = r#"#!/bin/sh
-here=${0%/*}
-case $1 in
-list) printf 'NAME  ID  SIZE  MODIFIED\nphi3:latest  4f2222927938  2.2 GB  5 weeks ago\n' ;;
-show) ;;
-run)
-    [ "$2" = --help ] && { echo '      --nowordwrap   Do not wrap'; exit; }
-    cat >>"$here/prompts"
-    echo x >>"$here/runs"
-    cat "$here/answer$(wc -l <"$here/runs" | tr -d ' ')"
-    ;;
-esac
-"#;
-
-/// A remote host with a fake `ollama` that gives these answers.
-fn with_program(answers: &[&str]) -> RemoteMachineRig {
-    let far = RemoteMachineRig::with_sshd("AllowTcpForwarding no", &[]);
-    // Directory that is searched for programs not on PATH.
-    let folder = far.there(".local/bin");
-    fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("ollama"), OLLAMA).unwrap();
-    fs::set_permissions(folder.join("ollama"), fs::Permissions::from_mode(0o755)).unwrap();
-    for (number, answer) in (1..).zip(answers) {
-        fs::write(folder.join(format!("answer{number}")), answer).unwrap();
-    }
-    far
-}
 
 /// A remote host whose Ollama is the scripted model, on the port that the host's environment names.
 fn with_server(scenarios: &[(&str, Vec<serde_json::Value>)]) -> RemoteMachineRig {
-    let far = RemoteMachineRig::with(scenarios);
+    with_sshd_and_server("", scenarios)
+}
+
+/// The same, with more lines for the config of sshd.
+fn with_sshd_and_server(lines: &str, scenarios: &[(&str, Vec<serde_json::Value>)]) -> RemoteMachineRig {
+    let far = RemoteMachineRig::with_sshd(lines, scenarios);
     let address = far.mock.address();
     // The login shell's startup file sets the environment of commands.
     fs::write(far.there(".bashrc"), format!("export OLLAMA_HOST={address}\n")).unwrap();
@@ -130,25 +105,40 @@ fn a_session_left_running_keeps_asking_the_models_of_its_own_host() {
 }
 
 #[test]
-fn where_nothing_is_forwarded_the_program_there_is_asked() {
-    let shell = json!({ "type": "shell", "command": "echo 4 files", "reason": "to count" }).to_string();
-    let answer = json!({ "type": "answer", "text": "There are four." }).to_string();
-    let far = with_program(&[&shell, &answer]);
-    let line = ["exec", "--host", "far", "--model", "ollama+ssh/phi3", "--approve", "auto", "count them"];
+fn where_nothing_is_forwarded_a_program_there_carries_the_same_requests() {
+    let long = "word ".repeat(20_000);
+    let answers = vec![bash("echo 4 files"), say(&long)];
+    let far = with_sshd_and_server("AllowTcpForwarding no", &[("count", answers)]);
+    let line = ["exec", "--host", "far", "--model", "ollama+ssh/qwen3", "--approve", "auto", "count them"];
     let run = far.world.finish(&line);
-    assert_eq!((run.code, run.out.as_str()), (Some(0), "There are four.\n"), "{run:?}");
+    assert_eq!((run.code, run.out.trim()), (Some(0), long.trim()), "{}", run.err);
+    assert!(!run.err.contains("note"), "nothing is told of the way: {}", run.err);
     assert_eq!(outcomes(&far.log())[0]["output"], "4 files\n[exit code 0]");
-    let prompts = far.read_there(".local/bin/prompts");
-    assert!(prompts.contains("count them") && prompts.contains("4 files"), "{prompts}");
+    let requests = far.mock.requests();
+    assert!(requests.iter().all(|request| request.path.starts_with("/api/")), "it is Ollama's own wire");
     far.nothing_is_left();
+}
+
+#[test]
+fn an_ollama_that_does_not_run_there_is_told() {
+    for lines in ["", "AllowTcpForwarding no"] {
+        let far = with_sshd_and_server(lines, &[]);
+        fs::write(far.there(".bashrc"), "export OLLAMA_HOST=127.0.0.1:1\n").unwrap();
+        let run = far.world.finish(&["exec", "--host", "far", "--model", "ollama+ssh/qwen3", "count them"]);
+        assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{run:?}");
+        for told in ["cannot connect to Ollama at http://127.0.0.1:1 on the remote host", "`ollama serve`"] {
+            assert!(run.err.contains(told), "{run:?}");
+        }
+        far.nothing_is_left();
+    }
 }
 
 /// Jexida's flow: question, PLAN, confirmation, output, analysis; with only Jexida's own config file.
 #[test]
 fn a_config_of_jexida_works_as_it_did_there() {
-    let shell = json!({ "type": "shell", "command": "echo free: 4 GB", "reason": "Look at the disk." });
-    let answer = json!({ "type": "answer", "text": "Four gigabytes are free." });
-    let far = with_program(&[&shell.to_string(), &answer.to_string()]);
+    let look = calls("Look at the disk.", &[("", "bash", json!({ "command": "echo free: 4 GB" }))]);
+    let answers = vec![look, say("Four gigabytes are free.")];
+    let far = with_sshd_and_server("AllowTcpForwarding no", &[("how much space", answers)]);
     fs::remove_file(far.world.home().join(".config/sysop/config.toml")).unwrap();
     let RemoteMachineRig { sshd, mock, world } = far;
     let config = "[connection]\nhost = 'far'\nuser = 'root'\n[model]\nname = 'phi3'\n[routines]\n\
