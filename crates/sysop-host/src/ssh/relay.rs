@@ -144,6 +144,7 @@ impl RelayProgram {
 #[cfg(test)]
 mod tests {
     use std::process::Stdio;
+    use std::time::Duration;
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
@@ -153,6 +154,7 @@ mod tests {
     use super::{RelayProgram, RemoteScript, ScriptInput};
 
     const NONCE: &str = "0123456789abcdef";
+    const DEADLINE: Duration = Duration::from_secs(20);
 
     /// Variants of `nc`; those that are not installed are left out, but for busybox.
     const NETCATS: [&str; 4] = ["busybox", "nc.openbsd", "nc.traditional", "ncat"];
@@ -204,38 +206,43 @@ mod tests {
     #[tokio::test]
     async fn all_bytes_pass_both_ways_and_the_end_of_input_closes() {
         for (shell, folder, program) in ways() {
-            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let port = listener.local_addr().unwrap().port();
-            let mut child = start(shell, folder.path(), program, port).await;
-            let (mut server, _) = listener.accept().await.unwrap();
-            let mut input = child.stdin.take().unwrap();
-            let mut output = child.stdout.take().unwrap();
-            let sent: Vec<u8> = (0..=255).cycle().take(300_000).collect();
-            let mut there = vec![0; sent.len()];
-            let (written, read) = tokio::join!(input.write_all(&sent), server.read_exact(&mut there));
-            written.unwrap();
-            read.unwrap();
-            assert!(there == sent, "{shell:?} {folder:?}");
-            let (mut parser, mut back) = (MarkParser::new(NONCE), Vec::new());
-            let mut buffer = vec![0; 4096];
-            let answer = async {
-                server.write_all(&sent).await.unwrap();
-                server
-            };
-            let reading = async {
-                while back.len() < sent.len() {
-                    let count = output.read(&mut buffer).await.unwrap();
-                    assert_ne!(count, 0, "{shell:?} {folder:?}");
-                    parser.take(&buffer[..count], |bytes| back.extend_from_slice(bytes), |_| {});
-                }
-            };
-            let (mut server, ()) = tokio::join!(answer, reading);
-            assert!(back == sent, "{shell:?} {folder:?}");
-            // The server says nothing more and does not close.
-            drop(input);
-            let closed = server.read(&mut buffer).await;
-            assert!(matches!(closed, Ok(0) | Err(_)), "{shell:?} {folder:?}");
-            assert!(child.wait().await.unwrap().success(), "{shell:?} {folder:?}");
+            let carried = tokio::time::timeout(DEADLINE, carry(shell, folder.path(), program));
+            carried.await.unwrap_or_else(|_| panic!("it hangs: {shell:?} {program:?} {folder:?}"));
         }
+    }
+
+    async fn carry(shell: &[&str], folder: &std::path::Path, program: RelayProgram) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let mut child = start(shell, folder, program, port).await;
+        let (mut server, _) = listener.accept().await.unwrap();
+        let mut input = child.stdin.take().unwrap();
+        let mut output = child.stdout.take().unwrap();
+        let sent: Vec<u8> = (0..=255).cycle().take(300_000).collect();
+        let mut there = vec![0; sent.len()];
+        let (written, read) = tokio::join!(input.write_all(&sent), server.read_exact(&mut there));
+        written.unwrap();
+        read.unwrap();
+        assert!(there == sent, "{shell:?} {folder:?}");
+        let (mut parser, mut back) = (MarkParser::new(NONCE), Vec::new());
+        let mut buffer = vec![0; 4096];
+        let answer = async {
+            server.write_all(&sent).await.unwrap();
+            server
+        };
+        let reading = async {
+            while back.len() < sent.len() {
+                let count = output.read(&mut buffer).await.unwrap();
+                assert_ne!(count, 0, "{shell:?} {folder:?}");
+                parser.take(&buffer[..count], |bytes| back.extend_from_slice(bytes), |_| {});
+            }
+        };
+        let (mut server, ()) = tokio::join!(answer, reading);
+        assert!(back == sent, "{shell:?} {folder:?}");
+        // The server says nothing more and does not close.
+        drop(input);
+        let closed = server.read(&mut buffer).await;
+        assert!(matches!(closed, Ok(0) | Err(_)), "{shell:?} {folder:?}");
+        assert!(child.wait().await.unwrap().success(), "{shell:?} {folder:?}");
     }
 }

@@ -5,6 +5,7 @@
 mod bash;
 mod files;
 mod fleet;
+mod forward;
 mod git;
 mod limits;
 mod local;
