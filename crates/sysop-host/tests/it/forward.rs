@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use crate::sshd::{Login, Sshd, shared};
 use crate::world::DEADLINE;
 
+#[tokio::test]
 async fn a_port_there_is_reached_from_here() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let far = listener.local_addr().unwrap().to_string();
@@ -163,5 +164,3 @@ async fn a_relayed_connection_ends_with_its_forward_and_with_ssh() {
         }
     }
 }
-
-#[tokio::test]
