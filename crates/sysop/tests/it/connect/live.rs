@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 
-use alacritty_terminal::vte::ansi::{Color, NamedColor};
+use alacritty_terminal::vte::ansi::Color;
 use serde_json::{Value, json};
 
 use super::{RelayedServer, client, connect, leaves, results};
@@ -81,7 +81,7 @@ fn the_output_of_a_session_on_a_server_keeps_its_colors_and_nothing_else() {
     let server = RelayedServer::start(&mock);
     let id = new_session(&server, &json!({ "approve": "auto" })).1["sessionId"].as_str().unwrap().to_owned();
     let here = client();
-    let red = Some(Color::Named(NamedColor::Red));
+    let red = Some(Color::Indexed(1));
     at_a_terminal(async {
         let mut viewer = Viewer::sits_down(&here, &["attach", &server.url(), &id]);
         viewer.sees("openai/test-model").await;
