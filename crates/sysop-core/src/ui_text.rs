@@ -308,7 +308,7 @@ pub fn split_hint(text: &str) -> (&str, Option<&str>) {
         let before = &text[..at];
         let count = |mark: char| before.matches(mark).count();
         let quotes = count('"') - before.matches("\\\"").count();
-        count('`') % 2 == 0 && quotes % 2 == 0 && count('(') <= count(')')
+        count('`').is_multiple_of(2) && quotes.is_multiple_of(2) && count('(') <= count(')')
     };
     match text.rmatch_indices("; ").map(|(at, _)| at).find(|at| is_outside(*at)) {
         Some(at) if at > 0 && at + 2 < text.len() => (&text[..at], Some(&text[at + 2..])),
