@@ -367,7 +367,7 @@ fn add(
 fn usable(target: SshTarget) -> Result<SshTarget, CommandError> {
     match target.complaint() {
         None => Ok(target),
-        Some(why) => Err(CommandError::usage(format!("{why}"))),
+        Some(why) => Err(CommandError::usage(why)),
     }
 }
 
