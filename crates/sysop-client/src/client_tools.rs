@@ -7,9 +7,10 @@ mod local_prompts;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use secrecy::ExposeSecret;
 use sysop_core::event::{ConfigChange, Event, Input, Logged, Origin};
 use sysop_core::id::{CallId, SessionId};
@@ -150,14 +151,6 @@ impl LocalToolExecutor {
         })
     }
 
-    fn local_policy(&self) -> MutexGuard<'_, LocalPolicy> {
-        self.local_policy.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn running(&self) -> MutexGuard<'_, HashMap<CallId, CancellationToken>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns the specifications that the server receives.
     pub(crate) fn manifest(&self) -> Vec<ManifestTool> {
         let tools = self.local_tools.tools.iter();
@@ -191,12 +184,14 @@ impl LocalToolExecutor {
         #[expect(clippy::wildcard_enum_match_arm, reason = "these allow something here")]
         match input {
             Input::Decision { call, decision, .. } => {
-                self.local_policy().record_decision(policy, tools, call, decision)
+                self.local_policy.lock().record_decision(policy, tools, call, decision)
             }
             Input::Direct { tool, arguments, origin: Origin::User } => {
-                self.local_policy().record_typed(tool, arguments)
+                self.local_policy.lock().record_typed(tool, arguments)
             }
-            Input::Configure { change: ConfigChange::Approve(mode) } => self.local_policy().set_mode(*mode),
+            Input::Configure { change: ConfigChange::Approve(mode) } => {
+                self.local_policy.lock().set_mode(*mode)
+            }
             _ => {}
         }
     }
@@ -204,7 +199,7 @@ impl LocalToolExecutor {
     /// Returns true if the session has announced that it runs this tool here. Approval requests for another tool of that
     /// name concern the session's own tool and give no consent here.
     pub(crate) fn is_announced(&self, tool: &str) -> bool {
-        self.local_policy().is_announced(tool)
+        self.local_policy.lock().is_announced(tool)
     }
 
     /// Returns the event as the user here sees it. For a proposal of a call that runs here, risk, grant and display are
@@ -214,11 +209,11 @@ impl LocalToolExecutor {
         #[expect(clippy::wildcard_enum_match_arm, reason = "all others are the server's own affair")]
         match &logged.event {
             Event::Configured { change: ConfigChange::ClientTools(client_tools) } => {
-                self.local_policy().record_announcement(client_tools, tools, root);
+                self.local_policy.lock().record_announcement(client_tools, tools, root);
                 logged
             }
             Event::ApprovalAsked { call, reason, .. } => {
-                let judged = self.local_policy().judge_proposal(policy, tools, call, reason);
+                let judged = self.local_policy.lock().judge_proposal(policy, tools, call, reason);
                 match judged {
                     Some(event) => Arc::new(Logged { event, ..(*logged).clone() }),
                     None => logged,
@@ -241,7 +236,7 @@ impl LocalToolExecutor {
             CallClaim::Claimed => {
                 let cancel = self.stop.child_token();
                 let count = {
-                    let mut running = self.running();
+                    let mut running = self.running.lock();
                     running.insert(call.id.clone(), cancel.clone());
                     running.len()
                 };
@@ -256,7 +251,7 @@ impl LocalToolExecutor {
                     tool_executor.fanout.notice(summary(&call, &outcome));
                     let result = ToolResult::new(id.clone(), outcome);
                     tool_executor.ledger.end(&result);
-                    tool_executor.running().remove(&id);
+                    tool_executor.running.lock().remove(&id);
                     line.send_if_connected(ClientMessage::ToolResult(result));
                 });
             }
@@ -265,14 +260,14 @@ impl LocalToolExecutor {
 
     /// Cancels a call.
     pub(crate) fn cancel(&self, call: &CallId) {
-        if let Some(cancel) = self.running().get(call) {
+        if let Some(cancel) = self.running.lock().get(call) {
             cancel.cancel();
         }
     }
 
     /// Returns true while calls run.
     pub(crate) fn is_busy(&self) -> bool {
-        !self.running().is_empty()
+        !self.running.lock().is_empty()
     }
 
     async fn run_once(
@@ -314,7 +309,8 @@ impl LocalToolExecutor {
         let mut agreed = None;
         loop {
             let survey = self.survey(call, cancel).await;
-            let verdict = self.local_policy().evaluate(&self.local_tools.policy, &survey, spec, call, origin);
+            let verdict =
+                self.local_policy.lock().evaluate(&self.local_tools.policy, &survey, spec, call, origin);
             match verdict {
                 LocalVerdict::Run => return Ok(()),
                 LocalVerdict::Refuse(why) => return Err(rejected(why)),

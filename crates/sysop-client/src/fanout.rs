@@ -4,10 +4,11 @@
 //! again when it reads on.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use parking_lot::Mutex;
 use sysop_core::event::{Delta, Update};
 use sysop_core::id::Seq;
 use sysop_core::question::{Question, QuestionId};
@@ -53,13 +54,9 @@ impl UpdateFanout {
         Self { state: Mutex::default(), rewind: Notify::new() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a front end that has all events up to `after`.
     pub(crate) fn subscribe(self: &Arc<Self>, after: Seq) -> BoxStream<'static, Update> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let queue = state
             .questions
             .values()
@@ -86,12 +83,12 @@ impl UpdateFanout {
 
     /// Returns true if a front end needs the log again, and resets the request.
     pub(crate) fn take_rewind_request(&self) -> bool {
-        std::mem::take(&mut self.state().rewind_requested)
+        std::mem::take(&mut self.state.lock().rewind_requested)
     }
 
     /// Starts a replay of the whole log; each front end takes the events that it lacks.
     pub(crate) fn begin_replay(&self) {
-        self.each(|subscriber| subscriber.state().awaiting_replay = false);
+        self.each(|subscriber| subscriber.state.lock().awaiting_replay = false);
     }
 
     /// Sends an update to every front end.
@@ -106,13 +103,13 @@ impl UpdateFanout {
 
     /// Opens a question of this machine.
     pub(crate) fn ask(&self, question: Question) {
-        self.state().questions.insert(question.id, question.clone());
+        self.state.lock().questions.insert(question.id, question.clone());
         self.publish(&Update::Delta(Delta::Question { question }));
     }
 
     /// Closes a question of this machine.
     pub(crate) fn close_question(&self, id: QuestionId, by: Option<&str>) {
-        if self.state().questions.remove(&id).is_some() {
+        if self.state.lock().questions.remove(&id).is_some() {
             let by = by.map(str::to_owned);
             self.publish(&Update::Delta(Delta::QuestionClosed { id, by }));
         }
@@ -120,13 +117,13 @@ impl UpdateFanout {
 
     /// Ends all subscriptions, because the session is gone.
     pub(crate) fn end(&self) {
-        self.state().ended = true;
-        self.each(|subscriber| subscriber.state().ended = true);
+        self.state.lock().ended = true;
+        self.each(|subscriber| subscriber.state.lock().ended = true);
     }
 
     fn each(&self, act: impl Fn(&Subscriber)) {
         let subscribers: Vec<Arc<Subscriber>> = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.subscribers.retain(|subscriber| subscriber.strong_count() > 0);
             state.subscribers.iter().filter_map(Weak::upgrade).collect()
         };
@@ -138,12 +135,8 @@ impl UpdateFanout {
 }
 
 impl Subscriber {
-    fn state(&self) -> MutexGuard<'_, SubscriberQueue> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn take(&self, update: &Update) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         match update {
             Update::Logged(logged) => {
                 if state.awaiting_replay || logged.seq <= state.last {
@@ -180,7 +173,7 @@ impl Subscriber {
         loop {
             let changed = self.changed.notified();
             let behind = {
-                let mut state = self.state();
+                let mut state = self.state.lock();
                 if let Some(update) = state.queue.pop_front() {
                     if matches!(
                         update,
@@ -196,7 +189,7 @@ impl Subscriber {
                 state.awaiting_replay
             };
             if behind {
-                fanout.state().rewind_requested = true;
+                fanout.state.lock().rewind_requested = true;
                 fanout.rewind.notify_one();
             }
             changed.await;

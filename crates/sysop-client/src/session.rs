@@ -1,9 +1,10 @@
 //! A session on a server as front ends hold it.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures::stream::BoxStream;
+use parking_lot::Mutex;
 use sysop_core::event::{Input, Update};
 use sysop_core::id::{CallId, Seq, SessionId};
 use sysop_core::question::QuestionId;
@@ -109,38 +110,30 @@ impl RemoteSession {
 }
 
 impl RemoteSessionInner {
-    pub(crate) fn outbox(&self) -> MutexGuard<'_, Outbox> {
-        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn transient(&self) -> MutexGuard<'_, TransientQueue> {
-        self.transient.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sets the connection state; pending transient messages of the old connection are dropped.
     pub(crate) fn set_connected(&self, connected: bool) {
-        *self.transient() = TransientQueue { connected, waiting: VecDeque::new() };
+        *self.transient.lock() = TransientQueue { connected, waiting: VecDeque::new() };
     }
 
     /// Returns the next transient message.
     pub(crate) fn next_transient(&self) -> Option<ClientMessage> {
-        self.transient().waiting.pop_front()
+        self.transient.lock().waiting.pop_front()
     }
 
     /// Records the rule that the server offers with an approval request, if any.
     pub(crate) fn set_offered_rule(&self, offered: Option<OfferedRule>) {
-        *self.offered.lock().unwrap_or_else(PoisonError::into_inner) = offered;
+        *self.offered.lock() = offered;
     }
 
     /// Returns the rule that the server offers to save for a call.
     fn offered_rule(&self, call: &CallId) -> Option<OfferedRule> {
-        let offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
+        let offered = self.offered.lock();
         offered.clone().filter(|offered| offered.call == *call)
     }
 
     /// Ends the session for all front ends.
     pub(crate) fn fail(&self, why: String) {
-        self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+        self.error.lock().get_or_insert(why);
         self.terminal.failed("the session is gone");
         self.fanout.end();
     }
@@ -149,7 +142,7 @@ impl RemoteSessionInner {
 impl Uplink for RemoteSessionInner {
     fn send_if_connected(&self, message: ClientMessage) {
         {
-            let mut transient = self.transient();
+            let mut transient = self.transient.lock();
             let result = matches!(message, ClientMessage::ToolResult(_));
             // The server requests a lost result again; other transient messages are worthless later.
             if !transient.connected || (transient.waiting.len() >= TRANSIENT_MAX && !result) {
@@ -172,7 +165,7 @@ impl SessionHandle for RemoteSession {
         }
         let message = ClientMessage::from_input(&input).ok_or("not supported by the server protocol")?;
         {
-            let mut outbox = self.shared.outbox();
+            let mut outbox = self.shared.outbox.lock();
             if outbox.is_full() {
                 return Err(format!(
                     "the server is unreachable, and the queue is full ({PENDING_MAX} messages)"
@@ -207,7 +200,7 @@ impl SessionHandle for RemoteSession {
             PromptReply::NoSecret => QuestionReply::NoSecret,
             PromptReply::Refused => QuestionReply::Refused,
         };
-        if !self.shared.transient().connected {
+        if !self.shared.transient.lock().connected {
             return false;
         }
         self.shared.send_if_connected(ClientMessage::question_answer(id, reply));
@@ -224,6 +217,6 @@ impl SessionHandle for RemoteSession {
     }
 
     fn last_error(&self) -> Option<String> {
-        self.shared.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.error.lock().clone()
     }
 }

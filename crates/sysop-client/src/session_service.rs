@@ -1,10 +1,11 @@
 //! Sessions of a server as front ends list and open them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use sysop_core::event::Event;
@@ -172,20 +173,16 @@ impl RemoteSessionService {
             ClientError::Unreachable("the server's session list has an unknown format".to_owned())
         })?;
         let has_terminal = spec.host != NO_HOST;
-        if let Some(session) = self.open_sessions().get(&id).and_then(Weak::upgrade) {
+        if let Some(session) = self.open.lock().get(&id).and_then(Weak::upgrade) {
             return Ok(AttachedSession { session, last, spec: Arc::new(spec) });
         }
         let which = session::RemoteSessionOptions { id, has_terminal, local_tools: self.local_tools.clone() };
         let session = Arc::new(RemoteSession::new(self.api.clone(), which, &self.tasks)?);
-        let mut open = self.open_sessions();
+        let mut open = self.open.lock();
         open.retain(|_, session| session.strong_count() > 0);
         open.insert(session.id().clone(), Arc::downgrade(&session));
         drop(open);
         Ok(AttachedSession { session, last, spec: Arc::new(spec) })
-    }
-
-    fn open_sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Weak<RemoteSession>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn sessions(&self, limit: usize) -> Result<Vec<SessionSummary>, ClientError> {
@@ -295,7 +292,7 @@ impl SessionService for RemoteSessionService {
     }
 
     fn offered_rule(&self, session: &SessionId, _: &Transcript, proposal: &Proposal) -> Option<OfferedRule> {
-        let session = self.open_sessions().get(session).and_then(Weak::upgrade)?;
+        let session = self.open.lock().get(session).and_then(Weak::upgrade)?;
         session.offered_rule(&proposal.call.id)
     }
 

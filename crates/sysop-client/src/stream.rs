@@ -117,7 +117,7 @@ impl SessionConnection {
     async fn serve(&mut self, mut link: SessionSocket, stop: &CancellationToken) -> ConnectionOutcome {
         self.greetings = 0;
         self.last_error = None;
-        let lost = self.shared.outbox().connected(link.instance.as_deref());
+        let lost = self.shared.outbox.lock().connected(link.instance.as_deref());
         for what in lost {
             self.shared.fanout.notice(format!(
                 "the server restarted while {what} was being sent; check whether it arrived"
@@ -169,7 +169,7 @@ impl SessionConnection {
                     last_received = Instant::now();
                     match heard {
                         SocketEvent::Text(text) => self.handle_text(&text)?,
-                        SocketEvent::Pong(ping) => shared.outbox().confirmed(ping),
+                        SocketEvent::Pong(ping) => shared.outbox.lock().confirmed(ping),
                         SocketEvent::Alive => {}
                     }
                 }
@@ -205,7 +205,7 @@ impl SessionConnection {
     /// Sends pending messages.
     async fn flush(&mut self, link: &mut SessionSocket) -> Result<(), SocketError> {
         loop {
-            let next = self.shared.outbox().next();
+            let next = self.shared.outbox.lock().next();
             let Some((line, ping)) = next else { break };
             link.send_text(line).await?;
             link.ping(ping).await?;

@@ -1,12 +1,13 @@
 //! Live terminal of a session on a server: one screen state, then updates. Keys are sent as they are typed and never
 //! delayed.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
+use parking_lot::Mutex;
 use sysop_driver::prompter::{Terminal, TerminalOutput, TerminalSize, TerminalView};
 use sysop_wire::{ClientMessage, Envelope, Secret};
 use tokio::sync::{mpsc, oneshot};
@@ -59,15 +60,11 @@ impl RemoteTerminal {
 
     /// Sets the connection to the server.
     pub(crate) fn connect(&self, uplink: &Arc<dyn Uplink>) {
-        *self.uplink.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(uplink);
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.uplink.lock() = Arc::downgrade(uplink);
     }
 
     fn send(&self, message: ClientMessage) {
-        let uplink = self.uplink.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        let uplink = self.uplink.lock().upgrade();
         if let Some(uplink) = uplink {
             uplink.send_if_connected(message);
         }
@@ -81,7 +78,7 @@ impl RemoteTerminal {
     /// Reports a new connection; existing watchers continue.
     pub(crate) fn connected(&self) {
         let watched = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.watchers.retain(|watcher| !watcher.sender.is_closed());
             state.opening.retain(|waits| !waits.is_closed());
             !state.watchers.is_empty() || !state.opening.is_empty()
@@ -93,7 +90,7 @@ impl RemoteTerminal {
 
     /// Reports that the server has no terminal or cannot open it.
     pub(crate) fn failed(&self, why: &str) -> bool {
-        let opening = std::mem::take(&mut self.state().opening);
+        let opening = std::mem::take(&mut self.state.lock().opening);
         let waited = !opening.is_empty();
         opening.into_iter().for_each(|waits| drop(waits.send(Err(why.to_owned()))));
         waited
@@ -103,7 +100,7 @@ impl RemoteTerminal {
     pub(crate) fn take(&self, output: TerminalUpdate) {
         let TerminalUpdate { data, reset, size, ended } = output;
         let bytes = Bytes::from(data);
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some(size) = size {
             state.size = Some(size);
         }
@@ -151,7 +148,7 @@ impl Terminal for RemoteTerminal {
         let (opened, opening) = oneshot::channel();
         let (sender, live) = mpsc::channel(WAITING_MAX);
         {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.opening.retain(|waits| !waits.is_closed()); // drop canceled requests
             state.opening.push(opened);
         }
@@ -163,7 +160,7 @@ impl Terminal for RemoteTerminal {
         };
         let (size, picture) = opened?;
         // Output since the screen state was taken is missing; another state will replace it.
-        self.state().watchers.push(TerminalWatcher { sender, lost: false });
+        self.state.lock().watchers.push(TerminalWatcher { sender, lost: false });
         self.attach();
         let live = futures::stream::unfold(live, |mut live| async {
             let output = live.recv().await?;
@@ -195,7 +192,7 @@ mod tests {
 
     impl Uplink for RecordedMessages {
         fn send_if_connected(&self, message: ClientMessage) {
-            self.0.lock().unwrap().push(message);
+            self.0.lock().push(message);
         }
     }
 
@@ -206,10 +203,10 @@ mod tests {
         terminal.connect(&(Arc::clone(&said) as Arc<dyn Uplink>));
         for _ in 0..3 {
             assert!(terminal.watch().await.is_err(), "no server answers");
-            assert_eq!(terminal.state().opening.len(), 1);
+            assert_eq!(terminal.state.lock().opening.len(), 1);
         }
-        said.0.lock().unwrap().clear();
+        said.0.lock().clear();
         terminal.connected();
-        assert!(said.0.lock().unwrap().is_empty(), "nobody watches");
+        assert!(said.0.lock().is_empty(), "nobody watches");
     }
 }

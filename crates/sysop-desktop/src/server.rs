@@ -10,11 +10,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use parking_lot::Mutex;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::Value;
 use url::{Host, Url};
@@ -164,7 +165,7 @@ impl<F: Fn(ServerEvent) + Send + Sync + 'static> OutputMonitor<F> {
             stderr::print(line);
         }
         let line = stderr::sanitize(&line.chars().take(LINE_CHARS_MAX).collect::<String>());
-        let mut lines = self.lines();
+        let mut lines = self.lines.lock();
         if lines.len() == LINES_MAX {
             lines.pop_front();
         }
@@ -192,7 +193,7 @@ impl<F: Fn(ServerEvent) + Send + Sync + 'static> OutputMonitor<F> {
     fn wait_for_readiness(&self, url: Url, address: SocketAddr) {
         let mut last = String::new();
         loop {
-            if *self.state() == ServerPhase::Exited {
+            if *self.state.lock() == ServerPhase::Exited {
                 return;
             }
             match check_ready(address) {
@@ -205,7 +206,7 @@ impl<F: Fn(ServerEvent) + Send + Sync + 'static> OutputMonitor<F> {
             }
             std::thread::sleep(READY_POLL_INTERVAL);
         }
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if *state == ServerPhase::Starting {
             *state = ServerPhase::Ready;
             (self.on_event)(ServerEvent::Ready(url));
@@ -213,19 +214,11 @@ impl<F: Fn(ServerEvent) + Send + Sync + 'static> OutputMonitor<F> {
     }
 
     fn end(&self, status: Option<ExitStatus>, ended: &Sender<()>) {
-        let was_ready = std::mem::replace(&mut *self.state(), ServerPhase::Exited) == ServerPhase::Ready;
-        let lines = self.lines().iter().cloned().collect();
+        let was_ready = std::mem::replace(&mut *self.state.lock(), ServerPhase::Exited) == ServerPhase::Ready;
+        let lines = self.lines.lock().iter().cloned().collect();
         (self.on_event)(ServerEvent::Exited(ServerExit { status, was_ready, lines }));
         // Fails if nobody waits because the server ended by itself.
         let _ = ended.send(());
-    }
-
-    fn lines(&self) -> MutexGuard<'_, VecDeque<String>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn state(&self) -> MutexGuard<'_, ServerPhase> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -33,8 +33,9 @@
 //! - A session created lazily leaves no trace in the store until its first input.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use sysop_core::event::{Event, Input, Logged};
 use sysop_core::id::{Seq, SessionId, TurnId};
 use sysop_core::question::QuestionId;
@@ -85,10 +86,6 @@ enum Insertion {
     Existing(Handle),
 }
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Driver {
     /// Creates a driver without sessions, on a store of its own.
     pub fn new(ports: Ports) -> Self {
@@ -110,7 +107,7 @@ impl Driver {
     /// Sets the inputs that each session receives first when it is opened from a log in this process, so that the
     /// settings of this process apply wherever the session was before. Replaces those of an earlier call.
     pub fn set_initial_inputs(&self, inputs: Vec<Input>) {
-        *lock(&self.inner.initial_inputs) = inputs;
+        *self.inner.initial_inputs.lock() = inputs;
     }
 
     /// Creates a session; it is durable on return. It stays usable if this node loses its lease.
@@ -267,7 +264,7 @@ impl Driver {
 
     /// Ends a session for good, even during a turn: nothing more is published or logged.
     pub fn end(&self, id: &SessionId, why: &str) {
-        let handle = lock(&self.inner.sessions).remove(id);
+        let handle = self.inner.sessions.lock().remove(id);
         if let Some(handle) = handle {
             handle.live.end(why);
         }
@@ -275,7 +272,7 @@ impl Driver {
 
     /// Number of sessions in memory.
     pub fn live_sessions(&self) -> usize {
-        lock(&self.inner.sessions).len()
+        self.inner.sessions.lock().len()
     }
 
     /// Releases all sessions to the other nodes at once, and stops all work here.
@@ -324,7 +321,7 @@ impl DriverInner {
         match self.insert(handle, Some(Input::Recovered)) {
             Insertion::New(handle) => {
                 self.enforce_idle_limit(&handle.live);
-                let initial_inputs = lock(&self.initial_inputs).clone();
+                let initial_inputs = self.initial_inputs.lock().clone();
                 for input in initial_inputs {
                     handle.live.send(input)?;
                 }
@@ -356,7 +353,7 @@ impl DriverInner {
     }
 
     pub(crate) fn running(&self, id: &SessionId) -> Option<Handle> {
-        let mut sessions = lock(&self.sessions);
+        let mut sessions = self.sessions.lock();
         if sessions.get(id).is_some_and(|handle| handle.last_error().is_some()) {
             sessions.remove(id);
         }
@@ -365,7 +362,7 @@ impl DriverInner {
 
     /// Adds a session to the map, unless a session with its id is live. `first` precedes every other input.
     fn insert(&self, handle: Handle, first: Option<Input>) -> Insertion {
-        let mut sessions = lock(&self.sessions);
+        let mut sessions = self.sessions.lock();
         match sessions.get(handle.id()) {
             Some(running) if running.last_error().is_none() => Insertion::Existing(running.clone()),
             Some(_) | None => {
@@ -379,18 +376,18 @@ impl DriverInner {
     }
 
     pub(crate) fn lose_all_leases(&self) {
-        let handles: Vec<_> = lock(&self.sessions).drain().map(|(_, handle)| handle).collect();
+        let handles: Vec<_> = self.sessions.lock().drain().map(|(_, handle)| handle).collect();
         for handle in handles {
             handle.live.lose_lease();
         }
     }
 
     pub(crate) fn live_handles(&self) -> Vec<Handle> {
-        lock(&self.sessions).values().cloned().collect()
+        self.sessions.lock().values().cloned().collect()
     }
 
     pub(crate) fn live_handle(&self, id: &SessionId) -> Option<Handle> {
-        lock(&self.sessions).get(id).cloned()
+        self.sessions.lock().get(id).cloned()
     }
 
     pub(crate) fn membership(&self) -> Option<&Membership> {

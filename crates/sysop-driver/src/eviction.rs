@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sysop_core::id::{SessionId, Timestamp};
 
-use crate::driver::{Driver, DriverInner, Handle, lock};
+use crate::driver::{Driver, DriverInner, Handle};
 use crate::live::LiveSession;
 
 /// Maximum idle sessions opened from logs that stay in memory.
@@ -24,7 +24,7 @@ impl Driver {
         let now = self.inner.ports.clock.now();
         let idle = if self.inner.membership.is_some() { Duration::ZERO } else { idle };
         let evicted: Vec<_> = {
-            let mut sessions = lock(&self.inner.sessions);
+            let mut sessions = self.inner.sessions.lock();
             let is_idle = |_: &SessionId, handle: &mut Handle| {
                 Arc::strong_count(&handle.live) == 1 && handle.is_idle(now, idle)
             };
@@ -41,14 +41,14 @@ impl DriverInner {
     pub(crate) fn enforce_idle_limit(&self, newest: &Arc<LiveSession>) {
         let now = self.ports.clock.now();
         let mut evicted = Vec::new();
-        let mut from_logs = lock(&self.from_logs);
+        let mut from_logs = self.from_logs.lock();
         from_logs.push_back(Arc::downgrade(newest));
         for _ in 0..EVICTION_CHECKS_MAX {
             if from_logs.len() <= IDLE_SESSIONS_MAX {
                 break;
             }
             let Some(live) = from_logs.pop_front().and_then(|oldest| oldest.upgrade()) else { continue };
-            let mut sessions = lock(&self.sessions);
+            let mut sessions = self.sessions.lock();
             let known = sessions.get(live.id()).filter(|handle| Arc::ptr_eq(&handle.live, &live));
             // Two references: the map's and this one.
             match known {
@@ -69,7 +69,7 @@ impl DriverInner {
     pub(crate) fn evict_if_idle(&self, id: &SessionId) -> bool {
         let now = self.ports.clock.now();
         let evicted = {
-            let mut sessions = lock(&self.sessions);
+            let mut sessions = self.sessions.lock();
             match sessions.get(id) {
                 None => return true,
                 Some(handle)

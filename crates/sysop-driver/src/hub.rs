@@ -31,8 +31,9 @@
 //! - `Updates::next` is cancel safe: an update is removed only when it is returned.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use sysop_core::event::{Delta, Logged, Update};
 use sysop_core::id::{Seq, SessionId, StepId};
 use sysop_core::question::{Question, QuestionId};
@@ -85,21 +86,17 @@ struct MailboxState {
     closed: bool,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Hub {
     /// Adds a front end that has seen everything up to `after`.
     pub(crate) fn subscribe(&self, store: Arc<dyn Store>, id: SessionId, after: Seq, last: Seq) -> Updates {
         let mailbox = Arc::new(Mailbox::default());
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let from_recent = state.recent.front().is_some_and(|oldest| oldest.seq <= after.next());
         // `last` was read earlier; later events are known only here.
         let last = state.recent.back().map_or(last, |newest| newest.seq.max(last));
         let catching_up = !from_recent && after < last;
         {
-            let mut box_state = lock(&mailbox.state);
+            let mut box_state = mailbox.state.lock();
             if from_recent {
                 let missed = state.recent.iter().filter(|logged| logged.seq > after);
                 box_state.waiting.extend(missed.map(|logged| Update::Logged(Arc::clone(logged))));
@@ -115,7 +112,7 @@ impl Hub {
 
     /// Publishes durable events.
     pub(crate) fn publish(&self, events: &[Arc<Logged>]) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         for logged in events {
             if state.recent.len() == RECENT_EVENTS_MAX {
                 state.recent.pop_front();
@@ -131,12 +128,12 @@ impl Hub {
 
     /// Publishes a transient delta.
     pub(crate) fn delta(&self, delta: &Delta) {
-        lock(&self.state).for_each_mailbox(|mailbox| mailbox.push_delta(delta));
+        self.state.lock().for_each_mailbox(|mailbox| mailbox.push_delta(delta));
     }
 
     /// Publishes a question, also to front ends that subscribe while it is open.
     pub(crate) fn ask(&self, question: &Question) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.questions.push(question.clone());
         state.for_each_mailbox(|mailbox| {
             mailbox.questions.push_back(Delta::Question { question: question.clone() })
@@ -145,7 +142,7 @@ impl Hub {
 
     /// Publishes that a question was answered or withdrawn.
     pub(crate) fn close_question(&self, id: QuestionId, by: Option<String>) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.questions.retain(|question| question.id != id);
         state.for_each_mailbox(|mailbox| {
             mailbox.questions.push_back(Delta::QuestionClosed { id, by: by.clone() })
@@ -154,12 +151,12 @@ impl Hub {
 
     /// Number of front ends that still read.
     pub(crate) fn subscriber_count(&self) -> usize {
-        lock(&self.state).mailboxes.iter().filter(|mailbox| mailbox.strong_count() > 0).count()
+        self.state.lock().mailboxes.iter().filter(|mailbox| mailbox.strong_count() > 0).count()
     }
 
     /// Ends all subscriptions after their pending updates.
     pub(crate) fn close(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.closed = true;
         state.for_each_mailbox(|mailbox| mailbox.closed = true);
     }
@@ -176,7 +173,7 @@ impl HubState {
     fn for_each_mailbox(&mut self, mut tell: impl FnMut(&mut MailboxState)) {
         self.mailboxes.retain(|mailbox| {
             let Some(mailbox) = mailbox.upgrade() else { return false };
-            tell(&mut lock(&mailbox.state));
+            tell(&mut mailbox.state.lock());
             mailbox.arrived.notify_one();
             true
         });
@@ -326,7 +323,7 @@ impl Updates {
     }
 
     fn poll_mailbox(&mut self) -> MailboxPoll {
-        if let Some(delta) = lock(&self.mailbox.state).questions.pop_front() {
+        if let Some(delta) = self.mailbox.state.lock().questions.pop_front() {
             return MailboxPoll::Update(Update::Delta(delta));
         }
         if let Some(logged) = self.page.pop_front() {
@@ -339,7 +336,7 @@ impl Updates {
         if self.reading {
             return MailboxPoll::Behind;
         }
-        let mut state = lock(&self.mailbox.state);
+        let mut state = self.mailbox.state.lock();
         match state.pop() {
             Some(Update::Logged(logged)) if logged.seq <= self.seen => MailboxPoll::Duplicate,
             Some(update) => {
@@ -366,7 +363,7 @@ impl Updates {
         self.reading = page.len() == LOAD_EVENTS_MAX;
         if let Some(last) = page.last() {
             // Pending updates from before the end of the page are in the page, or were transient.
-            let mut state = lock(&self.mailbox.state);
+            let mut state = self.mailbox.state.lock();
             let old = |update: &Update| matches!(update, Update::Logged(logged) if logged.seq <= last.seq);
             let covered = state.waiting.iter().rposition(old).map_or(0, |newest| newest + 1);
             for _ in 0..covered {

@@ -20,11 +20,12 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt};
+use parking_lot::{Mutex, MutexGuard};
 use sysop_core::event::{Delta, Effect, Event, Input, Logged, ToolLocation};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp};
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest, Reply, ToolCall};
@@ -184,25 +185,25 @@ impl LiveSession {
     }
 
     pub(crate) fn last_error(&self) -> Option<String> {
-        self.inbox().closed.as_ref().map(|closed| closed.why.clone())
+        self.inbox.lock().closed.as_ref().map(|closed| closed.why.clone())
     }
 
     pub(crate) fn closed(&self) -> Option<CloseReason> {
-        self.inbox().closed.clone()
+        self.inbox.lock().closed.clone()
     }
 
     pub(crate) fn last_seq(&self) -> Seq {
-        self.inbox().seq
+        self.inbox.lock().seq
     }
 
     pub(crate) fn subscribe(&self, after: Seq) -> Updates {
-        let last = self.inbox().seq;
+        let last = self.inbox.lock().seq;
         self.hub.subscribe(Arc::clone(&self.ports.store), self.id.clone(), after, last)
     }
 
     /// Makes pending events durable.
     pub(crate) async fn flush(self: &Arc<Self>) -> Result<(), DriverError> {
-        let Some(mut worker) = self.inbox().parked.take() else { return Ok(()) };
+        let Some(mut worker) = self.inbox.lock().parked.take() else { return Ok(()) };
         let result = self.append_and_publish(&mut worker).await;
         match result {
             Ok(()) => {
@@ -217,7 +218,7 @@ impl LiveSession {
     }
 
     pub(crate) fn send(self: &Arc<Self>, input: Input) -> Result<(), DriverError> {
-        let inbox = self.inbox();
+        let inbox = self.inbox.lock();
         if inbox.closed.is_none() {
             let waiting = inbox.inputs.iter().map(|(input, _)| input);
             check_queue_room(&input, waiting, &inbox.unflushed_inputs, inbox.queued)?;
@@ -231,7 +232,7 @@ impl LiveSession {
         inputs: Vec<(Input, QueuePosition)>,
     ) -> Result<(), DriverError> {
         let inputs = inputs.into_iter().map(|(input, position)| (input, Some(position)));
-        self.enqueue_all(self.inbox(), inputs)
+        self.enqueue_all(self.inbox.lock(), inputs)
     }
 
     fn enqueue_all(
@@ -253,12 +254,8 @@ impl LiveSession {
         Ok(())
     }
 
-    fn inbox(&self) -> MutexGuard<'_, Inbox> {
-        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn park_or_spawn(self: &Arc<Self>, worker: Worker) {
-        let mut inbox = self.inbox();
+        let mut inbox = self.inbox.lock();
         if inbox.closed.is_some() {
             return;
         }
@@ -295,7 +292,7 @@ impl LiveSession {
                 return self.fail(&error);
             }
             {
-                let mut inbox = self.inbox();
+                let mut inbox = self.inbox.lock();
                 inbox.unflushed_inputs.clear();
                 inbox.queued = worker.session.queued();
             }
@@ -313,7 +310,7 @@ impl LiveSession {
 
     /// Takes the queued inputs, or parks the worker. `None` if the inbox is empty or the session is closed.
     fn take_inputs(&self, worker: Worker) -> Option<(Worker, Inputs)> {
-        let mut inbox = self.inbox();
+        let mut inbox = self.inbox.lock();
         if inbox.closed.is_some() {
             return None;
         }
@@ -363,7 +360,7 @@ impl LiveSession {
         };
         worker.seq = self.lease.append(worker.seq, &logged, &worker.consumed, &on_stall).await?;
         worker.consumed.clear();
-        self.inbox().seq = worker.seq;
+        self.inbox.lock().seq = worker.seq;
         self.hub.publish(&logged);
         Ok(())
     }
@@ -371,7 +368,7 @@ impl LiveSession {
     /// Forwards inputs of users that did not become durable here, if the session continues elsewhere.
     fn forward_pending(&self) {
         let pending: Vec<_> = {
-            let mut inbox = self.inbox();
+            let mut inbox = self.inbox.lock();
             if inbox.closed.is_none() {
                 return;
             }
@@ -404,7 +401,7 @@ impl LiveSession {
 
     fn close(&self, closed: CloseReason) {
         let parked = {
-            let mut inbox = self.inbox();
+            let mut inbox = self.inbox.lock();
             if inbox.closed.is_none() {
                 if closed.elsewhere {
                     tracing::warn!(session = %self.id, why = closed.why, "session let go");
@@ -432,7 +429,7 @@ impl LiveSession {
         let shell = self.host().terminal().is_some_and(|terminal| terminal.is_open());
         let idle = if shell { idle.max(SHELL_IDLE_MIN) } else { idle };
         let idle = i64::try_from(idle.as_millis()).unwrap_or(i64::MAX);
-        let inbox = self.inbox();
+        let inbox = self.inbox.lock();
         let quiet = inbox.parked.as_ref().is_some_and(Worker::is_quiet);
         let since = now.0.saturating_sub(inbox.active.0);
         (inbox.closed.is_some() || (quiet && since >= idle)) && self.hub.subscriber_count() <= subscribers

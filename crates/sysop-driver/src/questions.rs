@@ -1,9 +1,10 @@
 //! Open questions of one session, and the prompter that connects its host to its users.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Weak;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use secrecy::ExposeSecret;
 use sysop_core::event::{Delta, Input, TypedInput};
 use sysop_core::id::SessionId;
@@ -26,12 +27,8 @@ struct State {
 }
 
 impl Questions {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn open(&self, asked: PromptRequest) -> (Question, oneshot::Receiver<PromptReply>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.last += 1;
         let PromptRequest { kind, from, details, prompt, call } = asked;
         let question = Question { id: QuestionId(state.last), kind, from, details, prompt, call };
@@ -42,17 +39,17 @@ impl Questions {
 
     /// Removes a question, to answer or to withdraw it.
     pub(crate) fn take(&self, id: QuestionId) -> Option<(Question, oneshot::Sender<PromptReply>)> {
-        self.state().open.remove(&id)
+        self.state.lock().open.remove(&id)
     }
 
     /// Returns true if a question is open.
     pub(crate) fn has_open(&self) -> bool {
-        !self.state().open.is_empty()
+        !self.state.lock().open.is_empty()
     }
 
     /// Removes all questions; the session ended.
     pub(crate) fn clear(&self) {
-        self.state().open.clear();
+        self.state.lock().open.clear();
     }
 }
 

@@ -30,9 +30,10 @@ pub async fn replay(store: &dyn Store, id: &SessionId) -> Result<(Session, Seq),
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     use async_trait::async_trait;
+    use parking_lot::Mutex;
     use sysop_core::event::{Event, Logged};
     use sysop_core::id::Timestamp;
 
@@ -73,7 +74,7 @@ mod tests {
             };
             let after = usize::try_from(after.0).unwrap();
             let page: Vec<_> = (1..).zip(&self.events).skip(after).take(limit).map(logged).collect();
-            self.pages.lock().unwrap().push(page.len());
+            self.pages.lock().push(page.len());
             Ok(page)
         }
 
@@ -98,7 +99,7 @@ mod tests {
             let log = PagedLog::with_further_events(further);
             let whole = Session::replay(&log.events).unwrap();
             assert!(replay(&log, &id).await.unwrap() == (whole, Seq(further as u64 + 1)), "{further} events");
-            assert_eq!(*log.pages.lock().unwrap(), pages);
+            assert_eq!(*log.pages.lock(), pages);
         }
     }
 

@@ -8,8 +8,9 @@ use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use sysop_core::question::QuestionKind;
@@ -101,7 +102,7 @@ impl Askpass {
     }
 
     pub(crate) fn set_prompter(&self, people: Arc<dyn Prompter>) {
-        *self.shared.people.lock().unwrap_or_else(PoisonError::into_inner) = people;
+        *self.shared.people.lock() = people;
     }
 
     /// Number of open questions, as a live value.
@@ -150,7 +151,7 @@ async fn answer(stream: UnixStream, shared: &AskpassState) -> io::Result<()> {
     let mut line = String::new();
     read.read_line(&mut line).await?;
     let request: AskpassRequest = serde_json::from_str(&line)?;
-    let people = Arc::clone(&*shared.people.lock().unwrap_or_else(PoisonError::into_inner));
+    let people = Arc::clone(&*shared.people.lock());
     if request.hint == "none" {
         people.notice(&format!("{}: {}", shared.from, request.prompt.trim()));
         return respond(&mut write, &AskpassResponse::Text(String::new())).await;

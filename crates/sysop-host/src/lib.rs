@@ -134,14 +134,14 @@ fn toolbox(
 ) -> Toolbox {
     Toolbox {
         terminal: SharedTerminal::new(Arc::clone(&machine), artifacts.clone(), Arc::clone(&secrets)),
-        fenced_terminal: std::sync::Mutex::default(),
+        fenced_terminal: parking_lot::Mutex::default(),
         machine,
         specs,
         root: std::path::PathBuf::new(),
         limits,
         artifacts,
         secrets,
-        chunked: std::sync::Mutex::default(),
+        chunked: parking_lot::Mutex::default(),
     }
 }
 

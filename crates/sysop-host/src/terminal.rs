@@ -63,11 +63,12 @@ mod survey;
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use parking_lot::Mutex;
 use rustix::fs::OFlags;
 use sysop_core::id::CallId;
 use sysop_core::policy::Fence;
@@ -166,32 +167,28 @@ impl SharedTerminal {
 
     /// Sets the prompter that asks and informs people.
     pub(crate) fn set_prompter(&self, people: Arc<dyn Prompter>) {
-        *locked(&self.people) = people;
+        *self.people.lock() = people;
     }
 
     fn people(&self) -> Arc<dyn Prompter> {
-        Arc::clone(&locked(&self.people))
+        Arc::clone(&self.people.lock())
     }
 
     fn current(&self) -> Option<Arc<LiveShell>> {
-        locked(&self.current).clone()
+        self.current.lock().clone()
     }
 
     fn size(&self) -> TerminalSize {
-        *locked(&self.size)
+        *self.size.lock()
     }
 }
 
 impl Drop for SharedTerminal {
     fn drop(&mut self) {
-        if let Some(live) = locked(&self.current).take() {
+        if let Some(live) = self.current.lock().take() {
             live.close();
         }
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[async_trait]
@@ -225,7 +222,7 @@ impl Terminal for SharedTerminal {
     fn resize(&self, size: TerminalSize) {
         let bounded = |cells: u16| cells.clamp(*SIZE_RANGE.start(), *SIZE_RANGE.end());
         let size = TerminalSize { columns: bounded(size.columns), rows: bounded(size.rows) };
-        *locked(&self.size) = size;
+        *self.size.lock() = size;
         if let Some(live) = self.current() {
             live.resize(size);
         }

@@ -11,9 +11,10 @@ mod terminal;
 mod undo;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -155,7 +156,7 @@ impl Toolbox {
         if *fence == Fence::Off {
             return Arc::clone(&self.terminal);
         }
-        let mut slot = self.fenced_terminal.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.fenced_terminal.lock();
         let fits = slot.take_if(|terminal| terminal.fence() == fence);
         let terminal = fits.unwrap_or_else(|| self.terminal.fenced(fence.clone()));
         *slot = Some(Arc::clone(&terminal));

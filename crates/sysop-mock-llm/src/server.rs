@@ -4,8 +4,8 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
@@ -13,6 +13,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use axum::routing::{get, post};
 use axum::serve::ListenerExt as _;
+use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::net::TcpListener;
 
@@ -69,7 +70,7 @@ impl MockServer {
 
     /// Requests so far, oldest first; see [`crate::RECORDED_REQUESTS_MAX`].
     pub fn requests(&self) -> Vec<RecordedRequest> {
-        self.shared.record().all()
+        self.shared.record.lock().all()
     }
 
     /// Number of chat requests being answered, including delays and streams.
@@ -115,10 +116,6 @@ impl ServerState {
             failed,
             stop,
         }
-    }
-
-    fn record(&self) -> MutexGuard<'_, RequestLog> {
-        self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the error of a response, while it applies.
@@ -234,7 +231,7 @@ async fn read(
             headers: headers.collect(),
             body: serde_json::from_slice(&bytes).unwrap_or(Value::Null),
         };
-        shared.record().push(kept, bytes.len());
+        shared.record.lock().push(kept, bytes.len());
     }
     Ok((head, bytes))
 }

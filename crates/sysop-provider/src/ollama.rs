@@ -8,10 +8,11 @@ mod encode;
 pub(crate) mod errors;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use sysop_core::message::{FailureKind, Message, ModelFailure, ModelRequest, Reply};
@@ -148,16 +149,12 @@ impl Ollama {
         self.silence
     }
 
-    fn models(&self) -> MutexGuard<'_, HashMap<String, OllamaModelInfo>> {
-        self.models.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn model_info(&self, model: &str) -> OllamaModelInfo {
-        self.models().get(model).copied().unwrap_or_default()
+        self.models.lock().get(model).copied().unwrap_or_default()
     }
 
     fn update_model_info(&self, model: &str, change: impl FnOnce(&mut OllamaModelInfo)) {
-        let mut models = self.models();
+        let mut models = self.models.lock();
         if models.len() >= MODELS_MAX && !models.contains_key(model) {
             models.clear();
         }

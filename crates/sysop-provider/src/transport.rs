@@ -8,10 +8,11 @@ mod error;
 mod retry;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures::stream::{BoxStream, StreamExt as _};
+use parking_lot::Mutex;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use secrecy::{ExposeSecret as _, SecretString};
 use sysop_core::message::{FailureKind, ModelRequest, Reply};
@@ -57,11 +58,11 @@ pub(crate) struct QuirkCache(Mutex<HashMap<String, ModelQuirks>>);
 
 impl QuirkCache {
     fn of(&self, model: &str) -> ModelQuirks {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(model).cloned().unwrap_or_default()
+        self.0.lock().get(model).cloned().unwrap_or_default()
     }
 
     fn keep(&self, model: String, quirks: ModelQuirks) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         if kept.len() >= QUIRK_MODELS_MAX && !kept.contains_key(&model) {
             kept.clear();
         }
@@ -76,7 +77,7 @@ pub(crate) struct CleartextKeyWarnings(Mutex<BTreeSet<&'static str>>);
 impl CleartextKeyWarnings {
     /// Records the warning; returns true the first time.
     fn is_first(&self, provider: &'static str) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(provider)
+        self.0.lock().insert(provider)
     }
 }
 

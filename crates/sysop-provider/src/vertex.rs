@@ -4,10 +4,10 @@
 //! environment; contacts no server before the first request.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest};
 
@@ -85,12 +85,12 @@ impl Vertex {
     }
 
     fn access(&self) -> Option<AccessToken> {
-        let access = self.access.lock().unwrap_or_else(PoisonError::into_inner);
+        let access = self.access.lock();
         access.clone().filter(|access| access.is_valid(Instant::now()))
     }
 
     fn store_token(&self, access: Option<AccessToken>) {
-        *self.access.lock().unwrap_or_else(PoisonError::into_inner) = access;
+        *self.access.lock() = access;
     }
 
     async fn sign_in(&self, http: &reqwest::Client) -> Result<(), ModelFailure> {

@@ -18,8 +18,9 @@ mod tracker;
 mod verify;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 pub use self::cluster::AuditedCluster;
@@ -76,10 +77,6 @@ struct Queue {
 /// Lines, and the channel on which their writer waits.
 type QueuedEntries = (Vec<AuditEntry>, oneshot::Sender<Result<(), AuditError>>);
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Audit {
     /// Creates an audit in a folder. The folder is created with the first line and is private to its owner.
     pub fn in_folder(folder: &Path) -> Self {
@@ -108,7 +105,7 @@ impl Audit {
     pub async fn write(&self, entries: Vec<AuditEntry>) -> Result<(), AuditError> {
         let (answer, answered) = oneshot::channel();
         let start = {
-            let mut queue = lock(&self.inner);
+            let mut queue = self.inner.lock();
             if queue.lines + entries.len() > WAITING_MAX {
                 return Err(AuditError::Behind(self.path.display().to_string()));
             }
@@ -132,7 +129,7 @@ impl Audit {
 fn drain(queue: &Mutex<Queue>, file: &Mutex<AuditFile>) {
     loop {
         let group = {
-            let mut queue = lock(queue);
+            let mut queue = queue.lock();
             queue.lines = 0;
             queue.draining = !queue.waiting.is_empty();
             std::mem::take(&mut queue.waiting)
@@ -140,7 +137,7 @@ fn drain(queue: &Mutex<Queue>, file: &Mutex<AuditFile>) {
         if group.is_empty() {
             return;
         }
-        let written = lock(file).append(group.iter().flat_map(|(entries, _)| entries));
+        let written = file.lock().append(group.iter().flat_map(|(entries, _)| entries));
         for (_, answer) in group {
             // Fails if the caller was dropped; the line is written all the same.
             let _ = answer.send(written.clone());

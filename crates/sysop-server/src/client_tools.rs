@@ -8,9 +8,10 @@ mod host;
 mod result_limits;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
@@ -121,14 +122,10 @@ impl ClientToolBroker {
         Self { settings, state: Mutex::default(), changed: watch::Sender::new(()) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Registers a client; its tools replace those of the previous registration.
     pub(crate) fn register(self: &Arc<Self>, key: &str, client_tools: ClientTools) -> ToolRegistration {
         let number = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.last_registration += 1;
             let number = state.last_registration;
             let owner = ToolOwner { key: key.to_owned(), root: client_tools.root.clone() };
@@ -149,12 +146,12 @@ impl ClientToolBroker {
     }
 
     pub(crate) fn is_registered(&self) -> bool {
-        self.state().registration.is_some()
+        self.state.lock().registration.is_some()
     }
 
     /// Delivers a client's result. Returns false if no call was waiting for it from this client.
     pub(crate) fn finish(&self, key: &str, result: ToolResult) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let sender = match state.calls.get_mut(&result.tool_call_id) {
             Some(pending) if pending.owner.as_ref().is_some_and(|owner| owner.key == key) => {
                 pending.result.take()
@@ -169,7 +166,7 @@ impl ClientToolBroker {
 
     /// Forwards output of a running call. Returns false if no such call is running on this client.
     pub(crate) fn output(&self, key: &str, call: &CallId, text: &str) -> bool {
-        let sink = match self.state().calls.get_mut(call) {
+        let sink = match self.state.lock().calls.get_mut(call) {
             Some(pending) if pending.owner.as_ref().is_some_and(|owner| owner.key == key) => {
                 pending.last_activity = Instant::now();
                 pending.sink.clone()
@@ -199,7 +196,7 @@ impl ClientToolBroker {
 
     /// Records the call, or returns the reason for refusing it.
     fn begin(&self, call: &ToolCall, sink: DeltaSink) -> Result<oneshot::Receiver<Outcome>, String> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let now = Instant::now();
         while state.made.front().is_some_and(|made| now.duration_since(*made) >= MINUTE) {
             state.made.pop_front();
@@ -269,7 +266,7 @@ impl ClientToolBroker {
     }
 
     fn last_activity(&self, call: &CallId) -> Instant {
-        self.state().calls.get(call).map_or_else(Instant::now, |pending| pending.last_activity)
+        self.state.lock().calls.get(call).map_or_else(Instant::now, |pending| pending.last_activity)
     }
 
     fn timeout_message(&self, call_timeout: Duration) -> String {
@@ -300,7 +297,7 @@ impl ClientToolBroker {
     }
 
     fn stop(&self, call: &CallId) {
-        if let Some(pending) = self.state().calls.get_mut(call) {
+        if let Some(pending) = self.state.lock().calls.get_mut(call) {
             pending.stopping = true;
         }
         self.changed.send_replace(());
@@ -327,7 +324,7 @@ struct CallGuard<'a> {
 impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         {
-            let mut state = self.tool_broker.state();
+            let mut state = self.tool_broker.state.lock();
             if state.calls.remove(self.call).is_some_and(|pending| pending.result.is_some()) {
                 remember(&mut state.given_up, self.call);
             }
@@ -352,7 +349,7 @@ impl ToolRegistration {
     }
 
     pub(crate) fn call_state(&self, call: &CallId) -> CallState {
-        let state = self.tool_broker.state();
+        let state = self.tool_broker.state.lock();
         let Some(registered) =
             state.registration.as_ref().filter(|registered| registered.number == self.number)
         else {
@@ -375,7 +372,7 @@ impl ToolRegistration {
 
     /// Returns true if this client must stop the call.
     pub(crate) fn is_stopping(&self, call: &CallId) -> bool {
-        let state = self.tool_broker.state();
+        let state = self.tool_broker.state.lock();
         state.calls.get(call).is_some_and(|pending| pending.stopping) || state.given_up.contains(call)
     }
 }
@@ -383,7 +380,7 @@ impl ToolRegistration {
 impl Drop for ToolRegistration {
     fn drop(&mut self) {
         {
-            let mut state = self.tool_broker.state();
+            let mut state = self.tool_broker.state.lock();
             if state.registration.as_ref().is_none_or(|registered| registered.number != self.number) {
                 return; // replaced by a newer registration
             }

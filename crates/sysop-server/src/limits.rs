@@ -12,7 +12,9 @@ mod write_timeout;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 pub use self::listener::Listener;
 pub(crate) use self::peer_slots::UnauthenticatedSlot;
@@ -60,7 +62,7 @@ impl<K: Hash + Eq + Clone> ConcurrencyLimiter<K> {
 
     /// Takes a permit, or returns `None` if the holder has used up its limit. Dropping the permit releases it.
     pub fn take(&self, holder: &K) -> Option<ConcurrencyPermit<K>> {
-        let mut in_use = self.in_use.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut in_use = self.in_use.lock();
         let count = in_use.get(holder).copied().unwrap_or(0);
         if count >= self.most {
             return None;
@@ -79,7 +81,7 @@ pub struct ConcurrencyPermit<K: Hash + Eq> {
 
 impl<K: Hash + Eq> Drop for ConcurrencyPermit<K> {
     fn drop(&mut self) {
-        let mut in_use = self.in_use.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut in_use = self.in_use.lock();
         if let Some(count) = in_use.get_mut(&self.holder) {
             *count -= 1;
             if *count == 0 {
@@ -117,7 +119,7 @@ mod tests {
         drop(first);
         drop(limiter.take(&"a").unwrap());
         drop(second);
-        assert!(limiter.in_use.lock().unwrap().is_empty());
+        assert!(limiter.in_use.lock().is_empty());
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Registry of the sessions in use on this server, and the server's own state per session.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use sysop_core::id::SessionId;
 use sysop_driver::port::Host;
 use sysop_wire::ClientMessage;
@@ -102,7 +103,7 @@ impl SessionRegistry {
 
     /// Removes the state of a session that could not be opened: clients can invent any number of ids.
     fn forget(&self, id: &SessionId) {
-        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut states = self.states.lock();
         if states.get(id).is_some_and(|state| state.strong_count() == 0) {
             states.remove(id);
         }
@@ -118,7 +119,7 @@ impl SessionRegistry {
     /// not know whether it arrived.
     pub(crate) fn first_delivery(&self, session: &SessionId, key: &str, name: &str) -> bool {
         let name = DeliveredIds::name(session, key, name);
-        let mut delivered = self.delivered.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut delivered = self.delivered.lock();
         if !delivered.names.insert(name) {
             return false;
         }
@@ -134,7 +135,7 @@ impl SessionRegistry {
     /// Forgets a message that could not be handled, so that it can be sent again.
     pub(crate) fn forget_delivery(&self, session: &SessionId, key: &str, name: &str) {
         let name = DeliveredIds::name(session, key, name);
-        let mut delivered = self.delivered.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut delivered = self.delivered.lock();
         delivered.names.remove(&name);
         delivered.order.retain(|other| *other != name); // rare, so a linear scan is fine
     }
@@ -142,7 +143,7 @@ impl SessionRegistry {
     /// Evicts idle sessions and drops state that nobody uses.
     pub(crate) fn evict_idle(&self, idle: std::time::Duration) {
         self.backend.evict_idle(idle);
-        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut states = self.states.lock();
         states.retain(|_, state| state.strong_count() > 0);
         if states.capacity() > 4 * states.len().max(64) {
             states.shrink_to_fit();
@@ -151,7 +152,7 @@ impl SessionRegistry {
 
     /// Returns the state of a session. While the session is in memory, its host shares this state.
     fn state_of(&self, id: &SessionId) -> Arc<SessionContext> {
-        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut states = self.states.lock();
         if let Some(state) = states.get(id).and_then(Weak::upgrade) {
             return state;
         }
@@ -178,12 +179,12 @@ impl SessionContext {
     /// Sets the trace to which further events belong. A prompt without a trace starts a new one.
     pub(crate) fn begin_trace(&self, message: &ClientMessage, named: Option<TraceParent>) {
         if let Some(trace) = named.or_else(|| message.starts_turn().then(TraceParent::new)) {
-            *self.trace.lock().unwrap_or_else(PoisonError::into_inner) = Some(trace);
+            *self.trace.lock() = Some(trace);
         }
     }
 
     pub(crate) fn trace(&self) -> Option<TraceParent> {
-        self.trace.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.trace.lock().clone()
     }
 
     /// Trace id for the log; empty if there is none.
@@ -193,11 +194,11 @@ impl SessionContext {
 
     /// Remembers the caller that offered tools over HTTP.
     pub(crate) fn offered_by(&self, key: &str) {
-        *self.offered.lock().unwrap_or_else(PoisonError::into_inner) = Some(key.to_owned());
+        *self.offered.lock() = Some(key.to_owned());
     }
 
     /// Returns true if this caller offered tools over HTTP.
     pub(crate) fn is_offered_by(&self, key: &str) -> bool {
-        self.offered.lock().unwrap_or_else(PoisonError::into_inner).as_deref() == Some(key)
+        self.offered.lock().as_deref() == Some(key)
     }
 }

@@ -6,9 +6,10 @@
 mod otlp;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use sysop_core::event::{Event, Logged, StopReason};
 use sysop_core::id::{CallId, SessionId, StepId, Timestamp, TurnId};
 use sysop_core::message::Usage;
@@ -106,20 +107,16 @@ impl SpanRecorder {
         self.left_out.swap(0, Ordering::Relaxed)
     }
 
-    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, SessionTrace>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Assigns the session's next turn to a trace.
     pub(crate) fn attribute_to(&self, id: &SessionId, trace: TraceParent) {
-        let mut sessions = self.sessions();
+        let mut sessions = self.sessions.lock();
         if let Some(traced) = session_trace(&mut sessions, id) {
             traced.trace_parent = Some(trace);
         }
     }
 
     pub(crate) fn logged(&self, id: &SessionId, events: &[Arc<Logged>]) {
-        let mut sessions = self.sessions();
+        let mut sessions = self.sessions.lock();
         for logged in events {
             let begins = matches!(logged.event, Event::TurnStarted { .. });
             let traced = if begins { session_trace(&mut sessions, id) } else { sessions.get_mut(id) };

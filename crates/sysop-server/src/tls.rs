@@ -1,8 +1,9 @@
 //! TLS with certificate and key from files, which can be replaced while the server runs.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject};
@@ -71,7 +72,7 @@ impl Tls {
     /// If one of the files cannot be used.
     pub fn reload(&self) -> Result<(), TlsError> {
         let pair = read(&self.current.certificate, &self.current.key)?;
-        *self.current.pair.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pair);
+        *self.current.pair.write() = Arc::new(pair);
         Ok(())
     }
 
@@ -104,7 +105,7 @@ struct CurrentCertificate {
 
 impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(&self.pair.read().unwrap_or_else(PoisonError::into_inner)))
+        Some(Arc::clone(&self.pair.read()))
     }
 }
 

@@ -3,9 +3,10 @@
 //! Never use it where a log must outlive its process; memory is not bounded.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_driver::port::{SessionSummary, Store, StoreError};
@@ -17,6 +18,7 @@ use crate::tokens::{duplicate_token_error, too_many_tokens_error};
 /// A store that loses everything with its process.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
+    // Every change follows the last fallible step, so a panic leaves the map consistent.
     sessions: Mutex<HashMap<SessionId, StoredSession>>,
     tokens: Mutex<Vec<TokenRecord>>,
 }
@@ -32,22 +34,13 @@ impl MemoryStore {
     pub fn new() -> Self {
         Self::default()
     }
-
-    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, StoredSession>> {
-        // Every change below follows the last fallible step, so a panic elsewhere leaves the map consistent.
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock_tokens(&self) -> MutexGuard<'_, Vec<TokenRecord>> {
-        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 #[async_trait]
 impl Store for MemoryStore {
     async fn append(&self, id: &SessionId, after: Seq, events: &[Arc<Logged>]) -> Result<Seq, StoreError> {
         let last = check_seq_order(id, after, events)?;
-        let mut sessions = self.sessions();
+        let mut sessions = self.sessions.lock();
         let found = sessions.get(id).map_or(Seq(0), |stored| stored.summary.last_seq);
         if found != after {
             return Err(StoreError::Conflict { id: id.clone(), expected: after, found });
@@ -71,21 +64,22 @@ impl Store for MemoryStore {
     }
 
     async fn load(&self, id: &SessionId, after: Seq, limit: usize) -> Result<Vec<Logged>, StoreError> {
-        let sessions = self.sessions();
+        let sessions = self.sessions.lock();
         let stored = sessions.get(id).ok_or_else(|| StoreError::NotFound(id.clone()))?;
         let skip = usize::try_from(after.0).unwrap_or(usize::MAX);
         Ok(stored.events.iter().skip(skip).take(limit).map(|logged| Logged::clone(logged)).collect())
     }
 
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, StoreError> {
-        let mut summaries: Vec<_> = self.sessions().values().map(|stored| stored.summary.clone()).collect();
+        let mut summaries: Vec<_> =
+            self.sessions.lock().values().map(|stored| stored.summary.clone()).collect();
         summaries.sort_by(|a, b| (b.changed, &b.id).cmp(&(a.changed, &a.id)));
         summaries.truncate(limit);
         Ok(summaries)
     }
 
     async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
-        match self.sessions().remove(id) {
+        match self.sessions.lock().remove(id) {
             Some(_) => Ok(()),
             None => Err(StoreError::NotFound(id.clone())),
         }
@@ -95,7 +89,7 @@ impl Store for MemoryStore {
 #[async_trait]
 impl TokenStore for MemoryStore {
     async fn insert_token(&self, token: &TokenRecord) -> Result<(), StoreError> {
-        let mut tokens = self.lock_tokens();
+        let mut tokens = self.tokens.lock();
         if tokens.len() >= TOKENS_MAX {
             return Err(too_many_tokens_error());
         }
@@ -108,11 +102,11 @@ impl TokenStore for MemoryStore {
     }
 
     async fn tokens(&self) -> Result<Vec<TokenRecord>, StoreError> {
-        Ok(self.lock_tokens().clone())
+        Ok(self.tokens.lock().clone())
     }
 
     async fn revoke_token(&self, id: &TokenId) -> Result<bool, StoreError> {
-        let mut tokens = self.lock_tokens();
+        let mut tokens = self.tokens.lock();
         let before = tokens.len();
         tokens.retain(|stored| stored.id != *id);
         let was_there = tokens.len() < before;
@@ -121,13 +115,13 @@ impl TokenStore for MemoryStore {
     }
 
     async fn spend_visit(&self, id: &TokenId) -> Result<bool, StoreError> {
-        let mut tokens = self.lock_tokens();
+        let mut tokens = self.tokens.lock();
         let stored = tokens.iter_mut().find(|stored| stored.id == *id);
         Ok(stored.is_some_and(|stored| !std::mem::replace(&mut stored.visited, true)))
     }
 
     async fn record_token_uses(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), StoreError> {
-        let mut tokens = self.lock_tokens();
+        let mut tokens = self.tokens.lock();
         for (id, at) in uses {
             if let Some(stored) = tokens.iter_mut().find(|stored| stored.id == *id) {
                 stored.last_used = stored.last_used.max(Some(*at));

@@ -4,11 +4,12 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
 use futures::stream::BoxStream;
+use parking_lot::Mutex;
 use sysop_core::catalog::Profile;
 use sysop_core::event::{ConfigChange, Event, Input, Logged};
 use sysop_core::id::{Seq, SessionId, Timestamp};
@@ -209,12 +210,8 @@ impl Services {
     /// Returns the policy of the current config, including rules saved since.
     fn policy_options(&self, host: &HostChoice) -> PolicyOptions {
         let mut options = self.settings.policy_options(host);
-        options.rules.extend(self.written_rules().iter().cloned());
+        options.rules.extend(self.written_rules.lock().iter().cloned());
         options
-    }
-
-    fn written_rules(&self) -> MutexGuard<'_, Vec<Rule>> {
-        self.written_rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Path of the user's rules file, for display.
@@ -227,7 +224,7 @@ impl Services {
     /// # Errors
     /// One sentence if the file cannot be written.
     fn write_rule(&self, rule: &Rule) -> Result<Rule, String> {
-        let mut written = self.written_rules(); // one writer at a time
+        let mut written = self.written_rules.lock(); // one writer at a time
         let origin = append_rule(&self.settings.config.own_file, rule)?;
         let rule = Rule { origin, ..rule.clone() };
         if !written.contains(&rule) {
@@ -295,7 +292,7 @@ impl ProvidersByHost {
     fn of(&self, host: &HostChoice) -> Arc<dyn Provider> {
         let remote = self.machines.remote_machine(host);
         let name = if remote.is_some() { host.to_string() } else { String::new() };
-        let mut by_host = self.by_host.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_host = self.by_host.lock();
         let provider = by_host.entry(name).or_insert_with(|| {
             let providers = Providers::new(providers(&self.settings, remote));
             Arc::new(HostProvider { demo: DemoProvider::new(), providers })

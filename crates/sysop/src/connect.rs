@@ -1,9 +1,10 @@
 //! `sysop connect` and `sysop attach`: front ends for sessions on a server.
 
 use std::io::{self, IsTerminal};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use anyhow::Result;
+use parking_lot::Mutex;
 use secrecy::SecretString;
 use sysop_client::client_tools::{LocalTools, LocalToolsSettings};
 use sysop_client::{ClientError, NewSessionOptions, RemoteSessionService, ServerAddress};
@@ -97,7 +98,7 @@ pub(crate) async fn attach(
         let from_client = |error| tui::from_anyhow(failure(error).into());
         let service =
             Arc::new(RemoteSessionService::connect(server, options, None).await.map_err(from_client)?);
-        *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&service));
+        *kept.lock() = Some(Arc::clone(&service));
         let which = select_session(&service, asked_for).await.map_err(from_client)?;
         let session = service.open_session(which).await.map_err(from_client)?;
         Ok((service as Arc<dyn SessionService>, session))
@@ -106,7 +107,7 @@ pub(crate) async fn attach(
     // The session continues on the server without this front end.
     let leaving = sysop_tui::RunningTurnPolicy::Continue;
     let ended = sysop_tui::run(TuiContext { open, leaving, ..context }).await;
-    let service = opened.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let service = opened.lock().take();
     if let Some(service) = service {
         service.close().await;
     }

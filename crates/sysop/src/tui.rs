@@ -1,9 +1,10 @@
 //! `sysop` without a command: the TUI. It reports a missing terminal at once, and draws before any session is opened.
 
 use std::io::{self, IsTerminal as _};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
+use parking_lot::Mutex;
 use sysop_driver::frontend::SessionService;
 use sysop_term::ThemeName;
 use sysop_tui::app::ExitReason;
@@ -44,12 +45,12 @@ async fn show(settings: Settings, task: Option<String>) -> Result<Exit> {
     let context = context(&settings, task);
     let open = Box::pin(async move {
         let services = open(settings).await.map_err(from_anyhow)?;
-        *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(services.clone());
+        *kept.lock() = Some(services.clone());
         let session = services.open().await.map_err(from_anyhow)?;
         Ok((Arc::new(services) as Arc<dyn SessionService>, session))
     });
     let ended = sysop_tui::run(TuiContext { open, ..context }).await;
-    let services = opened.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let services = opened.lock().take();
     if let Some(services) = services {
         services.close().await;
     }

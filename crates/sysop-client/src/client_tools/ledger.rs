@@ -9,8 +9,8 @@ use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sysop_core::id::CallId;
 use sysop_core::outcome::{Outcome, Status};
@@ -98,13 +98,9 @@ impl Ledger {
         Ok(ledger)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Reads the existing lines and rewrites them without outdated ones. A truncated line counts as never started.
     fn read(&self) -> io::Result<()> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         for line in BufReader::new(state.file.try_clone()?).split(b'\n') {
             let line = line?;
             if line.len() > LINE_BYTES_MAX {
@@ -139,7 +135,7 @@ impl Ledger {
 
     /// Returns the state of a call. An unknown call counts as running from now on, and the caller must run it.
     pub(crate) fn claim(&self, call: &CallId) -> CallClaim {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         match state.calls.get(call) {
             Some(LedgerCall::Running) => CallClaim::Running,
             Some(LedgerCall::Done(result)) => CallClaim::Done(result.clone()),
@@ -156,14 +152,14 @@ impl Ledger {
 
     /// Records that a call is about to run. For a call that may change something, the record is on disk on return.
     pub(crate) fn begin(&self, call: &CallId, changes: bool) -> io::Result<()> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.file.write_all(&line(&LedgerLine::Began(call.clone())))?;
         if changes { state.file.sync_data() } else { Ok(()) }
     }
 
     /// Records the result of a call.
     pub(crate) fn end(&self, result: &ToolResult) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.put(&result.tool_call_id, LedgerCall::Done(Box::new(result.clone())));
         // If this fails, the call is `interrupted` after a crash, so it still never runs twice.
         let _ = state.file.write_all(&line(&LedgerLine::Ended(Box::new(result.clone()))));
@@ -305,12 +301,12 @@ mod tests {
             }
             assert_eq!(done(&ledger, "a").0, Status::Unknown);
             assert_eq!(done(&ledger, "c").0, Status::Ok);
-            ledger.state().file.write_all(b"{\"began\":\"hal").unwrap();
+            ledger.state.lock().file.write_all(b"{\"began\":\"hal").unwrap();
         }
         let ledger = open(folder.path());
         (0..CALLS_MAX + 10).for_each(|n| drop(ledger.claim(&CallId::new(format!("n{n}")))));
-        assert_eq!(ledger.state().calls.len(), CALLS_MAX);
-        assert_eq!(ledger.state().result_bytes, 0, "those with results were the oldest");
+        assert_eq!(ledger.state.lock().calls.len(), CALLS_MAX);
+        assert_eq!(ledger.state.lock().result_bytes, 0, "those with results were the oldest");
     }
 
     #[test]

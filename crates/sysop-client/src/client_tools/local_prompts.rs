@@ -3,9 +3,10 @@
 //! These questions are never sent to the server, and an answer to a question of the server never answers one of these.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use sysop_core::event::{Delta, TypedInput, Update};
 use sysop_core::question::{Question, QuestionId};
 use sysop_driver::prompter::{PromptReply, PromptRequest, Prompter};
@@ -33,16 +34,12 @@ impl LocalPrompts {
         Self { fanout, state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Asks the user; dropping the future withdraws the question.
     pub(crate) async fn ask(&self, asked: PromptRequest) -> PromptReply {
         let (sender, answer) = oneshot::channel();
         let PromptRequest { kind, from, details, prompt, call } = asked;
         let id = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.last += 1;
             let id = QuestionId(LOCAL_QUESTION_IDS_FROM + state.last);
             state.open.insert(id, sender);
@@ -55,7 +52,7 @@ impl LocalPrompts {
 
     /// Answers a question; returns true if it was open.
     pub(crate) fn answer(&self, id: QuestionId, answer: PromptReply) -> bool {
-        let Some(waiting) = self.state().open.remove(&id) else { return false };
+        let Some(waiting) = self.state.lock().open.remove(&id) else { return false };
         let by = match &answer {
             PromptReply::Given { by, .. } => Some(by.clone()),
             PromptReply::NoSecret | PromptReply::Refused => None,
@@ -72,7 +69,7 @@ struct PendingPrompt<'a> {
 
 impl Drop for PendingPrompt<'_> {
     fn drop(&mut self) {
-        if self.prompts.state().open.remove(&self.id).is_some() {
+        if self.prompts.state.lock().open.remove(&self.id).is_some() {
             self.prompts.fanout.close_question(self.id, None);
         }
     }
@@ -84,11 +81,11 @@ pub(crate) struct CurrentSessionPrompter(Mutex<Weak<LocalPrompts>>);
 
 impl CurrentSessionPrompter {
     pub(crate) fn set_current(&self, prompts: &Arc<LocalPrompts>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(prompts);
+        *self.0.lock() = Arc::downgrade(prompts);
     }
 
     fn current(&self) -> Option<Arc<LocalPrompts>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).upgrade()
+        self.0.lock().upgrade()
     }
 }
 

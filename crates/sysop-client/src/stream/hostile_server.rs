@@ -1,6 +1,6 @@
 //! A server that lies about the calls it requests.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
@@ -49,7 +49,7 @@ impl Host for RecordingHost {
     }
 
     async fn run(&self, call: ToolCall, _: DeltaSink, _: CancellationToken) -> Outcome {
-        self.ran.lock().unwrap().push(call.text_argument("command").unwrap_or(&call.name).to_owned());
+        self.ran.lock().push(call.text_argument("command").unwrap_or(&call.name).to_owned());
         Outcome::ok("done")
     }
 }
@@ -273,7 +273,7 @@ impl Rig {
     }
 
     fn ran(&self) -> Vec<String> {
-        self.host.ran.lock().unwrap().clone()
+        self.host.ran.lock().clone()
     }
 }
 

@@ -6,9 +6,10 @@ use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tempfile::TempDir;
 
@@ -110,7 +111,7 @@ impl DesktopProcess {
         let (from, into) = (child.stderr.take().unwrap(), Arc::clone(&said));
         let listens = std::thread::spawn(move || {
             for line in BufReader::new(from).lines().map_while(Result::ok) {
-                let mut said = into.lock().unwrap();
+                let mut said = into.lock();
                 said.push_str(&line);
                 said.push('\n');
             }
@@ -124,7 +125,7 @@ impl DesktopProcess {
 
     /// Returns the standard error output so far.
     pub(crate) fn said(&self) -> String {
-        self.said.lock().unwrap().clone()
+        self.said.lock().clone()
     }
 
     /// Returns the process with the window, started by `sysop desktop`.

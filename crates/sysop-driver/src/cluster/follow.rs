@@ -4,10 +4,11 @@
 //! updates until the next one, and never duplicates any.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use sysop_core::event::{Delta, Update};
 use sysop_core::id::{Seq, SessionId};
 
@@ -68,22 +69,22 @@ impl SessionFollower {
     }
 
     pub(crate) fn subscribe(&self, after: Seq) -> Updates {
-        let seen = self.state().seen;
+        let seen = self.state.lock().seen;
         self.hub.subscribe(Arc::clone(&self.store), self.id.clone(), after, seen)
     }
 
     /// Last event published here.
     pub(crate) fn last_seq(&self) -> Seq {
-        self.state().seen
+        self.state.lock().seen
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.state().closed
+        self.state.lock().closed
     }
 
     /// Ends the follower; the session's owner must be determined again.
     pub(crate) fn close(&self) {
-        self.state().closed = true;
+        self.state.lock().closed = true;
         self.hub.close();
     }
 
@@ -93,7 +94,7 @@ impl SessionFollower {
 
     /// Reads the log if it has grown to `seq`.
     pub(crate) fn on_appended(self: &Arc<Self>, seq: Seq) {
-        if seq > self.state().seen {
+        if seq > self.state.lock().seen {
             self.catch_up();
         }
     }
@@ -101,7 +102,7 @@ impl SessionFollower {
     /// Publishes deltas once the log has reached the event before them.
     pub(crate) fn on_deltas(self: &Arc<Self>, after: Seq, deltas: Vec<Delta>) {
         let now = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             if after < state.seen {
                 return; // late: the log contains the result
             }
@@ -124,7 +125,7 @@ impl SessionFollower {
     /// Reads and publishes unread events; one task at a time.
     pub(crate) fn catch_up(self: &Arc<Self>) {
         {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             if state.closed {
                 return;
             }
@@ -141,7 +142,7 @@ impl SessionFollower {
     /// Reads and publishes one page. Returns true if there may be more.
     async fn read_page(&self) -> bool {
         let (seen, closed) = {
-            let state = self.state();
+            let state = self.state.lock();
             (state.seen, state.closed)
         };
         if closed {
@@ -161,7 +162,7 @@ impl SessionFollower {
         };
         let page: Vec<_> = page.into_iter().map(Arc::new).collect();
         self.hub.publish(&page);
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some(last) = page.last() {
             state.seen = last.seq;
         }
@@ -197,10 +198,6 @@ impl SessionFollower {
                 | Delta::Control { .. } => self.hub.delta(&delta),
             }
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

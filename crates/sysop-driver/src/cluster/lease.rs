@@ -1,9 +1,10 @@
 //! Lease of a session that this node owns in a cluster, with its input queue and the relay to other nodes.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use sysop_core::event::{Input, Logged};
 use sysop_core::id::{Seq, SessionId};
 
@@ -72,7 +73,7 @@ impl ClusterLease {
     }
 
     pub(crate) fn set_successor(&self, successor: InputForwarder) {
-        *self.successor.lock().unwrap_or_else(PoisonError::into_inner) = Some(successor);
+        *self.successor.lock() = Some(successor);
     }
 
     /// Releases the session to any node, on a task of its own.
@@ -119,7 +120,7 @@ impl SessionLease for ClusterLease {
     }
 
     fn forward(&self, inputs: Vec<Input>) {
-        let successor = self.successor.lock().unwrap_or_else(PoisonError::into_inner);
+        let successor = self.successor.lock();
         let left = match successor.as_ref() {
             Some(successor) => successor(inputs),
             None => Err(inputs),

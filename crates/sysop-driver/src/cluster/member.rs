@@ -4,9 +4,10 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use sysop_core::id::SessionId;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -15,7 +16,7 @@ use super::lease::ClusterLease;
 use super::session::{ClusterHandle, ClusterSession, Location, RuntimeFactory, locate};
 use super::{AcquireOutcome, Cluster, ClusterContext, ClusterEvent};
 use crate::DriverError;
-use crate::driver::{DriverInner, OPEN_BUG, lock};
+use crate::driver::{DriverInner, OPEN_BUG};
 use crate::frontend::SessionHandle;
 
 /// Number of sessions that can be opened from their logs concurrently.
@@ -115,7 +116,7 @@ impl Membership {
 
     /// Returns a session that a front end of this node has open.
     pub(crate) fn get(&self, id: &SessionId) -> Option<Arc<ClusterSession>> {
-        lock(&self.open).get(id).and_then(Weak::upgrade)
+        self.open.lock().get(id).and_then(Weak::upgrade)
     }
 
     /// Adds a session at this location, unless it is open already.
@@ -126,7 +127,7 @@ impl Membership {
         runtime_factory: RuntimeFactory,
         location: Location,
     ) -> Arc<ClusterSession> {
-        let mut open = lock(&self.open);
+        let mut open = self.open.lock();
         if let Some(session) = open.get(id).and_then(Weak::upgrade) {
             return session;
         }
@@ -167,7 +168,7 @@ impl Membership {
     }
 
     fn sessions(&self) -> Vec<Arc<ClusterSession>> {
-        lock(&self.open).values().filter_map(Weak::upgrade).collect()
+        self.open.lock().values().filter_map(Weak::upgrade).collect()
     }
 }
 

@@ -4,8 +4,9 @@
 //! events, so it is handled once, whichever node owns the session by then.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use sysop_core::event::Input;
 use sysop_core::id::SessionId;
 use uuid::Uuid;
@@ -50,7 +51,7 @@ impl State {
 impl InputQueue {
     /// Returns true if the caller must drain the queue; otherwise the running task reads it again.
     pub(crate) fn request_drain(&self) -> bool {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let idle = state.drain == DrainState::Idle;
         state.drain = if idle { DrainState::Running } else { DrainState::Rerun };
         idle
@@ -68,7 +69,7 @@ impl InputQueue {
             Err(error) => {
                 // The event that the database is available again leads back here.
                 tracing::warn!(session = %live.id(), %error, "queued inputs stay where they are for now");
-                let mut state = self.state();
+                let mut state = self.state.lock();
                 state.drain = DrainState::Idle;
                 state.forget_consumed();
                 return false;
@@ -76,7 +77,7 @@ impl InputQueue {
         };
         let full = queued.len() >= QUEUE_BATCH_MAX;
         let new: Vec<_> = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let new = queued.into_iter().filter(|queued| state.in_flight.insert(queued.number));
             let new = new.map(|queued| (queued.input, queued.number)).collect();
             state.forget_consumed();
@@ -84,7 +85,7 @@ impl InputQueue {
         };
         let more = full && !new.is_empty();
         let closed = live.send_forwarded(new).is_err();
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let again = !closed && (more || state.drain == DrainState::Rerun);
         state.drain = if again { DrainState::Running } else { DrainState::Idle };
         again
@@ -92,15 +93,11 @@ impl InputQueue {
 
     /// Removes inputs whose effects are durable.
     pub(crate) fn mark_consumed(&self, consumed: &[QueuePosition]) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.consumed.extend(consumed);
         if state.drain == DrainState::Idle {
             state.forget_consumed();
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

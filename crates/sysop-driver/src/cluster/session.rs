@@ -5,11 +5,12 @@
 //! one continuous log.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use parking_lot::Mutex;
 use sysop_core::event::{Input, Update};
 use sysop_core::id::{Seq, SessionId};
 use sysop_core::question::QuestionId;
@@ -67,10 +68,6 @@ struct Outbox {
     delivering: bool,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl ClusterSession {
     pub(crate) fn new(
         driver: &Arc<DriverInner>,
@@ -100,11 +97,11 @@ impl ClusterSession {
     }
 
     pub(crate) fn location(&self) -> Location {
-        lock(&self.place).clone()
+        self.place.lock().clone()
     }
 
     pub(crate) fn follower(&self) -> Option<Arc<SessionFollower>> {
-        match &*lock(&self.place) {
+        match &*self.place.lock() {
             Location::Remote(follow) => Some(Arc::clone(follow)),
             Location::Local(_) | Location::Closed(_) => None,
         }
@@ -161,7 +158,7 @@ impl ClusterSession {
         if let Location::Local(Handle { lease: Some(lease), .. }) = &place {
             lease.set_successor(self.as_successor());
         }
-        let before = std::mem::replace(&mut *lock(&self.place), place);
+        let before = std::mem::replace(&mut *self.place.lock(), place);
         if let Location::Remote(follow) = before {
             follow.close();
         }
@@ -173,7 +170,7 @@ impl ClusterSession {
             return Err("only the node of a session can tell it this".to_owned());
         }
         {
-            let mut outbox = lock(&self.outbox);
+            let mut outbox = self.outbox.lock();
             if outbox.inputs.len() >= OUTBOX_INPUTS_MAX {
                 return Err("the session's node is busy; try again".to_owned());
             }
@@ -197,7 +194,7 @@ impl ClusterSession {
     /// Enqueues inputs that this node had accepted but not stored when it lost the session, ahead of later ones.
     fn accept_pending(self: &Arc<Self>, inputs: Vec<Input>) {
         {
-            let mut outbox = lock(&self.outbox);
+            let mut outbox = self.outbox.lock();
             for input in inputs.into_iter().rev() {
                 outbox.inputs.push_front(forwarded_input(input));
             }
@@ -207,7 +204,7 @@ impl ClusterSession {
 
     fn spawn_delivery(self: &Arc<Self>) {
         {
-            let mut outbox = lock(&self.outbox);
+            let mut outbox = self.outbox.lock();
             if outbox.delivering || outbox.inputs.is_empty() {
                 return;
             }
@@ -221,7 +218,7 @@ impl ClusterSession {
     /// Delivers the oldest input. Returns true if there may be more.
     async fn deliver_next(self: &Arc<Self>) -> bool {
         let forwarded_input = {
-            let mut outbox = lock(&self.outbox);
+            let mut outbox = self.outbox.lock();
             let forwarded_input = outbox.inputs.pop_front();
             outbox.delivering = forwarded_input.is_some();
             forwarded_input
@@ -243,7 +240,7 @@ impl ClusterSession {
                 }
             };
             if gone || self.wait_for(pause).await.is_none() {
-                let mut outbox = lock(&self.outbox);
+                let mut outbox = self.outbox.lock();
                 outbox.inputs.clear();
                 outbox.delivering = false;
                 return false;
@@ -289,7 +286,7 @@ impl ClusterSession {
 /// idle, so that another node can own it.
 impl Drop for ClusterSession {
     fn drop(&mut self) {
-        let place = self.place.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let place = self.place.get_mut();
         match std::mem::replace(place, Location::Closed(String::new())) {
             Location::Local(handle) => {
                 drop(handle);
@@ -353,7 +350,7 @@ impl frontend::SessionHandle for ClusterHandle {
     fn send(&self, input: Input) -> Result<(), String> {
         let cluster_session = &self.0;
         let on_the_way = {
-            let outbox = lock(&cluster_session.outbox);
+            let outbox = cluster_session.outbox.lock();
             outbox.delivering || !outbox.inputs.is_empty()
         };
         match cluster_session.location() {

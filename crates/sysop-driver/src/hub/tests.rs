@@ -25,7 +25,7 @@ struct Busy {
 
 impl Busy {
     fn grow(&self) {
-        let mut log = lock(&self.log);
+        let mut log = self.log.lock();
         let next = event(log.len() as u64 + 1);
         log.push(Arc::clone(&next));
         self.hub.publish(&[next]);
@@ -39,7 +39,9 @@ impl Store for Busy {
     }
 
     async fn load(&self, _: &SessionId, after: Seq, limit: usize) -> Result<Vec<Logged>, StoreError> {
-        let page = lock(&self.log)
+        let page = self
+            .log
+            .lock()
             .iter()
             .filter(|logged| logged.seq > after)
             .take(limit)
@@ -90,7 +92,7 @@ fn giving_up_a_wait_at_any_moment_loses_nothing() {
         seen.extend(taken(&mut updates));
         store.grow();
         seen.extend(taken(&mut updates));
-        let last = lock(&store.log).len() as u64;
+        let last = store.log.lock().len() as u64;
         assert_eq!(seqs(&seen), (1..=last).collect::<Vec<_>>(), "load {silent_load} did not answer");
     }
 }
@@ -105,7 +107,7 @@ fn who_subscribes_while_many_events_are_published_misses_none() {
     let id = SessionId::new("s");
     let mut updates = store.hub.subscribe(Arc::clone(&store) as Arc<dyn Store>, id, stale, stale);
     let seen = seqs(&taken(&mut updates));
-    assert_eq!(seen, (2..=lock(&store.log).len() as u64).collect::<Vec<_>>());
+    assert_eq!(seen, (2..=store.log.lock().len() as u64).collect::<Vec<_>>());
 }
 
 #[test]
@@ -142,7 +144,7 @@ fn a_delta_that_is_older_than_an_event_read_from_the_log_is_not_handed_out_after
     let store = Arc::new(Late(Arc::clone(&inner)));
     let mut updates = inner.hub.subscribe(store, SessionId::new("s"), Seq(0), Seq(2));
     let seen = taken(&mut updates);
-    assert_eq!(seqs(&seen), (1..=lock(&inner.log).len() as u64).collect::<Vec<_>>());
+    assert_eq!(seqs(&seen), (1..=inner.log.lock().len() as u64).collect::<Vec<_>>());
     let old = seen.iter().any(|update| matches!(update, Update::Delta(Delta::Text { .. })));
     assert!(!old, "{seen:?}");
 }
@@ -188,5 +190,5 @@ fn deltas_that_cannot_be_joined_are_bounded_together() {
     }
     let told = waiting_text(&mut updates).len();
     assert!(told <= PENDING_DELTA_BYTES_MAX + 100_000 + 2 * PENDING_OUTPUT_BYTES_MAX, "{told}");
-    assert_eq!(lock(&updates.mailbox.state).delta_bytes, 0);
+    assert_eq!(updates.mailbox.state.lock().delta_bytes, 0);
 }

@@ -104,12 +104,12 @@ async fn a_call_of_a_lent_tool_never_runs_on_the_sessions_own_host() {
     let outcome = finished.expect("the call has its end");
     assert_eq!(outcome.status, Status::Failed);
     assert_eq!(outcome.output, "no connected client offers `bash`; not run");
-    assert!(world.ran.lock().unwrap().is_empty());
+    assert!(world.ran.lock().is_empty());
 
     handle.send(lend(Vec::new())).unwrap();
     handle.send(direct("echo")).unwrap();
     until(&mut updates, ended).await;
-    assert_eq!(world.ran.lock().unwrap().len(), 1, "they were taken back");
+    assert_eq!(world.ran.lock().len(), 1, "they were taken back");
 }
 
 /// A front end reads its terminal on a thread of its own, and a host may report a user's keys from there.
@@ -125,11 +125,11 @@ async fn an_input_may_come_from_any_thread() {
 async fn a_session_that_is_never_used_leaves_no_trace() {
     let world = World::new(1);
     let (_driver, handle, mut updates) = create_lazy(&world);
-    assert!(world.disk.lock().expect("unpoisoned").is_empty());
+    assert!(world.disk.lock().is_empty());
     handle.send(prompt("hello")).expect("open");
     let seen = logged(&until(&mut updates, ended).await);
     assert!(matches!(seen[0].event, Event::SessionOpened { .. }));
-    let log = world.disk.lock().expect("unpoisoned")[handle.id()].clone();
+    let log = world.disk.lock()[handle.id()].clone();
     assert_eq!(seen.iter().map(|l| Logged::clone(l)).collect::<Vec<_>>(), log);
     assert_eq!(log.iter().map(|l| l.seq.0).collect::<Vec<_>>(), (1..=log.len() as u64).collect::<Vec<_>>());
 }
@@ -141,7 +141,7 @@ async fn a_created_session_is_durable_at_once_and_only_one_can_have_its_id() {
         .create(SessionId::new("s"), spec(), world.runtime_factory())
         .await
         .expect("created");
-    assert_eq!(world.disk.lock().expect("unpoisoned")[&SessionId::new("s")].len(), 1);
+    assert_eq!(world.disk.lock()[&SessionId::new("s")].len(), 1);
     let again = Driver::new(world.ports()).create(SessionId::new("s"), spec(), world.runtime_factory()).await;
     assert!(matches!(again.err(), Some(DriverError::Store(StoreError::Conflict { .. }))));
 }
@@ -152,7 +152,7 @@ async fn an_approval_is_answered_and_the_tool_runs_once() {
     let (_driver, handle, mut updates) = create_lazy(&world);
     handle.send(prompt("bash 1")).expect("open");
     let asked = until(&mut updates, |event| matches!(event, Event::ApprovalAsked { .. })).await;
-    assert!(world.ran.lock().expect("unpoisoned").is_empty());
+    assert!(world.ran.lock().is_empty());
     let Event::ApprovalAsked { call, .. } = last_event(&asked) else { unreachable!("waited for it") };
     for by in ["first", "second"] {
         let decision = Decision::Allow { command: None };
@@ -167,7 +167,7 @@ async fn an_approval_is_answered_and_the_tool_runs_once() {
         })
         .collect();
     assert_eq!(decided, ["first"]);
-    assert_eq!(world.ran.lock().expect("unpoisoned").len(), 1);
+    assert_eq!(world.ran.lock().len(), 1);
     assert!(
         rest.iter()
             .any(|update| matches!(update, Update::Delta(Delta::Output { text, .. }) if text == "begun"))
@@ -288,12 +288,12 @@ async fn a_store_that_cannot_keep_it_closes_the_session_and_nothing_runs() {
     let world = World::new(5);
     let (_driver, handle, mut updates) = create_lazy(&world);
     let full = StoreError::Unavailable("the disk is full".to_owned());
-    *world.broken_disk.lock().expect("unpoisoned") = Some(full);
+    *world.broken_disk.lock() = Some(full);
     handle.send(direct("touch a")).expect("open");
     assert_eq!(next(&mut updates).await, None);
     assert_eq!(handle.last_error().as_deref(), Some("the disk is full"));
     assert!(matches!(handle.send(prompt("x")), Err(DriverError::Closed(why)) if why == "the disk is full"));
-    assert!(world.ran.lock().expect("unpoisoned").is_empty(), "what is not durable is not done");
+    assert!(world.ran.lock().is_empty(), "what is not durable is not done");
 }
 
 #[tokio::test]
@@ -304,7 +304,7 @@ async fn a_session_that_ends_for_good_leaves_nothing_running() {
         handle.send(direct("wait")).expect("open");
         until(&mut updates, |event| matches!(event, Event::ToolStarted { .. })).await;
         let broken = StoreError::Unavailable(why.to_owned());
-        *world.broken_disk.lock().expect("unpoisoned") = Some(broken);
+        *world.broken_disk.lock() = Some(broken);
         handle.send(Input::Pause).expect("open");
         while next(&mut updates).await.is_some() {}
         let stopped = tokio::time::timeout(DEADLINE, world.stopped.notified()).await;
@@ -344,7 +344,7 @@ async fn an_early_answer_is_dropped_if_its_step_cannot_be_stored() {
     handle.send(prompt("hasty")).expect("open");
     until(&mut updates, |event| matches!(event, Event::ToolStarted { .. })).await;
     let full = StoreError::Unavailable("the disk is full".to_owned());
-    *world.broken_disk.lock().expect("unpoisoned") = Some(full);
+    *world.broken_disk.lock() = Some(full);
     drop(tool);
     while let Some(update) = next(&mut updates).await {
         assert!(matches!(update, Update::Delta(Delta::Output { .. })), "published, not stored: {update:?}");
@@ -366,11 +366,11 @@ async fn a_call_waits_until_its_start_is_durable() {
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
-        assert!(world.ran.lock().unwrap().is_empty(), "{text}");
+        assert!(world.ran.lock().is_empty(), "{text}");
         drop(disk);
         until(&mut updates, ended).await;
-        assert_eq!(world.ran.lock().unwrap().len(), 1, "{text}");
-        assert!(world.ran_ahead.lock().unwrap().is_empty(), "{text}");
+        assert_eq!(world.ran.lock().len(), 1, "{text}");
+        assert!(world.ran_ahead.lock().is_empty(), "{text}");
     }
 }
 
@@ -383,7 +383,7 @@ async fn what_was_asked_for_a_step_that_cannot_be_kept_is_given_up() {
     until(&mut updates, |event| matches!(event, Event::ToolStarted { .. })).await;
     world.answered.notified().await; // the first step
     let full = StoreError::Unavailable("the disk is full".to_owned());
-    *world.broken_disk.lock().expect("unpoisoned") = Some(full);
+    *world.broken_disk.lock() = Some(full);
     let disk = world.disk_arm.lock().await;
     drop(tool);
     tokio::time::timeout(DEADLINE, world.answered.notified()).await.expect("the model is asked");
@@ -399,7 +399,7 @@ async fn a_prompt_that_cannot_be_kept_is_not_sent_to_a_model() {
     let world = World::new(5);
     let (_driver, handle, mut updates) = create_lazy(&world);
     let full = StoreError::Unavailable("the disk is full".to_owned());
-    *world.broken_disk.lock().expect("unpoisoned") = Some(full);
+    *world.broken_disk.lock() = Some(full);
     handle.send(prompt("hello")).expect("open");
     assert_eq!(next(&mut updates).await, None);
     assert!(world.asked.notified().now_or_never().is_none(), "the model was asked");
@@ -413,7 +413,7 @@ async fn who_subscribes_late_sees_every_event_once_and_in_order() {
         handle.send(prompt("hello")).expect("open");
         until(&mut first, ended).await;
     }
-    let length = world.disk.lock().expect("unpoisoned")[handle.id()].len() as u64;
+    let length = world.disk.lock()[handle.id()].len() as u64;
     for after in [0, 1, length - 3, length] {
         let mut late = handle.subscribe(Seq(after));
         handle.send(prompt("hello")).expect("open");
@@ -480,7 +480,7 @@ async fn resuming_replays_the_log_and_the_same_driver_hands_out_the_same_session
     let mut replayed = other.subscribe(Seq(0));
     let seen =
         logged(&until(&mut replayed, |e| matches!(e, Event::TurnEnded { turn, .. } if turn.0 == 2)).await);
-    assert_eq!(seen.len(), world.disk.lock().expect("unpoisoned")[handle.id()].len());
+    assert_eq!(seen.len(), world.disk.lock()[handle.id()].len());
     let missing = driver.resume(&SessionId::new("none"), world.runtime()).await;
     assert!(matches!(missing.err(), Some(DriverError::Store(StoreError::NotFound(_)))));
 }

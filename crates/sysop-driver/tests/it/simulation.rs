@@ -149,7 +149,7 @@ async fn rest(world: &Arc<World>) -> Result<(), DriverError> {
             break;
         }
     }
-    let log = world.disk.lock().expect("unpoisoned")[&session_id()].clone();
+    let log = world.disk.lock()[&session_id()].clone();
     let session = Session::replay(events(&log)).expect("a session");
     assert_eq!(session.activity(), Activity::Idle);
     Ok(())
@@ -170,7 +170,7 @@ fn check_delta(delta: &Delta, told: &SeenEvents) {
 
 /// Every event shown to a user is durable, in order, without gaps or duplicates.
 fn check_told(world: &World, told: &SeenEvents) {
-    let disk = world.disk.lock().expect("unpoisoned");
+    let disk = world.disk.lock();
     let log = disk.get(&session_id()).map_or(&[][..], Vec::as_slice);
     for (index, logged) in told.events.iter().enumerate() {
         assert_eq!(logged.seq, Seq(index as u64 + 1), "told in order, once, without a gap");
@@ -180,9 +180,9 @@ fn check_told(world: &World, told: &SeenEvents) {
 
 /// The log has no gap and matches what the host ran.
 fn check_log(world: &World, life: usize) {
-    let disk = world.disk.lock().expect("unpoisoned");
+    let disk = world.disk.lock();
     let Some(log) = disk.get(&session_id()) else {
-        assert!(world.ran.lock().expect("unpoisoned").is_empty());
+        assert!(world.ran.lock().is_empty());
         return;
     };
     for (index, logged) in log.iter().enumerate() {
@@ -197,8 +197,8 @@ fn check_log(world: &World, life: usize) {
             _ => {}
         }
     }
-    let ran = world.ran.lock().expect("unpoisoned");
-    let ahead = world.ran_ahead.lock().expect("unpoisoned");
+    let ran = world.ran.lock();
+    let ahead = world.ran_ahead.lock();
     let mut once = HashSet::new();
     for call in ran.iter() {
         assert!(once.insert(call), "{call} ran twice (life {life})");

@@ -4,12 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use secrecy::ExposeSecret;
@@ -91,7 +92,7 @@ impl World {
     }
 
     pub(crate) fn below(&self, bound: u32) -> u32 {
-        self.rng.lock().expect("no test panics with it").random_range(0..bound)
+        self.rng.lock().random_range(0..bound)
     }
 
     /// Fails the power after this many pauses.
@@ -111,7 +112,7 @@ impl World {
     }
 
     fn has_start_of(&self, id: &CallId) -> bool {
-        let disk = self.disk.lock().expect("no test panics with it");
+        let disk = self.disk.lock();
         let starts =
             |logged: &Logged| matches!(&logged.event, Event::ToolStarted { call, .. } if call.id == *id);
         disk.values().flatten().any(starts)
@@ -302,9 +303,9 @@ impl Host for LyingHost {
     }
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
-        self.world.ran.lock().expect("no test panics with it").push(call.id.clone());
+        self.world.ran.lock().push(call.id.clone());
         if !self.world.has_start_of(&call.id) {
-            self.world.ran_ahead.lock().expect("no test panics with it").push(call.id.clone());
+            self.world.ran_ahead.lock().push(call.id.clone());
         }
         self.world.begun.notify_one();
         sink.output("begun");
@@ -343,19 +344,19 @@ impl Store for Disk {
     async fn append(&self, id: &SessionId, after: Seq, events: &[Arc<Logged>]) -> Result<Seq, StoreError> {
         self.0.pause().await;
         drop(self.0.disk_arm.lock().await);
-        if let Some(error) = self.0.broken_disk.lock().expect("no test panics with it").clone() {
+        if let Some(error) = self.0.broken_disk.lock().clone() {
             assert_ne!(error.to_string(), PANIC, "as the test wants it");
             return Err(error);
         }
         let seq = {
-            let mut disk = self.0.disk.lock().expect("no test panics with it");
+            let mut disk = self.0.disk.lock();
             let log = disk.entry(id.clone()).or_default();
             let found = log.last().map_or(Seq(0), |last| last.seq);
             if found != after {
                 return Err(StoreError::Conflict { id: id.clone(), expected: after, found });
             }
             log.extend(events.iter().map(|logged| Logged::clone(logged)));
-            self.0.appends.lock().expect("no test panics with it").push(events.len());
+            self.0.appends.lock().push(events.len());
             log.last().map_or(after, |last| last.seq)
         };
         self.0.pause().await;
@@ -364,7 +365,7 @@ impl Store for Disk {
 
     async fn load(&self, id: &SessionId, after: Seq, limit: usize) -> Result<Vec<Logged>, StoreError> {
         self.0.pause().await;
-        let disk = self.0.disk.lock().expect("no test panics with it");
+        let disk = self.0.disk.lock();
         let log = disk.get(id).map_or(&[][..], Vec::as_slice);
         Ok(log.iter().filter(|logged| logged.seq > after).take(limit).cloned().collect())
     }

@@ -1,7 +1,8 @@
 //! Live output of one host among several: whole lines, each prefixed with the host's name.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use sysop_driver::port::DeltaSink;
 
 /// Maximum bytes of an incomplete line; a longer line is displayed in parts, each as a line.
@@ -44,7 +45,7 @@ impl PrefixerState {
 
     /// Displays the first bytes of `unfinished`, as many as `ready` returns, line by line in one update.
     fn pass_on(&self, ready: impl FnOnce(&mut String) -> usize) {
-        let mut unfinished = self.unfinished.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unfinished = self.unfinished.lock();
         let ready = ready(&mut unfinished);
         let mut shown = String::new();
         for line in unfinished[..ready].lines() {

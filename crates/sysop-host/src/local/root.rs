@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, MetadataExt};
+use parking_lot::Mutex;
 
 /// Keyed by device and inode, which are not reused while the folder is open.
 type OpenRoots = HashMap<(u64, u64), Weak<Dir>>;
@@ -17,7 +18,7 @@ static OPEN: Mutex<Option<OpenRoots>> = Mutex::new(None);
 pub(super) fn open(path: &Path) -> io::Result<Arc<Dir>> {
     let opened = Dir::open_ambient_dir(path, ambient_authority())?;
     let found = opened.dir_metadata()?;
-    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut open = OPEN.lock();
     let open = open.get_or_insert_default();
     let name = (found.dev(), found.ino());
     if let Some(shared) = open.get(&name).and_then(Weak::upgrade) {

@@ -7,10 +7,11 @@ pub(crate) mod shapes;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use parking_lot::RwLock;
 use regex::bytes::Regex;
 use secrecy::{ExposeSecret, SecretString};
 
@@ -78,7 +79,7 @@ impl Secrets {
     /// Adds an entered secret, with its lines and their base64 and hexadecimal forms.
     pub(crate) fn learn(&self, secret: &SecretString) {
         let forms = forms(secret.expose_secret());
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         if forms.is_empty() || known.learned.contains(&forms) {
             return;
         }
@@ -91,7 +92,7 @@ impl Secrets {
     }
 
     fn known(&self) -> Arc<KnownSecrets> {
-        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.known.read())
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -72,8 +72,9 @@ fn empty() -> HeadTail {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
+    use parking_lot::Mutex;
     use sysop_driver::port::DeltaSink;
 
     use super::{DELTA_BYTES_MAX, Throttle};
@@ -81,7 +82,7 @@ mod tests {
     fn recorded() -> (Throttle, Arc<Mutex<Vec<String>>>) {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let record = Arc::clone(&seen);
-        (Throttle::new(DeltaSink::new(move |text| record.lock().unwrap().push(text.to_owned()))), seen)
+        (Throttle::new(DeltaSink::new(move |text| record.lock().push(text.to_owned()))), seen)
     }
 
     #[test]
@@ -94,7 +95,7 @@ mod tests {
         }
         pace.push(&bytes[1..2]);
         pace.finish();
-        assert_eq!(*seen.lock().unwrap(), ["a", "ß", "€", "\u{FFFD}"]);
+        assert_eq!(*seen.lock(), ["a", "ß", "€", "\u{FFFD}"]);
     }
 
     #[test]
@@ -104,7 +105,7 @@ mod tests {
             pace.push(format!("{number}\n").as_bytes());
         }
         pace.flush();
-        let seen = seen.lock().unwrap();
+        let seen = seen.lock();
         assert_eq!(seen.len(), 1);
         assert!(seen[0].len() <= DELTA_BYTES_MAX, "{}", seen[0].len());
         assert!(seen[0].starts_with("0\n1\n") && seen[0].ends_with("\n99999\n"));

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex as Lock, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex as Lock;
 use sysop_driver::prompter::Prompter;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
@@ -75,7 +76,7 @@ impl SshConnection {
         if let Some(askpass) = self.0.askpass.get() {
             askpass.set_prompter(Arc::clone(&people));
         }
-        *self.0.people.lock().unwrap_or_else(PoisonError::into_inner) = Some(people);
+        *self.0.people.lock() = Some(people);
     }
 
     /// The destination as it was given.
@@ -213,7 +214,7 @@ impl ConnectionInner {
 
     /// The settings by which ssh asks the people of the session, where there are any; and who may be waited for.
     fn login_settings(&self) -> Result<(Cow<'_, SshSettings>, LoginPrompts), SshError> {
-        let people = self.people.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let people = self.people.lock().clone();
         let (Some(program), Some(people)) = (&self.settings.askpass_helper, people) else {
             let asks = self.settings.askpass.is_some();
             let prompts = if asks { LoginPrompts::External } else { LoginPrompts::Never };
@@ -264,11 +265,11 @@ impl ConnectionInner {
     }
 
     pub(super) fn known_machine_info(&self) -> Option<Arc<MachineInfo>> {
-        self.facts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.facts.lock().clone()
     }
 
     pub(super) fn set_machine_info(&self, facts: MachineInfo) {
-        let mut known = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.facts.lock();
         known.get_or_insert_with(|| Arc::new(facts));
     }
 

@@ -2,9 +2,10 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -155,11 +156,11 @@ impl PendingOpen {
     }
 
     fn set(&self, master: Option<Arc<Master>>) -> Option<Arc<Master>> {
-        std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), master)
+        std::mem::replace(&mut *self.0.lock(), master)
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.0.lock().is_some()
     }
 }
 

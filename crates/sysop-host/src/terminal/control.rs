@@ -13,11 +13,11 @@ use sysop_core::event::TypedInput;
 use sysop_core::text::neutralize_line;
 use tokio::time::{Instant, sleep_until};
 
+use super::SharedTerminal;
 use super::echo::{InputVisibility, ReportableInput, reportable_input};
 use super::keys::typed_keys;
 use super::live_shell::LiveShell;
 use super::secret::secret_prompt;
-use super::{SharedTerminal, locked};
 use crate::machine::Echo;
 
 /// Minimum time without a key before a person loses control.
@@ -76,7 +76,7 @@ impl SharedTerminal {
         let line = || line_to_cursor(&live);
         let mut told = Vec::new();
         let taken = {
-            let mut user_control = locked(&self.user_control);
+            let mut user_control = self.user_control.lock();
             let taken = user_control.holder.as_ref().is_none_or(|holder| holder.by != by);
             if taken {
                 told.extend(user_control.end_stretch(line));
@@ -104,7 +104,7 @@ impl SharedTerminal {
             };
             let is_private = live.state().private_use.is_on();
             let secret = {
-                let mut user_control = locked(&self.user_control);
+                let mut user_control = self.user_control.lock();
                 if let Some(holder) = &mut user_control.holder {
                     holder.is_private = is_private;
                 }
@@ -123,7 +123,7 @@ impl SharedTerminal {
 
     pub(super) fn user_released(&self, by: &str) {
         let told = {
-            let mut user_control = locked(&self.user_control);
+            let mut user_control = self.user_control.lock();
             if user_control.holder.as_ref().is_none_or(|holder| holder.by != by) {
                 return;
             }
@@ -137,26 +137,26 @@ impl SharedTerminal {
 
     /// Returns the person in control, or `None` if the agent may type.
     pub(super) fn holder(&self) -> Option<String> {
-        locked(&self.user_control).holder.as_ref().map(|holder| holder.by.clone())
+        self.user_control.lock().holder.as_ref().map(|holder| holder.by.clone())
     }
 
     /// Returns a one-line notice for the model about typing since the last call.
     pub(super) fn take_typed_notice(&self) -> Option<String> {
         let told = self.end_stretch();
         self.report_typed(told);
-        let news = std::mem::take(&mut locked(&self.user_control).news);
+        let news = std::mem::take(&mut self.user_control.lock().news);
         joined(&news)
     }
 
     /// Ends the current stretch and returns its unreported typing.
     fn end_stretch(&self) -> Option<(String, TypedInput)> {
-        locked(&self.user_control).end_stretch(|| self.current().and_then(|live| line_to_cursor(&live)))
+        self.user_control.lock().end_stretch(|| self.current().and_then(|live| line_to_cursor(&live)))
     }
 
     /// Reports typing to the log, queues a notice for the model, and registers typed secrets for redaction.
     fn report_typed(&self, told: impl IntoIterator<Item = (String, TypedInput)>) {
         let people = self.people();
-        let entered = std::mem::take(&mut locked(&self.user_control).entered);
+        let entered = std::mem::take(&mut self.user_control.lock().entered);
         entered.iter().for_each(|secret| self.secrets.learn(secret));
         for (by, typed) in told {
             let news = match &typed {
@@ -169,14 +169,14 @@ impl SharedTerminal {
                 TypedInput::Answer { .. } | TypedInput::Keys { .. } => continue,
             };
             people.typed(&by, typed);
-            let mut user_control = locked(&self.user_control);
+            let mut user_control = self.user_control.lock();
             user_control.news.push(news);
         }
     }
 
     /// Starts the task that watches the lease, unless it runs.
     fn watch_lease(&self, live: &LiveShell) {
-        let mut user_control = locked(&self.user_control);
+        let mut user_control = self.user_control.lock();
         if !std::mem::replace(&mut user_control.lease_watched, true) {
             live.runtime.spawn(watch_lease(self.weak_self.clone()));
         }
@@ -186,7 +186,7 @@ impl SharedTerminal {
     /// no person is in control.
     fn check_lease(&self) -> Option<Instant> {
         let now = Instant::now();
-        let mut user_control = locked(&self.user_control);
+        let mut user_control = self.user_control.lock();
         let Some(holder) = &mut user_control.holder else {
             user_control.lease_watched = false;
             return None;
@@ -195,12 +195,12 @@ impl SharedTerminal {
         drop(user_control);
         if now >= last_key + STRETCH {
             let line = || self.current().and_then(|live| line_to_cursor(&live));
-            locked(&self.user_control).examine(line);
+            self.user_control.lock().examine(line);
         }
         let over =
             now >= last_key + LEASE && self.current().is_none_or(|live| agent_may_resume(&live, at_prompt));
         if over {
-            let mut user_control = locked(&self.user_control);
+            let mut user_control = self.user_control.lock();
             if user_control.holder.as_ref().is_some_and(|holder| holder.last_key == last_key) {
                 let told = user_control.end_stretch(|| None);
                 user_control.holder = None;

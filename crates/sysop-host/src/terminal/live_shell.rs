@@ -8,10 +8,11 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{LocalModes, tcgetattr, tcgetpgrp};
 use sysop_driver::port::CancellationToken;
@@ -148,7 +149,7 @@ impl LiveShell {
 
     /// Locks the state. Never hold the guard across an await.
     pub(super) fn state(&self) -> MutexGuard<'_, TerminalState> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 
     /// Waits until `check` returns a value, at most for `limit`.
@@ -338,8 +339,7 @@ impl LiveShell {
     fn take(&self, piece: &[u8]) -> Vec<u8> {
         let mut inner = self.state();
         while inner.captured_bytes() > CAPTURE_BYTES_MAX && !self.stop.is_cancelled() {
-            let waited = self.capture_drained.wait_timeout(inner, DRAIN);
-            inner = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.capture_drained.wait_for(&mut inner, DRAIN);
         }
         inner.take(piece, &self.secrets)
     }

@@ -5,9 +5,10 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
@@ -51,7 +52,7 @@ pub(super) struct StopGuard {
 
 impl Drop for StopGuard {
     fn drop(&mut self) {
-        self.intake.waiting().stopped = true;
+        self.intake.waiting.lock().stopped = true;
         self.intake.space_freed.notify_one();
     }
 }
@@ -63,18 +64,14 @@ impl PtyReader {
         Ok((StopGuard { intake: Arc::clone(self), _stop: stopper }, stop))
     }
 
-    fn waiting(&self) -> MutexGuard<'_, PtyReaderState> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Reads a nonblocking terminal until its end or until stopped.
     pub(super) fn read(&self, master: &OwnedFd, stop: &io::PipeReader) {
         let mut buffer = vec![0; READ_BYTES];
         // Linux returns EIO if the other side is closed.
         while let Ok(bytes @ 1..) = read_some(master, stop, &mut buffer) {
-            let mut waiting = self.waiting();
+            let mut waiting = self.waiting.lock();
             while waiting.bytes.len() > WAITING_BYTES_MAX && !waiting.stopped {
-                waiting = self.space_freed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+                self.space_freed.wait(&mut waiting);
             }
             if waiting.stopped {
                 break;
@@ -87,7 +84,7 @@ impl PtyReader {
                 self.arrived.notify_one();
             }
         }
-        self.waiting().ended = true;
+        self.waiting.lock().ended = true;
         self.arrived.notify_one();
     }
 
@@ -98,18 +95,17 @@ impl PtyReader {
         let flood = batch.len() >= FLOOD_BYTES;
         batch.clear();
         let bytes_wanted = if flood { BATCH_BYTES } else { 1 };
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         let lacks = |waiting: &mut PtyReaderState| {
             let lacks = waiting.bytes.len() < bytes_wanted && !waiting.ended;
             waiting.bytes_wanted = lacks.then_some(bytes_wanted);
             lacks
         };
         if flood {
-            let waited = self.arrived.wait_timeout_while(waiting, FLOOD_WAIT, lacks);
-            waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.arrived.wait_while_for(&mut waiting, lacks, FLOOD_WAIT);
             waiting.bytes_wanted = None;
         } else {
-            waiting = self.arrived.wait_while(waiting, lacks).unwrap_or_else(PoisonError::into_inner);
+            self.arrived.wait_while(&mut waiting, lacks);
         }
         if waiting.ended && waiting.bytes.is_empty() {
             return None;

@@ -11,7 +11,7 @@ use super::live_shell::LiveShell;
 use super::recording::Recording;
 use super::shells::{self, ShellKind};
 use super::state::{HiddenInput, HiddenInputEnd, TerminalState, random_key};
-use super::{OUTPUTS_WAITING_MAX, SharedTerminal, ShellSlot, locked};
+use super::{OUTPUTS_WAITING_MAX, SharedTerminal, ShellSlot};
 use crate::machine::{MachineError, TerminalStart};
 
 /// Maximum time until a local shell shows its first prompt.
@@ -65,7 +65,7 @@ impl SharedTerminal {
             // Fails only if nobody watches.
             let _ = outputs.send(TerminalOutput::Redrawn(picture));
         }
-        *locked(&self.current) = Some(Arc::clone(&live));
+        *self.current.lock() = Some(Arc::clone(&live));
         (slot.live, slot.prepared, slot.shell) = (Some(Arc::clone(&live)), false, start.shell);
         Ok(live)
     }

@@ -8,11 +8,11 @@ use std::time::Duration;
 use sysop_core::id::CallId;
 use sysop_core::policy::{Dialect, TerminalFocus};
 
+use super::SharedTerminal;
 use super::call_end::CallError;
 use super::live_shell::LiveShell;
 use super::shell_setup::kind_of_process;
 use super::shells::ShellKind;
-use super::{SharedTerminal, locked};
 use crate::survey::TerminalUse;
 
 /// Maximum time for a shell to show its prompt after a command.
@@ -108,7 +108,7 @@ impl SharedTerminal {
 
     /// Records the place at which a call was judged, for [`Self::check_place`].
     pub(crate) fn note_place(&self, call: &CallId, place: &TerminalPlace) {
-        *locked(&self.judged) = Some((call.clone(), place.clone()));
+        *self.judged.lock() = Some((call.clone(), place.clone()));
     }
 
     /// Fails if the terminal has changed since the call was judged, for example because a user typed.
@@ -118,7 +118,7 @@ impl SharedTerminal {
         usage: TerminalUse,
         call: &CallId,
     ) -> Result<(), CallError> {
-        let judged = locked(&self.judged).take_if(|(judged, _)| judged == call);
+        let judged = self.judged.lock().take_if(|(judged, _)| judged == call);
         let Some((_, judged)) = judged.filter(|(_, place)| !place.is_new) else { return Ok(()) };
         let now = self.look(live, usage).await;
         match judged.difference(&now) {

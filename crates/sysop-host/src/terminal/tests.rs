@@ -1,11 +1,12 @@
 //! Tests of a shell behind a program that forwards its terminal, as `ssh -tt` does: here `script`, which needs no
 //! server. The local terminal is always raw and does not show the modes of the terminal behind it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use sysop_core::event::TypedInput;
 use sysop_core::id::CallId;
 use sysop_core::outcome::Status;
@@ -135,12 +136,12 @@ struct AnsweringPrompter(Mutex<Vec<PromptRequest>>, Mutex<Vec<TypedInput>>);
 #[async_trait]
 impl Prompter for AnsweringPrompter {
     async fn ask(&self, asked: PromptRequest) -> PromptReply {
-        self.0.lock().unwrap().push(asked);
+        self.0.lock().push(asked);
         PromptReply::Given { by: "ann".to_owned(), text: "correct horse".into() }
     }
 
     fn typed(&self, _: &str, typed: TypedInput) {
-        self.1.lock().unwrap().push(typed);
+        self.1.lock().push(typed);
     }
 
     fn control(&self, _: Option<&str>) {}
@@ -209,7 +210,7 @@ impl Rig {
 
     /// Returns the typing reported since the last call, with durations set to 0.
     fn told(&self) -> Vec<TypedInput> {
-        let mut told = std::mem::take(&mut *self.people.1.lock().unwrap());
+        let mut told = std::mem::take(&mut *self.people.1.lock());
         for typed in &mut told {
             if let TypedInput::Activity { seconds, .. } = typed {
                 assert!(*seconds < DEADLINE.as_secs());
@@ -270,7 +271,7 @@ async fn a_lost_connection_is_no_exit_code() {
 async fn a_far_terminal_is_asked_whether_it_hides_what_is_typed() {
     let rig = rig("bash --norc", true);
     rig.is(&ASKS.replace("WORD", "word"), "Say the word: [password entered]\n14\n", 0).await;
-    let asked = rig.people.0.lock().unwrap().clone();
+    let asked = rig.people.0.lock().clone();
     assert_eq!(asked.len(), 1, "{asked:?}");
     assert_eq!(asked[0].kind, QuestionKind::Secret);
     assert_eq!(asked[0].from, "bash, the shell of this terminal, on web1");
@@ -281,7 +282,7 @@ async fn a_far_terminal_is_asked_whether_it_hides_what_is_typed() {
 async fn where_nobody_can_tell_the_person_decides() {
     let rig = rig("bash --norc", false);
     rig.is(&ASKS.replace("WORD", "password"), "Say the password: [password entered]\n14\n", 0).await;
-    let asked = rig.people.0.lock().unwrap().clone();
+    let asked = rig.people.0.lock().clone();
     assert_eq!(asked.len(), 1, "{asked:?}");
     assert_eq!((asked[0].kind, asked[0].prompt.as_str()), (QuestionKind::PerhapsSecret, "Say the password:"));
 }
@@ -295,7 +296,7 @@ async fn the_mark_of_sudo_tells_of_a_secret_and_not_who_asks() {
         0,
     )
     .await;
-    let asked = rig.people.0.lock().unwrap().clone();
+    let asked = rig.people.0.lock().clone();
     assert_eq!((asked[0].kind, asked[0].from.as_str()), (QuestionKind::Secret, "a program on web1"));
     assert!(asked[0].details[1].starts_with("Warning: "), "{asked:?}");
 }

@@ -2,7 +2,6 @@
 //! when the last has come, and not at all otherwise.
 
 use std::collections::HashMap;
-use std::sync::PoisonError;
 
 use serde::Deserialize;
 use sysop_core::catalog::CHUNKS_MAX;
@@ -112,7 +111,7 @@ impl Toolbox {
     ) -> ToolOutcome {
         let path = self.path(&arguments.path, call).await?;
         let step = {
-            let mut files = self.chunked.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut files = self.chunked.lock();
             files.take(path.as_str(), arguments)
         };
         match step.map_err(|why| ToolError::Refused(format!("{path}: {why}")))? {

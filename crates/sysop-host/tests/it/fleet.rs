@@ -7,11 +7,12 @@ mod text;
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use sysop_core::catalog::{self, Profile};
 use sysop_core::id::CallId;
@@ -50,7 +51,7 @@ impl Host for Fake {
     }
 
     fn set_prompter(&self, people: Arc<dyn Prompter>) {
-        *self.people.lock().unwrap() = Some(people);
+        *self.people.lock() = Some(people);
     }
 }
 
@@ -229,7 +230,7 @@ async fn a_host_that_never_answers_holds_up_no_other_and_ends_as_unknown() {
             (
                 "web1",
                 fake(move |_, _, _| {
-                    *well.lock().unwrap() = Some(at.elapsed());
+                    *well.lock() = Some(at.elapsed());
                     std::future::ready(exited(0, "fine"))
                 }),
             ),
@@ -238,7 +239,7 @@ async fn a_host_that_never_answers_holds_up_no_other_and_ends_as_unknown() {
         FleetSettings { at_once: 3, ..settings() },
     );
     let outcome = run(&fleet.unwrap(), call("bash", json!({ "command": "x", "timeout_s": 5 }))).await;
-    assert_eq!(ended.lock().unwrap().unwrap(), Duration::ZERO, "the well one ran at once");
+    assert_eq!(ended.lock().unwrap(), Duration::ZERO, "the well one ran at once");
     assert_eq!(outcome.status, Status::Unknown);
     assert_eq!(by_host(&outcome), ["dead1 unknown 2", "dead2 unknown 2", "web1 ok 1"]);
     assert!(

@@ -3,7 +3,9 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
+
+use parking_lot::{Condvar, Mutex};
 
 /// Proxy to a port. Connections that were frozen stay dead; new ones pass after a thaw.
 #[derive(Clone)]
@@ -38,11 +40,11 @@ impl Proxy {
     }
 
     pub(crate) fn freeze(&self) {
-        *self.frozen.0.lock().unwrap() = true;
+        *self.frozen.0.lock() = true;
     }
 
     pub(crate) fn thaw(&self) {
-        *self.frozen.0.lock().unwrap() = false;
+        *self.frozen.0.lock() = false;
         self.frozen.1.notify_all();
     }
 }
@@ -52,8 +54,7 @@ fn carry(mut from: TcpStream, mut to: TcpStream, frozen: Arc<(Mutex<bool>, Condv
         let mut buffer = [0; 64 * 1024];
         let mut carried = 0;
         while let Ok(bytes @ 1..) = from.read(&mut buffer) {
-            let stop = frozen.0.lock().unwrap();
-            drop(frozen.1.wait_while(stop, |stop| *stop).unwrap());
+            frozen.1.wait_while(&mut frozen.0.lock(), |stop| *stop);
             carried += bytes as u64;
             if to.write_all(&buffer[..bytes]).is_err() || carried > most {
                 break;

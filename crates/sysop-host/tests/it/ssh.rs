@@ -55,13 +55,13 @@ pub(crate) async fn bash_and(
     arguments: Value,
     act: impl FnOnce() + Send + 'static,
 ) -> Outcome {
-    let act = std::sync::Mutex::new(Some(act));
-    let shown = std::sync::Mutex::new(String::new());
+    let act = parking_lot::Mutex::new(Some(act));
+    let shown = parking_lot::Mutex::new(String::new());
     let sink = DeltaSink::new(move |text| {
-        let mut shown = shown.lock().unwrap();
+        let mut shown = shown.lock();
         shown.push_str(text);
         if shown.contains("ready\n")
-            && let Some(act) = act.lock().unwrap().take()
+            && let Some(act) = act.lock().take()
         {
             act();
         }

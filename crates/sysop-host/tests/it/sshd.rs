@@ -9,8 +9,9 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 
+use parking_lot::Mutex;
 use sysop_host::{SshConnection, SshSettings};
 use tempfile::TempDir;
 
@@ -153,8 +154,7 @@ impl Drop for Sshd {
 /// Connection shared by all tests of the process, one per login shell.
 pub(crate) fn shared(login: Login) -> SshConnection {
     static SERVERS: OnceLock<Mutex<Vec<(Login, Sshd, SshConnection)>>> = OnceLock::new();
-    let mut servers =
-        SERVERS.get_or_init(Mutex::default).lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut servers = SERVERS.get_or_init(Mutex::default).lock();
     if let Some((_, _, connection)) = servers.iter().find(|(known, _, _)| *known == login) {
         return connection.clone();
     }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::Value;
@@ -273,15 +274,15 @@ impl Display {
     }
 
     pub(crate) fn take(&self, text: &str) {
-        self.0.lock().unwrap().push(text.to_owned());
+        self.0.lock().push(text.to_owned());
     }
 
     pub(crate) fn text(&self) -> String {
-        self.0.lock().unwrap().concat()
+        self.0.lock().concat()
     }
 
     pub(crate) fn pieces(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
+        self.0.lock().clone()
     }
 }
 

@@ -1,7 +1,9 @@
 //! Encodes a request of the Chat Completions API. Each message is encoded once and cached beside the message.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use crate::text_protocol::{self, TextToolCall};
 use serde_json::{Value, json};
@@ -48,7 +50,7 @@ struct EncodedTools {
 
 impl EncodedToolsCache {
     fn text(&self, request: &ModelRequest) -> Arc<str> {
-        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cached = self.0.lock();
         let tools = Arc::downgrade(&request.tools);
         if let Some(cached) = cached.as_ref().filter(|cached| cached.tools.ptr_eq(&tools)) {
             return Arc::clone(&cached.text);

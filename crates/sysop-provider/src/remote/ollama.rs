@@ -3,10 +3,11 @@
 //! An open tunnel proves nothing: an sshd that forbids forwarding may close each connection through it silently, and so
 //! does a port without a listener. So a new tunnel is asked for Ollama's version.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest, Reply};
 use url::Url;
 
@@ -222,20 +223,20 @@ impl RemoteOllamaModel {
     }
 
     fn model(&self) -> OllamaModel {
-        self.active.lock().unwrap_or_else(PoisonError::into_inner).model.clone()
+        self.active.lock().model.clone()
     }
 
     /// Checks the tunnel before any request but the first.
     async fn repair_tunnel(&self) -> Result<(), ModelFailure> {
         let tunnel = {
-            let mut active = self.active.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut active = self.active.lock();
             if !std::mem::replace(&mut active.used, true) {
                 return Ok(());
             }
             Arc::clone(&active.tunnel)
         };
         let tunnel = self.remote_ollama.tunnel_after_failure(&tunnel).await?;
-        let mut active = self.active.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut active = self.active.lock();
         active.model = tunnel.server.model(&self.name);
         active.tunnel = tunnel;
         Ok(())

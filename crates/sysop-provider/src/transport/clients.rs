@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use sysop_core::message::{FailureKind, ModelFailure};
 use url::Url;
 
@@ -61,7 +62,7 @@ impl HttpClients {
 
     /// Returns the parsed URL of an address, from the cache if possible.
     pub(crate) fn parsed(&self, address: &str) -> Result<Url, url::ParseError> {
-        let mut parsed = self.parsed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut parsed = self.parsed.lock();
         if let Some(url) = parsed.get(address) {
             return Ok(url.clone());
         }
@@ -74,7 +75,7 @@ impl HttpClients {
     }
 
     fn route(&self, address: &str) -> ClientRoute {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if let Some(route) = known.get(address) {
             return *route;
         }

@@ -1,7 +1,7 @@
 //! Addresses, accounts and tokens, against a fake token server on this machine.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -10,6 +10,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use sysop_core::message::{FailureKind, HistoryMessage, Message, ModelFailure, ModelRef, ModelRequest};
@@ -65,7 +66,7 @@ impl Fake {
     }
 
     fn received(&self) -> Vec<Received> {
-        self.received.lock().unwrap().clone()
+        self.received.lock().clone()
     }
 }
 
@@ -74,8 +75,8 @@ async fn answer(State(fake): State<Fake>, request: Request) -> Response {
     let flavor = request.headers().get("metadata-flavor").is_some_and(|value| value == "Google");
     let body = axum::body::to_bytes(request.into_body(), 65_536).await.unwrap();
     let form = url::form_urlencoded::parse(&body).into_owned().collect();
-    fake.received.lock().unwrap().push(Received { path: path.clone(), flavor, form });
-    if let Some((status, body)) = fake.scripted.lock().unwrap().pop() {
+    fake.received.lock().push(Received { path: path.clone(), flavor, form });
+    if let Some((status, body)) = fake.scripted.lock().pop() {
         return (StatusCode::from_u16(status).unwrap(), body.to_string()).into_response();
     }
     let body = if path.ends_with("/project/project-id") {

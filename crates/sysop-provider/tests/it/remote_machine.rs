@@ -1,9 +1,10 @@
 //! A remote machine for tests that forwards through real sockets.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use sysop_provider::{ForwardedPort, RemoteError, RemoteMachine};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
@@ -50,17 +51,17 @@ impl FakeRemote {
     }
 
     pub(crate) fn set(&self, policy: Policy) {
-        *self.policy.lock().unwrap() = policy;
+        *self.policy.lock() = policy;
     }
 
     /// Returns the requested targets of tunnels, in order.
     pub(crate) fn forwards(&self) -> Vec<String> {
-        self.forwards.lock().unwrap().clone()
+        self.forwards.lock().clone()
     }
 
     /// Breaks every tunnel with all its connections, like a dropped link.
     pub(crate) fn break_tunnels(&self) {
-        self.tunnels.lock().unwrap().drain(..).for_each(|tunnel| tunnel.abort());
+        self.tunnels.lock().drain(..).for_each(|tunnel| tunnel.abort());
     }
 }
 
@@ -76,8 +77,8 @@ impl Drop for Guard {
 #[async_trait]
 impl RemoteMachine for FakeRemote {
     async fn forward(&self, to: &str) -> Result<ForwardedPort, RemoteError> {
-        self.forwards.lock().unwrap().push(to.to_owned());
-        let policy = self.policy.lock().unwrap().clone();
+        self.forwards.lock().push(to.to_owned());
+        let policy = self.policy.lock().clone();
         match policy {
             Policy::NotListening => {
                 return Err(RemoteError::NotListening);
@@ -106,7 +107,7 @@ impl RemoteMachine for FakeRemote {
                 });
             }
         });
-        self.tunnels.lock().unwrap().push(task.abort_handle());
+        self.tunnels.lock().push(task.abort_handle());
         Ok(ForwardedPort::new(address, Guard(task.abort_handle())))
     }
 

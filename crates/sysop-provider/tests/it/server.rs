@@ -1,8 +1,9 @@
 //! A tiny HTTP server that sends scripted bytes in scripted chunks.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -114,7 +115,7 @@ impl Server {
                 tokio::spawn(async move {
                     if let Some(request) = read_request(&mut connection).await {
                         let number = {
-                            let mut kept = kept.lock().unwrap();
+                            let mut kept = kept.lock();
                             kept.push(request.clone());
                             kept.len() - 1
                         };
@@ -128,7 +129,7 @@ impl Server {
     }
 
     pub(crate) fn seen(&self) -> Vec<ReceivedRequest> {
-        self.seen.lock().unwrap().clone()
+        self.seen.lock().clone()
     }
 
     /// Waits until `count` connections were served to their end, or closed by the other side.

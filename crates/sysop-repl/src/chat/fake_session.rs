@@ -1,10 +1,11 @@
 //! Session for tests of the front ends; the words of the prompt select its behavior.
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
+use parking_lot::Mutex;
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 use sysop_core::event::{
@@ -46,7 +47,7 @@ pub(crate) struct FakeTerminal {
 impl FakeTerminal {
     fn shows(&self, text: &str) {
         let bytes = TerminalOutput::Bytes(text.to_owned().into());
-        self.watchers.lock().unwrap().retain(|watcher| watcher.send(bytes.clone()).is_ok());
+        self.watchers.lock().retain(|watcher| watcher.send(bytes.clone()).is_ok());
     }
 }
 
@@ -55,18 +56,15 @@ impl Terminal for FakeTerminal {
     async fn watch(&self) -> Result<TerminalView, String> {
         if self.asks_first {
             let session = self.session.upgrade().expect("the session is there");
-            let open = session.state.lock().unwrap().ask_program(
-                "ssh web1",
-                "Passphrase for key: ",
-                QuestionKind::Secret,
-            );
+            let open =
+                session.state.lock().ask_program("ssh web1", "Passphrase for key: ", QuestionKind::Secret);
             self.opened.notified().await;
-            if session.state.lock().unwrap().refused.contains(&open) {
+            if session.state.lock().refused.contains(&open) {
                 return Err("web1 did not let you in; give a passphrase".to_owned());
             }
         }
         let (send, output) = unbounded_channel();
-        self.watchers.lock().unwrap().push(send);
+        self.watchers.lock().push(send);
         let live = futures::stream::unfold(output, |mut output| async {
             output.recv().await.map(|it| (it, output))
         });
@@ -76,20 +74,16 @@ impl Terminal for FakeTerminal {
 
     fn input(&self, by: &str, bytes: &[u8]) {
         let text = String::from_utf8_lossy(bytes).into_owned();
-        let mut line = self.line.lock().unwrap();
+        let mut line = self.line.lock();
         for c in text.chars() {
             match c {
                 '\r' if *line == "exit" => {
                     let ended = TerminalOutput::Ended("the shell ended with 0".to_owned());
-                    self.watchers.lock().unwrap().retain(|watcher| watcher.send(ended.clone()).is_ok());
+                    self.watchers.lock().retain(|watcher| watcher.send(ended.clone()).is_ok());
                 }
                 '\r' if *line == "ask" => {
                     let session = self.session.upgrade().expect("the session is there");
-                    session.state.lock().unwrap().ask_program(
-                        "sudo on web1",
-                        "Password: ",
-                        QuestionKind::Secret,
-                    );
+                    session.state.lock().ask_program("sudo on web1", "Password: ", QuestionKind::Secret);
                 }
                 '\r' => self.shows(&format!("\r\n{by} said {}\r\n$ ", line.to_uppercase())),
                 c => self.shows(&c.to_string()),
@@ -101,11 +95,11 @@ impl Terminal for FakeTerminal {
     fn release(&self, by: &str) {
         let session = self.session.upgrade().expect("the session is there");
         let typed = TypedInput::Keys { text: "something".into() };
-        session.state.lock().unwrap().publish(Event::TerminalInput { by: by.into(), typed });
+        session.state.lock().publish(Event::TerminalInput { by: by.into(), typed });
     }
 
     fn resize(&self, size: TerminalSize) {
-        self.watchers.lock().unwrap().retain(|it| it.send(TerminalOutput::Resized(size)).is_ok());
+        self.watchers.lock().retain(|it| it.send(TerminalOutput::Resized(size)).is_ok());
         self.shows(&format!("[{}x{}]", size.columns, size.rows));
     }
 }
@@ -138,7 +132,7 @@ impl FakeSession {
     pub(crate) fn on(host: &str) -> Arc<Self> {
         let id = SessionId::new("s-1");
         let fake = Self { id, host: host.to_owned(), state: Mutex::default(), terminal: None };
-        fake.state.lock().unwrap().publish(Event::SessionOpened { spec: spec(host), opened_by: None });
+        fake.state.lock().publish(Event::SessionOpened { spec: spec(host), opened_by: None });
         Arc::new(fake)
     }
 
@@ -158,38 +152,38 @@ impl FakeSession {
                 state: Mutex::default(),
                 terminal: Some(Arc::new(terminal)),
             };
-            fake.state.lock().unwrap().publish(Event::SessionOpened { spec: spec("web1"), opened_by: None });
+            fake.state.lock().publish(Event::SessionOpened { spec: spec("web1"), opened_by: None });
             fake
         })
     }
 
     /// Returns the answers to programs, in order.
     pub(crate) fn answers(&self) -> Vec<String> {
-        self.state.lock().unwrap().answers.clone()
+        self.state.lock().answers.clone()
     }
 
     pub(crate) fn opened(self: &Arc<Self>) -> AttachedSession {
-        let last = self.state.lock().unwrap().seq();
+        let last = self.state.lock().seq();
         AttachedSession { session: self.clone(), last, spec: Arc::new(spec(&self.host)) }
     }
 
     /// Returns the inputs from front ends.
     pub(crate) fn inputs(&self) -> Vec<Input> {
-        self.state.lock().unwrap().inputs.clone()
+        self.state.lock().inputs.clone()
     }
 
     pub(crate) fn close(&self) {
-        self.state.lock().unwrap().listeners.clear();
+        self.state.lock().listeners.clear();
     }
 
     /// Answers a program's prompt as another front end.
     pub(crate) fn answer_as_other(&self) {
-        self.state.lock().unwrap().answered_elsewhere();
+        self.state.lock().answered_elsewhere();
     }
 
     /// Sends an input as another front end.
     pub(crate) fn send_as_other(&self, input: Input) {
-        self.state.lock().unwrap().input(input);
+        self.state.lock().input(input);
     }
 }
 
@@ -199,14 +193,14 @@ impl SessionHandle for FakeSession {
     }
 
     fn send(&self, input: Input) -> Result<(), String> {
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state.lock();
         state.inputs.push(input.clone());
         state.input(input);
         Ok(())
     }
 
     fn subscribe(&self, after: Seq) -> BoxStream<'static, Update> {
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state.lock();
         let (send, updates) = unbounded_channel();
         for logged in state.log.iter().filter(|logged| logged.seq > after) {
             send.send(Update::Logged(logged.clone())).expect("the receiver is here");
@@ -217,7 +211,7 @@ impl SessionHandle for FakeSession {
     }
 
     fn answer(&self, id: QuestionId, answer: PromptReply) -> bool {
-        let answered = self.state.lock().unwrap().answer(id, answer);
+        let answered = self.state.lock().answer(id, answer);
         if let Some(terminal) = &self.terminal {
             terminal.opened.notify_one();
         }

@@ -126,7 +126,11 @@ impl Drop for AlternateScreen {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::AssertUnwindSafe;
+    use std::sync::Arc;
+
     use expect_test::expect;
+    use parking_lot::Mutex;
 
     use super::*;
     use sysop_term::StyleRole;
@@ -192,11 +196,11 @@ mod tests {
 
     /// Terminal that records its bytes.
     #[derive(Clone, Default)]
-    struct Sink(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+    struct Sink(Arc<Mutex<Vec<u8>>>);
 
     impl Write for Sink {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
+            self.0.lock().extend_from_slice(bytes);
             Ok(bytes.len())
         }
 
@@ -209,14 +213,14 @@ mod tests {
     fn a_window_gives_the_terminal_back_also_after_a_panic() {
         let sink = Sink::default();
         let out = sink.clone();
-        let panicked = std::panic::catch_unwind(move || {
+        let panicked = std::panic::catch_unwind(AssertUnwindSafe(move || {
             let mut window = AlternateScreen::open(Box::new(out)).unwrap();
             window.draw("drawn", vec![1, 2004]).unwrap();
             window.draw("again", vec![1000, 2004]).unwrap();
             panic!("on purpose");
-        });
+        }));
         assert!(panicked.is_err());
-        let written = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap().replace('\u{1b}', "^");
+        let written = String::from_utf8(sink.0.lock().clone()).unwrap().replace('\u{1b}', "^");
         expect![[
             r#"^[?1049h^[0m^[2Jdrawn^[?1h^[?2004hagain^[?1l^[?1000h^[?1000l^[?2004l^[0m^[?25h^[?1049l"#
         ]]

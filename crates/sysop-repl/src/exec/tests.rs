@@ -1,6 +1,6 @@
 //! Exit codes, standard streams and signals of tasks without a screen.
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use expect_test::{Expect, expect};
 use sysop_core::question::QuestionKind;
@@ -21,13 +21,13 @@ struct Sink(Arc<Mutex<Vec<u8>>>);
 
 impl Sink {
     fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).expect("it is UTF-8")
+        String::from_utf8(self.0.lock().clone()).expect("it is UTF-8")
     }
 }
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 

@@ -1,9 +1,10 @@
 //! The load cases.
 
 use std::io::{Error, Result};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -169,7 +170,7 @@ pub(crate) async fn connected(target: Target) -> Result<()> {
     let (window, used) = (from.elapsed(), target.processor()? - used);
     tell("working_mib", target.resident()? / 1024.0);
     let mut times: Vec<f64> = {
-        let heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let heard = heard.lock();
         heard.iter().filter(|(at, _)| *at >= from && *at < from + window).map(|(_, ms)| *ms).collect()
     };
     times.sort_by(f64::total_cmp);
@@ -205,7 +206,7 @@ fn hear(message: &str, heard: &Latencies) {
         return;
     }
     let (came, at) = (now(), Instant::now());
-    let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut heard = heard.lock();
     for stamp in field(message, "content").unwrap_or_default().split(';') {
         if let Ok(said) = stamp.parse::<u64>() {
             heard.push((at, came.saturating_sub(said) as f64 / 1e6));

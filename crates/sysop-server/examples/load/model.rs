@@ -4,9 +4,10 @@
 
 use std::collections::HashMap;
 use std::io::Result;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, MissedTickBehavior};
@@ -43,7 +44,7 @@ async fn answer_all(mut stream: TcpStream, gaps: &SharedGaps) -> Result<()> {
     while let Some(request) = request(&mut stream, &mut read).await? {
         let arrived = now();
         if request.starts_with("GET /gaps") {
-            let gaps = std::mem::take(&mut lock(gaps).gaps);
+            let gaps = std::mem::take(&mut gaps.lock().gaps);
             let text: String = gaps.iter().map(|gap| format!("{gap}\n")).collect();
             let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", text.len());
             stream.write_all((head + &text).as_bytes()).await?;
@@ -56,10 +57,6 @@ async fn answer_all(mut stream: TcpStream, gaps: &SharedGaps) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn lock(gaps: &SharedGaps) -> std::sync::MutexGuard<'_, Gaps> {
-    gaps.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Reads one request with its body; `None` if the client disconnected.
@@ -130,9 +127,9 @@ async fn call(
 ) -> Result<()> {
     let done = request.matches(r#""role":"tool""#).count();
     let conversation = format!("{calls}:{tool}");
-    let replied = lock(gaps).replied.remove(&conversation);
+    let replied = gaps.lock().replied.remove(&conversation);
     if let Some(replied) = replied.filter(|_| done > 0) {
-        lock(gaps).gaps.push(arrived.saturating_sub(replied));
+        gaps.lock().gaps.push(arrived.saturating_sub(replied));
     }
     if done >= calls as usize {
         return finish(stream, HEAD.to_owned() + &piece("done")).await;
@@ -142,6 +139,6 @@ async fn call(
     );
     let end = chunk(r#"{"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}"#);
     let reply = HEAD.to_owned() + &chunk(&call) + &end + &chunk("[DONE]") + "0\r\n\r\n";
-    lock(gaps).replied.insert(conversation, now());
+    gaps.lock().replied.insert(conversation, now());
     stream.write_all(reply.as_bytes()).await
 }

@@ -5,9 +5,10 @@
 //! follows.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId};
 use sysop_driver::port::{Clock, SessionSummary, Store, StoreError};
@@ -70,7 +71,7 @@ impl AuditedStore {
 
     /// Attributes the session's actions from now on to `actor`.
     pub fn attribute_to(&self, id: &SessionId, actor: Actor) {
-        self.watch().attribute_to(id, actor);
+        self.watch.lock().attribute_to(id, actor);
     }
 
     /// Audits a refused decision. A failure is only logged, because nothing runs in either case.
@@ -89,31 +90,27 @@ impl AuditedStore {
     /// Forgets the state of session `s1`, as a new process would.
     #[cfg(test)]
     pub(super) fn watch_forgets(&self) {
-        self.watch().forget(&SessionId::new("s1"));
-    }
-
-    fn watch(&self) -> MutexGuard<'_, AuditTracker> {
-        lock(&self.watch)
+        self.watch.lock().forget(&SessionId::new("s1"));
     }
 
     /// Returns true if events after `after` can be audited without reading the log.
     #[cfg(test)]
     pub(super) fn knows(&self, id: &SessionId, after: Seq) -> bool {
-        self.watch().knows(id, after)
+        self.watch.lock().knows(id, after)
     }
 
     /// Reads the log up to `after`, unless the tracker is already there.
     async fn learn(&self, id: &SessionId, after: Seq) -> Result<(), StoreError> {
-        if self.watch().knows(id, after) {
+        if self.watch.lock().knows(id, after) {
             return Ok(());
         }
-        self.watch().forget(id);
+        self.watch.lock().forget(id);
         let mut seen = Seq(0);
         while seen < after {
             let page = self.inner.load(id, seen, PAGE_EVENTS).await?;
             let Some(last) = page.last() else { break };
             seen = last.seq;
-            self.watch().follow(id, page.iter().take_while(|logged| logged.seq <= after));
+            self.watch.lock().follow(id, page.iter().take_while(|logged| logged.seq <= after));
         }
         Ok(())
     }
@@ -172,18 +169,18 @@ impl AuditedStore {
     ) -> Result<Seq, StoreError> {
         if !events.iter().any(|logged| is_audited(&logged.event)) {
             let last = append.await?;
-            self.watch().follow(id, events.iter().map(AsRef::as_ref));
+            self.watch.lock().follow(id, events.iter().map(AsRef::as_ref));
             return Ok(last);
         }
         self.learn(id, after).await?;
-        let entries = self.watch().entries(id, events);
+        let entries = self.watch.lock().entries(id, events);
         if let Err(error) = self.write(entries.clone()).await {
-            self.watch().forget(id);
+            self.watch.lock().forget(id);
             return Err(error);
         }
         let appended = append.await;
         if appended.is_err() {
-            self.watch().forget(id);
+            self.watch.lock().forget(id);
             self.void_entries(entries).await;
         }
         appended
@@ -198,7 +195,7 @@ impl Store for AuditedStore {
 
     async fn load(&self, id: &SessionId, after: Seq, limit: usize) -> Result<Vec<Logged>, StoreError> {
         let events = self.inner.load(id, after, limit).await?;
-        self.watch().follow(id, &events);
+        self.watch.lock().follow(id, &events);
         Ok(events)
     }
 
@@ -213,7 +210,7 @@ impl Store for AuditedStore {
         };
         self.write(vec![line.clone()]).await?;
         let deleted = self.inner.delete(id).await;
-        self.watch().forget(id);
+        self.watch.lock().forget(id);
         if deleted.is_err() {
             self.void_entries(vec![line]).await;
         }
@@ -229,8 +226,4 @@ impl std::fmt::Debug for AuditedStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AuditedStore").field("audit", &self.audit).finish_non_exhaustive()
     }
-}
-
-fn lock(watch: &Mutex<AuditTracker>) -> MutexGuard<'_, AuditTracker> {
-    watch.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,9 +2,10 @@
 //! second.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, RwLock};
 use secrecy::SecretString;
 use sysop_core::id::Timestamp;
 use sysop_driver::port::{Clock, StoreError};
@@ -231,7 +232,7 @@ impl Tokens {
     }
 
     fn table(&self) -> Arc<Table> {
-        Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.table.read())
     }
 
     /// Compares with every token, so that the time taken does not reveal a near match.
@@ -255,7 +256,7 @@ impl Tokens {
             self.table().rows.iter().find(|row| row.record.id == *parent).map(|row| row.record.created)
         });
         if last_used.is_none_or(|last| now.0 - last.0 >= USE_STEP_MS) {
-            let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut uses = self.uses.lock();
             for used in parent.iter().chain([&id]) {
                 uses.insert(used.clone(), now);
             }
@@ -321,13 +322,13 @@ impl Tokens {
         for gone in known.into_values() {
             gone.ended.cancel();
         }
-        *self.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Table { read, rows });
+        *self.table.write() = Arc::new(Table { read, rows });
         Ok(())
     }
 
     async fn write_uses(&self) {
         let uses: Vec<_> = {
-            let mut uses = self.uses.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut uses = self.uses.lock();
             uses.drain().collect()
         };
         if uses.is_empty() {

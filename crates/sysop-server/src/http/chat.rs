@@ -3,7 +3,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
-use std::sync::{Mutex, PoisonError};
 
 use axum::Json;
 use axum::extract::{Extension, State};
@@ -12,6 +11,7 @@ use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sysop_core::event::{Delta, Event, Input, Logged, Update};
@@ -37,11 +37,11 @@ pub(crate) struct Chats {
 
 impl Chats {
     fn of(&self, key: &str) -> Option<SessionId> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).0.get(key).cloned()
+        self.state.lock().0.get(key).cloned()
     }
 
     fn keep(&self, key: &str, id: &SessionId) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let (sessions, order) = &mut *state;
         if sessions.insert(key.to_owned(), id.clone()).is_none() {
             order.push_back(key.to_owned());

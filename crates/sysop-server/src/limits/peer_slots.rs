@@ -9,8 +9,9 @@
 //! counts for the proxy.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::PeerKey;
@@ -73,14 +74,14 @@ impl PeerSlots {
 
     pub(super) fn open(self: &Arc<Self>, peer: PeerKey) -> ConnectionSlot {
         let dropped = CancellationToken::new();
-        let place = lock(&self.accounts).enter(peer, self.most, dropped.clone());
+        let place = self.accounts.lock().enter(peer, self.most, dropped.clone());
         let slot = Slot { slots: Arc::clone(self), place: Mutex::new(Some(place)), dropped };
         ConnectionSlot(UnauthenticatedSlot(Arc::new(slot)))
     }
 
     /// Drops the longest idle connection of the peer with the most connections. Returns false if there is none.
     pub(super) fn make_room(&self) -> bool {
-        let mut accounts = lock(&self.accounts);
+        let mut accounts = self.accounts.lock();
         let fullest = accounts.by_peer.iter().max_by_key(|(_, account)| account.len()).map(|(peer, _)| *peer);
         fullest.is_some_and(|peer| {
             accounts.drop_oldest(peer);
@@ -123,9 +124,9 @@ impl UnauthenticatedSlot {
     /// Moves the connection to another peer's account as its most recently active one, unless it no longer counts.
     pub(super) fn count_for(&self, peer: PeerKey) {
         let Slot { slots, place, dropped } = &*self.0;
-        let mut place = lock(place);
+        let mut place = place.lock();
         let Some(before) = place.take() else { return };
-        let mut accounts = lock(&slots.accounts);
+        let mut accounts = slots.accounts.lock();
         if accounts.leave(before) {
             *place = Some(accounts.enter(peer, slots.most, dropped.clone()));
         }
@@ -143,14 +144,10 @@ struct Slot {
 
 impl Slot {
     fn free(&self) {
-        if let Some(place) = lock(&self.place).take() {
-            lock(&self.slots.accounts).leave(place);
+        if let Some(place) = self.place.lock().take() {
+            self.slots.accounts.lock().leave(place);
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -181,7 +178,7 @@ mod tests {
         let fourth = slots.open(peer(1));
         assert_eq!(dropped([&first, &third, &fourth]), [true, false, false]);
         drop((first, second, third, fourth, other));
-        assert!(super::lock(&slots.accounts).by_peer.is_empty());
+        assert!(slots.accounts.lock().by_peer.is_empty());
     }
 
     #[test]
@@ -240,6 +237,6 @@ mod tests {
                 });
             }
         });
-        assert!(super::lock(&slots.accounts).by_peer.is_empty());
+        assert!(slots.accounts.lock().by_peer.is_empty());
     }
 }

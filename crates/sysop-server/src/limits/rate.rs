@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Maximum number of individual accounts; all further ones share one.
@@ -60,7 +60,7 @@ impl<K: Hash + Eq + Clone> RateLimiter<K> {
     /// # Errors
     /// If the rate is exceeded; nothing is booked then.
     pub fn try_acquire(&self, account: &K) -> Result<(), RetryAfter> {
-        let mut booked = self.booked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut booked = self.booked.lock();
         // Read after taking the lock: with an older time, bookings made while waiting would look like an exceeded rate.
         let now = Instant::now();
         let mut account = Some(account.clone());
@@ -112,10 +112,10 @@ mod tests {
         let limiter = RateLimiter::new(RATE);
         let passed = (0..ACCOUNTS_MAX + 1000).filter(|account| limiter.try_acquire(account).is_ok()).count();
         assert_eq!(passed, ACCOUNTS_MAX + 3);
-        assert!(limiter.booked.lock().unwrap().len() <= ACCOUNTS_MAX + 1);
+        assert!(limiter.booked.lock().len() <= ACCOUNTS_MAX + 1);
         assert_eq!(limiter.try_acquire(&0), Ok(()), "who was there before goes on with their own");
         tokio::time::advance(Duration::from_secs(60)).await;
         assert_eq!(limiter.try_acquire(&usize::MAX), Ok(()), "and when the flood is over there is room");
-        assert_eq!(limiter.booked.lock().unwrap().len(), 1);
+        assert_eq!(limiter.booked.lock().len(), 1);
     }
 }

@@ -11,7 +11,7 @@ fn run(command: &str) -> Value {
 }
 
 fn rules(world: &World) -> Vec<String> {
-    world.machine.rules.lock().unwrap().iter().map(sysop_core::policy::Rule::to_toml).collect()
+    world.machine.rules.lock().iter().map(sysop_core::policy::Rule::to_toml).collect()
 }
 
 const TOUCH: &str = "[[policy.rules]]\naction = \"allow\"\nmatch = { program = \"touch\", options = [], \
@@ -42,7 +42,7 @@ async fn always_writes_what_the_server_offered_and_holds_in_the_session() {
     assert_eq!(rules(&world), [TOUCH]);
     let seen = ann.turn(run("touch x")["content"].as_str().unwrap()).await;
     assert!(seen.iter().all(|message| message["type"] != "approval.request"), "{seen:?}");
-    assert_eq!(*world.machine.ran.lock().unwrap(), ["bash touch x", "bash touch x"]);
+    assert_eq!(*world.machine.ran.lock(), ["bash touch x", "bash touch x"]);
     ann.say(run("touch y")).await;
     ann.until("approval.request").await;
 }
@@ -86,10 +86,10 @@ async fn always_is_refused_for_what_it_is_not_offered_for_and_to_who_may_only_lo
     assert_eq!(post(world.address, "ann", &path, &edited).await.status, 400);
     let other = always(json!({"toolCallId": "another"}));
     assert_eq!(post(world.address, "ann", &path, &other).await.status, 409);
-    *world.machine.rules_are_full.lock().unwrap() = true;
+    *world.machine.rules_are_full.lock() = true;
     assert_eq!(post(world.address, "ann", &path, &always(json!({}))).await.status, 500);
-    assert!(rules(&world).is_empty() && world.machine.ran.lock().unwrap().is_empty());
-    *world.machine.rules_are_full.lock().unwrap() = false;
+    assert!(rules(&world).is_empty() && world.machine.ran.lock().is_empty());
+    *world.machine.rules_are_full.lock() = false;
     assert_eq!(post(world.address, "ann", &path, &always(json!({}))).await.status, 202);
     events.until("assistant.done").await;
     assert_eq!(rules(&world), [TOUCH]);

@@ -70,9 +70,9 @@ async fn a_token_that_a_command_may_have_made_since_the_prompt_decides_nothing()
     let (mut socket, _) = Client::join(world.address, &id, "late", json!({})).await;
     socket.say(json!({"type": "configure", "approve": "auto"})).await;
     assert_eq!(socket.until("error").await["code"], "forbidden");
-    assert_eq!(*world.machine.refused.lock().unwrap(), ["late", "late"]);
+    assert_eq!(*world.machine.refused.lock(), ["late", "late"]);
     assert_eq!(say(&world, "late person", &id, "decisions", answer).await, 202);
-    assert_eq!(world.machine.refused.lock().unwrap().len(), 2);
+    assert_eq!(world.machine.refused.lock().len(), 2);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use sysop_core::event::ConfigChange;
 use sysop_core::id::{CallId, Seq, SessionId, Timestamp};
@@ -255,17 +256,17 @@ impl SessionBackend for ScriptedBackend {
     }
 
     async fn save_rule(&self, rule: Rule) -> Result<Rule, String> {
-        if *self.machine.rules_are_full.lock().unwrap() {
+        if *self.machine.rules_are_full.lock() {
             return Err("no rule was written: there is no room".to_owned());
         }
-        self.machine.rules.lock().unwrap().push(rule.clone());
+        self.machine.rules.lock().push(rule.clone());
         Ok(Rule { origin: "rules.toml:1".to_owned(), ..rule })
     }
 
     fn attribute_to(&self, _: &SessionId, _: &str, _: Option<&str>) {}
 
     async fn audit_refusal(&self, _: &SessionId, who: &str, _: &str) {
-        self.machine.refused.lock().unwrap().push(who.to_owned());
+        self.machine.refused.lock().push(who.to_owned());
     }
 
     fn model(&self, wanted: Option<&str>) -> ModelRef {
@@ -413,7 +414,7 @@ impl Host for OwnHost {
     }
 
     fn set_prompter(&self, people: Arc<dyn Prompter>) {
-        *self.people.lock().unwrap() = people;
+        *self.people.lock() = people;
     }
 
     fn terminal(&self) -> Option<Arc<dyn Terminal>> {
@@ -426,7 +427,7 @@ impl Host for OwnHost {
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
         let command = call.text_argument("command").unwrap_or_default().to_owned();
-        self.machine.ran.lock().unwrap().push(format!("{} {command}", call.name));
+        self.machine.ran.lock().push(format!("{} {command}", call.name));
         self.machine.arrived.notify_one();
         sink.output("begun\n");
         match command.as_str() {
@@ -435,7 +436,7 @@ impl Host for OwnHost {
                 Outcome::ok("stopped")
             }
             "ask" => {
-                let people = Arc::clone(&*self.people.lock().unwrap());
+                let people = Arc::clone(&*self.people.lock());
                 let asked = PromptRequest {
                     kind: QuestionKind::Secret,
                     from: "sudo".to_owned(),
@@ -476,7 +477,7 @@ impl Terminal for Screen {
     }
 
     fn input(&self, by: &str, bytes: &[u8]) {
-        let mut typed = self.0.typed.lock().unwrap();
+        let mut typed = self.0.typed.lock();
         typed.extend_from_slice(by.as_bytes());
         typed.push(b':');
         typed.extend_from_slice(bytes);

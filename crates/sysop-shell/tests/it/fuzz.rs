@@ -11,10 +11,10 @@ mod generator;
 mod namespace;
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use sysop_shell::{Dialect, RiskClass, analyze};
 
 use generator::Generator;
@@ -72,7 +72,7 @@ fn draw(
 /// whole batch and never dropped.
 fn find_changing(cases: &[Case], outcome: &Outcome, tally: &Mutex<Tally>) {
     let report = |text: String| {
-        let failures = &mut tally.lock().expect("no thread panics").failures;
+        let failures = &mut tally.lock().failures;
         failures.push(format!("{text}\n    {}", outcome.changes.join("\n    ")));
     };
     if let [case] = cases {
@@ -82,7 +82,7 @@ fn find_changing(cases: &[Case], outcome: &Outcome, tally: &Mutex<Tally>) {
     let (left, right) = cases.split_at(cases.len() / 2);
     let mut is_found = false;
     for half in [left, right] {
-        if tally.lock().expect("no thread panics").failures.len() >= FAILURES_MAX {
+        if tally.lock().failures.len() >= FAILURES_MAX {
             return;
         }
         let outcome = Batch::new(half).run();
@@ -108,12 +108,12 @@ fn fuzz(count: usize, seed: u64, allows: &(impl Fn(&str, Dialect) -> bool + Sync
                 while left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok() {
                     let mut generated = 0;
                     let cases = {
-                        let (generator, seen) = &mut *source.lock().expect("no thread panics");
+                        let (generator, seen) = &mut *source.lock();
                         draw(generator, seen, allows, BATCH_COMMANDS.min(count), &mut generated)
                     };
                     let outcome = Batch::new(&cases).run();
                     {
-                        let mut tally = tally.lock().expect("no thread panics");
+                        let mut tally = tally.lock();
                         tally.generated += generated;
                         tally.runs += outcome.runs;
                         tally.succeeded += outcome.succeeded;
@@ -125,7 +125,7 @@ fn fuzz(count: usize, seed: u64, allows: &(impl Fn(&str, Dialect) -> bool + Sync
             });
         }
     });
-    tally.into_inner().expect("no thread panics")
+    tally.into_inner()
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn a_change_that_no_half_shows_is_reported() {
     let outcome = Outcome { changes: vec!["file > P".to_owned()], runs: 2, succeeded: 2 };
     let tally = Mutex::new(Tally::default());
     find_changing(&cases, &outcome, &tally);
-    let failures = tally.into_inner().expect("no thread panics").failures;
+    let failures = tally.into_inner().failures;
     assert!(
         matches!(failures.as_slice(), [one] if one.contains("only together") && one.contains("file > P"))
     );

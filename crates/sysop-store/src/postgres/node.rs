@@ -6,11 +6,12 @@
 //! new lifetime under another id. The token of a session is decisive: only its newest owner can append.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sqlx::Row;
 use sysop_core::event::{Delta, Input, Logged};
@@ -88,7 +89,7 @@ impl NodeIncarnation {
     }
 
     fn until(&self) -> Instant {
-        *lock(&self.until)
+        *self.until.lock()
     }
 }
 
@@ -140,10 +141,6 @@ impl EventQueue {
             }
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Message between nodes, as the payload of a notification; `append.sql` writes the first.
@@ -214,7 +211,7 @@ impl PostgresNode {
         });
         let listening = listener::start(&inner).await?;
         let keeping = tokio::spawn(heartbeat::run(Arc::downgrade(&inner)));
-        lock(&inner.tasks).extend([listening, keeping.abort_handle()]);
+        inner.tasks.lock().extend([listening, keeping.abort_handle()]);
         Ok(Self { inner })
     }
 
@@ -247,7 +244,7 @@ fn leaving() -> StoreError {
 
 impl Drop for NodeInner {
     fn drop(&mut self) {
-        for task in self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner) {
+        for task in self.tasks.get_mut() {
             task.abort();
         }
     }
@@ -255,7 +252,7 @@ impl Drop for NodeInner {
 
 impl NodeInner {
     fn incarnation(&self) -> Arc<NodeIncarnation> {
-        Arc::clone(&lock(&self.incarnation))
+        Arc::clone(&self.incarnation.lock())
     }
 
     fn lease(&self, id: &SessionId, incarnation: Arc<NodeIncarnation>, token: i64) -> Arc<dyn Lease> {
@@ -408,14 +405,14 @@ impl Cluster for PostgresNode {
     async fn watch(&self, id: &SessionId) -> Result<WatchSnapshot, StoreError> {
         let _one = self.inner.watching.lock().await;
         let found = self.inner.set_watching(id, true).await?;
-        *lock(&self.inner.watched).entry(id.clone()).or_default() += 1;
+        *self.inner.watched.lock().entry(id.clone()).or_default() += 1;
         Ok(found)
     }
 
     async fn unwatch(&self, id: &SessionId) {
         let _one = self.inner.watching.lock().await;
         {
-            let mut watched = lock(&self.inner.watched);
+            let mut watched = self.inner.watched.lock();
             let Some(count) = watched.get_mut(id) else { return };
             *count -= 1;
             if *count > 0 {

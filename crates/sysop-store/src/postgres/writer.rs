@@ -8,9 +8,10 @@
 //! afterwards, and nothing is repeated because its outcome is unknown. All other appends fail after a while.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{Connection, Row};
 use sysop_core::id::{Seq, SessionId};
@@ -101,7 +102,7 @@ impl PostgresWriter {
 
     /// Returns the reason that appends wait, if they do.
     pub(super) fn stall_reason(&self) -> Option<String> {
-        self.stall_reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.stall_reason.lock().clone()
     }
 
     /// See `Store::append`. Once queued, the append completes even if the caller is dropped.
@@ -227,7 +228,7 @@ impl WriterTask {
     }
 
     fn set_stall_reason(&self, stall_reason: Option<String>) {
-        *self.stall_reason.lock().unwrap_or_else(PoisonError::into_inner) = stall_reason;
+        *self.stall_reason.lock() = stall_reason;
     }
 
     async fn try_store(&mut self, group: &[AppendJob], again: bool) -> Result<AppendResults, sqlx::Error> {

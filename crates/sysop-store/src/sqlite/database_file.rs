@@ -6,9 +6,9 @@
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
 use sysop_driver::port::StoreError;
 
@@ -35,7 +35,7 @@ impl DatabaseFile {
                 path.display()
             )));
         }
-        let _creating = CREATING.lock().unwrap_or_else(PoisonError::into_inner);
+        let _creating = CREATING.lock();
         match std::fs::metadata(&path) {
             Ok(found) if found.is_dir() => {
                 return Err(StoreError::Unavailable(format!(

@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId, Timestamp};
@@ -90,7 +91,7 @@ impl SqliteReader {
     pub(super) async fn close(self: &Arc<Self>) {
         let reader = Arc::clone(self);
         let closed = run_blocking(move || {
-            let idle = std::mem::take(&mut *reader.idle());
+            let idle = std::mem::take(&mut *reader.idle.lock());
             for connection in idle {
                 if let Err((_, error)) = connection.close() {
                     tracing::warn!(%error, "the database did not close well");
@@ -124,7 +125,7 @@ impl SqliteReader {
 
     /// Returns a connection for exclusive use. One that failed is not returned to the pool.
     fn take(&self) -> Result<Connection, StoreError> {
-        let idle = self.idle().pop();
+        let idle = self.idle.lock().pop();
         if let Some(connection) = idle {
             return Ok(connection);
         }
@@ -139,14 +140,10 @@ impl SqliteReader {
     }
 
     fn return_connection(&self, connection: Connection) {
-        let mut idle = self.idle();
+        let mut idle = self.idle.lock();
         if idle.len() < READS_MAX {
             idle.push(connection);
         }
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Opens a connection. `None` if the tables are not current, so that a writer must migrate them first. A crash that

@@ -5,10 +5,11 @@
 //! it; it ends after a while without work.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, OptionalExtension, params};
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId};
@@ -42,6 +43,7 @@ const INSERT: &str = "INSERT INTO events (session, seq, at, body) VALUES (?, ?, 
 pub(super) struct SqliteWriter {
     file: Arc<DatabaseFile>,
     pub(super) permits: Arc<Semaphore>,
+    /// No code that can panic runs under this lock.
     queue: Mutex<WriteQueue>,
     /// Notified when there is more to write.
     work_available: Condvar,
@@ -163,7 +165,7 @@ impl SqliteWriter {
         let (answer, answered) = oneshot::channel();
         let job = WriteJob { id: id.clone(), work, answer, _permit: permits };
         let start = {
-            let mut queue = self.queue();
+            let mut queue = self.queue.lock();
             queue.jobs.push_back(job);
             !std::mem::replace(&mut queue.has_worker, true)
         };
@@ -185,7 +187,7 @@ impl SqliteWriter {
         let worker = WriterThread { writer: Arc::clone(self) };
         let started = thread::Builder::new().name("sysop-sqlite".to_owned()).spawn(move || worker.run());
         started.map(|_| ()).map_err(|error| {
-            let mut queue = self.queue();
+            let mut queue = self.queue.lock();
             queue.has_worker = false;
             queue.jobs.clear(); // their callers get an error
             StoreError::Unavailable(format!("the system gives no thread to write the database: {error}"))
@@ -238,11 +240,6 @@ impl SqliteWriter {
     fn fault(&self, error: &rusqlite::Error) -> StoreError {
         store_error(self.file.path(), error)
     }
-
-    fn queue(&self) -> MutexGuard<'_, WriteQueue> {
-        // No code that can panic runs under this lock.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// The writer thread. If it panics, the next write starts another.
@@ -259,10 +256,8 @@ impl WriterThread {
 
     /// Waits for work; `None` after a while without any.
     fn next_group(&self) -> Option<Vec<WriteJob>> {
-        let queue = self.writer.queue();
-        let waited =
-            self.writer.work_available.wait_timeout_while(queue, IDLE_MAX, |queue| queue.jobs.is_empty());
-        let (mut queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.writer.queue.lock();
+        self.writer.work_available.wait_while_for(&mut queue, |queue| queue.jobs.is_empty(), IDLE_MAX);
         let group = queue.take_group();
         if group.is_empty() {
             queue.has_worker = false; // under the lock, so that a later write starts another thread
@@ -275,7 +270,7 @@ impl WriterThread {
 impl Drop for WriterThread {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.writer.queue().has_worker = false;
+            self.writer.queue.lock().has_worker = false;
         }
     }
 }

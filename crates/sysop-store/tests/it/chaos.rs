@@ -3,9 +3,10 @@
 //! The interval between two faults is measured in completed jobs, so that a slow machine gets as many faults.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 
+use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use sysop_core::event::{Event, Input, Logged};
@@ -46,7 +47,7 @@ struct Chaos {
 
 impl Chaos {
     fn below(&self, bound: usize) -> usize {
-        self.rng.lock().unwrap().random_range(0..bound)
+        self.rng.lock().random_range(0..bound)
     }
 
     async fn slot(&self, number: usize) -> Slot {
@@ -196,7 +197,7 @@ async fn check(chaos: &Chaos, names: &[String]) {
         ends.push((name, face));
     }
     // All work has ended: the logs must account for every call.
-    let ran = chaos.world.ran.lock().unwrap().clone();
+    let ran = chaos.world.ran.lock().clone();
     let mut started: HashSet<(String, CallId)> = HashSet::new();
     for (name, face) in ends {
         let log = tokio::time::timeout(DEADLINE, idle(&store, name)).await.expect("it ends");

@@ -1,11 +1,12 @@
 //! Nodes that share a PostgreSQL: each has a driver and a runtime of its own, so that it can die separately.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use sysop_core::event::{Decision, Delta, Event, Input, Logged, Origin, Update};
 use sysop_core::id::{CallId, Seq, SessionId};
@@ -88,7 +89,7 @@ impl Host for Tools {
     }
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
-        self.world.ran.lock().unwrap().push((self.session.clone(), call.id.clone()));
+        self.world.ran.lock().push((self.session.clone(), call.id.clone()));
         sink.output("begun\n");
         if call.text_argument("command") == Some("wait") {
             self.world.waits.notify_one();
@@ -478,7 +479,7 @@ async fn who_follows_sees_all_and_is_heard() {
     };
     assert_eq!(there.until(status).await, Status::Cancelled);
     assert_eq!(here.until(status).await, Status::Cancelled);
-    assert_eq!(world.ran.lock().unwrap().len(), 1);
+    assert_eq!(world.ran.lock().len(), 1);
     assert!(there.session.terminal().is_none());
     assert_eq!(there.session.last_error(), None);
 }
@@ -540,7 +541,7 @@ async fn a_dead_nodes_session_is_taken_over_in_time_and_nothing_runs_twice() {
     assert!(begun.elapsed() < TAKEOVER_MAX, "{:?}", begun.elapsed());
     there.say(Input::Resume);
     there.until_answered("are you there?").await;
-    assert_eq!(world.ran.lock().unwrap().len(), 1);
+    assert_eq!(world.ran.lock().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -566,7 +567,7 @@ async fn a_node_that_sleeps_past_its_lease_lets_go_and_follows() {
     here.say(prompt("and me?"));
     there.until_answered("and me?").await;
     here.until_answered("and me?").await;
-    assert_eq!(world.ran.lock().unwrap().len(), 1);
+    assert_eq!(world.ran.lock().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -611,5 +612,5 @@ async fn an_approval_may_be_answered_on_any_node_and_the_first_answer_counts() {
     };
     assert_eq!(here.until(decided).await, "first");
     there.until(|event| matches!(event, Event::TurnEnded { .. }).then_some(())).await;
-    assert_eq!(*world.ran.lock().unwrap(), [("s".to_owned(), call)]);
+    assert_eq!(*world.ran.lock(), [("s".to_owned(), call)]);
 }

@@ -7,9 +7,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, OnceLock};
 
+use parking_lot::Mutex;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
 
@@ -148,14 +149,14 @@ impl Server {
     }
 
     fn tell(&self, word: &str) {
-        let mut process = self.process.lock().expect("no test panics with it");
+        let mut process = self.process.lock();
         let input = process.shell.stdin.as_mut().expect("it is piped");
         writeln!(input, "{word}").expect("the shell reads");
     }
 
     fn expect(&self, word: &str) {
         let mut line = String::new();
-        let mut process = self.process.lock().expect("no test panics with it");
+        let mut process = self.process.lock();
         process.answers.read_line(&mut line).expect("the shell answers");
         assert_eq!(line.trim_end(), word);
     }
@@ -164,10 +165,9 @@ impl Server {
 /// Waits until the shell has cleaned up. The shared server is never dropped, but its pipe ends with the process.
 impl Drop for Server {
     fn drop(&mut self) {
-        if let Ok(process) = self.process.get_mut() {
-            drop(process.shell.stdin.take());
-            process.shell.wait().ok();
-        }
+        let process = self.process.get_mut();
+        drop(process.shell.stdin.take());
+        process.shell.wait().ok();
     }
 }
 

@@ -1,8 +1,9 @@
 //! Buffers panic messages until the terminal is restored: on the alternate screen they would be unreadable and garble it.
 
 use std::io::Write as _;
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::Once;
 
+use parking_lot::Mutex;
 use sysop_core::text::neutralize;
 
 /// Maximum number of messages to keep; the first ones are the most useful.
@@ -17,16 +18,12 @@ struct PanicBuffer {
 static PANICS: Mutex<PanicBuffer> = Mutex::new(PanicBuffer { capturing: false, messages: Vec::new() });
 static HOOK: Once = Once::new();
 
-fn panics() -> MutexGuard<'static, PanicBuffer> {
-    PANICS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Starts buffering panic messages.
 pub(super) fn capture() {
     HOOK.call_once(|| {
         let default_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            let mut panics = panics();
+            let mut panics = PANICS.lock();
             if !panics.capturing {
                 drop(panics);
                 default_hook(panic);
@@ -38,12 +35,12 @@ pub(super) fn capture() {
             }
         }));
     });
-    panics().capturing = true;
+    PANICS.lock().capturing = true;
 }
 
 /// Prints the buffered messages and stops buffering.
 pub(super) fn flush() {
-    let mut panics = panics();
+    let mut panics = PANICS.lock();
     panics.capturing = false;
     for panic in std::mem::take(&mut panics.messages) {
         // Standard error may be closed.

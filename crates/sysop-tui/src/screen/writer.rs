@@ -2,9 +2,10 @@
 //! connection) blocks only this thread.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use tokio::sync::Notify;
@@ -41,11 +42,7 @@ impl State {
     }
 }
 
-impl WriterQueue {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl WriterQueue {}
 
 impl ScreenWriter {
     pub(super) fn start(out: OwnedFd) -> std::io::Result<Self> {
@@ -62,7 +59,7 @@ impl ScreenWriter {
 
     /// Queues output.
     pub(super) fn send(&self, bytes: &[u8]) {
-        let mut state = self.queue.state();
+        let mut state = self.queue.state.lock();
         if !bytes.is_empty() && !state.lost && state.waiting.len() + bytes.len() <= WAITING_BYTES_MAX {
             state.waiting.extend_from_slice(bytes);
             drop(state);
@@ -71,11 +68,11 @@ impl ScreenWriter {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.queue.state().is_idle()
+        self.queue.state.lock().is_idle()
     }
 
     pub(super) fn is_lost(&self) -> bool {
-        self.queue.state().lost
+        self.queue.state.lock().lost
     }
 
     /// Waits until all output is written, however long the terminal accepts none.
@@ -92,21 +89,20 @@ impl ScreenWriter {
     /// Waits until all output is written, at most `longest`.
     pub(super) fn settle(&self, longest: Duration) {
         let until = Instant::now() + longest;
-        let mut state = self.queue.state();
+        let mut state = self.queue.state.lock();
         while !state.is_idle() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
             }
-            let waited = self.queue.written.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.queue.written.wait_for(&mut state, left);
         }
     }
 }
 
 impl Drop for ScreenWriter {
     fn drop(&mut self) {
-        self.queue.state().closed = true;
+        self.queue.state.lock().closed = true;
         // Does not join the thread, which may be blocked by the terminal forever.
         self.queue.work_available.notify_one();
     }
@@ -115,9 +111,9 @@ impl Drop for ScreenWriter {
 fn run(queue: &WriterQueue, out: &OwnedFd) {
     let mut bytes = Vec::new();
     loop {
-        let mut state = queue.state();
+        let mut state = queue.state.lock();
         while state.waiting.is_empty() && !state.closed {
-            state = queue.work_available.wait(state).unwrap_or_else(PoisonError::into_inner);
+            queue.work_available.wait(&mut state);
         }
         if state.waiting.is_empty() {
             return;
@@ -127,7 +123,7 @@ fn run(queue: &WriterQueue, out: &OwnedFd) {
         drop(state);
         let done = write_all(out, &bytes);
         bytes.clear();
-        let mut state = queue.state();
+        let mut state = queue.state.lock();
         state.writing = false;
         if done.is_err() {
             state.lost = true;

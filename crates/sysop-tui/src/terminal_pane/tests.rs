@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use crossterm::event::MouseButton;
 use expect_test::expect;
+use parking_lot::Mutex;
 use ratatui::style::Color;
 use sysop_core::catalog::Profile;
 use sysop_driver::port::Host as _;
@@ -30,18 +30,18 @@ struct RecordingTerminal {
 
 impl RecordingTerminal {
     fn note(&self, what: String) {
-        self.done.lock().unwrap().push(what.replace('\x1b', "^"));
+        self.done.lock().push(what.replace('\x1b', "^"));
     }
 
     fn done(&self) -> Vec<String> {
-        std::mem::take(&mut self.done.lock().unwrap())
+        std::mem::take(&mut self.done.lock())
     }
 }
 
 #[async_trait]
 impl Terminal for RecordingTerminal {
     async fn watch(&self) -> Result<TerminalView, String> {
-        let outputs = self.outputs.lock().unwrap().take().ok_or("no shell can be opened\u{1b}[2J")?;
+        let outputs = self.outputs.lock().take().ok_or("no shell can be opened\u{1b}[2J")?;
         let live = futures::stream::unfold(outputs, |mut outputs| async {
             let output = outputs.recv().await?;
             Some((output, outputs))

@@ -2,7 +2,7 @@
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use alacritty_terminal::Term;
@@ -11,6 +11,7 @@ use alacritty_terminal::grid::Dimensions;
 use alacritty_terminal::index::{Column, Line};
 use alacritty_terminal::term::{Config, TermMode};
 use alacritty_terminal::vte::ansi::Processor;
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{LocalModes, tcgetattr};
 use tempfile::TempDir;
@@ -30,7 +31,7 @@ struct Questions(Arc<Mutex<Vec<String>>>);
 impl EventListener for Questions {
     fn send_event(&self, event: Event) {
         if let Event::PtyWrite(answer) = event {
-            self.0.lock().unwrap().push(answer);
+            self.0.lock().push(answer);
         }
     }
 }
@@ -204,11 +205,7 @@ impl Person {
             self.child.wait().await.unwrap()
         };
         let status = tokio::time::timeout(DEADLINE, ended).await.expect("it ends");
-        assert_eq!(
-            *self.questions.0.lock().unwrap(),
-            Vec::<String>::new(),
-            "the terminal was asked something"
-        );
+        assert_eq!(*self.questions.0.lock(), Vec::<String>::new(), "the terminal was asked something");
         status
     }
 

@@ -1,13 +1,14 @@
 //! Sessions of a server: many at a time, on any host, each with the models of its host.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use parking_lot::Mutex;
 use sysop_core::catalog::Profile;
 use sysop_core::event::{ConfigChange, Event, Input, Logged};
 use sysop_core::id::{Seq, SessionId, Timestamp, TurnId};
@@ -403,7 +404,7 @@ impl SessionTools {
             Self::Machine { place, profile, services, first } => {
                 let first = Mutex::new(Some(first));
                 Arc::new(move || {
-                    let first = first.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    let first = first.lock().take();
                     let Runtime { host, provider } =
                         first.unwrap_or_else(|| match services.runtime(&place, profile) {
                             Ok(runtime) => runtime,

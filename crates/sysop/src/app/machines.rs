@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::Result;
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use secrecy::SecretString;
 use sysop_core::catalog::Profile;
 use sysop_core::policy::SandboxMode;
@@ -132,7 +133,7 @@ impl Machines {
     /// # Errors
     /// If the destination is not acceptable for `ssh`.
     pub(crate) fn connection(&self, target: &SshTarget) -> Result<SshConnection, CommandError> {
-        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut connections = self.connections.lock();
         let key = (target.destination.clone(), target.port);
         if let Some(connection) = connections.get(&key) {
             return Ok(connection.clone());
@@ -158,8 +159,7 @@ impl Machines {
 
     /// Closes all connections and ends the commands that use them.
     pub(crate) async fn close(&self) {
-        let connections =
-            std::mem::take(&mut *self.connections.lock().unwrap_or_else(PoisonError::into_inner));
+        let connections = std::mem::take(&mut *self.connections.lock());
         futures::future::join_all(connections.values().map(SshConnection::close)).await;
     }
 

@@ -11,9 +11,9 @@ use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::World;
@@ -199,12 +199,12 @@ fn in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) -> Option<String> + Sync)
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    found.lock().unwrap().extend(work(item));
+                    found.lock().extend(work(item));
                 }
             });
         }
     });
-    found.into_inner().unwrap()
+    found.into_inner()
 }
 
 /// Kind and command of each line.

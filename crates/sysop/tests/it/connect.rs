@@ -6,9 +6,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::support::{DEADLINE, Mock, Running, bash, call, files_below, say, served};
@@ -35,7 +36,7 @@ impl TcpRelay {
         // Ends with the test process.
         std::thread::spawn(move || {
             for near in listener.incoming().flatten() {
-                let mut ends = ends.lock().unwrap();
+                let mut ends = ends.lock();
                 let far = ends.target.and_then(|target| TcpStream::connect(target).ok());
                 let Some(far) = far else { continue };
                 for (mut from, mut to) in [(clone(&near), clone(&far)), (clone(&far), clone(&near))] {
@@ -51,12 +52,12 @@ impl TcpRelay {
     }
 
     fn leads_to(&self, target: &str) {
-        self.shared.lock().unwrap().target = Some(target.parse().unwrap());
+        self.shared.lock().target = Some(target.parse().unwrap());
     }
 
     /// Cuts all connections of the relay.
     fn cut(&self) {
-        for end in self.shared.lock().unwrap().open.drain(..) {
+        for end in self.shared.lock().open.drain(..) {
             let _ = end.shutdown(Shutdown::Both);
         }
     }
@@ -446,7 +447,7 @@ fn proxy(target: String) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
                 while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).is_ok_and(|count| count > 0)
                 {
                 }
-                kept.lock().unwrap().push(head.lines().next().unwrap_or_default().to_owned());
+                kept.lock().push(head.lines().next().unwrap_or_default().to_owned());
                 let far = TcpStream::connect(target).unwrap();
                 let mut back = clone(&near);
                 back.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").unwrap();
@@ -484,7 +485,7 @@ fn requests_and_sockets_go_through_the_proxy_and_trust_the_certificates_of_the_e
     talk.type_text("hello\n");
     talk.out.wait_for_text("Hello through all of it.");
     leaves(talk);
-    let asked = asked.lock().unwrap().clone();
+    let asked = asked.lock().clone();
     assert!(
         asked.len() >= 2 && asked.iter().all(|line| line == "CONNECT sysop.test:443 HTTP/1.1"),
         "{asked:?}"

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
 use rustix::process::Signal;
 use serde_json::Value;
 use sysop_core::event::{Event, Logged};
@@ -249,12 +249,12 @@ fn killed_at_any_moment_it_keeps_what_it_told_and_runs_nothing_twice() {
                         return;
                     }
                     let count = torment(seed.wrapping_add(number as u64), whole);
-                    *interrupted.lock().unwrap() += count;
+                    *interrupted.lock() += count;
                 }
             });
         }
     });
-    let interrupted = interrupted.into_inner().unwrap();
+    let interrupted = interrupted.into_inner();
     println!("{KILLS} kills within {whole:?} of a start; {interrupted} hit a running command");
     assert!(interrupted > 0, "no kill hit a running command, so nothing was shown");
 }

@@ -6,10 +6,11 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use sysop_mock_llm::{MockServer, RecordedRequest, Scenarios};
@@ -124,7 +125,7 @@ impl RawServer {
                 std::thread::spawn(move || {
                     let Some((head, body)) = read_request(&mut stream) else { return };
                     let number = {
-                        let mut kept = kept.lock().unwrap();
+                        let mut kept = kept.lock();
                         kept.push(serde_json::from_slice(&body).unwrap_or(Value::Null));
                         kept.len() - 1
                     };
@@ -149,7 +150,7 @@ impl RawServer {
 
     /// Bodies of the requests so far.
     pub(crate) fn bodies(&self) -> Vec<Value> {
-        self.bodies.lock().unwrap().clone()
+        self.bodies.lock().clone()
     }
 }
 
@@ -241,7 +242,7 @@ impl OutputStream {
             loop {
                 let count = from.read(&mut chunk).unwrap_or(0);
                 let (heard, changed) = &*kept.0;
-                let mut heard = heard.lock().unwrap();
+                let mut heard = heard.lock();
                 heard.bytes.extend_from_slice(&chunk[..count]);
                 heard.ended = count == 0;
                 changed.notify_all();
@@ -257,7 +258,7 @@ impl OutputStream {
     pub(crate) fn wait_for(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
         let until = Instant::now() + DEADLINE;
         let (heard, changed) = &*self.0;
-        let mut heard = heard.lock().unwrap();
+        let mut heard = heard.lock();
         loop {
             let text = String::from_utf8_lossy(&heard.bytes).into_owned();
             if wanted(&text) {
@@ -265,7 +266,7 @@ impl OutputStream {
             }
             let left = until.saturating_duration_since(Instant::now());
             assert!(!heard.ended && !left.is_zero(), "{what} never came (ended: {}):\n{text}", heard.ended);
-            heard = changed.wait_timeout(heard, left).unwrap().0;
+            changed.wait_for(&mut heard, left);
         }
     }
 
@@ -277,11 +278,11 @@ impl OutputStream {
     fn all(&self) -> Vec<u8> {
         let until = Instant::now() + DEADLINE;
         let (heard, changed) = &*self.0;
-        let mut heard = heard.lock().unwrap();
+        let mut heard = heard.lock();
         while !heard.ended {
             let left = until.saturating_duration_since(Instant::now());
             assert!(!left.is_zero(), "something holds the stream open after the program ended");
-            heard = changed.wait_timeout(heard, left).unwrap().0;
+            changed.wait_for(&mut heard, left);
         }
         std::mem::take(&mut heard.bytes)
     }

@@ -1,6 +1,6 @@
 //! A user at the TUI: the binary on a PTY, and the screen that its output produces.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use alacritty_terminal::Term;
 use alacritty_terminal::event::{Event, EventListener};
@@ -9,6 +9,7 @@ use alacritty_terminal::index::{Column, Line};
 use alacritty_terminal::term::cell::Flags;
 use alacritty_terminal::term::{Config, TermMode};
 use alacritty_terminal::vte::ansi::{Color, Processor};
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{LocalModes, tcgetattr};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -41,7 +42,7 @@ struct TerminalReplies(Arc<Mutex<String>>);
 impl EventListener for TerminalReplies {
     fn send_event(&self, event: Event) {
         if let Event::PtyWrite(answer) = event {
-            self.0.lock().unwrap().push_str(&answer);
+            self.0.lock().push_str(&answer);
         }
     }
 }
@@ -95,7 +96,7 @@ impl Viewer {
         let Ok(count @ 1..) = self.pty.read(&mut bytes).await else { return false };
         self.raw.extend_from_slice(&bytes[..count]);
         self.parser.advance(&mut self.term, &bytes[..count]);
-        let answer = std::mem::take(&mut *self.answers.0.lock().unwrap());
+        let answer = std::mem::take(&mut *self.answers.0.lock());
         // A program that has ended needs no reply.
         let _ = self.pty.write_all(answer.as_bytes()).await;
         true

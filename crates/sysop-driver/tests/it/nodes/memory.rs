@@ -1,11 +1,12 @@
 //! Nodes of a simulation: one database, one clock, and events that get lost.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use sysop_core::event::{Delta, Input, Logged};
 use sysop_core::id::{CallId, Seq, SessionId, Timestamp};
 use sysop_core::message::ToolCall;
@@ -83,7 +84,7 @@ impl SharedDatabase {
     }
 
     pub(super) fn with<T>(&self, work: impl FnOnce(&mut Tables) -> T) -> T {
-        work(&mut self.tables.lock().expect("no test panics with it"))
+        work(&mut self.tables.lock())
     }
 }
 
@@ -222,7 +223,7 @@ impl MemoryNode {
     }
 
     pub(super) fn life(&self) -> Arc<NodeLifetime> {
-        Arc::clone(&self.life.lock().expect("unpoisoned"))
+        Arc::clone(&self.life.lock())
     }
 
     /// Renews the lease. Returns `LeasesLost` if it was lost.
@@ -238,11 +239,11 @@ impl MemoryNode {
         self.shared.world.pause().await;
         if !alive || !life.is_valid() {
             life.over.store(true, Ordering::SeqCst);
-            *self.life.lock().expect("unpoisoned") = NodeLifetime::begin(&self.shared);
+            *self.life.lock() = NodeLifetime::begin(&self.shared);
             return Some(ClusterEvent::LeasesLost);
         }
         life.until.store(begun + LEASE_MS - MARGIN_MS, Ordering::SeqCst);
-        let watched: Vec<_> = self.watched.lock().expect("unpoisoned").keys().cloned().collect();
+        let watched: Vec<_> = self.watched.lock().keys().cloned().collect();
         self.shared.with(|tables| {
             for id in watched {
                 let owner = tables.logs.get(&id).and_then(|row| row.owner);
@@ -323,13 +324,13 @@ impl Cluster for MemoryNode {
             }
             Ok::<_, StoreError>(WatchSnapshot { last, owner: owner.map(|owner| owner.to_string()) })
         })?;
-        *self.watched.lock().expect("unpoisoned").entry(id.clone()).or_default() += 1;
+        *self.watched.lock().entry(id.clone()).or_default() += 1;
         self.shared.world.pause().await;
         Ok(watched)
     }
 
     async fn unwatch(&self, id: &SessionId) {
-        let mut watched = self.watched.lock().expect("unpoisoned");
+        let mut watched = self.watched.lock();
         let count = watched.get_mut(id).expect("it is watched");
         *count -= 1;
         if *count == 0 {

@@ -1,9 +1,10 @@
 //! Tests of the canary: a few hosts go first, and the others follow only if these succeed with the same result.
 
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::json;
 use sysop_core::outcome::{Outcome, Status};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
@@ -22,9 +23,9 @@ fn fleet(canary: usize, outcomes: &[Outcome]) -> (Fleet, Trace) {
         let host = fake(move |_, _, _| {
             let (outcome, trace) = (outcome.clone(), Arc::clone(&trace));
             async move {
-                trace.lock().unwrap().push(format!("+{number}"));
+                trace.lock().push(format!("+{number}"));
                 sleep(Duration::from_secs(1)).await; // on the paused clock, without a real wait
-                trace.lock().unwrap().push(format!("-{number}"));
+                trace.lock().push(format!("-{number}"));
                 outcome
             }
         });
@@ -35,7 +36,7 @@ fn fleet(canary: usize, outcomes: &[Outcome]) -> (Fleet, Trace) {
 }
 
 fn seen(trace: &Trace) -> Vec<String> {
-    trace.lock().unwrap().clone()
+    trace.lock().clone()
 }
 
 #[tokio::test(start_paused = true)]

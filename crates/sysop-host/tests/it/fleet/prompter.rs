@@ -1,9 +1,10 @@
 //! Tests of questions from several hosts: one at a time, with the host's name, and without using up the call's time.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use sysop_core::event::TypedInput;
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::question::QuestionKind;
@@ -22,11 +23,11 @@ struct SlowPrompter {
 
 impl SlowPrompter {
     fn note(&self, what: String) {
-        self.seen.lock().unwrap().push(what);
+        self.seen.lock().push(what);
     }
 
     fn seen(&self) -> Vec<String> {
-        self.seen.lock().unwrap().clone()
+        self.seen.lock().clone()
     }
 }
 
@@ -68,7 +69,7 @@ fn asks(from: &'static str) -> Fake {
     let mut host = fake(|_, _, _| async { Outcome::ok("") });
     let people = Arc::clone(&host.people);
     host.act = Box::new(move |_, _, cancel| {
-        let people = people.lock().unwrap().clone().expect("it was told who is there");
+        let people = people.lock().clone().expect("it was told who is there");
         Box::pin(async move {
             people.notice("connecting");
             tokio::select! {
@@ -133,7 +134,7 @@ async fn what_is_typed_goes_on_and_control_of_no_terminal_does_not() {
     let fleet = fleet([("web1", host)]);
     let all = Arc::new(SlowPrompter::default());
     fleet.set_prompter(Arc::clone(&all) as Arc<dyn Prompter>);
-    let one = people.lock().unwrap().clone().unwrap();
+    let one = people.lock().clone().unwrap();
     one.typed("ann", TypedInput::Secret { prompt: "Password: ".to_owned() });
     one.control(Some("ann"));
     one.notice("hello");

@@ -109,7 +109,7 @@ async fn while_a_person_types_the_agent_waits_and_is_told() {
     rig.output("true").await;
     let terminal = rig.terminal();
     terminal.input("ann", b"echo from ");
-    assert_eq!(*rig.people.control.lock().unwrap(), [Some("ann".to_owned())]);
+    assert_eq!(*rig.people.control.lock(), [Some("ann".to_owned())]);
     let waiting = rig.run("echo by the agent");
     let person = async {
         let mut view = terminal.watch().await.unwrap();
@@ -121,8 +121,8 @@ async fn while_a_person_types_the_agent_waits_and_is_told() {
     assert_eq!(outcome.status, Status::Ok);
     assert!(outcome.output.starts_with("[ann typed into the terminal for "), "{outcome:?}");
     assert!(outcome.output.ends_with("s; it is private unless they share it]\nby the agent\n[exit code 0]"));
-    assert_eq!(*rig.people.control.lock().unwrap(), [Some("ann".to_owned()), None]);
-    let typed = rig.people.typed.lock().unwrap().clone();
+    assert_eq!(*rig.people.control.lock(), [Some("ann".to_owned()), None]);
+    let typed = rig.people.typed.lock().clone();
     assert!(matches!(&typed[..], [(by, TypedInput::Activity { keys: 14, .. })] if by == "ann"), "{typed:?}");
     assert_eq!(rig.output("echo again").await, "again\n");
 }
@@ -136,7 +136,7 @@ async fn a_person_who_goes_away_gives_the_control_back() {
     let output = rig.run("echo whole").await.output;
     assert!(output.starts_with("[ann typed into the terminal for ") && !output.contains("half"), "{output}");
     assert!(output.ends_with("]\nwhole\n[exit code 0]"), "{output}");
-    assert_eq!(*rig.people.control.lock().unwrap(), [Some("ann".to_owned()), None]);
+    assert_eq!(*rig.people.control.lock(), [Some("ann".to_owned()), None]);
 }
 
 #[tokio::test]
@@ -191,7 +191,7 @@ async fn what_a_person_runs_is_neither_told_nor_recorded() {
         for own in ["first by the agent", "second by the agent", "third"] {
             assert!(seen.contains(own), "{shell:?}: {own} in {seen}");
         }
-        let everything = format!("{ran}{seen}{}{:?}", rig.recorded(), rig.people.typed.lock().unwrap());
+        let everything = format!("{ran}{seen}{}{:?}", rig.recorded(), rig.people.typed.lock());
         for private in ["sala", "4111"] {
             assert!(!everything.contains(private), "{shell:?}: {private} in {everything}");
         }

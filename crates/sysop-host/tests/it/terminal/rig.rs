@@ -3,11 +3,12 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use sysop_core::catalog::Profile;
 use sysop_core::event::TypedInput;
@@ -205,7 +206,7 @@ pub(super) struct RecordingPrompter {
 impl RecordingPrompter {
     /// Adds answers, given in this order; without further answers, questions stay open.
     pub(super) fn will_answer(&self, answers: impl IntoIterator<Item = PromptReply>) {
-        self.answers.lock().unwrap().extend(answers);
+        self.answers.lock().extend(answers);
     }
 
     /// Waits until `enough` accepts the recorded state.
@@ -226,10 +227,10 @@ impl RecordingPrompter {
 #[async_trait]
 impl Prompter for RecordingPrompter {
     async fn ask(&self, asked: PromptRequest) -> PromptReply {
-        self.asked.lock().unwrap().push(asked);
+        self.asked.lock().push(asked);
         self.heard.notify_waiters();
         let answer = {
-            let mut answers = self.answers.lock().unwrap();
+            let mut answers = self.answers.lock();
             (!answers.is_empty()).then(|| answers.remove(0))
         };
         match answer {
@@ -240,12 +241,12 @@ impl Prompter for RecordingPrompter {
 
     fn typed(&self, by: &str, typed: TypedInput) {
         assert!(tokio::runtime::Handle::try_current().is_ok(), "a session starts a task when it is told");
-        self.typed.lock().unwrap().push((by.to_owned(), typed));
+        self.typed.lock().push((by.to_owned(), typed));
         self.heard.notify_waiters();
     }
 
     fn control(&self, holder: Option<&str>) {
-        self.control.lock().unwrap().push(holder.map(str::to_owned));
+        self.control.lock().push(holder.map(str::to_owned));
         self.heard.notify_waiters();
     }
 

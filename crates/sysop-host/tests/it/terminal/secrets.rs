@@ -38,7 +38,7 @@ async fn a_person_enters_the_password_and_the_run_goes_on() {
         assert_eq!((outcome.status, outcome.exit_code), (Status::Ok, Some(0)), "{shell:?}: {outcome:?}");
         let expected = "Password for app: [password entered]\nlet in\n[exit code 0]";
         assert_eq!(outcome.output, expected, "{shell:?}");
-        let asked = rig.people.asked.lock().unwrap().clone();
+        let asked = rig.people.asked.lock().clone();
         assert_eq!(asked.len(), 1, "{shell:?}: {asked:?}");
         assert_eq!((asked[0].kind, asked[0].prompt.as_str()), (QuestionKind::Secret, "Password for app:"));
         assert_eq!(asked[0].from, format!("{} on this machine", sh()), "{shell:?}");
@@ -47,7 +47,7 @@ async fn a_person_enters_the_password_and_the_run_goes_on() {
         assert!(details.contains("Started by the model: `sh "), "{details}");
         assert!(details.contains("Warning: the command that the model started can read"), "{details}");
         assert!(asked[0].call.is_some());
-        let everything = format!("{outcome:?}{}{:?}", rig.recorded(), rig.people.typed.lock().unwrap());
+        let everything = format!("{outcome:?}{}{:?}", rig.recorded(), rig.people.typed.lock());
         assert!(!everything.contains(PASSWORD), "{everything}");
     }
 }
@@ -85,7 +85,7 @@ async fn a_shell_that_pretends_to_be_sudo_is_named_as_the_shell() {
         rig.people.will_answer([given()]);
         let outcome = rig.run(&format!("printf %s {says}; read -rs x; echo; echo \"got ${{#x}}\"")).await;
         assert!(outcome.output.ends_with("got 13\n[exit code 0]"), "{outcome:?}");
-        let asked = rig.people.asked.lock().unwrap().remove(0);
+        let asked = rig.people.asked.lock().remove(0);
         assert_eq!(asked.kind, QuestionKind::Secret);
         assert_eq!(asked.from, "bash, the shell of this terminal, on this machine");
         assert!(asked.details[0].contains("/bash. Its command line: `"), "{asked:?}");
@@ -105,7 +105,7 @@ async fn what_a_person_started_is_not_laid_at_the_door_of_the_model() {
     terminal.release("ann");
     rig.people.will_answer([given()]);
     rig.run("true").await;
-    let asked = rig.people.asked.lock().unwrap().remove(0);
+    let asked = rig.people.asked.lock().remove(0);
     assert_eq!(asked.from, format!("{} on this machine", sh()));
     assert!(asked.details[0].contains("asker.sh`."), "{asked:?}");
     assert!(!asked.details.iter().any(|told| told.contains("model")), "{asked:?}");
@@ -116,7 +116,7 @@ async fn the_time_that_people_take_does_not_count() {
     let rig = Rig::new(Shell::Bash);
     let command = asker(&rig);
     let (outcome, ()) = tokio::join!(rig.run_for(&command, 1), async {
-        rig.people.until(|people| !people.asked.lock().unwrap().is_empty()).await;
+        rig.people.until(|people| !people.asked.lock().is_empty()).await;
         // Wait longer than the timeout of the command.
         let longer = std::time::Duration::from_millis(1500);
         let nothing = tokio::time::timeout(longer, std::future::pending::<()>()).await;
@@ -132,7 +132,7 @@ async fn who_types_it_into_the_terminal_is_logged_without_it() {
     let command = asker(&rig);
     let terminal = rig.terminal();
     let (outcome, ()) = tokio::join!(rig.run(&command), async {
-        rig.people.until(|people| !people.asked.lock().unwrap().is_empty()).await;
+        rig.people.until(|people| !people.asked.lock().is_empty()).await;
         for byte in PASSWORD.bytes() {
             terminal.input("ann", &[byte]);
         }
@@ -140,7 +140,7 @@ async fn who_types_it_into_the_terminal_is_logged_without_it() {
         terminal.release("ann");
     });
     assert!(outcome.output.contains("let in\n[exit code 0]"), "{}", outcome.output);
-    let typed = rig.people.typed.lock().unwrap().clone();
+    let typed = rig.people.typed.lock().clone();
     let secret = TypedInput::Secret { prompt: "Password for app:".to_owned() };
     assert_eq!(typed, [("ann".to_owned(), secret)]);
     let outcome = rig.run("echo next").await;
@@ -211,7 +211,7 @@ async fn a_stop_ends_the_question() {
     let (outcome, ()) = tokio::join!(
         rig.call("run_command", command, cancel.clone(), sysop_driver::port::DeltaSink::none()),
         async {
-            rig.people.until(|people| !people.asked.lock().unwrap().is_empty()).await;
+            rig.people.until(|people| !people.asked.lock().is_empty()).await;
             cancel.cancel();
         }
     );
@@ -233,7 +233,7 @@ async fn sudo_is_answered_by_a_person() {
     let outcome =
         rig.run(&format!("setpriv --reuid {user} --clear-groups sh -c 'sudo -k; sudo id -un'")).await;
     assert!(outcome.output.contains("root\n[exit code 0]"), "{outcome:?}");
-    let asked = rig.people.asked.lock().unwrap().clone();
+    let asked = rig.people.asked.lock().clone();
     assert_eq!(asked.len(), 2, "{asked:?}");
     for asked in &asked {
         assert_eq!((asked.kind, asked.from.as_str()), (QuestionKind::Secret, "sudo on this machine"));

@@ -1,8 +1,9 @@
 //! Renews a node's lease: one statement every `HEARTBEAT_INTERVAL`, independent of the number of its sessions.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use sqlx::Connection;
 use sqlx::postgres::PgConnection;
 use sysop_core::id::SessionId;
@@ -12,7 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use uuid::Uuid;
 
 use super::super::database::Database;
-use super::{HEARTBEAT_INTERVAL, LEASE_DURATION, LEASE_MARGIN, NodeIncarnation, NodeInner, lock};
+use super::{HEARTBEAT_INTERVAL, LEASE_DURATION, LEASE_MARGIN, NodeIncarnation, NodeInner};
 
 /// Retention of consumed inputs, so that a repeated post is recognized.
 const INPUT_RETENTION: &str = "10 minutes";
@@ -97,7 +98,7 @@ pub(super) async fn run(node: Weak<NodeInner>) {
         next = begun + HEARTBEAT_INTERVAL;
         match timeout_at(incarnation.until(), renew_lease(&inner, &incarnation, &mut connection)).await {
             Ok(Ok(Some(events))) => {
-                *lock(&incarnation.until) = begun + LEASE_DURATION - LEASE_MARGIN;
+                *incarnation.until.lock() = begun + LEASE_DURATION - LEASE_MARGIN;
                 for word in events {
                     inner.events.push(word);
                 }
@@ -165,7 +166,7 @@ async fn register_again(node: &Weak<NodeInner>) {
         }
         match register_node(&inner.database, &inner.name, &inner.channel).await {
             Ok(incarnation) => {
-                *lock(&inner.incarnation) = Arc::new(incarnation);
+                *inner.incarnation.lock() = Arc::new(incarnation);
                 return inner.events.push(ClusterEvent::Lagged);
             }
             Err(error) => tracing::warn!(node = inner.name, %error, "cannot begin again yet"),

@@ -147,7 +147,7 @@ impl Chaos {
         for _ in 0..NODES {
             chaos.nodes.push(chaos.node(World::with_openai(&chaos.model.url)));
         }
-        *chaos.balancer.nodes.lock().unwrap() = chaos.nodes.iter().map(|node| node.address).collect();
+        *chaos.balancer.nodes.lock() = chaos.nodes.iter().map(|node| node.address).collect();
         chaos
     }
 
@@ -163,7 +163,7 @@ impl Chaos {
                 let Node { world, running, .. } = self.nodes.remove(chosen);
                 running.kill();
                 self.nodes.insert(chosen, self.node(world));
-                self.balancer.nodes.lock().unwrap()[chosen] = self.nodes[chosen].address;
+                self.balancer.nodes.lock()[chosen] = self.nodes[chosen].address;
             }
             ChaosEvent::Freeze => {
                 let frozen = &self.nodes[chosen];

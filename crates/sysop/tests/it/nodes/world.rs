@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::World;
@@ -380,7 +381,7 @@ impl Balancer {
         // Ends with the test process.
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                let nodes = balanced.lock().unwrap().clone();
+                let nodes = balanced.lock().clone();
                 let first = turn.fetch_add(1, Ordering::Relaxed);
                 let node = (0..nodes.len())
                     .find_map(|step| TcpStream::connect(nodes[(first + step) % nodes.len()]).ok());
