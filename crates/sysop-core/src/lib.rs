@@ -14,6 +14,7 @@ pub mod job;
 pub mod key_stroke;
 pub mod message;
 pub mod mode;
+pub mod model_provider;
 pub mod outcome;
 pub mod policy;
 pub mod question;

@@ -5,6 +5,7 @@
 
 use secrecy::SecretString;
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest};
+use sysop_core::model_provider::ANTHROPIC;
 
 use crate::api::{ErrorAction, Framing, HttpRequest, ModelApi, ModelQuirks, ReplyDecoder};
 use crate::server_text::{failure, has_custom_header, with_custom_headers};
@@ -16,7 +17,6 @@ mod errors;
 #[cfg(test)]
 mod tests;
 
-const BASE_URL: &str = "https://api.anthropic.com";
 /// API version. Gateways support this one best, and the vendor serves it beside newer ones.
 const VERSION: &str = "2023-06-01";
 /// Beta header that lets the server drop thinking that no longer fits its conversation.
@@ -35,7 +35,7 @@ impl Anthropic {
     }
 
     fn url(&self) -> String {
-        let base = self.endpoint.base_url.as_deref().unwrap_or(BASE_URL).trim_end_matches('/');
+        let base = self.endpoint.base_url.as_deref().unwrap_or(ANTHROPIC.base_url).trim_end_matches('/');
         format!("{}/v1/messages", base.strip_suffix("/v1").unwrap_or(base))
     }
 

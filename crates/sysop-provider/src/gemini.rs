@@ -5,6 +5,7 @@
 
 use secrecy::{ExposeSecret as _, SecretString};
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest};
+use sysop_core::model_provider::GEMINI;
 use url::Url;
 
 use crate::api::{ErrorAction, Framing, HttpRequest, ModelApi, ModelQuirks, ReplyDecoder};
@@ -19,7 +20,6 @@ mod tests;
 
 use errors::GeminiBackend;
 
-const BASE_URL: &str = "https://generativelanguage.googleapis.com";
 /// The API version that covers every feature used here.
 const VERSION: &str = "v1beta";
 pub(crate) const KEY_HEADER: &str = "x-goog-api-key";
@@ -54,7 +54,7 @@ impl Gemini {
 
 impl ModelApi for Gemini {
     fn build(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Result<HttpRequest, ModelFailure> {
-        let base = self.endpoint.base_url.as_deref().unwrap_or(BASE_URL);
+        let base = self.endpoint.base_url.as_deref().unwrap_or(GEMINI.base_url);
         let method = method(&request.model.name);
         Ok(HttpRequest {
             url: address(base, VERSION, &["models", &method])?,

@@ -22,7 +22,6 @@ use crate::api::{ErrorAction, Framing, HttpRequest, ModelApi, ModelQuirks, Reply
 use crate::settings::OllamaSettings;
 use crate::transport::{body_up_to, error_text, header_map};
 
-pub(crate) use address::BASE_URL;
 pub use address::ollama_base_url;
 use decode::{OllamaDecoder, PromptSize};
 use encode::ChatParams;

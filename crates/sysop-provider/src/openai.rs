@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use secrecy::{ExposeSecret as _, SecretString};
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest};
+use sysop_core::model_provider::OPENAI;
 use url::Url;
 
 use crate::api::{ErrorAction, Framing, HttpRequest, ModelApi, ModelQuirks, ReplyDecoder};
@@ -19,7 +20,6 @@ use decode::OpenAiDecoder;
 use encode::{Dialect, EncodedToolsCache};
 pub(crate) use encode::{push_tools, reply_as_text};
 
-pub(crate) const BASE_URL: &str = "https://api.openai.com/v1";
 /// Default for the longest wait for the first byte: a local server may process a long prompt for minutes.
 const FIRST_BYTE_MAX: Duration = Duration::from_secs(600);
 /// Maximum tokens of a reply in the text protocol, unless the request sets its own limit.
@@ -78,7 +78,7 @@ pub(crate) struct OpenAi {
 impl OpenAi {
     /// Stores the settings; does no I/O.
     pub(crate) fn new(endpoint: &Endpoint) -> Self {
-        let base_url = endpoint.base_url.clone().unwrap_or_else(|| BASE_URL.to_owned());
+        let base_url = endpoint.base_url.clone().unwrap_or_else(|| OPENAI.base_url.to_owned());
         let url = Url::parse(&base_url).ok();
         let bare = base_url.trim().split('?').next().and_then(|base| Url::parse(base).ok());
         let is_http = bare.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());

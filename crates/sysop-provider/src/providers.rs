@@ -7,19 +7,19 @@ use futures::stream::{BoxStream, StreamExt as _};
 use secrecy::SecretString;
 use serde_json::Value;
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest};
+use sysop_core::model_provider::{ANTHROPIC, GEMINI, OLLAMA, OLLAMA_SSH, OPENAI, ProviderInfo, VERTEX};
 use sysop_driver::port::{ModelEvent, Provider};
 
 use crate::anthropic::Anthropic;
 use crate::api::ModelApi;
 use crate::gemini::Gemini;
-use crate::ollama::{self, Ollama};
-use crate::openai::{self, OpenAi};
+use crate::ollama::Ollama;
+use crate::openai::OpenAi;
 use crate::redact::Redactor;
 use crate::remote::ollama::{RemoteOllama, RemoteOllamaModel, Tunnel};
 use crate::settings::{Endpoint, ProvidersSettings, SILENCE_MAX};
 use crate::transport::{
-    self, CallContext, CleartextKeyWarnings, HttpClients, ProviderErrorHints, QuirkCache, RetrySettings,
-    causes, error_text,
+    self, CallContext, CleartextKeyWarnings, HttpClients, QuirkCache, RetrySettings, causes, error_text,
 };
 use crate::vertex::Vertex;
 
@@ -67,7 +67,7 @@ impl ProbeResult {
 struct ModelListRequest {
     url: String,
     headers: Vec<(String, SecretString)>,
-    target: ProviderErrorHints,
+    target: &'static ProviderInfo,
     /// JSON field of the list, and of the name within each entry.
     list: &'static str,
     name: &'static str,
@@ -104,7 +104,7 @@ impl Providers {
 
     /// Checks that a provider's server answers and lists its models, within [`PROBE_MAX`].
     pub async fn probe(&self, provider: &str) -> ProbeResult {
-        if provider == OLLAMA_SSH.provider {
+        if provider == OLLAMA_SSH.name {
             return match tokio::time::timeout(PROBE_MAX, self.probe_remote()).await {
                 Ok(Ok(models)) => ProbeResult { reachable: true, models, problem: None },
                 Ok(Err(failure)) => ProbeResult::problem(Redactor::default().message(&failure.message)),
@@ -152,7 +152,7 @@ impl Providers {
 
     fn gemini_list_request(&self) -> Result<ModelListRequest, ModelFailure> {
         let endpoint = &self.shared.settings.gemini;
-        let base = base_of(endpoint, GEMINI_BASE_URL);
+        let base = base_of(endpoint, GEMINI.base_url);
         let versioned = base.ends_with("/v1beta") || base.ends_with("/v1");
         Ok(ModelListRequest {
             url: if versioned { format!("{base}/models") } else { format!("{base}/v1beta/models") },
@@ -167,7 +167,7 @@ impl Providers {
         let endpoint = &self.shared.settings.anthropic;
         let mut headers = headers_with_key(endpoint, "x-api-key", "ANTHROPIC_API_KEY")?;
         headers.push(("anthropic-version".to_owned(), "2023-06-01".into()));
-        let base = base_of(endpoint, ANTHROPIC_BASE_URL);
+        let base = base_of(endpoint, ANTHROPIC.base_url);
         Ok(ModelListRequest {
             url: format!("{base}/v1/models"),
             headers,
@@ -194,20 +194,20 @@ impl Providers {
         let http = self.shared.clients.for_address(&list_request.url).map_err(|failure| failure.message)?;
         let target = list_request.target;
         let headers = transport::header_map(&list_request.headers)
-            .map_err(|name| format!("invalid header `{name}`; fix it in [providers.{}]", target.provider))?;
+            .map_err(|name| format!("invalid header `{name}`; fix it in [providers.{}]", target.name))?;
         let response = http.get(&list_request.url).headers(headers).send().await.map_err(|error| {
-            format!("cannot connect to {} ({}); {}", target.provider, causes(&error), target.unreachable)
+            format!("cannot connect to {} ({}); {}", target.name, causes(&error), target.unreachable)
         })?;
         let status = response.status().as_u16();
         let success = response.status().is_success();
         let body = transport::body_up_to(response, MODELS_BYTES_MAX).await;
         if !success {
-            let next = if matches!(status, 401 | 403) { target.key } else { "check its base_url" };
+            let next = if matches!(status, 401 | 403) { target.key_hint } else { "check its base_url" };
             let words = redactor.quote(&error_text(&body));
-            return Err(format!("{} answered {status} {words}; {next}", target.provider));
+            return Err(format!("{} answered {status} {words}; {next}", target.name));
         }
         let body: Value = serde_json::from_str(&body).map_err(|_| {
-            format!("{} answered with {}; check its base_url", target.provider, redactor.quote(&body))
+            format!("{} answered with {}; check its base_url", target.name, redactor.quote(&body))
         })?;
         let list = body[list_request.list].as_array().or(body.as_array());
         let names = list.into_iter().flatten().filter_map(|model| model[list_request.name].as_str());
@@ -222,7 +222,7 @@ impl Providers {
         endpoint: &Endpoint,
         base_url: &str,
         api: Arc<dyn ModelApi>,
-        target: ProviderErrorHints,
+        target: &'static ProviderInfo,
     ) -> CallContext {
         CallContext {
             clients: Arc::clone(&self.shared.clients),
@@ -263,9 +263,9 @@ impl Providers {
             &request.model.name,
         ));
         let endpoint = &remote_ollama.settings().endpoint;
-        let mut context = self.context(endpoint, ollama::BASE_URL, api, OLLAMA_SSH);
+        let mut context = self.context(endpoint, OLLAMA.base_url, api, OLLAMA_SSH);
         // The near end of a tunnel is on this machine, whatever the remote address is.
-        context.base_url = ollama::BASE_URL.to_owned();
+        context.base_url = OLLAMA.base_url.to_owned();
         context.shown = Some(tunnel.origin.clone());
         context.silence = remote_ollama.silence();
         context
@@ -274,7 +274,7 @@ impl Providers {
 
 fn ollama_list_request(
     server: &Ollama,
-    target: ProviderErrorHints,
+    target: &'static ProviderInfo,
 ) -> Result<ModelListRequest, ModelFailure> {
     Ok(ModelListRequest {
         url: server.address("/api/tags")?,
@@ -285,8 +285,8 @@ fn ollama_list_request(
     })
 }
 
-fn probe_timeout_message(target: ProviderErrorHints) -> String {
-    format!("{} did not answer within {} s; {}", target.provider, PROBE_MAX.as_secs(), target.unreachable)
+fn probe_timeout_message(target: &'static ProviderInfo) -> String {
+    format!("{} did not answer within {} s; {}", target.name, PROBE_MAX.as_secs(), target.unreachable)
 }
 
 fn failed_stream(failure: ModelFailure) -> BoxStream<'static, ModelEvent> {
@@ -294,45 +294,6 @@ fn failed_stream(failure: ModelFailure) -> BoxStream<'static, ModelEvent> {
 }
 
 const MODELS_BYTES_MAX: usize = 8 * 1024 * 1024;
-
-const OPENAI: ProviderErrorHints = ProviderErrorHints {
-    provider: "openai",
-    unreachable: "check that the server is running, and base_url in [providers.openai]",
-    key: "check the key (OPENAI_API_KEY)",
-};
-
-const OLLAMA: ProviderErrorHints = ProviderErrorHints {
-    provider: "ollama",
-    unreachable: "start Ollama with `ollama serve`, or check OLLAMA_HOST",
-    key: "run `ollama signin` for cloud models, or check the key (OLLAMA_API_KEY)",
-};
-
-const OLLAMA_SSH: ProviderErrorHints = ProviderErrorHints {
-    provider: "ollama+ssh",
-    unreachable: "start Ollama there with `ollama serve`, or check OLLAMA_HOST there",
-    key: "run `ollama signin` there for cloud models, or check the key of [providers.ollama+ssh]",
-};
-
-const GEMINI: ProviderErrorHints = ProviderErrorHints {
-    provider: "gemini",
-    unreachable: "check the network, the proxy variables and the base_url of [providers.gemini]",
-    key: "check the key (GEMINI_API_KEY)",
-};
-
-const VERTEX: ProviderErrorHints = ProviderErrorHints {
-    provider: "vertex",
-    unreachable: "check the network, the proxy variables and the location of [providers.vertex]",
-    key: "run `gcloud auth application-default login`, and check the project of [providers.vertex]",
-};
-
-const ANTHROPIC: ProviderErrorHints = ProviderErrorHints {
-    provider: "anthropic",
-    unreachable: "check the network, the proxy variables and the base_url of [providers.anthropic]",
-    key: "check the key (ANTHROPIC_API_KEY)",
-};
-
-const GEMINI_BASE_URL: &str = "https://generativelanguage.googleapis.com";
-const ANTHROPIC_BASE_URL: &str = "https://api.anthropic.com";
 
 fn base_of<'a>(endpoint: &'a Endpoint, vendor: &'a str) -> &'a str {
     endpoint.base_url.as_deref().unwrap_or(vendor).trim().trim_end_matches('/')
@@ -373,14 +334,14 @@ impl Provider for Providers {
         match request.model.provider.as_str() {
             "openai" => {
                 let context =
-                    self.context(&shared.settings.openai, openai::BASE_URL, shared.openai.clone(), OPENAI);
+                    self.context(&shared.settings.openai, OPENAI.base_url, shared.openai.clone(), OPENAI);
                 transport::stream(context, request)
             }
             "ollama+ssh" => self.remote_stream(request),
             "ollama" => {
                 let api = Arc::new(shared.ollama.model(&request.model.name));
                 let endpoint = &shared.settings.ollama.endpoint;
-                let mut context = self.context(endpoint, ollama::BASE_URL, api, OLLAMA);
+                let mut context = self.context(endpoint, OLLAMA.base_url, api, OLLAMA);
                 context.silence = shared.ollama.silence();
                 if let Ok(base_url) = shared.ollama.address("") {
                     context.base_url = base_url;
@@ -390,7 +351,7 @@ impl Provider for Providers {
             "gemini" => {
                 let api = shared.gemini.clone();
                 transport::stream(
-                    self.context(&shared.settings.gemini, GEMINI_BASE_URL, api, GEMINI),
+                    self.context(&shared.settings.gemini, GEMINI.base_url, api, GEMINI),
                     request,
                 )
             }
@@ -401,21 +362,10 @@ impl Provider for Providers {
             }
             "anthropic" => {
                 let api = shared.anthropic.clone();
-                let context = self.context(&shared.settings.anthropic, ANTHROPIC_BASE_URL, api, ANTHROPIC);
+                let context = self.context(&shared.settings.anthropic, ANTHROPIC.base_url, api, ANTHROPIC);
                 transport::stream(context, request)
             }
             provider => failed_stream(unknown_provider(provider)),
         }
-    }
-}
-
-/// Returns the model to use if the user named none, or `None` if the choice depends on the installed models.
-pub fn default_model(provider: &str) -> Option<&'static str> {
-    match provider {
-        // Later OpenAI models refuse tools on this endpoint unless reasoning is off.
-        "openai" => Some("gpt-5.5"),
-        "gemini" | "vertex" => Some("gemini-3.8-flash"),
-        "anthropic" => Some("claude-sonnet-5-5"),
-        _ => None,
     }
 }

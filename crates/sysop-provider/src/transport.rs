@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use secrecy::{ExposeSecret as _, SecretString};
 use sysop_core::message::{FailureKind, ModelRequest, Reply};
+use sysop_core::model_provider::ProviderInfo;
 use sysop_driver::port::ModelEvent;
 use url::Url;
 
@@ -42,16 +43,6 @@ const END_WAIT_MAX: Duration = Duration::from_millis(50);
 const QUIRK_MODELS_MAX: usize = 256;
 /// Bytes of the body kept to describe an unreadable response.
 const SAMPLE_BYTES_MAX: usize = 2_048;
-
-/// Wording of a provider's error messages.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ProviderErrorHints {
-    pub(crate) provider: &'static str,
-    /// Hint if the server cannot be reached.
-    pub(crate) unreachable: &'static str,
-    /// Hint if the key is refused.
-    pub(crate) key: &'static str,
-}
 
 #[derive(Debug, Default)]
 pub(crate) struct QuirkCache(Mutex<HashMap<String, ModelQuirks>>);
@@ -85,7 +76,7 @@ impl CleartextKeyWarnings {
 pub(crate) struct CallContext {
     pub(crate) clients: Arc<HttpClients>,
     pub(crate) api: Arc<dyn ModelApi>,
-    pub(crate) target: ProviderErrorHints,
+    pub(crate) target: &'static ProviderInfo,
     /// Server address, used to choose the HTTP client.
     pub(crate) base_url: String,
     /// Address shown to the user, if it differs from the one connected to.
@@ -190,7 +181,7 @@ impl ModelCall {
                 let url = match self.context.clients.parsed(&http_request.url) {
                     Ok(url) => url,
                     Err(error) => {
-                        let what = format!("invalid URL for {} ({error})", self.context.target.provider);
+                        let what = format!("invalid URL for {} ({error})", self.context.target.name);
                         return self.retry_or_fail(RequestError::new(
                             FailureKind::BadRequest,
                             what,
@@ -210,10 +201,10 @@ impl ModelCall {
 
     fn warn_of_cleartext_key(&mut self, url: &Url) {
         let open = url.scheme() == "http" && !is_loopback(url) && self.redactor.has_secrets();
-        if open && self.context.cleartext_warnings.is_first(self.context.target.provider) {
+        if open && self.context.cleartext_warnings.is_first(self.context.target.name) {
             let notice = format!(
                 "the API key for {} is sent to {} unencrypted; use https",
-                self.context.target.provider, self.origin
+                self.context.target.name, self.origin
             );
             self.ready.push_back(ModelEvent::Notice(notice));
         }
@@ -223,7 +214,7 @@ impl ModelCall {
         let headers = match header_map(&http_request.headers) {
             Ok(headers) => headers,
             Err(name) => {
-                let next = format!("fix the header in [providers.{}]", self.context.target.provider);
+                let next = format!("fix the header in [providers.{}]", self.context.target.name);
                 let what =
                     format!("invalid header `{name}`: it contains characters that HTTP does not allow");
                 return self.retry_or_fail(RequestError::new(FailureKind::BadRequest, what, next));
@@ -454,7 +445,7 @@ impl ModelCall {
                 let origin = url.origin().ascii_serialization();
                 let next = format!(
                     "if you trust {origin}, correct the base_url of [providers.{}]",
-                    self.context.target.provider
+                    self.context.target.name
                 );
                 (format!("to {origin}"), next)
             }

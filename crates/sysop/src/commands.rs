@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use async_trait::async_trait;
 use sysop_core::id::SessionId;
 use sysop_core::message::ModelRef;
+use sysop_core::model_provider::DEMO;
 use sysop_driver::port::Store;
 use sysop_mock_llm::Scenarios;
 use sysop_provider::Providers;
@@ -17,7 +18,6 @@ use sysop_repl::exec::{self, CallOutput, ExecContext, ExecFormat, ExecTask};
 
 use crate::app::{Machines, Services, Storage, database, delete_session, providers};
 use crate::cli::{ChatArguments, ExecArguments, MockLlmArguments, SessionsCommand, TokenCommand, task_text};
-use crate::demo::DEMO;
 use crate::doctor::DoctorProbe;
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::Verbosity;

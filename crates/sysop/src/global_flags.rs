@@ -8,9 +8,10 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, ValueEnum};
 use sysop_core::id::SessionId;
 use sysop_core::message::{InvalidModelRef, ModelRef};
+use sysop_core::model_provider::is_known;
 use sysop_core::policy::ApprovalMode;
 
-use crate::config::{DEMO, PROVIDERS, unknown_provider};
+use crate::config::{DEMO, unknown_provider};
 
 /// The flags that go with every command, before or after it.
 #[derive(Debug, Clone, Default, Args)]
@@ -191,7 +192,7 @@ fn model(text: &str) -> Result<ModelRef, String> {
         return Ok(ModelRef::new(DEMO, DEMO));
     }
     let model: ModelRef = text.parse().map_err(|error: InvalidModelRef| error.to_string())?;
-    if model.provider == DEMO || PROVIDERS.contains(&model.provider.as_str()) {
+    if is_known(&model.provider) {
         return Ok(model);
     }
     Err(unknown_provider(&model.provider))

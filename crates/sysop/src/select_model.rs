@@ -9,12 +9,10 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use sysop_core::message::ModelRef;
+use sysop_core::model_provider::{OLLAMA, PROVIDERS};
 
-use crate::config::{DEMO, without_credentials};
+use crate::config::{DEMO, Environment, without_credentials};
 use crate::settings::Settings;
-
-/// Default address of Ollama.
-pub(crate) const OLLAMA_ADDRESS: &str = "http://127.0.0.1:11434";
 
 /// A model and the reason for its selection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,19 +31,6 @@ pub(crate) struct ModelChoice {
 pub(crate) struct NoModelFound {
     ollama: String,
 }
-
-/// Default models of the providers when only a key is known.
-const OPENAI_MODEL: &str = "gpt-6.1-terra";
-const GEMINI_MODEL: &str = "gemini-3.8-flash";
-const ANTHROPIC_MODEL: &str = "claude-sonnet-5-5";
-
-/// Variables with keys, their providers and default models.
-const KEYS: [(&str, &str, &str); 4] = [
-    ("OPENAI_API_KEY", "openai", OPENAI_MODEL),
-    ("GEMINI_API_KEY", "gemini", GEMINI_MODEL),
-    ("GOOGLE_API_KEY", "gemini", GEMINI_MODEL),
-    ("ANTHROPIC_API_KEY", "anthropic", ANTHROPIC_MODEL),
-];
 
 /// Selects the model. `installed` lists the models of the Ollama server at an address; it is called only if nothing else
 /// matches.
@@ -75,13 +60,20 @@ pub(crate) fn select_model(
 /// Returns the address of Ollama.
 pub(crate) fn ollama_address(settings: &Settings) -> String {
     let configured = settings.providers.get("ollama").and_then(|ollama| ollama.base_url.clone());
-    configured.unwrap_or_else(|| OLLAMA_ADDRESS.to_owned())
+    configured.unwrap_or_else(|| OLLAMA.base_url.to_owned())
 }
 
 /// Returns the default models of the providers with keys in the environment.
 pub(crate) fn models_with_keys(settings: &Settings) -> Vec<ModelRef> {
-    let known = |variable: &&(&str, &str, &str)| settings.environment.value(variable.0).is_some();
-    KEYS.iter().filter(known).map(|(_, provider, name)| ModelRef::new(*provider, *name)).collect()
+    default_models(&settings.environment).map(|(_, model)| model).collect()
+}
+
+/// Returns each variable with a key that is set, and the default model of its provider.
+fn default_models(environment: &Environment) -> impl Iterator<Item = (&'static str, ModelRef)> {
+    PROVIDERS.into_iter().filter_map(|provider| {
+        let (variable, _) = environment.first(provider.key_variables)?;
+        Some((variable, ModelRef::new(provider.name, provider.default_model)))
+    })
 }
 
 fn from_environment(settings: &Settings) -> Option<ModelChoice> {
@@ -96,8 +88,8 @@ fn from_environment(settings: &Settings) -> Option<ModelChoice> {
         };
         return Some(ModelChoice { model: ModelRef::new("openai", name), reason });
     }
-    let (variable, provider, name) = *KEYS.iter().find(|(name, ..)| environment.value(name).is_some())?;
-    Some(ModelChoice { model: ModelRef::new(provider, name), reason: format!("{variable} is set") })
+    let (variable, model) = default_models(environment).next()?;
+    Some(ModelChoice { model, reason: format!("{variable} is set") })
 }
 
 /// Maximum time for Ollama's list of models.

@@ -12,6 +12,7 @@ use std::time::Duration;
 use etcetera::base_strategy::{BaseStrategy, choose_base_strategy};
 use secrecy::{ExposeSecret, SecretString};
 use sysop_core::message::ModelRef;
+use sysop_core::model_provider::is_known;
 use sysop_core::policy::{ApprovalMode, PolicyOptions};
 use sysop_provider::NO_REMOTE_MACHINE;
 use sysop_term::ThemeName;
@@ -19,7 +20,7 @@ use sysop_tui::Price;
 
 use crate::config::{
     Config, ConfigEntry, ConfigError, ConfigLayer, ConfigOrigin, ConfigSources, ConfigValue, ConfigWarning,
-    DEMO, Environment, KeyPath, PROVIDERS, Routine, UntrustedWorkspace, UserDirs, Variable, display_path,
+    Environment, KeyPath, PROVIDERS, Routine, UntrustedWorkspace, UserDirs, Variable, display_path,
     nearest_word, unknown_provider,
 };
 use crate::exit::CommandError;
@@ -666,7 +667,7 @@ fn model(
         )));
         return None;
     }
-    if provider != DEMO && !PROVIDERS.contains(&provider.as_str()) {
+    if !is_known(&provider) {
         problems.push(CommandError::usage(format!("{origin}: {}", unknown_provider(&provider))));
         return None;
     }

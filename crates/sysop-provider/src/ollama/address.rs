@@ -4,10 +4,9 @@
 
 use std::net::Ipv6Addr;
 
+use sysop_core::model_provider::OLLAMA;
 use url::{Host, Url};
 
-/// Ollama's default address.
-pub(crate) const BASE_URL: &str = "http://127.0.0.1:11434";
 /// Port of an address without scheme and port.
 const PORT: u16 = 11434;
 
@@ -21,7 +20,7 @@ const PORT: u16 = 11434;
 pub fn ollama_base_url(host: &str) -> Result<String, String> {
     let host = host.trim().trim_matches(['"', '\'']).trim();
     if host.is_empty() {
-        return Ok(BASE_URL.to_owned());
+        return Ok(OLLAMA.base_url.to_owned());
     }
     let has_scheme = host.contains("://");
     let bare = host.trim_start_matches('[').trim_end_matches(']');

@@ -43,18 +43,18 @@ impl ModelCall {
 
     /// Provider and origin in words: `openai at https://api.openai.com`.
     pub(super) fn target(&self) -> String {
-        format!("{} at {}", self.context.target.provider, self.origin)
+        format!("{} at {}", self.context.target.name, self.origin)
     }
 
     pub(super) fn check_address(&self) -> String {
-        format!("check the base_url of [providers.{}]", self.context.target.provider)
+        format!("check the base_url of [providers.{}]", self.context.target.name)
     }
 
     pub(super) fn silence_error(&self, patience: Duration) -> RequestError {
         let what = format!("{} said nothing for {}", self.target(), seconds(patience));
         let next = format!(
             "ask again, or allow a longer silence with timeout_s of [providers.{}]",
-            self.context.target.provider
+            self.context.target.name
         );
         let trouble = RequestError::new(FailureKind::Unreachable, what, next);
         // Silences are long: the user waits for two of them at most.
@@ -105,7 +105,7 @@ impl ModelCall {
     pub(super) fn hint_for(&self, kind: FailureKind) -> String {
         match kind {
             FailureKind::ContextOverflow => "shorten the task, or start a new chat".to_owned(),
-            FailureKind::Auth => self.context.target.key.to_owned(),
+            FailureKind::Auth => self.context.target.key_hint.to_owned(),
             FailureKind::UnknownModel | FailureKind::Withheld => {
                 "choose another model with --model".to_owned()
             }

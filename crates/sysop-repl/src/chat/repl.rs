@@ -14,8 +14,8 @@ use futures::stream::BoxStream;
 use serde_json::json;
 use sysop_core::event::{ConfigChange, Decision, Event, Input, Origin, Update};
 use sysop_core::id::{CallId, Seq};
-use sysop_core::message::ModelRef;
 use sysop_core::mode::Mode;
+use sysop_core::model_provider::typed_model;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::question::QuestionId;
 use sysop_core::spec::SessionSpec;
@@ -49,9 +49,6 @@ const EXPECT: Duration = Duration::from_secs(2);
 const LEAVE: Duration = Duration::from_secs(1);
 /// Number of earlier sessions that `/resume` lists.
 const SESSIONS_LISTED: usize = 15;
-/// Provider names before a slash; any other word before a slash is part of the model's name.
-const PROVIDERS: [&str; 7] = ["openai", "gemini", "vertex", "ollama", "ollama+ssh", "anthropic", "demo"];
-
 /// Open request to the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ActiveRead {
@@ -674,12 +671,7 @@ impl Repl {
             return Ok(());
         };
         let Some(name) = name else { return self.note(&format!("model: {current}")) };
-        let model = match name.split_once('/') {
-            Some((provider, model)) if PROVIDERS.contains(&provider) && !model.is_empty() => {
-                ModelRef::new(provider, model)
-            }
-            Some(_) | None => ModelRef::new(current.provider, name),
-        };
+        let model = typed_model(name, current);
         self.send_and_expect(Input::Configure { change: ConfigChange::Model(model) }, AwaitedUpdate::Event)
     }
 

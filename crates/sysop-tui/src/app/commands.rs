@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use sysop_core::event::{ConfigChange, Input, Origin};
-use sysop_core::message::ModelRef;
+use sysop_core::model_provider::typed_model;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::session::QUEUED_PROMPTS_MAX;
 use sysop_core::transcript::{ItemBody, SessionPhase, approval_label};
@@ -15,9 +15,6 @@ use sysop_term::theme::ThemeName;
 
 use super::overlay::{ListKind, Overlay};
 use super::{Action, App, ExitReason, PendingAck};
-
-/// Provider names accepted before a slash; any other word belongs to the name of the model.
-const PROVIDERS: [&str; 7] = ["openai", "gemini", "vertex", "ollama", "ollama+ssh", "anthropic", "demo"];
 
 impl App {
     /// Sends a prompt as if the user had typed it.
@@ -173,12 +170,7 @@ impl App {
         let Some(current) = self.transcript.session_info().map(|facts| facts.model.clone()) else {
             return Vec::new();
         };
-        let model = match name.split_once('/') {
-            Some((provider, model)) if PROVIDERS.contains(&provider) && !model.is_empty() => {
-                ModelRef::new(provider, model)
-            }
-            Some(_) | None => ModelRef::new(current.provider, name),
-        };
+        let model = typed_model(name, current);
         self.configure(ConfigChange::Model(model), now)
     }
 

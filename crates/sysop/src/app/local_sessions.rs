@@ -13,6 +13,7 @@ use sysop_core::catalog::Profile;
 use sysop_core::event::{ConfigChange, Event, Input, Logged};
 use sysop_core::id::{Seq, SessionId, Timestamp, TurnId};
 use sysop_core::message::{ModelRef, ModelRequest, ToolCall};
+use sysop_core::model_provider::{OLLAMA_SSH, is_known};
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::{ApprovalMode, Rule, Survey};
 use sysop_core::spec::SessionSpec;
@@ -29,8 +30,7 @@ use sysop_store::PostgresNode;
 use tokio_util::io::ReaderStream;
 
 use super::{Services, ToolLocation, delete_session};
-use crate::config::{PROVIDERS, UserDirs, unknown_provider};
-use crate::demo::DEMO;
+use crate::config::{UserDirs, unknown_provider};
 use crate::settings::HostChoice;
 use crate::system_prompt;
 
@@ -38,8 +38,6 @@ use crate::system_prompt;
 const LEAVE_TIME_MAX: Duration = Duration::from_secs(3);
 /// Host name of a session whose only tools are those that clients lend.
 const NONE: &str = "none";
-/// Provider name for models on a remote machine, available to sessions on that machine only.
-const REMOTE_OLLAMA: &str = "ollama+ssh";
 
 pub(crate) struct LocalSessions {
     services: Services,
@@ -143,12 +141,12 @@ impl LocalSessions {
 
     fn check_model(&self, model: &ModelRef, spec: &SessionSpec) -> Result<(), BackendError> {
         let provider = model.provider.as_str();
-        if provider != DEMO && !PROVIDERS.contains(&provider) {
+        if !is_known(provider) {
             return Err(BackendError::Invalid(unknown_provider(provider)));
         }
         let far = self.services.settings.hosts.resolve(&spec.host);
-        if provider == REMOTE_OLLAMA && !matches!(far, Ok(HostChoice::Ssh(_))) {
-            return Err(BackendError::Invalid(format!("{REMOTE_OLLAMA} needs one remote host; set `host`")));
+        if provider == OLLAMA_SSH.name && !matches!(far, Ok(HostChoice::Ssh(_))) {
+            return Err(BackendError::Invalid(format!("{provider} needs one remote host; set `host`")));
         }
         if let Some(why) =
             far.ok().and_then(|far| self.services.settings.hosts.model_access(&far).refusal(model))
@@ -287,9 +285,7 @@ impl SessionBackend for LocalSessions {
             ConfigChange::Approve(mode) if self.is_read_only() && *mode != ApprovalMode::Never => {
                 Err("the server is read-only (`--approve never`)".to_owned())
             }
-            ConfigChange::Model(model)
-                if model.provider != DEMO && !PROVIDERS.contains(&model.provider.as_str()) =>
-            {
+            ConfigChange::Model(model) if !is_known(&model.provider) => {
                 Err(unknown_provider(&model.provider))
             }
             ConfigChange::Approve(_)
@@ -325,7 +321,7 @@ impl SessionBackend for LocalSessions {
         let own = &self.services.model;
         let Some(wanted) = wanted.filter(|name| !name.is_empty()) else { return own.clone() };
         match wanted.parse::<ModelRef>() {
-            Ok(model) if model.provider == DEMO || PROVIDERS.contains(&model.provider.as_str()) => model,
+            Ok(model) if is_known(&model.provider) => model,
             // A bare name is a Gemini model; with another provider configured, its model is used instead.
             _ if matches!(own.provider.as_str(), "gemini" | "vertex") => ModelRef::new(&own.provider, wanted),
             Ok(_) | Err(_) => own.clone(),

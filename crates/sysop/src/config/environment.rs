@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::OnceLock;
 
+use sysop_core::model_provider::{self, ANTHROPIC, GEMINI};
+
 use crate::origin::CALL_VARIABLE_PREFIX;
 
 use super::keys::{self, KeyPath, PROVIDERS, ValueKind};
@@ -63,8 +65,8 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Environment {
 
 /// Variables of other programs, and the corresponding keys.
 const BORROWED: &[(&[&str], &str)] = &[
-    (&["GEMINI_API_KEY", "GOOGLE_API_KEY"], "providers.gemini.api_key"),
-    (&["ANTHROPIC_API_KEY"], "providers.anthropic.api_key"),
+    (GEMINI.key_variables, "providers.gemini.api_key"),
+    (ANTHROPIC.key_variables, "providers.anthropic.api_key"),
 ];
 
 /// Returns the layer of the environment.
@@ -184,8 +186,7 @@ pub(crate) fn variable_of(path: &KeyPath) -> String {
 
 /// Returns the names of variables whose values are always secret: provider keys and our own token.
 pub(crate) fn secret_variables(environment: &Environment) -> Vec<String> {
-    let borrowed =
-        ["LLM_AUTH_TOKEN", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "ANTHROPIC_API_KEY"];
+    let borrowed = model_provider::PROVIDERS.iter().flat_map(|provider| provider.key_variables);
     let of_providers =
         PROVIDERS.iter().map(|provider| variable_of(&KeyPath::new(["providers", provider, "api_key"])));
     let of_headers = environment
@@ -193,6 +194,7 @@ pub(crate) fn secret_variables(environment: &Environment) -> Vec<String> {
         .keys()
         .filter(|name| name.starts_with("SYSOP_PROVIDERS__") && name.contains("__HEADERS__"));
     let more = [
+        "LLM_AUTH_TOKEN",
         "SYSOP_TOKEN",
         "SYSOP_DATABASE",
         "OLLAMA_API_KEY",
@@ -200,7 +202,6 @@ pub(crate) fn secret_variables(environment: &Environment) -> Vec<String> {
         "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
     ];
     borrowed
-        .iter()
         .chain(&more)
         .map(|name| (*name).to_owned())
         .chain(of_providers)

@@ -4,11 +4,7 @@
 
 use std::fmt;
 
-/// The providers that a config may name in `[providers.NAME]`.
-pub(crate) const PROVIDERS: &[&str] = &["openai", "gemini", "vertex", "ollama", "ollama+ssh", "anthropic"];
-
-/// The provider of the scripted model that is built in; it takes no settings.
-pub(crate) const DEMO: &str = "demo";
+pub(crate) use sysop_core::model_provider::{DEMO, PROVIDER_NAMES as PROVIDERS};
 
 /// The colors of the full screen.
 pub(crate) const THEMES: &[&str] = &["dark", "light", "terminal", "none"];

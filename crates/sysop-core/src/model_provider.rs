@@ -1,0 +1,118 @@
+//! Registry of the model providers: names, key variables, default models, addresses and hints.
+//!
+//! Everything that lists providers derives from this table: commands, config keys, the environment, error messages and
+//! `sysop doctor`. The registry is data; `sysop-provider` has the clients.
+
+use crate::message::ModelRef;
+
+/// Provider of the built-in scripted model; it takes no settings.
+pub const DEMO: &str = "demo";
+
+/// A provider.
+#[derive(Debug)]
+pub struct ProviderInfo {
+    /// Name in `PROVIDER/NAME` and in `[providers.NAME]`.
+    pub name: &'static str,
+    /// The vendor's variables with the API key; the first one that is set wins.
+    pub key_variables: &'static [&'static str],
+    /// Model used if only the key is known; empty if the user must name one.
+    pub default_model: &'static str,
+    /// Base URL without a configured one; empty if it depends on other settings.
+    pub base_url: &'static str,
+    /// Hint if the server cannot be reached.
+    pub unreachable: &'static str,
+    /// Hint if the key is refused.
+    pub key_hint: &'static str,
+}
+
+/// Any OpenAI-compatible server.
+pub const OPENAI: &ProviderInfo = &ProviderInfo {
+    name: "openai",
+    key_variables: &["OPENAI_API_KEY"],
+    default_model: "gpt-6.1-terra",
+    base_url: "https://api.openai.com/v1",
+    unreachable: "check that the server is running, and base_url in [providers.openai]",
+    key_hint: "check the key (OPENAI_API_KEY)",
+};
+
+/// The Gemini Developer API.
+pub const GEMINI: &ProviderInfo = &ProviderInfo {
+    name: "gemini",
+    key_variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+    default_model: "gemini-3.8-flash",
+    base_url: "https://generativelanguage.googleapis.com",
+    unreachable: "check the network, the proxy variables and base_url in [providers.gemini]",
+    key_hint: "check the key (GEMINI_API_KEY)",
+};
+
+/// Vertex AI; its address depends on the location.
+pub const VERTEX: &ProviderInfo = &ProviderInfo {
+    name: "vertex",
+    key_variables: &[],
+    default_model: "",
+    base_url: "",
+    unreachable: "check the network, the proxy variables and location in [providers.vertex]",
+    key_hint: "run `gcloud auth application-default login`, and check project in [providers.vertex]",
+};
+
+/// Ollama's native API.
+pub const OLLAMA: &ProviderInfo = &ProviderInfo {
+    name: "ollama",
+    key_variables: &[],
+    default_model: "",
+    base_url: "http://127.0.0.1:11434",
+    unreachable: "start Ollama with `ollama serve`, or check OLLAMA_HOST",
+    key_hint: "run `ollama signin` for cloud models, or check the key (OLLAMA_API_KEY)",
+};
+
+/// Ollama on the remote machine.
+pub const OLLAMA_SSH: &ProviderInfo = &ProviderInfo {
+    name: "ollama+ssh",
+    key_variables: &[],
+    default_model: "",
+    base_url: OLLAMA.base_url,
+    unreachable: "start Ollama on the remote host with `ollama serve`, or check its OLLAMA_HOST",
+    key_hint: "run `ollama signin` on the remote host for cloud models, or check the key in [providers.ollama+ssh]",
+};
+
+/// The Anthropic Messages API.
+pub const ANTHROPIC: &ProviderInfo = &ProviderInfo {
+    name: "anthropic",
+    key_variables: &["ANTHROPIC_API_KEY"],
+    default_model: "claude-sonnet-5-5",
+    base_url: "https://api.anthropic.com",
+    unreachable: "check the network, the proxy variables and base_url in [providers.anthropic]",
+    key_hint: "check the key (ANTHROPIC_API_KEY)",
+};
+
+/// All providers that take settings, in the order in which a key selects one.
+pub const PROVIDERS: [&ProviderInfo; 6] = [OPENAI, GEMINI, VERTEX, OLLAMA, OLLAMA_SSH, ANTHROPIC];
+
+/// Names of `PROVIDERS`.
+pub const PROVIDER_NAMES: &[&str] = &{
+    let mut names = [""; PROVIDERS.len()];
+    let mut at = 0;
+    while at < names.len() {
+        names[at] = PROVIDERS[at].name;
+        at += 1;
+    }
+    names
+};
+
+/// Returns the provider with this name, or `None` if it is unknown or [`DEMO`].
+pub fn find(name: &str) -> Option<&'static ProviderInfo> {
+    PROVIDERS.into_iter().find(|provider| provider.name == name)
+}
+
+/// Returns true if a model can name this provider.
+pub fn is_known(name: &str) -> bool {
+    name == DEMO || find(name).is_some()
+}
+
+/// Returns the model that a user typed: `PROVIDER/NAME`, or a name of the current provider.
+pub fn typed_model(text: &str, current: ModelRef) -> ModelRef {
+    match text.split_once('/') {
+        Some((provider, name)) if is_known(provider) && !name.is_empty() => ModelRef::new(provider, name),
+        _ => ModelRef::new(current.provider, text),
+    }
+}
