@@ -22,7 +22,6 @@ use crate::{setup, web};
 
 /// State shared by all measurements.
 pub(crate) struct Bench {
-    /// Path of the sysop binary.
     pub(crate) sysop: PathBuf,
     /// Temporary folder of this run.
     pub(crate) folder: PathBuf,

@@ -128,7 +128,6 @@ fn build_window() -> Result<PathBuf> {
     Ok(target().join("release/sysop-desktop"))
 }
 
-/// Paths of the built packages.
 struct BuiltPackages {
     sysop: PathBuf,
     window: PathBuf,

@@ -84,7 +84,6 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     if screen_only { Ok(()) } else { take_page(&sysop) }
 }
 
-/// Takes pictures of the page in a browser.
 fn take_page(sysop: &Path) -> Result<()> {
     web::build()?;
     web::browser()?;

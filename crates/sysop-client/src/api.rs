@@ -49,7 +49,6 @@ impl Api {
         &self.server
     }
 
-    /// Returns a request for a socket, with the token.
     pub(crate) fn socket(&self, url: Url) -> reqwest::RequestBuilder {
         self.sockets.get(url).bearer_auth(self.server.token().expose_secret())
     }

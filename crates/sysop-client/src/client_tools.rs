@@ -46,7 +46,6 @@ const SHOWN_CHARS_MAX: usize = 80;
 
 /// Lent tools and the policy for them.
 pub struct LocalToolsSettings {
-    /// Host that runs the tools.
     pub host: Arc<dyn Host>,
     /// Root of the file tools, for display and for the model.
     pub root: String,
@@ -163,7 +162,6 @@ impl LocalToolExecutor {
             .collect()
     }
 
-    /// Returns the root of the file tools.
     pub(crate) fn root(&self) -> &str {
         &self.local_tools.root
     }
@@ -228,7 +226,6 @@ impl LocalToolExecutor {
         self.prompts.answer(id, answer)
     }
 
-    /// Runs a call for the server.
     pub(crate) fn run(self: &Arc<Self>, call: ToolCall, origin: Origin, line: Arc<dyn Uplink>) {
         match self.ledger.claim(&call.id) {
             CallClaim::Running => {}
@@ -258,7 +255,6 @@ impl LocalToolExecutor {
         }
     }
 
-    /// Cancels a call.
     pub(crate) fn cancel(&self, call: &CallId) {
         if let Some(cancel) = self.running.lock().get(call) {
             cancel.cancel();

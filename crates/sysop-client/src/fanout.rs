@@ -107,7 +107,6 @@ impl UpdateFanout {
         self.publish(&Update::Delta(Delta::Question { question }));
     }
 
-    /// Closes a question of this machine.
     pub(crate) fn close_question(&self, id: QuestionId, by: Option<&str>) {
         if self.state.lock().questions.remove(&id).is_some() {
             let by = by.map(str::to_owned);

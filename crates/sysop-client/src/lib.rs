@@ -4,7 +4,6 @@
 //!
 //! The crate draws nothing and implements no tool; tools come as a [`Host`](sysop_driver::port::Host). A server's message
 //! runs something here only through [`client_tools`].
-#![warn(missing_docs)]
 
 mod address;
 mod api;
@@ -24,7 +23,6 @@ pub use self::session_service::{NewSessionOptions, RemoteSessionService, ToolPla
 /// Error of a connection to a server. `Display` is one sentence that says what to do next.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
-    /// The address is unusable.
     #[error("{0}")]
     Address(String),
     /// No token was given.

@@ -58,7 +58,6 @@ struct TransientQueue {
     waiting: VecDeque<ClientMessage>,
 }
 
-/// Settings of a session.
 pub(crate) struct RemoteSessionOptions {
     pub(crate) id: SessionId,
     /// Set if the session's own host has a terminal.

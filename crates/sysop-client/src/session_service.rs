@@ -37,15 +37,12 @@ const CLOSE: Duration = Duration::from_secs(5);
 /// Settings of new sessions; the server's config provides missing ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewSessionOptions {
-    /// Model to use.
     pub model: Option<ModelRef>,
-    /// Approval mode.
     pub approve: Option<ApprovalMode>,
     /// Location and selection of tools.
     pub tool_placement: ToolPlacement,
 }
 
-/// Location of the tools of new sessions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ToolPlacement {
     /// As the server's config says.
@@ -55,7 +52,6 @@ pub enum ToolPlacement {
     ClientOnly,
 }
 
-/// Sessions of a server.
 pub struct RemoteSessionService {
     api: Api,
     options: NewSessionOptions,

@@ -39,9 +39,7 @@ pub(crate) struct SessionSocket<S = Upgraded> {
     pub(crate) instance: Option<String>,
 }
 
-/// Received event.
 pub(crate) enum SocketEvent {
-    /// A message.
     Text(String),
     /// Answer to a ping: everything sent before it was handled.
     Pong(u64),
@@ -54,7 +52,6 @@ pub(crate) enum SocketEvent {
 pub(crate) struct SocketError(pub(crate) String);
 
 impl SessionSocket {
-    /// Opens a socket.
     pub(crate) async fn open(api: &Api, session: &SessionId) -> Result<Self, ClientError> {
         let opening = tokio::time::timeout(OPEN, Self::opening(api, session)).await;
         opening.unwrap_or_else(|_| {
@@ -119,7 +116,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SessionSocket<S> {
         }
     }
 
-    /// Sends a message.
     pub(crate) async fn send_text(&mut self, text: String) -> Result<(), SocketError> {
         self.write(Message::Text(text.into())).await
     }

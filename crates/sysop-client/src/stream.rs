@@ -103,14 +103,15 @@ struct SessionConnection {
     last_error: Option<(ErrorCode, String)>,
 }
 
-/// End of a connection.
 enum ConnectionOutcome {
     /// Closed by this client.
     Stopped,
     /// The session is gone; there will be no other connection.
     SessionGone(String),
-    /// Interrupted.
-    Lost { why: String, greeted: bool },
+    Lost {
+        why: String,
+        greeted: bool,
+    },
 }
 
 impl SessionConnection {

@@ -19,7 +19,6 @@ const OPEN: Duration = Duration::from_secs(30);
 /// Maximum number of pending output chunks per watcher; beyond it, the watcher gets a new screen state.
 const WAITING_MAX: usize = 1_024;
 
-/// Terminal on the server.
 pub(crate) struct RemoteTerminal {
     state: Mutex<State>,
     uplink: Mutex<Weak<dyn Uplink>>,

@@ -86,7 +86,6 @@ impl FromStr for Profile {
 static MADE: LazyLock<Vec<(Profile, Vec<ToolSpec>)>> =
     LazyLock::new(|| Profile::ALL.into_iter().map(|profile| (profile, build_tools(profile))).collect());
 
-/// Returns the tools of a profile.
 pub fn tools(profile: Profile) -> Vec<ToolSpec> {
     let of = |(made, tools): &(Profile, Vec<ToolSpec>)| (*made == profile).then(|| tools.clone());
     MADE.iter().find_map(of).unwrap_or_default()

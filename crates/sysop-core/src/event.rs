@@ -23,13 +23,9 @@ use crate::tool::ClientTools;
 #[serde(rename_all = "snake_case")]
 pub enum Input {
     /// A user's prompt. While a turn runs, the prompt is queued behind it.
-    Prompt {
-        /// The prompt.
-        text: String,
-    },
+    Prompt { text: String },
     /// One tool call without a model: a typed command, a routine, an undo.
     Direct {
-        /// The tool's name.
         tool: String,
         /// Arguments of the call, as in the tool's schema.
         arguments: serde_json::Map<String, serde_json::Value>,
@@ -40,7 +36,6 @@ pub enum Input {
     Decision {
         /// The call that awaits approval.
         call: CallId,
-        /// The decision.
         decision: Decision,
         /// The user, for other front ends and the log.
         by: String,
@@ -56,10 +51,7 @@ pub enum Input {
     /// Drop the history.
     Clear,
     /// Change the configuration from now on.
-    Configure {
-        /// The change.
-        change: ConfigChange,
-    },
+    Configure { change: ConfigChange },
     /// Answer to `Effect::CallModel`.
     Reply {
         /// The step that called the model.
@@ -69,7 +61,6 @@ pub enum Input {
     },
     /// Answer to `Effect::Survey`.
     Surveyed {
-        /// The call.
         call: CallId,
         /// `attempt` of the effect; answers to older attempts are ignored.
         attempt: u32,
@@ -77,12 +68,7 @@ pub enum Input {
         survey: Box<Survey>,
     },
     /// Answer to `Effect::RunTool`.
-    Outcome {
-        /// The call that ran.
-        call: CallId,
-        /// The result.
-        outcome: Outcome,
-    },
+    Outcome { call: CallId, outcome: Outcome },
     /// Answer to `Effect::SetTimer`.
     Timer {
         /// The call that is being stopped.
@@ -90,7 +76,6 @@ pub enum Input {
     },
     /// A user typed into the session's terminal.
     TerminalInput {
-        /// The user.
         by: String,
         /// A summary of the typed keys.
         typed: TypedInput,
@@ -136,7 +121,6 @@ pub enum TypedInput {
 pub enum ConfigChange {
     /// Model of the next step.
     Model(ModelRef),
-    /// The approval mode.
     Approve(#[serde(with = "policy::logged_mode")] ApprovalMode),
     /// Mode of the next turn; the current turn keeps its own.
     Mode(Mode),
@@ -216,17 +200,13 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         opened_by: Option<String>,
     },
-    /// The configuration changed.
     Configured {
-        /// The change.
         change: ConfigChange,
     },
     /// A prompt was queued behind the current turn.
     PromptQueued {
-        /// The prompt.
         text: String,
     },
-    /// A turn began.
     TurnStarted {
         /// Number of the turn, counted from 1.
         turn: TurnId,
@@ -238,21 +218,16 @@ pub enum Event {
     },
     /// A model was called.
     StepStarted {
-        /// The step.
         step: StepId,
     },
-    /// The model replied.
     Replied {
-        /// The step.
         step: StepId,
         /// The reply, with call ids that are unique within the session.
         reply: Reply,
     },
     /// A model call failed; the step is abandoned.
     ModelFailed {
-        /// The step.
         step: StepId,
-        /// The cause.
         failure: ModelFailure,
     },
     /// A tool call waits for approval.
@@ -279,18 +254,14 @@ pub enum Event {
     },
     /// One of several required users allowed a call.
     ApprovalGiven {
-        /// The call.
         call: CallId,
-        /// The user.
         by: String,
         /// Total number of distinct users who must allow the call.
         needed: u32,
     },
     /// An approval was answered by a user, or closed because the turn ended.
     Decided {
-        /// The call.
         call: CallId,
-        /// The decision.
         decision: Decision,
         /// The user, or `sysop` if the turn ended first.
         by: String,
@@ -305,9 +276,7 @@ pub enum Event {
     },
     /// A tool call ended. Each call of a reply gets exactly one of these events.
     ToolFinished {
-        /// The call.
         call: CallId,
-        /// The result.
         outcome: Outcome,
     },
     /// A user canceled the turn; it ends when the running tool has.
@@ -318,14 +287,12 @@ pub enum Event {
     },
     /// The turn waits for `Resume` before its next step.
     Paused {
-        /// The cause.
         reason: PauseReason,
     },
     /// The turn continues.
     Resumed,
     /// A user typed into the session's terminal.
     TerminalInput {
-        /// The user.
         by: String,
         /// A summary of the typed keys.
         typed: TypedInput,
@@ -337,7 +304,6 @@ pub enum Event {
     },
     /// Older messages were replaced by a summary.
     ContextCompacted {
-        /// The compaction.
         compaction: Compaction,
     },
     /// The agent replaced its todo list.
@@ -347,20 +313,15 @@ pub enum Event {
     },
     /// A command continues in the background.
     JobStarted {
-        /// The job.
         job: JobId,
-        /// The call that started it.
         call: CallId,
-        /// The command.
         command: String,
         /// Host that the command runs on.
         host: String,
     },
     /// A background job ended, or its process was lost; the status is then `unknown`.
     JobFinished {
-        /// The job.
         job: JobId,
-        /// Final status.
         status: Status,
         /// Exit code of a command that was not killed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -368,38 +329,29 @@ pub enum Event {
     },
     /// A guard was armed on a host before a risky change.
     GuardArmed {
-        /// The guarded call.
         call: CallId,
-        /// The host.
         host: String,
         /// Seconds until the change is rolled back.
         seconds: u32,
     },
     /// A guard was confirmed, fired or lost.
     GuardEnded {
-        /// The guarded call.
         call: CallId,
-        /// The host.
         host: String,
         /// Final state of the guard.
         how: GuardEnd,
     },
     /// The changes of a call were undone.
     Undone {
-        /// The call.
         call: CallId,
         /// The user who requested the undo.
         by: String,
         /// Extent of the undo.
         how: Reversibility,
     },
-    /// The history was dropped.
     HistoryCleared,
-    /// A turn ended.
     TurnEnded {
-        /// The turn.
         turn: TurnId,
-        /// The cause.
         reason: StopReason,
         /// One sentence for the user if something failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -416,7 +368,6 @@ impl Event {
         !read.is_err_and(|error| error.to_string().starts_with("unknown variant"))
     }
 
-    /// Returns the names of the artifacts that belong to this event.
     pub fn artifact_names(&self) -> impl Iterator<Item = &str> {
         let outcome = if let Self::ToolFinished { outcome, .. } = self { Some(outcome) } else { None };
         outcome.into_iter().flat_map(Outcome::artifact_names)
@@ -491,20 +442,11 @@ impl StopReason {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// Call the model; answer with `Input::Reply`.
-    CallModel {
-        /// The step.
-        step: StepId,
-        /// The request.
-        request: ModelRequest,
-    },
+    CallModel { step: StepId, request: ModelRequest },
     /// Drop the model call and ignore its reply.
-    CancelModel {
-        /// The step.
-        step: StepId,
-    },
+    CancelModel { step: StepId },
     /// Survey the host for the circumstances of a call; answer with `Input::Surveyed`.
     Survey {
-        /// The call.
         call: ToolCall,
         /// Location that the call would run at.
         place: ToolLocation,
@@ -523,15 +465,11 @@ pub enum Effect {
         fence: Fence,
     },
     /// Stop a tool. Its `Input::Outcome` still follows, with the output captured so far.
-    CancelTool {
-        /// The call.
-        call: CallId,
-    },
+    CancelTool { call: CallId },
     /// Answer with `Input::Timer` after `after`.
     SetTimer {
         /// The call that is being stopped.
         call: CallId,
-        /// Delay.
         after: Duration,
     },
 }
@@ -562,7 +500,6 @@ pub struct Logged {
     pub seq: Seq,
     /// Time of the append.
     pub at: Timestamp,
-    /// The event.
     pub event: Event,
 }
 
@@ -572,44 +509,26 @@ pub struct Logged {
 #[serde(rename_all = "snake_case")]
 pub enum Delta {
     /// More text from the model.
-    Text {
-        /// The step.
-        step: StepId,
-        /// The chunk.
-        text: String,
-    },
+    Text { step: StepId, text: String },
     /// More reasoning from the model.
-    Reasoning {
-        /// The step.
-        step: StepId,
-        /// The chunk.
-        text: String,
-    },
+    Reasoning { step: StepId, text: String },
     /// More output from a tool.
     Output {
-        /// The call.
         call: CallId,
         /// The chunk, decoded lossily; control sequences are not neutralized.
         text: String,
     },
     /// Text and reasoning of this step so far are void: the request is being retried.
-    Restarted {
-        /// The step.
-        step: StepId,
-    },
+    Restarted { step: StepId },
     /// Transient information, such as a retry or a model that is loading.
     Notice {
         /// One line.
         text: String,
     },
     /// A program waits for something that only a user may provide; the first answer counts.
-    Question {
-        /// The question.
-        question: Question,
-    },
+    Question { question: Question },
     /// A question was answered, or its program no longer waits.
     QuestionClosed {
-        /// The question.
         id: QuestionId,
         /// The user who answered; `None` if the question went away by itself.
         by: Option<String>,
@@ -624,9 +543,7 @@ pub enum Delta {
 /// Update for a front end.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Update {
-    /// An event from the log.
     Logged(std::sync::Arc<Logged>),
-    /// A transient delta.
     Delta(Delta),
 }
 

@@ -41,12 +41,10 @@ impl History {
         self.messages.push(HistoryMessage::new(message));
     }
 
-    /// Removes all messages.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Number of messages.
     pub fn len(&self) -> usize {
         self.messages.len()
     }

@@ -82,7 +82,6 @@ number_id! {
 /// Identifies one model call by its turn and step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StepId {
-    /// Turn of the step.
     pub turn: TurnId,
     /// Number of the step within the turn, counted from 1.
     pub step: u32,

@@ -10,11 +10,8 @@ pub const JOBS_MAX: usize = 64;
 /// A command running in the background.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
-    /// The call that started it.
     pub call: CallId,
-    /// The command.
     pub command: String,
-    /// Host that it runs on.
     pub host: String,
 }
 

@@ -8,9 +8,7 @@
 pub enum KeyStroke {
     /// Text, typed verbatim.
     Text(String),
-    /// A special key with its modifiers.
     Key(SpecialKey, Modifiers),
-    /// A control character.
     Control(u8),
     /// Escape followed by the text, in one write.
     Alt(String),
@@ -19,48 +17,30 @@ pub enum KeyStroke {
 /// Keys without a letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpecialKey {
-    /// Enter.
     Enter,
-    /// Tab.
     Tab,
-    /// BackTab.
     BackTab,
-    /// Escape.
     Escape,
-    /// Backspace.
     Backspace,
-    /// Insert.
     Insert,
-    /// Delete.
     Delete,
-    /// Home.
     Home,
-    /// End.
     End,
-    /// PageUp.
     PageUp,
-    /// PageDown.
     PageDown,
-    /// Up.
     Up,
-    /// Down.
     Down,
-    /// Left.
     Left,
-    /// Right.
     Right,
     /// F1 to F12.
     Function(u8),
 }
 
-/// Modifier keys.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Modifiers {
-    /// Shift.
     pub shift: bool,
     /// Alt or Meta.
     pub alt: bool,
-    /// Control.
     pub control: bool,
 }
 

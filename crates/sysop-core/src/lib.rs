@@ -2,7 +2,6 @@
 //!
 //! This crate does no I/O: it opens no file, reads no clock, draws no randomness and starts no task. Facts about the
 //! world arrive as an [`event::Input`]; requests to the world leave as an [`event::Effect`].
-#![warn(missing_docs)]
 
 pub mod catalog;
 pub mod compaction;

@@ -80,20 +80,11 @@ impl TryFrom<String> for ModelRef {
 #[serde(rename_all = "snake_case")]
 pub enum Message {
     /// Input of a user, or text that sysop sends in a user's place.
-    User {
-        /// The text, verbatim.
-        text: String,
-    },
+    User { text: String },
     /// A reply of the model.
-    Assistant {
-        /// The complete reply.
-        reply: Reply,
-    },
+    Assistant { reply: Reply },
     /// Results of all tool calls of the preceding reply, in the order of the calls.
-    ToolResults {
-        /// One result per call.
-        results: Vec<ToolResult>,
-    },
+    ToolResults { results: Vec<ToolResult> },
 }
 
 /// A message of the history with a slot for its encoded form.
@@ -112,12 +103,10 @@ struct HistoryMessageInner {
 }
 
 impl HistoryMessage {
-    /// Wraps a message for use in a history.
     pub fn new(message: Message) -> Self {
         Self { inner: Arc::new(HistoryMessageInner { message, encoded: OnceLock::new() }) }
     }
 
-    /// The message.
     pub fn message(&self) -> &Message {
         &self.inner.message
     }
@@ -226,9 +215,7 @@ pub struct ToolCall {
     /// Id known to the model's server, if it differs from `id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire_id: Option<String>,
-    /// The tool's name.
     pub name: String,
-    /// The arguments.
     pub arguments: Arguments,
 }
 
@@ -289,14 +276,11 @@ impl Arguments {
 /// Result of a tool call, as sent to the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
-    /// The call that is answered.
     pub call: CallId,
     /// Id known to the model's server, if it differs from `call`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire_id: Option<String>,
-    /// The tool's name.
     pub name: String,
-    /// The text.
     pub output: String,
     /// True if the call itself failed; a command's exit code does not count.
     pub is_error: bool,
@@ -312,9 +296,7 @@ impl ToolResult {
 /// One request to a model: one step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
-    /// The model.
     pub model: ModelRef,
-    /// The system prompt.
     pub system: Arc<str>,
     /// The history window: begins with a user message, never splits a call from its result.
     pub messages: Vec<HistoryMessage>,
@@ -338,7 +320,6 @@ pub struct ModelRequest {
 /// Failure of a model call. Data rather than an error type: the turn reacts to its kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelFailure {
-    /// Kind of the failure.
     pub kind: FailureKind,
     /// One sentence for the user: the failure, its place, the next thing to try. Contains no secret.
     pub message: String,

@@ -53,14 +53,12 @@ impl std::fmt::Display for Mode {
 /// Sampling parameters of a mode if none are configured. A provider omits those that the model is known not to honor.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SamplingDefaults {
-    /// The sampling temperature.
     pub temperature: Option<f32>,
     /// Maximum tokens of the reply. Not applied to models whose reasoning would count.
     pub output_tokens: Option<u32>,
 }
 
 impl SamplingDefaults {
-    /// Defaults of a plain chat.
     pub const CHAT: Self = Self { temperature: Some(CHAT_TEMPERATURE), output_tokens: Some(ANSWER_TOKENS) };
 
     /// Returns the defaults for a step of a session.

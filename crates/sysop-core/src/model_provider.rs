@@ -8,7 +8,6 @@ use crate::message::ModelRef;
 /// Provider of the built-in scripted model; it takes no settings.
 pub const DEMO: &str = "demo";
 
-/// A provider.
 #[derive(Debug)]
 pub struct ProviderInfo {
     /// Name in `PROVIDER/NAME` and in `[providers.NAME]`.

@@ -7,7 +7,6 @@ use crate::style::StyleRuns;
 /// Outcome of a tool call, as reported by a host and logged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Final status.
     pub status: Status,
     /// Text for the model: within the output limits, without control sequences.
     pub output: String,
@@ -32,7 +31,6 @@ pub struct Outcome {
     /// Outcome on each host, if the call ran on several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostOutcome>,
-    /// Detected changes to the system.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<SystemChange>,
     /// Extent to which the call can be undone; `None` if not determined.
@@ -116,7 +114,6 @@ impl Outcome {
         Self::new(Status::Failed, output)
     }
 
-    /// Returns the names of the artifacts that belong to this outcome.
     pub fn artifact_names(&self) -> impl Iterator<Item = &str> {
         let before = self.changes.iter().filter_map(|change| change.before.as_deref());
         self.artifact.as_deref().into_iter().chain(before)

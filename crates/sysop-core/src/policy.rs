@@ -56,7 +56,6 @@ impl ApprovalMode {
         Self::ALL.into_iter().find(|mode| mode.as_str() == name)
     }
 
-    /// Returns a one-line description.
     pub fn description(self) -> &'static str {
         match self {
             Self::Each => "ask before every command",
@@ -124,7 +123,6 @@ pub struct PolicyOptions {
     /// [`ApprovalMode::Each`].
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub never_asks: bool,
-    /// Sandbox settings.
     #[serde(skip_serializing_if = "SandboxOptions::is_default")]
     pub sandbox: SandboxOptions,
     /// The user's rules, in config order.
@@ -142,7 +140,6 @@ impl PolicyOptions {
 /// Scope of a grant: one tool, folder, host and user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantScope {
-    /// The name of the tool.
     pub tool: String,
     /// Working folder of a command, or root of a file tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -150,7 +147,6 @@ pub struct GrantScope {
     /// Host as the user named it; `None` for this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Login name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
 }
@@ -176,12 +172,10 @@ impl GrantScope {
     }
 }
 
-/// A grant with its scope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScopedGrant {
     /// Calls covered.
     pub grant: Grant,
-    /// Scope.
     pub scope: GrantScope,
 }
 
@@ -195,9 +189,7 @@ pub fn grants_for(grants: &[ScopedGrant], spec: &ToolSpec, survey: &Survey) -> V
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Run.
     Allow,
-    /// Ask a user.
     Ask,
     /// Do not run.
     Deny,
@@ -206,9 +198,7 @@ pub enum Verdict {
 /// Decision of the policy on one call, with the facts to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assessment {
-    /// Decision.
     pub verdict: Verdict,
-    /// Risk to show.
     pub risk: Risk,
     /// Scope of "for this session".
     pub covers: Grant,
@@ -270,7 +260,6 @@ impl Policy {
         }
     }
 
-    /// Returns the policy with these options.
     #[must_use]
     pub fn with_options(self, options: PolicyOptions) -> Self {
         Self { options, ..self }
@@ -333,7 +322,6 @@ impl Policy {
         Assessment { verdict, risk, covers, refusal: read_only_refusal(verdict), rule }
     }
 
-    /// Returns the verdict of a mode on a call of this class.
     fn verdict(&self, mode: ApprovalMode, class: RiskClass, granted: bool) -> Verdict {
         let reads =
             class == RiskClass::ReadOnly || (class == RiskClass::ReadsRemote && self.options.never_network);

@@ -204,7 +204,6 @@ impl Session {
         &self.state.spec
     }
 
-    /// Tools that run on a client.
     pub fn client_tools(&self) -> &ClientTools {
         &self.state.client_tools
     }

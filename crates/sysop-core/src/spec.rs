@@ -9,13 +9,10 @@ use crate::tool::ToolSpec;
 /// Settings of a session. Logged in its first event, so that a replay needs nothing else.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionSpec {
-    /// The model.
     pub model: ModelRef,
     /// The system prompt, without additions of the session.
     pub system: String,
-    /// Tools on offer.
     pub tools: Vec<ToolSpec>,
-    /// Approval mode.
     #[serde(with = "policy::logged_mode")]
     pub approve: ApprovalMode,
     /// Regular expressions of dangerous commands.
@@ -23,7 +20,6 @@ pub struct SessionSpec {
     /// Regular expressions of commands that are always denied.
     #[serde(default)]
     pub deny: Vec<String>,
-    /// The rest of the policy.
     #[serde(default, skip_serializing_if = "PolicyOptions::is_default")]
     pub policy: PolicyOptions,
     /// Maximum model calls per turn.

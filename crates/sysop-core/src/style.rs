@@ -24,7 +24,6 @@ pub struct TextStyle {
     attributes: u8,
 }
 
-/// A color.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Color {
     /// Index into the 256-color palette; the first 16 are the named ANSI colors.
@@ -36,13 +35,9 @@ pub enum Color {
 /// Attributes of characters beside colors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextAttribute {
-    /// Bold.
     Bold = 1,
-    /// Dim.
     Dim = 2,
-    /// Italic.
     Italic = 4,
-    /// Underlined.
     Underlined = 8,
     /// Foreground and background swapped.
     Reversed = 16,

@@ -73,7 +73,6 @@ pub struct Neutralizer {
 }
 
 impl Neutralizer {
-    /// Starts a text.
     pub fn new() -> Self {
         Self::default()
     }

@@ -9,19 +9,16 @@ use serde_json::Value;
 
 use crate::catalog;
 
-/// One tool on offer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
     /// `[A-Za-z0-9_-]{1,64}`: valid for every provider.
     pub name: String,
-    /// Description for the model.
     pub description: String,
     /// JSON Schema of the arguments, always of type `object`.
     ///
     /// Shared between sessions: thousands may have the same tools.
     #[serde(deserialize_with = "intern_schema")]
     pub parameters: Arc<Value>,
-    /// Effect of a call.
     #[serde(default)]
     pub effect: ToolEffect,
 }
@@ -40,7 +37,6 @@ pub struct ClientTools {
 }
 
 impl ClientTools {
-    /// Returns the client tool with this name.
     pub fn named(&self, name: &str) -> Option<&ToolSpec> {
         self.tools.iter().find(|tool| tool.name == name)
     }

@@ -105,32 +105,19 @@ struct CurrentTurn {
     paused: Option<PauseReason>,
 }
 
-/// Current phase of the session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum SessionPhase {
     /// No turn; waits for a prompt.
     #[default]
     Idle,
     /// A model request is in flight or imminent; the step is 0 before the first request.
-    Thinking {
-        /// The step.
-        step: StepId,
-    },
+    Thinking { step: StepId },
     /// A call waits for approval.
-    AwaitingApproval {
-        /// The call.
-        call: CallId,
-    },
+    AwaitingApproval { call: CallId },
     /// A tool runs.
-    Running {
-        /// The call.
-        call: CallId,
-    },
+    Running { call: CallId },
     /// The turn waits for `Resume`.
-    Paused {
-        /// The cause.
-        reason: PauseReason,
-    },
+    Paused { reason: PauseReason },
     /// A cancel was requested and is in progress.
     Stopping,
 }
@@ -176,12 +163,10 @@ impl Transcript {
         self.items.get(place)
     }
 
-    /// Returns the item with this id.
     pub fn item(&self, id: &ItemId) -> Option<&Item> {
         self.items.iter().rev().find(|item| item.id == *id)
     }
 
-    /// Returns the proposal of a call.
     pub fn plan(&self, call: &CallId) -> Option<&Proposal> {
         match &self.item(&ItemId::Proposal(call.clone()))?.body {
             ItemBody::Proposal(plan) => Some(&**plan),
@@ -216,7 +201,6 @@ impl Transcript {
         self.facts.as_ref()
     }
 
-    /// Current phase of the session.
     pub fn phase(&self) -> &SessionPhase {
         &self.phase
     }
@@ -748,7 +732,6 @@ fn short_argument(value: &serde_json::Value) -> String {
     }
 }
 
-/// Sentence on terminal input by a user.
 pub fn terminal_input_sentence(by: &str, typed: &TypedInput) -> String {
     match typed {
         TypedInput::Activity { keys, seconds } => {

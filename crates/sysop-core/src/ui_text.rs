@@ -21,7 +21,6 @@ pub fn tool_line(call: &ToolCall) -> String {
     safe(&format!("[Tool: {}]", call_summary(call)))
 }
 
-/// Sentence on a change of mode.
 pub fn mode_sentence(mode: Mode) -> &'static str {
     match mode {
         Mode::Agent => "mode set to agent: tools are available from the next turn",
@@ -99,7 +98,6 @@ pub fn is_new_holder(holder: Option<&str>, mine: &mut bool, own: &str) -> bool {
     !(*mine || was_mine && holder.is_none())
 }
 
-/// Summary of a call's outcome.
 pub fn outcome_summary(outcome: &Outcome) -> String {
     let mut words = status_summary(outcome.status);
     if let Some(code) = outcome.exit_code {
@@ -160,7 +158,6 @@ pub fn is_fleet(host: &str) -> bool {
     host.contains(',')
 }
 
-/// Splits a host list into names.
 fn host_names(host: &str) -> Vec<&str> {
     host.split(',').map(str::trim).collect()
 }
@@ -316,7 +313,6 @@ pub fn split_hint(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Name of a risk class.
 pub fn class(class: RiskClass) -> &'static str {
     match class {
         RiskClass::ReadOnly => "read-only",

@@ -20,7 +20,6 @@ const SESSION_BYTES_MAX: usize = 128;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum CliAction {
     OpenWindow(WindowArguments),
-    /// Print this text and exit.
     PrintText(String),
 }
 

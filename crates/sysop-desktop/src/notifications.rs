@@ -44,7 +44,6 @@ impl NotificationKey {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NotificationCommand {
     Show {
-        /// Subject.
         about: NotificationKey,
         /// Title line.
         summary: &'static str,

@@ -27,7 +27,6 @@ const ANSWER: &[u8] = b"raised\n";
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RaiseRequest {
-    /// Session to show.
     #[serde(default)]
     pub(crate) session: Option<String>,
     /// Activation token that a compositor requires before it raises a window.

@@ -216,7 +216,6 @@ struct DesktopWindow {
     reader: NotificationFilter,
     state: WindowState,
     server: Option<ServerProcess>,
-    /// Number of servers started.
     started: u64,
     crashes: u32,
     /// Exit status of a server that ended by itself and was not restarted.
@@ -319,7 +318,6 @@ impl DesktopWindow {
         }
     }
 
-    /// Shows that the server ended.
     fn show_server_exit(&mut self, ended: &ServerExit) {
         self.failed = Some(ended.status);
         ended.lines.iter().for_each(|line| stderr::print(line));
@@ -327,7 +325,6 @@ impl DesktopWindow {
         self.load_html(&page::ended(ended));
     }
 
-    /// Shows a session.
     fn open(&mut self, session: &str) {
         self.arguments.session = Some(session.to_owned());
         let server_origin = self.server_origin.borrow().clone();

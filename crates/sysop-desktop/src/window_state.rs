@@ -80,7 +80,6 @@ impl WindowState {
 /// Folders of this program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DataDirs {
-    /// Persistent state.
     pub(crate) state: PathBuf,
     /// Runtime files, which last until the user logs out.
     pub(crate) runtime: PathBuf,

@@ -22,7 +22,6 @@ impl Clock for SystemClock {
     }
 }
 
-/// Returns the system clock.
 pub fn system_clock() -> Arc<dyn Clock> {
     Arc::new(SystemClock)
 }

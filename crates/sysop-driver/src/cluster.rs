@@ -83,7 +83,6 @@ pub trait Cluster: Send + Sync {
     async fn leave(&self) -> Result<(), StoreError>;
 }
 
-/// Result of acquiring a session.
 pub enum AcquireOutcome {
     /// This node owns the session.
     Owned(Arc<dyn Lease>),
@@ -141,16 +140,12 @@ pub struct QueuePosition(pub u64);
 pub struct ForwardedInput {
     /// Unique id, chosen by the sender; the key for deduplication.
     pub id: String,
-    /// The input.
     pub input: Input,
 }
 
-/// An input in the queue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueuedInput {
-    /// Position in the queue.
     pub number: QueuePosition,
-    /// The input.
     pub input: Input,
 }
 
@@ -159,35 +154,23 @@ pub struct QueuedInput {
 pub enum ClusterEvent {
     /// The log of a watched session has grown to at least this event.
     Appended {
-        /// The session.
         id: SessionId,
         /// Position of a durable event.
         seq: Seq,
     },
     /// Deltas of a watched session.
     Deltas {
-        /// The session.
         id: SessionId,
         /// Last event before the deltas.
         after: Seq,
-        /// The deltas.
         deltas: Vec<Delta>,
     },
     /// A watched session has no owner, or a dead one. Repeated while this is so.
-    Orphaned {
-        /// The session.
-        id: SessionId,
-    },
+    Orphaned { id: SessionId },
     /// A session of this node has a queued input.
-    InputQueued {
-        /// The session.
-        id: SessionId,
-    },
+    InputQueued { id: SessionId },
     /// A node began to follow a session of this node.
-    FollowerJoined {
-        /// The session.
-        id: SessionId,
-    },
+    FollowerJoined { id: SessionId },
     /// Events may have been missed.
     Lagged,
     /// The other nodes consider this node dead: none of its leases is valid.

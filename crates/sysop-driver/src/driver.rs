@@ -270,7 +270,6 @@ impl Driver {
         }
     }
 
-    /// Number of sessions in memory.
     pub fn live_sessions(&self) -> usize {
         self.inner.sessions.lock().len()
     }
@@ -408,7 +407,6 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Id of the session.
     pub fn id(&self) -> &SessionId {
         self.live.id()
     }

@@ -19,7 +19,6 @@ use crate::prompter::{PromptReply, Terminal};
 
 /// A live session, local or on a server.
 pub trait SessionHandle: Send + Sync {
-    /// Id of the session.
     fn id(&self) -> &SessionId;
     /// Sends an input; never blocks. The error is one sentence.
     fn send(&self, input: Input) -> Result<(), String>;
@@ -68,7 +67,6 @@ impl SessionHandle for Handle {
 /// A session that was just opened.
 #[derive(Clone)]
 pub struct AttachedSession {
-    /// The session.
     pub session: Arc<dyn SessionHandle>,
     /// Last event of its log at that time; 0 for a new session.
     pub last: Seq,
@@ -107,20 +105,15 @@ pub fn allow_by_rule(session: &dyn SessionHandle, rule: Rule, call: CallId, by: 
     session.send(Input::Decision { call, decision, by: by.to_owned() })
 }
 
-/// Selects the session to open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionSelector {
-    /// A new session.
     New,
     /// An existing session, by its id or a prefix of it.
     Existing(String),
-    /// A new session on this host.
     NewOnHost(String),
     /// A new session with a copy of a log, up to but excluding the prompt of a turn.
     Fork {
-        /// The session to copy.
         from: SessionId,
-        /// The turn.
         before: TurnId,
     },
 }
@@ -128,7 +121,6 @@ pub enum SessionSelector {
 /// Opens and finds sessions for a front end. Errors are one sentence.
 #[async_trait]
 pub trait SessionService: Send + Sync {
-    /// Opens a session.
     async fn open(&self, which: SessionSelector) -> Result<AttachedSession, String>;
 
     /// Lists sessions, the most recently changed first.
@@ -179,7 +171,6 @@ pub trait SessionService: Send + Sync {
 pub struct NamedItem {
     /// Name, as typed by users.
     pub name: String,
-    /// Description for users.
     pub description: String,
 }
 
@@ -193,8 +184,6 @@ pub struct Routine {
     pub name: String,
     /// Purpose of the command.
     pub description: String,
-    /// Variables with their descriptions.
     pub variables: Vec<NamedItem>,
-    /// Renders the command.
     pub render: RoutineRenderer,
 }

@@ -110,7 +110,6 @@ impl Hub {
         Updates { mailbox, store, id, seen: after, reading: false, page: VecDeque::new() }
     }
 
-    /// Publishes durable events.
     pub(crate) fn publish(&self, events: &[Arc<Logged>]) {
         let mut state = self.state.lock();
         for logged in events {
@@ -126,7 +125,6 @@ impl Hub {
         });
     }
 
-    /// Publishes a transient delta.
     pub(crate) fn delta(&self, delta: &Delta) {
         self.state.lock().for_each_mailbox(|mailbox| mailbox.push_delta(delta));
     }

@@ -6,7 +6,6 @@
 //! sessions that they own and follow the others.
 //!
 //! Start reading at `driver.rs` (creating, opening and finding sessions) and `live.rs` (one session at work).
-#![warn(missing_docs)]
 
 mod clock;
 pub mod cluster;
@@ -62,7 +61,6 @@ pub struct Runtime {
 /// Failure of a driver operation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DriverError {
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The session ended for good; the text is the reason.

@@ -53,10 +53,8 @@ const SHELL_IDLE_MIN: Duration = Duration::from_secs(60 * 60);
 /// Maximum model events that are ready together and published as one batch.
 const READY_EVENTS_MAX: usize = 256;
 
-/// Timeout of a survey.
 const SURVEY_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// A live session.
 pub(crate) struct LiveSession {
     id: SessionId,
     ports: Ports,
@@ -590,7 +588,6 @@ impl LiveSession {
         });
     }
 
-    /// Returns a sink that publishes the output of a call.
     fn output_sink(self: &Arc<Self>, call: &CallId) -> DeltaSink {
         let (live, id) = (Arc::clone(self), call.clone());
         DeltaSink::new(move |text| {

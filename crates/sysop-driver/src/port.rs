@@ -23,10 +23,8 @@ pub trait Provider: Send + Sync {
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent>;
 }
 
-/// Event of a model call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelEvent {
-    /// More text.
     Text(String),
     /// More visible reasoning.
     Reasoning(String),
@@ -43,7 +41,6 @@ pub enum ModelEvent {
 /// Runs tools on a machine.
 #[async_trait]
 pub trait Host: Send + Sync {
-    /// Tools on offer.
     fn tools(&self) -> &[ToolSpec];
 
     /// Reports the circumstances of a call and resolves its targets, right before the policy assesses it. Called again
@@ -153,10 +150,8 @@ pub trait Store: Send + Sync {
     }
 }
 
-/// One row of a session list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionSummary {
-    /// The session.
     pub id: SessionId,
     /// Beginning of the first prompt; empty if there was none.
     pub title: String,
@@ -166,7 +161,6 @@ pub struct SessionSummary {
     pub changed: Timestamp,
     /// Position of the last event.
     pub last_seq: Seq,
-    /// Host of the tools.
     pub host: String,
     /// Root of the file tools.
     pub root: String,
@@ -180,7 +174,6 @@ pub enum StoreError {
         "session {id} was changed by another process (its log ends at {found}, not {expected}); reopen it"
     )]
     Conflict {
-        /// The session.
         id: SessionId,
         /// End of the log as the writer believed.
         expected: Seq,
@@ -190,7 +183,6 @@ pub enum StoreError {
     /// Another node owns the session now; work done here is void.
     #[error("session {id} {}; reopen it", taken(by))]
     LeaseLost {
-        /// The session.
         id: SessionId,
         /// Name of the other node; empty if unknown.
         by: String,
@@ -204,7 +196,6 @@ pub enum StoreError {
          sysop to open it"
     )]
     NewerLog {
-        /// The session.
         id: SessionId,
         /// Position of the event.
         seq: Seq,

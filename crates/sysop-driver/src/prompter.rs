@@ -45,12 +45,10 @@ pub struct PromptRequest {
     pub call: Option<CallId>,
 }
 
-/// Reply to a question.
 #[derive(Debug, Clone)]
 pub enum PromptReply {
     /// A user answered.
     Given {
-        /// The user.
         by: String,
         /// The answer, without the line end.
         text: SecretString,
@@ -124,7 +122,6 @@ pub struct TerminalSize {
 
 /// A terminal as seen by one viewer.
 pub struct TerminalView {
-    /// Current size.
     pub size: TerminalSize,
     /// Bytes that draw the current content on an empty screen.
     pub picture: Bytes,
@@ -136,9 +133,7 @@ pub struct TerminalView {
 /// acts beyond the viewer's screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TerminalOutput {
-    /// More output.
     Bytes(Bytes),
-    /// The size changed.
     Resized(TerminalSize),
     /// The viewer fell behind, or a new shell replaced the last: draws everything on an empty screen.
     Redrawn(Bytes),

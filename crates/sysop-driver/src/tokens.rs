@@ -36,12 +36,10 @@ pub trait TokenStore: Send + Sync {
     async fn record_token_uses(&self, uses: &[(TokenId, Timestamp)]) -> Result<(), StoreError>;
 }
 
-/// Stored data of one token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRecord {
     /// Identifies the token in lists, logs and `revoke`; not a secret.
     pub id: TokenId,
-    /// Origin of the token.
     pub kind: TokenKind,
     /// Name given by its creator; also identifies its bearer in logs.
     pub name: String,
@@ -66,7 +64,6 @@ pub struct TokenRecord {
     pub unattended: bool,
 }
 
-/// Identifies a token.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TokenId(String);
 
@@ -88,7 +85,6 @@ impl fmt::Display for TokenId {
     }
 }
 
-/// Origin of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenKind {
     /// Created by a user.
@@ -135,7 +131,6 @@ impl Scopes {
     pub const OPERATE: Self = Self { operate: true, decide: false };
     /// Answer approvals and questions.
     pub const DECIDE: Self = Self { operate: false, decide: true };
-    /// All permissions.
     pub const ALL: Self = Self { operate: true, decide: true };
 
     /// Returns the names used in flags, lists and stores, separated by commas.

@@ -49,11 +49,9 @@ pub(crate) struct IncomingRequest<'a> {
     pub(crate) path: &'a str,
     pub(crate) query: &'a str,
     pub(crate) headers: &'a HeaderMap,
-    /// An object.
     pub(crate) body: &'a Value,
 }
 
-/// Refusal of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ApiError {
     pub(crate) status: u16,
@@ -101,7 +99,6 @@ impl ScriptedReply<'_> {
         split(text, self.response.delivery.chunk_bytes)
     }
 
-    /// Returns the tokens to report.
     pub(crate) fn usage(&self) -> TokenUsage {
         let response = self.response;
         response.usage.unwrap_or_else(|| {

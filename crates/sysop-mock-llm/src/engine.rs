@@ -39,12 +39,10 @@ impl Engine {
             .map_or(self.scenarios.default_response(), |step| &step.response)
     }
 
-    /// Scenarios that the engine answers from.
     pub fn scenarios(&self) -> &Scenarios {
         &self.scenarios
     }
 
-    /// Returns the response to a conversation.
     pub fn answer(&self, turn: &Turn) -> &Response {
         self.reply(&turn.prompt, turn.tool_results)
     }
@@ -78,7 +76,6 @@ impl Turn {
         }
     }
 
-    /// Adds a tool result.
     pub fn tool_result(&mut self) {
         self.tool_results += 1;
     }

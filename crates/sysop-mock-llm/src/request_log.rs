@@ -13,7 +13,6 @@ pub const RECORDED_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// A request as received.
 #[derive(Clone, PartialEq)]
 pub struct RecordedRequest {
-    /// HTTP method.
     pub method: String,
     /// Path without the query.
     pub path: String,

@@ -104,11 +104,9 @@ pub struct Scenario {
     pub steps: Vec<ScenarioStep>,
 }
 
-/// One reply of a scenario.
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScenarioStep {
-    /// The reply.
     pub response: Response,
 }
 
@@ -130,9 +128,7 @@ pub struct ScenarioStep {
 /// | `retry_after_s` | seconds in the error's `retry-after` |
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Response {
-    /// Text of the reply.
     pub content: Option<String>,
-    /// Tool calls of the reply.
     pub tool_calls: Vec<ScriptedCall>,
     /// Pace and cut of the response.
     pub delivery: DeliveryOptions,
@@ -152,14 +148,11 @@ impl Response {
     }
 }
 
-/// A tool call of a scenario.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScriptedCall {
     /// Id in OpenAI's API, as written in the file; generated if absent, and in the other APIs.
     pub id: Option<String>,
-    /// Name of the tool.
     pub name: String,
-    /// Parsed arguments.
     pub arguments: Map<String, Value>,
     /// Arguments as written in the file.
     pub arguments_text: String,
@@ -196,9 +189,7 @@ impl Default for DeliveryOptions {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenUsage {
-    /// Tokens of the request.
     pub input_tokens: u64,
-    /// Tokens of the response.
     pub output_tokens: u64,
 }
 
@@ -220,22 +211,13 @@ pub struct ScriptedFailure {
 pub enum ScenarioError {
     /// The file cannot be read.
     #[error("cannot read the scenario file {file}: {source}")]
-    Unreadable {
-        /// Path of the file.
-        file: String,
-        /// Cause.
-        source: std::io::Error,
-    },
+    Unreadable { file: String, source: std::io::Error },
     /// The file is longer than [`SCENARIO_FILE_BYTES_MAX`].
     #[error("the scenario file {file} is longer than {SCENARIO_FILE_BYTES_MAX} bytes")]
-    TooLong {
-        /// Path of the file.
-        file: String,
-    },
+    TooLong { file: String },
     /// The file violates the format.
     #[error("{file}, line {line}: {what}")]
     Invalid {
-        /// Name of the file.
         file: String,
         /// Line, counted from 1; for a missing field, the line where the object ends.
         line: usize,

@@ -58,7 +58,6 @@ impl MockServer {
         Ok(Self { address, shared, _running: running })
     }
 
-    /// Address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

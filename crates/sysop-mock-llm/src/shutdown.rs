@@ -13,11 +13,9 @@ pub(crate) struct RunningServer {
     _end: watch::Sender<()>,
 }
 
-/// Receives the end of the server.
 #[derive(Debug, Clone)]
 pub(crate) struct ShutdownSignal(watch::Receiver<()>);
 
-/// Creates a running server and the signal of its end.
 pub(crate) fn channel() -> (RunningServer, ShutdownSignal) {
     let (end, signal) = watch::channel(());
     (RunningServer { _end: end }, ShutdownSignal(signal))

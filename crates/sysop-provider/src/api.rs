@@ -21,7 +21,6 @@ pub(crate) struct HttpRequest {
     pub(crate) url: String,
     /// Headers besides `content-type: application/json`. Values may be secrets.
     pub(crate) headers: Vec<(String, secrecy::SecretString)>,
-    /// JSON.
     pub(crate) body: String,
     pub(crate) framing: Framing,
     /// Longest silence before the first byte of the response.

@@ -79,7 +79,6 @@ struct OllamaModelInfo {
     asked: bool,
     tools: Option<bool>,
     thinking: bool,
-    /// The window of the loaded model was checked.
     window_checked: bool,
     /// Window of the loaded model, in tokens.
     window: Option<u64>,
@@ -120,7 +119,6 @@ impl Ollama {
         }
     }
 
-    /// Returns the API of one of its models.
     pub(crate) fn model(self: &Arc<Self>, name: &str) -> OllamaModel {
         OllamaModel { server: Arc::clone(self), name: name.to_owned() }
     }

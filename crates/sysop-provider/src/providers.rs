@@ -47,7 +47,6 @@ struct ProvidersState {
     remote_ollama: Arc<RemoteOllama>,
 }
 
-/// Result of a probe.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProbeResult {
     /// The server answered in the form of its API.
@@ -96,7 +95,6 @@ impl Providers {
         Self { shared: Arc::new(shared), retry: RetrySettings::default() }
     }
 
-    /// Replaces the retry settings.
     #[must_use]
     pub fn with_retries(self, retry: RetrySettings) -> Self {
         Self { retry, ..self }

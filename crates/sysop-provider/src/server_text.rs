@@ -8,7 +8,6 @@ use crate::settings::Endpoint;
 
 /// Maximum characters quoted from a server.
 const WORDS_CHARS_MAX: usize = 400;
-/// Replacement of the key.
 const KEY_HIDDEN: &str = "[key]";
 
 /// Quotes a server's text on one line, shortened, with visible control characters and the key masked.

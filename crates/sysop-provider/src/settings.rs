@@ -24,7 +24,6 @@ pub struct Endpoint {
     pub timeout: Option<Duration>,
 }
 
-/// Settings of Vertex AI.
 #[derive(Debug, Clone, Default)]
 pub struct VertexSettings {
     /// Address, headers and timeout. A key selects express mode.
@@ -60,7 +59,6 @@ pub enum MetadataServer {
     Off,
 }
 
-/// Settings of an Ollama server.
 #[derive(Debug, Clone, Default)]
 pub struct OllamaSettings {
     /// Address, key, headers and timeout.
@@ -71,14 +69,12 @@ pub struct OllamaSettings {
     pub keep_alive: Option<String>,
 }
 
-/// Settings of all providers.
 #[derive(Debug, Clone, Default)]
 pub struct ProvidersSettings {
     /// Any OpenAI-compatible server.
     pub openai: Endpoint,
     /// The Gemini Developer API.
     pub gemini: Endpoint,
-    /// Vertex AI.
     pub vertex: VertexSettings,
     /// Ollama's native API.
     pub ollama: OllamaSettings,

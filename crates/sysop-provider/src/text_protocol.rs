@@ -47,7 +47,6 @@ const ANNOUNCEMENTS: [&str; 8] =
 /// Result of parsing a reply's text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ParsedReply {
-    /// Text for the user.
     Answer(String),
     /// Tool calls, with the text around them.
     Calls {

@@ -9,7 +9,6 @@ const CLOSE: &str = "</think>";
 #[derive(Debug, Default)]
 pub(crate) struct ThinkTagParser {
     state: State,
-    /// Text that may be the beginning of a tag.
     pending: String,
 }
 

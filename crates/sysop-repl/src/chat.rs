@@ -33,7 +33,6 @@ use crate::Exit;
 /// Name under which this front end answers approvals.
 const BY: &str = "chat";
 
-/// Layout of the REPL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplLayout {
     /// Panels, line editor and single keys.
@@ -45,7 +44,6 @@ pub enum ReplLayout {
     Plain,
 }
 
-/// Properties of the terminal.
 #[derive(Debug, Clone, Copy)]
 pub struct TerminalTraits<'a> {
     /// Set by `--plain`.
@@ -80,7 +78,6 @@ pub struct ReplContext {
     pub shell: Box<dyn Fn() -> std::process::Command + Send + Sync>,
     /// History file, if history is kept.
     pub history: Option<PathBuf>,
-    /// Layout.
     pub form: ReplLayout,
     /// Command that resumes a session, up to its id.
     pub resume_command: String,

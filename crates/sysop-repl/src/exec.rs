@@ -51,10 +51,8 @@ const COMMAND_CHARS_MAX: usize = 200;
 /// Name under which this front end answers approvals.
 const BY: &str = "exec";
 
-/// Work to do.
 #[derive(Debug, Clone)]
 pub enum ExecTask {
-    /// A prompt.
     Prompt(String),
     /// A routine's rendered command.
     Routine(String),
@@ -63,7 +61,6 @@ pub enum ExecTask {
 /// Format of standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExecFormat {
-    /// Text.
     Human,
     /// One message of the wire protocol per line.
     Json,
@@ -88,9 +85,7 @@ type ApprovalFn = dyn Fn(&ApprovalPrompt, &AtomicBool) -> io::Result<ApprovalOut
 
 /// Input of an exec run.
 pub struct ExecContext {
-    /// Session of the task.
     pub opened: AttachedSession,
-    /// Work to do.
     pub task: ExecTask,
     /// Format of `out`.
     pub form: ExecFormat,
@@ -139,7 +134,6 @@ pub fn ask_on_terminal(color: bool) -> ApprovalHandler {
 pub struct InvalidTask {
     /// One sentence that says what to do.
     pub why: String,
-    /// Exit code.
     pub exit: Exit,
 }
 
@@ -175,7 +169,6 @@ pub fn task_text(argument: &str, input: impl Read) -> Result<String, InvalidTask
     Ok(text)
 }
 
-/// Runs the task and returns the exit code.
 pub async fn run(context: ExecContext) -> Exit {
     let mut stops = context.stops;
     let session = context.opened.session.clone();
@@ -254,12 +247,10 @@ fn input_of(task: ExecTask) -> Input {
 
 type ApprovalSender = tokio::sync::mpsc::UnboundedSender<(CallId, io::Result<ApprovalOutcome>)>;
 
-/// A running task.
 struct ExecRun {
     opened: AttachedSession,
     transcript: Transcript,
     printer: ExecPrinter,
-    /// Turn of the task.
     turn: Option<TurnId>,
     /// Exit code and deadline once the end was requested.
     ending: Option<(Exit, Instant)>,
@@ -498,18 +489,21 @@ struct ExecPrinter {
     ending: bool,
 }
 
-/// Standard output.
 enum ExecOutput {
-    /// JSON messages.
-    Json { encoder: Box<Encoder>, out: Box<dyn Write + Send> },
-    /// Streamed text on a terminal.
+    Json {
+        encoder: Box<Encoder>,
+        out: Box<dyn Write + Send>,
+    },
     Terminal {
         screen: Box<InlineScreen>,
         stream: Option<(StepId, String, Box<MarkdownStream>)>,
         stripped: Option<Stripper>,
     },
     /// Finished answers; a routine's output line by line.
-    Pipe { out: Box<dyn Write + Send>, stripped: Option<Stripper> },
+    Pipe {
+        out: Box<dyn Write + Send>,
+        stripped: Option<Stripper>,
+    },
 }
 
 impl ExecPrinter {

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 /// Result of a program run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// Success.
     Done,
     /// The task failed: a model error, the iteration limit, or a failed command of a routine.
     Failed,

@@ -2,7 +2,6 @@
 //!
 //! Both take a session and plain values and return an [`Exit`]. The binary handles flags, config and environment and fills
 //! in [`chat::ReplContext`] and [`exec::ExecContext`].
-#![warn(missing_docs)]
 
 pub mod chat;
 pub mod exec;

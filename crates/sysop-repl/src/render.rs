@@ -21,7 +21,6 @@ pub(crate) const PANEL_COLUMNS_MAX: usize = 120;
 /// The terminal's own palette, which fits its background.
 pub(crate) const THEME: Theme = Theme { name: ThemeName::Terminal };
 
-/// Drawing options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RenderOptions {
     /// Columns of the terminal.

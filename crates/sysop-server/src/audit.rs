@@ -44,7 +44,6 @@ pub enum AuditError {
         "the audit {path} cannot be written ({why}), and what is not audited does not run; see that its disk has room and can be written"
     )]
     Disk {
-        /// Path of the file.
         path: String,
         /// Underlying error.
         why: String,

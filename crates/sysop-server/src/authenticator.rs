@@ -20,7 +20,6 @@ use crate::Peer;
 pub enum Scope {
     /// No token needed; `Host` and `Origin` are still checked.
     Public,
-    /// Read sessions.
     Read,
     /// Send messages to an existing session. `dispatch` then checks the scope that the message itself needs.
     Answer,
@@ -48,14 +47,12 @@ pub struct TokenOrigin {
     pub unattended: bool,
 }
 
-/// An authenticated caller.
 #[derive(Clone)]
 pub struct Caller {
     /// Display name, for the log and for other users.
     pub name: String,
     /// Stable identity across requests: the id of the token, or of the token that the page was opened with.
     pub key: String,
-    /// Scopes of the token.
     pub scopes: Scopes,
     /// Provenance of the token; `None` if the authenticator uses no tokens.
     pub token: Option<TokenOrigin>,

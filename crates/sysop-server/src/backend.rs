@@ -18,15 +18,11 @@ use sysop_driver::port::{Host, ModelEvent, SessionSummary};
 pub struct CreateSession {
     /// Name of the host on which its tools run; `none` leaves only the tools that clients offer.
     pub host: Option<String>,
-    /// The model to use.
     pub model: Option<ModelRef>,
-    /// Approval mode.
     pub approve: Option<ApprovalMode>,
-    /// Name of its tool profile.
     pub profile: Option<String>,
     /// Root of its file tools; on this machine it must be below the server's own root.
     pub root: Option<PathBuf>,
-    /// Name of the user who opens it.
     pub opened_by: Option<String>,
 }
 
@@ -103,7 +99,6 @@ pub trait SessionBackend: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Named hosts of the configuration.
     fn hosts(&self) -> Vec<NamedItem> {
         Vec::new()
     }
@@ -150,7 +145,6 @@ pub trait SessionBackend: Send + Sync {
         error
     }
 
-    /// Number of sessions in memory.
     fn live_session_count(&self) -> usize;
 
     /// Evicts sessions without holders that have been idle for `idle`.

@@ -177,7 +177,6 @@ impl ClientToolBroker {
         true
     }
 
-    /// Runs a call on the client and returns its outcome.
     pub(crate) async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
         let began = Instant::now();
         let result = match self.begin(&call, sink) {

@@ -22,7 +22,6 @@ pub(crate) const DRAINING: &str = "the server is about to end; connect again in 
 #[derive(Debug)]
 pub(crate) struct MessageRejection {
     pub(crate) code: ErrorCode,
-    /// One sentence.
     pub(crate) why: String,
 }
 

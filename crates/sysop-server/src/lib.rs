@@ -3,7 +3,6 @@
 //! The server knows no model and no machine. Sessions come from a [`SessionBackend`], callers are admitted by an
 //! [`Authenticator`]. It makes no decision about a session either: messages of clients become inputs, events become
 //! messages.
-#![warn(missing_docs)]
 
 pub mod audit;
 pub mod auth;
@@ -47,14 +46,12 @@ use self::registry::SessionRegistry;
 /// Maximum time that requests, sockets and streams get to finish once shutdown begins.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// Settings of a server.
 #[derive(Debug, Clone)]
 pub struct ServerSettings {
     /// Maximum size of a request body, in bytes.
     pub body_bytes_max: usize,
     /// Maximum time to receive a request body.
     pub body_wait: Duration,
-    /// Timeouts of sockets.
     pub socket: SocketSettings,
     /// Limits for tools that run on clients.
     pub client_tools: ClientToolSettings,
@@ -124,7 +121,6 @@ impl Server {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Builds the router with all routes.
     pub fn router(&self) -> Router {
         http::router(&self.inner)
     }

@@ -20,7 +20,6 @@ pub use self::listener::Listener;
 pub(crate) use self::peer_slots::UnauthenticatedSlot;
 pub use self::rate::{Rate, RateLimiter, RetryAfter};
 
-/// Limits of a server.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// Requests per token, including WebSocket upgrades and messages on sockets.

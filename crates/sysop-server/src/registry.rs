@@ -20,7 +20,6 @@ const DELIVERED_IDS_MAX: usize = 16_384;
 /// Maximum length of a session id, in bytes; ours have 36.
 const ID_BYTES_MAX: usize = 256;
 
-/// All sessions in use.
 pub(crate) struct SessionRegistry {
     pub(crate) backend: Arc<dyn SessionBackend>,
     client_tools: ClientToolSettings,

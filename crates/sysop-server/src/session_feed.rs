@@ -38,7 +38,6 @@ pub(crate) struct Follower {
     /// Client tool calls that have started and not finished, with their messages.
     running: HashMap<CallId, ServerMessage>,
     asked: Option<ServerMessage>,
-    /// Name of the session's own host.
     host: String,
     /// The user's rules file, for display; `None` if rules cannot be written.
     rules_file: Option<String>,

@@ -40,7 +40,6 @@ const INSTANCE: &str = "sysop-instance";
 /// Maximum number of commands queued for the writer while the peer does not read.
 const WAITING_MAX: usize = 32;
 
-/// Timeouts of a socket.
 #[derive(Debug, Clone)]
 pub struct SocketSettings {
     /// Interval of the server's heartbeat messages.
@@ -79,7 +78,6 @@ struct SubscribeRequest {
 
 /// Tools in a `hello` message.
 enum ToolManifest {
-    /// The client offers these.
     Tools(ClientTools),
     /// The client offers none.
     Empty,

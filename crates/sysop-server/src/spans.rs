@@ -26,7 +26,6 @@ const WAITING_MAX: usize = 8_192;
 /// Maximum length of a tool name, in characters; clients choose the names of their tools.
 const NAME_CHARS_MAX: usize = 64;
 
-/// A finished span.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
     trace: String,
@@ -40,7 +39,6 @@ pub struct Span {
     failed: bool,
 }
 
-/// Span kind of OpenTelemetry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Internal,

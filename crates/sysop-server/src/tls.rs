@@ -27,7 +27,6 @@ pub enum TlsError {
     File {
         /// Expected content.
         what: &'static str,
-        /// Path of the file.
         path: String,
         /// Underlying error.
         why: String,
@@ -35,9 +34,7 @@ pub enum TlsError {
     /// Key and certificate do not match, or are of an unsupported kind.
     #[error("the key {key} cannot be used with the certificate {certificate}: {why}")]
     Pair {
-        /// Path of the key.
         key: String,
-        /// Path of the certificate.
         certificate: String,
         /// Underlying error.
         why: rustls::Error,

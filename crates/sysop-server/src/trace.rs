@@ -39,7 +39,6 @@ impl TraceParent {
         u8::from_str_radix(&self.text[53..55], 16).is_ok_and(|flags| flags & 1 == 1)
     }
 
-    /// Id of the parent span.
     pub(crate) fn span_id(&self) -> &str {
         &self.text[36..52]
     }

@@ -71,7 +71,6 @@
 //!
 //! The result is advice for a policy, not a sandbox: aliases, functions, options and the `PATH` of the shell that runs
 //! the command are unknown here.
-#![warn(missing_docs)]
 
 mod builtin;
 mod context;

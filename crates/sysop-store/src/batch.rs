@@ -31,7 +31,6 @@ pub(crate) fn check_seq_order(id: &SessionId, after: Seq, events: &[Arc<Logged>]
     Ok(last)
 }
 
-/// Summary fields of a batch of events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BatchSummary {
     /// Time of the first event.
@@ -70,7 +69,6 @@ impl BatchSummary {
         Some(batch_summary)
     }
 
-    /// Returns the summary of a session that begins with these events.
     pub(crate) fn into_summary(self, id: SessionId, last_seq: Seq) -> SessionSummary {
         SessionSummary {
             id,

@@ -3,7 +3,6 @@
 //! A store ensures order and durability, and knows nothing of meaning: it never interprets an event, and never changes
 //! or deletes an appended one, except by `delete` of a whole session. This crate is the only one with SQL. All stores
 //! pass the same conformance suite (`tests/it`).
-#![warn(missing_docs)]
 
 pub use memory::MemoryStore;
 pub use postgres::{PostgresNode, PostgresStore};

@@ -109,7 +109,6 @@ impl<'a, P: Display> LogDecoder<'a, P> {
 /// Columns of a session list, the same in every database: id, title, created, changed, last seq, host, root.
 pub(crate) type SummaryRow = (String, String, i64, i64, i64, String, String);
 
-/// Converts a row to a session summary.
 pub(crate) fn summary((id, title, created, changed, last, host, root): SummaryRow) -> SessionSummary {
     SessionSummary {
         id: SessionId::new(id),

@@ -40,7 +40,6 @@ pub(crate) fn token_from_row(row: TokenRow) -> Option<TokenRecord> {
     })
 }
 
-/// The store is full.
 pub(crate) fn too_many_tokens_error() -> StoreError {
     StoreError::Unavailable(format!(
         "there are {TOKENS_MAX} tokens already; `sysop token list` shows them, and `sysop token revoke ID` removes one"

@@ -25,7 +25,6 @@ const TAB_COLUMNS: usize = 4;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
     text: String,
-    /// Style of the text.
     pub style: Style,
     /// Link target; only values returned by [`link::target`].
     pub link: Option<Arc<str>>,
@@ -59,7 +58,6 @@ impl Span {
     }
 }
 
-/// One row of the screen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TextRow {
     /// Spans from left to right.
@@ -69,7 +67,6 @@ pub struct TextRow {
 }
 
 impl TextRow {
-    /// Creates a row of one span.
     pub fn of(text: &str, style: Style) -> Self {
         Self::from(vec![Span::new(text, style)])
     }
@@ -79,7 +76,6 @@ impl TextRow {
         self.spans.iter().map(Span::text).collect()
     }
 
-    /// Width in cells.
     pub fn width(&self) -> usize {
         self.spans.iter().map(|span| width(&span.text)).sum()
     }
@@ -93,14 +89,12 @@ impl TextRow {
         self
     }
 
-    /// Appends a span.
     pub fn push(&mut self, span: Span) {
         if !span.text.is_empty() {
             self.spans.push(span);
         }
     }
 
-    /// Appends the spans of another row.
     pub fn append(&mut self, row: Self) {
         self.spans.extend(row.spans);
     }

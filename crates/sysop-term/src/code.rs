@@ -20,9 +20,7 @@ const LINE_BYTES_MAX: usize = 4 * 1024;
 enum LexerState {
     #[default]
     Nothing,
-    /// A comment with this terminator.
     Comment(&'static str),
-    /// A string with its quote.
     Text(Quote),
 }
 
@@ -190,7 +188,6 @@ impl<'a, P: FnMut(&'a str, Option<StyleRole>)> TokenWriter<'a, '_, P> {
     }
 }
 
-/// Returns the role of a line that has a single one.
 fn whole_line(language: &Language, line: &str) -> Option<StyleRole> {
     let text = line.trim_start();
     match language.family {

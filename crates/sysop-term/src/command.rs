@@ -6,9 +6,7 @@ use sysop_core::policy::ApprovalMode;
 /// Names offered as completions, with their descriptions.
 #[derive(Debug, Clone, Default)]
 pub struct CompletionNames {
-    /// Names of routines.
     pub routines: Vec<(String, String)>,
-    /// Names of hosts.
     pub hosts: Vec<(String, String)>,
 }
 
@@ -47,7 +45,6 @@ pub const FULL_SCREEN_COMMANDS: &[(&str, &str, &str)] = &[
 pub enum InputLine {
     /// An empty line.
     Empty,
-    /// A prompt for the model.
     Prompt(String),
     /// A command to run verbatim.
     Shell(String),
@@ -77,7 +74,6 @@ pub enum InputLine {
     Routines,
     /// `/run`.
     Run {
-        /// The routine.
         name: String,
         /// Variables of the routine, by name.
         values: Vec<(String, String)>,

@@ -19,7 +19,6 @@ pub struct FileEdit<'a> {
     pub path: &'a str,
     /// Text to replace; `None` if the whole file is written.
     pub old: Option<&'a str>,
-    /// New text.
     pub new: &'a str,
 }
 

@@ -32,7 +32,6 @@ const MODES_OFF: &[u8] = b"\x1b[?6;1000;1002;1003;1006l\x1b[4;20l\x1b[?7h\x1b(B\
 pub struct TerminalModes {
     /// DECCKM: arrows, Home and End are sent as `ESC O`.
     pub application_cursor: bool,
-    /// Bracketed paste.
     pub marked_paste: bool,
     /// Mouse events requested.
     pub mouse: Mouse,
@@ -119,7 +118,6 @@ impl Grid {
         self.feed(picture);
     }
 
-    /// Changes the size.
     pub fn resize(&mut self, size: GridSize) {
         self.term.resize(size);
     }
@@ -164,7 +162,6 @@ impl Grid {
         self.term.scroll_display(Scroll::Delta(rows));
     }
 
-    /// Scrolls to the end.
     pub fn scroll_to_end(&mut self) {
         self.term.scroll_display(Scroll::Bottom);
     }

@@ -7,7 +7,6 @@
 //!
 //! Everything here is pure. The crate knows the session's data types, but no session, keyboard or terminal. Untrusted
 //! text enters a row only through [`Span`], which makes it safe.
-#![warn(missing_docs)]
 
 pub mod ansi;
 pub mod cells;

@@ -43,9 +43,7 @@ pub struct MarkdownDocument {
 pub(super) struct MarkdownStyle {
     /// Cells per row.
     pub(super) columns: usize,
-    /// Color theme.
     pub(super) theme: Theme,
-    /// Style of plain text.
     pub(super) base: Style,
     /// True if link targets are written out, because the text cannot be clicked.
     pub(super) write_targets: bool,
@@ -182,7 +180,6 @@ impl MarkdownDocument {
         self.len() == 0
     }
 
-    /// Returns the row at an index.
     pub fn row(&self, at: usize) -> Option<&TextRow> {
         self.rows.get(at).or_else(|| self.tail.get(at.checked_sub(self.rows.len())?))
     }

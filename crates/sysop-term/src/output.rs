@@ -14,7 +14,6 @@ pub const LINE_ROWS_MAX: usize = 3;
 /// Maximum bytes of a running tool's output that are rendered.
 const LIVE_BYTES_MAX: usize = 16 * 1024;
 
-/// Style role of a status.
 pub fn status_role(status: Status) -> StyleRole {
     match status {
         Status::Ok => StyleRole::Good,
@@ -59,7 +58,6 @@ pub fn host_rows(outcome: &Outcome, columns: usize, theme: Theme) -> Vec<TextRow
     out
 }
 
-/// Summary of the outcome.
 pub fn end_rows(outcome: &Outcome, columns: usize, theme: Theme) -> Vec<TextRow> {
     let style = theme.style(status_role(outcome.status));
     let sign = Span::new(&format!("{} ", ui_text::status_sign(outcome.status)), style);

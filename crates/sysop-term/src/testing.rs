@@ -47,7 +47,6 @@ pub fn drawn(rows: &[TextRow], columns: u16) -> String {
     screen(&buffer)
 }
 
-/// Returns the visible text of a buffer.
 pub fn screen(buffer: &Buffer) -> String {
     let mut out = String::new();
     for y in buffer.area.top()..buffer.area.bottom() {

@@ -5,10 +5,8 @@ use ratatui::style::{Color, Modifier, Style};
 /// A color scheme.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum ThemeName {
-    /// For a dark background.
     #[default]
     Dark,
-    /// For a light background.
     Light,
     /// The terminal's own palette.
     Terminal,
@@ -20,7 +18,6 @@ impl ThemeName {
     /// All themes, in the order in which users cycle through them.
     pub const ALL: [Self; 4] = [Self::Dark, Self::Light, Self::Terminal, Self::None];
 
-    /// Parses a theme name.
     pub fn of(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|name| name.as_str() == word)
     }
@@ -39,13 +36,10 @@ impl ThemeName {
 /// Meaning of a piece of text, which determines its style.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum StyleRole {
-    /// Plain text.
     Text,
     /// Less important text: gutters, counts, hints.
     Dim,
-    /// Strong text.
     Strong,
-    /// Headings and titles.
     Title,
     /// A user's prompt; has a background of its own if there are colors.
     Prompt,
@@ -53,23 +47,17 @@ pub enum StyleRole {
     Sign,
     /// The selected item.
     Chosen,
-    /// Success.
     Good,
-    /// Failure.
     Bad,
     /// Needs attention.
     Warn,
-    /// Code within text.
     Code,
-    /// A link.
     Link,
     /// The part of a command that a finding refers to.
     Marked,
-    /// An added line.
     Added,
     /// The changed part of an added line.
     AddedPart,
-    /// A removed line.
     Removed,
     /// The changed part of a removed line.
     RemovedPart,
@@ -96,7 +84,6 @@ pub enum StyleRole {
 }
 
 impl StyleRole {
-    /// All roles.
     pub const ALL: [Self; 27] = [
         Self::Text,
         Self::Dim,
@@ -128,7 +115,6 @@ impl StyleRole {
     ];
 }
 
-/// Maps roles to styles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Theme {
     /// The color scheme.
@@ -136,12 +122,10 @@ pub struct Theme {
 }
 
 impl Theme {
-    /// Creates a theme.
     pub fn new(name: ThemeName) -> Self {
         Self { name }
     }
 
-    /// Returns the style of a role.
     pub fn style(self, role: StyleRole) -> Style {
         match self.name {
             ThemeName::Dark => dark(role),

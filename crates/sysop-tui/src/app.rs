@@ -63,9 +63,7 @@ pub const OPENING: &str = "opening…";
 /// Status of a session that was left while running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BackgroundStatus {
-    /// Still running.
     Running,
-    /// Waiting for the user.
     AwaitingUser,
 }
 
@@ -85,7 +83,6 @@ impl BackgroundStatus {
 /// Options of the front end.
 #[derive(Default)]
 pub struct AppOptions {
-    /// Color theme.
     pub theme: ThemeName,
     /// Prices of tokens, by `PROVIDER/NAME`.
     pub prices: HashMap<String, Price>,
@@ -96,19 +93,15 @@ pub struct AppOptions {
 /// Data of the session service, available once it is connected.
 #[derive(Default)]
 pub struct ServiceCatalog {
-    /// Routines that can be run.
     pub routines: Vec<Routine>,
-    /// Named hosts of the configuration.
     pub hosts: Vec<NamedItem>,
 }
 
 /// Receiver of the keys when no overlay, question or proposal takes them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Focus {
-    /// The composer.
     #[default]
     Box,
-    /// The cards of the history.
     Cards,
 }
 
@@ -139,7 +132,6 @@ pub struct App {
     question_prompt: Option<QuestionPrompt>,
     /// Keys are ignored until this time, because a question closed while the user was typing the answer.
     keys_muted_until: Option<Duration>,
-    /// Questions answered here.
     answered_questions: HashSet<QuestionId>,
     overlay: Option<Overlay>,
     /// Theme to restore if the user cancels the preview.
@@ -167,7 +159,6 @@ pub struct App {
     interrupted: bool,
     question_interrupted: bool,
     leave_asked: Option<Duration>,
-    /// View of the history.
     pub history: crate::view::HistoryView,
 }
 
@@ -314,7 +305,6 @@ impl App {
         self.show_flash(why, now);
     }
 
-    /// Transcript of the session.
     pub fn transcript(&self) -> &Transcript {
         &self.transcript
     }
@@ -324,7 +314,6 @@ impl App {
         self.session.as_ref()
     }
 
-    /// Current theme.
     pub fn theme(&self) -> ThemeName {
         self.theme
     }
@@ -349,7 +338,6 @@ impl App {
         self.question_prompt.as_ref()
     }
 
-    /// Open overlay.
     pub fn overlay(&self) -> Option<&Overlay> {
         self.overlay.as_ref()
     }
@@ -384,7 +372,6 @@ impl App {
         if self.state().is_busy() { &mut self.next } else { &mut self.input }
     }
 
-    /// Text of the idle composer.
     #[cfg(test)]
     pub(crate) fn written_now(&self) -> String {
         self.input.text()
@@ -660,7 +647,6 @@ impl App {
         self.move_draft();
     }
 
-    /// Draws the history.
     pub fn draw_history(&mut self, theme: Theme, area: Rect, buffer: &mut Buffer) {
         let middle = self.middle();
         self.history.draw(&self.transcript, middle.as_ref(), theme, area, buffer);

@@ -26,7 +26,6 @@ const EDITOR: &str = "vi";
 /// Pager if the user has configured none.
 const PAGER: &str = "less -R";
 
-/// Result of editing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EditorResult {
     /// The edited text, without its final newline.

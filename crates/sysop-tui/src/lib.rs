@@ -4,7 +4,6 @@
 //! `app` is pure state: keys and updates in, `Action`s out, time as an argument. `frame` lays out what `view` draws.
 //! `screen` takes over the user's terminal and restores it, `terminal_pane` shows the session's terminal, and `picker` is a
 //! searchable list. Only the run loop (`run`) performs I/O.
-#![warn(missing_docs)]
 
 pub mod app;
 pub mod external_program;
@@ -49,7 +48,6 @@ pub struct TuiContext {
     pub prices: HashMap<String, Price>,
     /// The user's editor and pager from the environment.
     pub programs: ExternalPrograms,
-    /// Folder for drafts.
     pub drafts: PathBuf,
     /// Kind of the user's terminal.
     pub kind: screen::TerminalKind,

@@ -19,7 +19,6 @@ use self::text_field::TextField;
 /// Page size before the list was drawn.
 const PAGE_DEFAULT: usize = 10;
 
-/// An entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PickerItem {
     /// Text of the row; searched.
@@ -36,13 +35,11 @@ impl PickerItem {
         Self { label: label.to_owned(), detail: detail.to_owned(), preview: String::new() }
     }
 
-    /// Sets the preview.
     pub fn with_preview(self, preview: &str) -> Self {
         Self { preview: preview.to_owned(), ..self }
     }
 }
 
-/// State of a list.
 #[derive(Debug, Clone)]
 pub struct Picker {
     title: String,
@@ -71,7 +68,6 @@ pub enum PickerEvent {
 }
 
 impl Picker {
-    /// Creates a list with a search field.
     pub fn new(title: &str, entries: Vec<PickerItem>) -> Self {
         let found = (0..entries.len()).collect();
         Self {
@@ -111,7 +107,6 @@ impl Picker {
         self.search();
     }
 
-    /// Handles a key.
     pub fn key(&mut self, key: KeyEvent) -> PickerEvent {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         let last = self.found.len().saturating_sub(1);

@@ -46,7 +46,6 @@ const HISTORY_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Result of running the front end.
 #[derive(Debug)]
 pub struct TuiExit {
-    /// Reason for the exit.
     pub left: ExitReason,
     /// Session that the user can resume; `None` if no prompt was sent.
     pub to_resume: Option<SessionId>,
@@ -64,7 +63,6 @@ enum FetchResult {
     Backfilled(SessionId, Vec<Item>),
     /// Status of a session in the background; `None` if it no longer runs.
     BackgroundStatus(SessionId, Option<BackgroundStatus>),
-    /// Result of answering "allow always".
     AllowedAlways(Result<(), String>),
     ThemeSaved(String),
     Failed(String),

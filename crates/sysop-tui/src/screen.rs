@@ -52,16 +52,13 @@ pub struct Screen {
     links: Vec<Hyperlink>,
 }
 
-/// Result of suspending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SuspendResult {
-    /// Suspended and continued.
     Continued,
     /// Refused: there is no shell that could continue the process.
     NoShell,
 }
 
-/// Result of copying.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyResult {
     /// Sent to the terminal. Terminals do not report whether they accept it.
@@ -100,7 +97,6 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Size of the terminal.
     pub fn size(&self) -> Size {
         self.terminal.backend().size_now()
     }

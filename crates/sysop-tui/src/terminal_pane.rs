@@ -27,7 +27,6 @@ const WHEEL_ROWS: i32 = 3;
 /// The session's terminal as shown to one user. Gives back control on drop.
 pub struct TerminalPane {
     terminal: Arc<dyn Terminal>,
-    /// Name of the user.
     by: String,
     state: State,
     size: Option<TerminalSize>,
@@ -44,7 +43,6 @@ enum State {
     Over(String, Option<Box<Grid>>),
 }
 
-/// Result of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PaneKeyResult {
     /// Sent to the terminal, or used for scrolling.
@@ -96,7 +94,6 @@ impl TerminalPane {
         }
     }
 
-    /// Handles a key.
     #[expect(clippy::wildcard_enum_match_arm, reason = "all keys but a few are the program's")]
     pub fn key(&mut self, key: KeyEvent) -> PaneKeyResult {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
@@ -125,7 +122,6 @@ impl TerminalPane {
         PaneKeyResult::Consumed
     }
 
-    /// Sends a paste to the terminal.
     pub fn paste(&mut self, text: &str) {
         if let State::Open { grid, .. } = &mut self.state {
             grid.scroll_to_end();

@@ -39,7 +39,6 @@
 //! let message = ClientMessage::parse(r#"{"type":"user.message","content":"is the disk full?"}"#).unwrap();
 //! assert_eq!(message.inputs("ann").len(), 1);
 //! ```
-#![warn(missing_docs)]
 
 pub use client_message::{
     ClientMessage, DecisionKind, DirectOrigin, Envelope, Hello, ManifestTool, MessageError, QuestionReply,

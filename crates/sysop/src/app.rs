@@ -128,7 +128,6 @@ impl Services {
         Ok(Runtime { host, provider: self.models.of(&place.host) })
     }
 
-    /// Returns the specification of a new session at a location.
     fn spec(&self, place: &ToolLocation, tools: &[ToolSpec]) -> SessionSpec {
         let settings = &self.settings;
         SessionSpec {
@@ -198,7 +197,6 @@ impl Services {
         Ok(opened(handle, last, spec))
     }
 
-    /// Returns the rules of the current config.
     fn rules(&self, host: &HostChoice) -> ConfigChange {
         ConfigChange::Rules {
             dangerous: self.settings.dangerous_patterns.clone(),
@@ -264,7 +262,6 @@ impl Services {
     }
 }
 
-/// Opens the store of these settings.
 pub(crate) fn open_store(settings: &Settings) -> Result<SqliteStore> {
     let path = database(&settings.folders.data);
     SqliteStore::open(&path).map_err(|error| CommandError::failed(error.to_string()).into())
@@ -318,7 +315,6 @@ impl Provider for HostProvider {
     }
 }
 
-/// Converts the settings of the providers to those of their crate.
 pub(crate) fn providers(settings: &Settings, remote: Option<Arc<dyn RemoteMachine>>) -> ProvidersSettings {
     let of = |name: &str| settings.providers.get(name).cloned().unwrap_or_default();
     let vertex = of("vertex");

@@ -55,7 +55,6 @@ pub(crate) async fn chat(settings: Settings, pick: ModelChoice, arguments: ChatA
     exit
 }
 
-/// Returns the layout of the line REPL.
 pub(crate) fn chat_form(settings: &Settings, plain: bool) -> chat::ReplLayout {
     chat::ReplLayout::choose(TerminalTraits {
         plain,

@@ -9,7 +9,6 @@ use sysop_core::mode::Mode;
 use sysop_driver::port::{ModelEvent, Provider};
 use sysop_mock_llm::{Engine, Response, Scenarios, Turn};
 
-/// Reply to unknown tasks.
 const UNKNOWN: &str = "I am the built-in scripted demo, not a model: I only know a few scripted tasks. Type `demo` \
  to see me work with real tools, or run `sysop doctor` to set up a model.";
 

@@ -28,7 +28,6 @@ pub(crate) trait DoctorProbe: Send + Sync {
     /// Opens the database in the data directory and summarizes its content.
     async fn database(&self, data: &Path) -> Result<String, String>;
 
-    /// Lists the models of a provider.
     async fn models(&self, provider: &str, settings: &ProviderSettings) -> Result<Vec<String>, String>;
 
     /// Connects to a machine as a task would, and describes it.
@@ -44,10 +43,8 @@ const VERSION_TIME_MAX: Duration = Duration::from_secs(2);
 /// Maximum number of models listed per provider.
 const MODELS_SHOWN_MAX: usize = 5;
 
-/// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CheckStatus {
-    /// Good.
     Good,
     /// Not required, or could be better.
     Note,

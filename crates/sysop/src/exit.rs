@@ -17,7 +17,6 @@ impl CommandError {
         Self { exit: Exit::Usage, message: message.into() }
     }
 
-    /// A failed task.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self { exit: Exit::Failed, message: message.into() }
     }

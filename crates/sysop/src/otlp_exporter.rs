@@ -66,7 +66,6 @@ impl OtlpExporter {
         Ok(Some(Self { client: client(&url)?, url, headers, service, spans, waiting }))
     }
 
-    /// Returns the recorder of the spans.
     pub(crate) fn spans(&self) -> Arc<SpanRecorder> {
         Arc::clone(&self.spans)
     }

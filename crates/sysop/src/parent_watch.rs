@@ -21,7 +21,6 @@ const WAITING_MAX: usize = 256;
 /// Maximum length of a text by a user or model, in characters.
 const TEXT_CHARS_MAX: usize = 200;
 
-/// Connection to the parent.
 pub(crate) struct ParentWatch {
     redaction: Arc<CommandRedactor>,
     lines: SyncSender<String>,

@@ -18,7 +18,6 @@ pub(crate) struct PolicyQuestion {
     pub(crate) command: String,
     /// Approval mode; `None` uses the configured one.
     pub(crate) mode: Option<ApprovalMode>,
-    /// Dialect of the shell.
     pub(crate) dialect: Dialect,
     /// Working directory; `None` means the root.
     pub(crate) folder: Option<String>,

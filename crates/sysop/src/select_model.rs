@@ -57,7 +57,6 @@ pub(crate) fn select_model(
     }
 }
 
-/// Returns the address of Ollama.
 pub(crate) fn ollama_address(settings: &Settings) -> String {
     let configured = settings.providers.get("ollama").and_then(|ollama| ollama.base_url.clone());
     configured.unwrap_or_else(|| OLLAMA.base_url.to_owned())

@@ -26,12 +26,10 @@ const PAGE_EVENTS: usize = 1000;
 /// Maximum ids listed in the error about an ambiguous id.
 const CANDIDATES_MAX: usize = 5;
 
-/// Display options.
 #[derive(Debug, Clone)]
 pub(crate) struct DisplayOptions {
     /// Current time, for ages.
     pub(crate) now: Timestamp,
-    /// Time zone of dates.
     pub(crate) zone: jiff::tz::TimeZone,
     /// Columns of the terminal; `None` cuts nothing.
     pub(crate) width: Option<usize>,

@@ -18,7 +18,6 @@ pub(crate) fn system_without_host() -> String {
     .join("\n")
 }
 
-/// System prompt of a session with these tools.
 pub(crate) fn system(host: &HostChoice, root: &str, tools: &[ToolSpec]) -> String {
     let has = |name: &str| tools.iter().any(|tool| tool.name == name);
     let mut lines = vec![
@@ -50,7 +49,6 @@ pub(crate) fn system(host: &HostChoice, root: &str, tools: &[ToolSpec]) -> Strin
     lines.join("\n")
 }
 
-/// Phrase for the host of the tools.
 fn machine(host: &HostChoice) -> String {
     match host {
         HostChoice::Local => format!("their machine ({} {})", std::env::consts::OS, std::env::consts::ARCH),

@@ -15,7 +15,6 @@ use sysop_server::auth::{NewToken, mint};
 use crate::cli::TokenCommand;
 use crate::exit::{CommandError, Exit};
 
-/// Creator of tokens.
 #[derive(Debug, Clone)]
 pub(crate) struct TokenMaker {
     /// Name of the operating system's user.

@@ -14,7 +14,6 @@ use super::{Bench, history, machines, page, server, tui};
 
 /// Runs of a short process.
 const RUNS: usize = 30;
-/// Runs of a long process.
 const LONG_RUNS: usize = 10;
 /// Consecutive steps of the baseline for the calls of a turn.
 const STEPS: u32 = 200;
@@ -25,7 +24,6 @@ const INHERITED_VARIABLES: [&str; 4] = ["PATH", "LANG", "LC_ALL", "SHELL"];
 
 type BenchCase = fn(&mut Bench) -> Result<()>;
 
-/// All measurements, by name.
 pub(crate) const ALL: [(&str, BenchCase); 14] = [
     ("start", start),
     ("turn", turn),

@@ -17,7 +17,6 @@ const ROUNDS: usize = 3;
 const RUNS: usize = 12;
 /// Runs of `ssh` to the whole fleet per round.
 const FLEET_RUNS: usize = 2;
-/// Machines of the fleet.
 const HOSTS: usize = 20;
 
 /// Measures tool calls on one machine over ssh, and on twenty of them, against plain `ssh`.

@@ -10,7 +10,6 @@ use anyhow::{Context, Result, bail};
 
 use crate::workspace::cargo;
 
-/// Resources used by one process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ResourceUsage {
     /// User and system time of the process and its children, in seconds, with millisecond resolution.
@@ -48,7 +47,6 @@ impl BenchOutput {
         Ok(Self { example, text: String::from_utf8_lossy(&output.stdout).into_owned() })
     }
 
-    /// Returns the number with this name.
     pub(crate) fn get(&self, name: &str) -> Result<f64> {
         let value =
             self.text.lines().find_map(|line| line.split_once(' ').filter(|(known, _)| *known == name));

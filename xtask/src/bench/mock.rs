@@ -70,7 +70,6 @@ pub(crate) fn conversation(trigger: &str, calls: usize) -> String {
     messages
 }
 
-/// Returns a scenario with one response.
 pub(crate) fn answer(trigger: &str, response: &str) -> String {
     format!(r#"{{"name":"{trigger}","trigger":"{trigger}","steps":[{{"response":{response}}}]}}"#)
 }

@@ -47,13 +47,10 @@ enum LedgerCall {
     Forgotten,
 }
 
-/// State of a call.
 pub(crate) enum CallClaim {
     /// Unknown so far; the caller must run it.
     Claimed,
-    /// Running.
     Running,
-    /// Finished with this result.
     Done(Box<ToolResult>),
 }
 
@@ -157,7 +154,6 @@ impl Ledger {
         if changes { state.file.sync_data() } else { Ok(()) }
     }
 
-    /// Records the result of a call.
     pub(crate) fn end(&self, result: &ToolResult) {
         let mut state = self.state.lock();
         state.put(&result.tool_call_id, LedgerCall::Done(Box::new(result.clone())));

@@ -40,22 +40,18 @@ pub(crate) struct LocalPolicy {
 
 /// Call as shown to the user.
 struct ProposedCall {
-    /// The call itself.
     call: ToolCall,
     /// The displayed command.
     shown: String,
 }
 
-/// Decision on a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum LocalVerdict {
-    /// Run.
     Run,
     /// Refuse, with a message for the model.
     Refuse(String),
     /// Ask the user here.
     Ask {
-        /// Text of the question.
         prompt: String,
         /// Risk class at the time of asking; a worse class later is asked about again.
         class: RiskClass,
@@ -133,7 +129,6 @@ impl LocalPolicy {
         self.proposed.put(id, is_clear.then_some(proposed));
     }
 
-    /// Records a call that the user typed.
     pub(crate) fn record_typed(&mut self, tool: &str, arguments: &Map<String, Value>) {
         if self.typed.len() == REMEMBERED_MAX {
             self.typed.pop_front();

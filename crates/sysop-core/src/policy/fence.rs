@@ -65,12 +65,10 @@ pub enum SandboxMode {
     Off,
     /// In `never`, and plain changes in `auto`.
     Auto,
-    /// Always.
     On,
 }
 
 impl SandboxMode {
-    /// Parses a mode name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Off, Self::Auto, Self::On].into_iter().find(|mode| mode.as_str() == name)
     }
@@ -89,7 +87,6 @@ impl SandboxMode {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SandboxOptions {
-    /// Condition for fencing.
     pub mode: SandboxMode,
     /// Absolute paths writable by changes, in addition to the root and temporary folders.
     #[serde(skip_serializing_if = "Vec::is_empty")]

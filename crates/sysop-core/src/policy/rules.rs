@@ -12,7 +12,6 @@ use crate::message::ToolCall;
 /// Name of this machine in `host` patterns.
 const LOCAL: &str = "local";
 
-/// Action of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleAction {
@@ -43,12 +42,9 @@ pub struct CommandPattern {
     pub host: Option<String>,
 }
 
-/// One rule of a user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
-    /// Action.
     pub action: RuleAction,
-    /// Commands.
     #[serde(rename = "match")]
     pub pattern: CommandPattern,
     /// File and line of the rule.

@@ -96,7 +96,6 @@ pub(super) fn tool_risk(spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> Ri
     risk
 }
 
-/// Assesses the use of one path.
 fn judge_path(target: &Target, survey: &Survey) -> Risk {
     let quoted = format!("'{}'", target.word.replace('\'', r"'\''"));
     let command = match target.access {

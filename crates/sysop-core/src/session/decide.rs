@@ -122,7 +122,6 @@ pub(super) fn is_no_worse(risk: &Risk, seen: &Risk) -> bool {
         && risk.findings.iter().filter(|finding| finding.class > RiskClass::Changes).all(known)
 }
 
-/// Returns the call with its command replaced.
 pub(super) fn with_command(mut call: ToolCall, command: String) -> ToolCall {
     if let Arguments::Object(map) = &mut call.arguments {
         map.insert("command".to_owned(), Value::String(command));

@@ -73,7 +73,6 @@ pub(super) struct State {
     pub(super) approvers: Vec<String>,
 }
 
-/// Files changed by one turn.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct TurnChanges {
     pub(super) turn: TurnId,
@@ -119,7 +118,6 @@ pub(super) enum Phase {
     Acting {
         /// Calls not started yet.
         pending: VecDeque<ToolCall>,
-        /// Results so far.
         results: Vec<ToolResult>,
         work: CurrentCall,
     },
@@ -134,7 +132,6 @@ pub(super) struct PendingApproval {
     pub(super) scope: Option<GrantScope>,
 }
 
-/// Progress of the current call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum CurrentCall {
     /// No current call.
@@ -214,7 +211,6 @@ impl State {
         }
     }
 
-    /// Returns the running call.
     pub(super) fn running_call(&self) -> Option<&ToolCall> {
         match &self.phase {
             Phase::Acting { work: CurrentCall::Running { call, .. }, .. } => Some(call),

@@ -89,7 +89,6 @@ impl Session {
         true
     }
 
-    /// Builds the request to the model.
     fn request(&self) -> ModelRequest {
         let state = &self.state;
         let window = state.history.window(state.keep);
@@ -225,7 +224,6 @@ impl OfferedTools {
         Self { specs, system: system(spec, client_tools), validators }
     }
 
-    /// Returns the tool with this name.
     pub(super) fn named(&self, name: &str) -> Option<&ToolSpec> {
         self.specs.iter().find(|tool| tool.name == name)
     }

@@ -59,7 +59,6 @@ enum StringKind {
 }
 
 impl Stripper {
-    /// Starts a text.
     pub fn new() -> Self {
         Self::default()
     }

@@ -40,7 +40,6 @@ impl Backfill {
         self.transcript.seq >= self.until
     }
 
-    /// Returns the restored items.
     pub fn items(self) -> Vec<Item> {
         let mut items: HashMap<ItemId, Item> =
             self.transcript.items.into_iter().map(|item| (item.id.clone(), item)).collect();

@@ -17,11 +17,8 @@ pub enum ItemId {
     Prompt(TurnId),
     /// Visible reasoning of a model.
     Reasoning(StepId),
-    /// Text of a model.
     Answer(StepId),
-    /// A tool call.
     Proposal(CallId),
-    /// Result of a tool call.
     ToolOutput(CallId),
     /// Summary given by a call that ended the turn.
     Summary(CallId),
@@ -29,7 +26,6 @@ pub enum ItemId {
     Notice(Seq),
     /// A notice that is not logged.
     LiveNotice(u64),
-    /// The end of a turn.
     End(TurnId),
 }
 
@@ -49,10 +45,8 @@ impl fmt::Display for ItemId {
     }
 }
 
-/// One item of a transcript.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item {
-    /// Stable id.
     pub id: ItemId,
     /// Incremented with each change; a front end may cache layout by id and revision.
     pub revision: u32,
@@ -62,14 +56,12 @@ pub struct Item {
     pub seq: Seq,
     /// Extent of the text in memory.
     pub retention: Retention,
-    /// Content.
     pub body: ItemBody,
 }
 
 /// Extent of an item's text in memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Retention {
-    /// Complete.
     #[default]
     Whole,
     /// Only the beginnings of its texts, to bound memory. A [`Backfill`](super::Backfill) restores the rest.
@@ -78,7 +70,6 @@ pub enum Retention {
     Backfilled,
 }
 
-/// Content of an item.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ItemBody {
     /// A user's prompt.
@@ -93,20 +84,16 @@ pub enum ItemBody {
     ToolOutput(Box<ToolOutput>),
     /// One line for the user.
     Notice(Notice),
-    /// The end of a turn.
     End(TurnEnd),
 }
 
 /// A model's text and its progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamedText {
-    /// The text.
     pub text: String,
-    /// Progress.
     pub state: TextState,
 }
 
-/// Progress of a streamed text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextState {
     /// More follows.
@@ -162,46 +149,37 @@ impl Proposal {
 /// Decision on a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProposalState {
-    /// Waits for a user.
     Waiting,
-    /// May run.
     Allowed {
-        /// Decider.
         by: Decider,
         /// Duration of the permission.
         scope: ApprovalScope,
     },
     /// Does not run.
     Rejected {
-        /// Decider.
         by: Decider,
         /// Message to the model; may be empty.
         reason: String,
     },
 }
 
-/// Decider of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decider {
     /// The approval mode, an earlier grant, or a typed command that needs no approval.
     Policy,
-    /// A user, by name.
     Person(String),
 }
 
 /// Duration of a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApprovalScope {
-    /// One run.
     Once,
-    /// The rest of the session.
     Session,
 }
 
 /// Output and outcome of a tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolOutput {
-    /// The call.
     pub call: CallId,
     /// Name of the tool; empty if the log begins after the call.
     pub tool: String,
@@ -216,31 +194,23 @@ pub struct ToolOutput {
 /// One line for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
-    /// The line.
     pub text: String,
-    /// Severity.
     pub weight: Severity,
 }
 
-/// Severity of a notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// For information.
     Note,
     /// Needs attention, or reports a failure.
     Warning,
 }
 
-/// The end of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnEnd {
-    /// The turn.
     pub turn: TurnId,
-    /// The cause.
     pub reason: StopReason,
     /// One sentence if something failed.
     pub error: Option<String>,
-    /// Tokens of the turn.
     pub usage: Usage,
     /// Number of model calls.
     pub iterations: u32,

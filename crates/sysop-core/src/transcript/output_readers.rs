@@ -10,7 +10,6 @@ const MODELS_MAX: usize = 64;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OutputReaders {
     models: Vec<ModelRef>,
-    /// Model of the session.
     current: Option<ModelRef>,
     /// That of the step that is under way.
     asked: Option<ModelRef>,
@@ -43,7 +42,6 @@ impl OutputReaders {
         }
     }
 
-    /// The models.
     pub fn models(&self) -> &[ModelRef] {
         &self.models
     }

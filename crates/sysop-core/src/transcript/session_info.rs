@@ -14,23 +14,17 @@ const NO_HOST: &str = "none";
 /// Configuration of a session, for headers and status lines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionInfo {
-    /// Current model.
     pub model: ModelRef,
-    /// Approval mode.
     pub approve: ApprovalMode,
-    /// Sandbox mode.
     pub sandbox: SandboxMode,
     /// Mode of the next turn.
     pub mode: Mode,
     /// Maximum model calls per turn.
     pub max_iterations: u32,
-    /// Host of the tools.
     pub host: String,
     /// Root of the file tools.
     pub root: String,
-    /// Tool profile.
     pub profile: String,
-    /// Names of the client tools.
     pub client_tools: Vec<String>,
     /// Root of the file tools on the client; empty without client tools.
     pub client_root: String,

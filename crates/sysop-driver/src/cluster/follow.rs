@@ -24,7 +24,6 @@ const PENDING_DELTAS_MAX: usize = 64;
 const RELAY_PERIOD: Duration = Duration::from_millis(50);
 /// Maximum bytes of text published to other nodes per period; live viewers there miss the rest.
 const RELAY_BYTES_MAX: usize = 32 * 1024;
-/// Follower of a session on another node.
 pub(crate) struct SessionFollower {
     id: SessionId,
     owner: String,

@@ -21,7 +21,6 @@ const SLOW_APPEND: Duration = Duration::from_secs(3);
 /// Accepts the inputs that a lost session left behind, or returns them if no front end here has the session open.
 pub(crate) type InputForwarder = Box<dyn Fn(Vec<Input>) -> Result<(), Vec<Input>> + Send + Sync>;
 
-/// The lease of a session in a cluster.
 pub(crate) struct ClusterLease {
     id: SessionId,
     lease: Arc<dyn Lease>,

@@ -69,7 +69,6 @@ impl Membership {
         ClusterLease::new(id.clone(), lease, self.context.clone(), Arc::clone(&driver.ports.clock))
     }
 
-    /// Acquires the lease of a session that has a log.
     pub(crate) async fn acquire(
         &self,
         driver: &DriverInner,

@@ -30,7 +30,6 @@ struct State {
     consumed: Vec<QueuePosition>,
 }
 
-/// State of the task that drains the queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum DrainState {
     #[default]

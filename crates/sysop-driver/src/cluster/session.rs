@@ -41,7 +41,6 @@ const EVICT_PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Number of ownership changes tolerated while locating a session, before the attempt fails.
 const LOCATE_ATTEMPTS_MAX: usize = 8;
 
-/// A session at any location.
 pub(crate) struct ClusterSession {
     id: SessionId,
     driver: Weak<DriverInner>,

@@ -130,7 +130,6 @@ impl OllamaEncoding {
         }
     }
 
-    /// Returns the cache key of the encoded form.
     fn cache_key(self) -> &'static str {
         match self {
             Self::Native => "ollama",

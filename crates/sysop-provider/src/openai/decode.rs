@@ -116,7 +116,6 @@ pub(super) struct OpenAiDecoder {
     thinking: ThinkTagParser,
     /// Extra fields to send back with this message, by name.
     extras: serde_json::Map<String, Value>,
-    /// Name of the field that carried reasoning.
     reasoning_name: Option<&'static str>,
     partial_calls: Vec<PartialToolCall>,
     usage: Usage,

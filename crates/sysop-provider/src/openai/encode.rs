@@ -33,7 +33,6 @@ pub(super) enum Dialect {
     OpenAi,
     /// api.mistral.ai.
     Mistral,
-    /// Any other server.
     Other,
 }
 
@@ -224,7 +223,6 @@ impl OpenAiEncoding {
         Self::Native { dialect, own, reasoning }
     }
 
-    /// Returns the cache key of the encoded form.
     fn cache_key(self) -> &'static str {
         match self {
             Self::Plain => "openai",

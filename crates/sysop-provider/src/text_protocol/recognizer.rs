@@ -43,7 +43,6 @@ pub(super) enum ValueContext {
     Embedded,
 }
 
-/// Meaning of one value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ReplyItem {
     Call(TextToolCall),

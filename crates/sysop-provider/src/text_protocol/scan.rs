@@ -101,7 +101,6 @@ enum LinePrefix {
     Blank,
     /// Only blanks, list marks and other segments.
     Markup,
-    /// Words.
     Text,
 }
 
@@ -476,9 +475,7 @@ fn after_failure(start: usize, failure: &lenient_json::JsonError) -> Candidate {
 enum FenceLanguage {
     /// JSON, call markup, or unspecified.
     Data,
-    /// A POSIX shell.
     Shell,
-    /// Any other language.
     Other,
 }
 

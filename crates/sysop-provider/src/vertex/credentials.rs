@@ -28,7 +28,6 @@ pub(super) enum GoogleAccount {
     Machine(String),
 }
 
-/// Fields used of a service account file.
 #[derive(Deserialize)]
 pub(super) struct ServiceAccountKey {
     pub(super) client_email: String,

@@ -43,7 +43,6 @@ const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// Header that identifies the metadata server; required in requests and expected in responses.
 const FLAVOR: (&str, &str) = ("metadata-flavor", "Google");
 
-/// A token and its metadata.
 #[derive(Clone)]
 pub(super) struct AccessToken {
     token: SecretString,

@@ -48,7 +48,6 @@ pub(crate) enum ApprovalOutcome {
     Always(OfferedRule),
     /// Reject, with feedback for the model or an empty text.
     Reject(String),
-    /// Reject and stop the turn.
     StopTurn,
     /// Ctrl+C.
     Interrupt,

@@ -14,10 +14,8 @@ use crate::render::{RenderOptions, row, truncate};
 /// Maximum number of rows that wait for the terminal; the oldest are dropped first.
 const PENDING_ROWS_MAX: usize = 5_000;
 
-/// Owner of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TerminalOwner {
-    /// This screen.
     Output,
     Editor,
     /// A prompt, in raw mode.

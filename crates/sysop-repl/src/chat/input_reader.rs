@@ -41,23 +41,19 @@ const READ_BYTES_MAX: usize = 4096;
 /// Capacity of the printer's channel. `InlineScreen` relies on it to learn whether the last message was shown.
 const PRINTER_MESSAGES_MAX: usize = 1;
 
-/// Requested input.
 pub(crate) enum ReadRequest {
     Line {
         /// Label before the line.
         label: PromptLabel,
-        /// Initial text.
         draft: String,
     },
     /// An answer to a proposal.
     Approval(Box<ApprovalPrompt>),
-    /// An answer for a program.
     ProgramPrompt(ProgramPrompt),
     /// Keys for the session's terminal.
     Terminal(Arc<dyn prompter::Terminal>),
 }
 
-/// Input of the user.
 #[derive(Debug)]
 pub(crate) enum UserInput {
     Line(String),
@@ -69,7 +65,6 @@ pub(crate) enum UserInput {
     Withdrawn(String),
     /// An answer to a proposal.
     Approval(ApprovalOutcome),
-    /// An answer for a program.
     ProgramPrompt(PromptOutcome),
     /// The user left the session's terminal or has to answer a prompt.
     LeftTerminal,
@@ -172,7 +167,6 @@ impl InputReader {
         let _ = self.requests.send(request);
     }
 
-    /// Withdraws the open request.
     pub(crate) fn withdraw(&self) {
         self.withdrawn.store(true, Ordering::Relaxed);
     }

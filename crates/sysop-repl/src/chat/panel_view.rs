@@ -55,7 +55,6 @@ pub(crate) struct PanelView {
     phase: Option<String>,
 }
 
-/// Answer that is being streamed.
 struct StreamingAnswer {
     step: StepId,
     streamed: String,
@@ -63,7 +62,6 @@ struct StreamingAnswer {
     panel: Panel,
 }
 
-/// Output that is being streamed.
 struct LiveOutput {
     call: CallId,
     panel: Panel,

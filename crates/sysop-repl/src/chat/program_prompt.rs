@@ -43,7 +43,6 @@ pub(crate) enum PromptOutcome {
     Given(SecretString),
     /// The prompt is not for a secret.
     NoSecret,
-    /// Declined.
     Refused,
     /// Declined with Ctrl+C.
     Interrupted,
@@ -51,17 +50,13 @@ pub(crate) enum PromptOutcome {
     Withdrawn,
 }
 
-/// Content of a program prompt.
 #[derive(Debug, Clone)]
 pub(crate) struct ProgramPrompt {
-    /// Drawn prompt.
     pub(crate) rows: Vec<TextRow>,
-    /// Kind of the answer.
     pub(crate) kind: QuestionKind,
 }
 
 impl ProgramPrompt {
-    /// Draws a prompt in a panel.
     pub(crate) fn panel(question: &Question, look: RenderOptions) -> Self {
         let panel = Panel::new(look);
         Self { rows: panel.around("QUESTION", question_rows(question, panel.inner())), kind: question.kind }
@@ -125,7 +120,6 @@ pub(crate) fn ask(
     Ok(reply)
 }
 
-/// Echo of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AnswerEcho {
     Visible,
@@ -237,7 +231,6 @@ fn say(keyboard: &mut impl PromptIo, text: &str) -> io::Result<()> {
     wrap(&row(text, StyleRole::Dim), columns, 2).iter().try_for_each(|row| keyboard.row(row))
 }
 
-/// Asks on this terminal.
 pub(crate) fn ask_on_terminal(
     sheet: &ProgramPrompt,
     color: bool,
@@ -316,7 +309,6 @@ pub(super) fn read_terminal(into: &mut [u8], wait: Duration) -> io::Result<usize
     }
 }
 
-/// Returns origin and prompt in one line.
 pub(crate) fn one_line_summary(question: &Question) -> String {
     let whole = question.prompt.trim();
     let mut prompt: String = whole.chars().take(PROMPT_CHARS_IN_A_LINE_MAX).collect();

@@ -14,9 +14,7 @@ pub(super) const ANSWER_BYTES_MAX: usize = 4095;
 /// State after a byte.
 #[derive(Debug)]
 pub(super) enum FieldInput {
-    /// Input is incomplete.
     Incomplete,
-    /// Enter.
     Submitted(SecretString),
     /// Esc, or Ctrl+D on an empty line.
     Refused,

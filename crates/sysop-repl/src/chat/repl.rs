@@ -62,9 +62,7 @@ enum ActiveRead {
 /// Update to expect after an input was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AwaitedUpdate {
-    /// The start of a turn.
     Turn,
-    /// Any event.
     Event,
 }
 

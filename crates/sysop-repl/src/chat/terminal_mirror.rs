@@ -98,7 +98,6 @@ impl AlternateScreen {
         Ok(Self { out, modes: Vec::new() })
     }
 
-    /// Draws a frame and updates the modes.
     pub(super) fn draw(&mut self, frame: &str, modes: Vec<u16>) -> io::Result<()> {
         self.out.write_all(frame.as_bytes())?;
         self.switch(modes)

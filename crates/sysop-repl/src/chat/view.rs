@@ -22,7 +22,6 @@ pub(crate) trait ReplView: Send {
     fn tick(&mut self, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()>;
     /// Records a prompt that was typed here and is therefore already visible.
     fn own_prompt(&mut self, text: &str);
-    /// Creates the approval prompt for a proposal.
     fn question(&mut self, plan: &Proposal, transcript: &Transcript, screen: &InlineScreen)
     -> ApprovalPrompt;
     /// Prints a text of the front end.

@@ -24,7 +24,6 @@ pub struct ProgramPromptHandler(pub(super) Arc<ProgramPromptFn>);
 
 type ProgramPromptFn = dyn Fn(&ProgramPrompt, &AtomicBool) -> io::Result<PromptOutcome> + Send + Sync;
 
-/// Returns a handler that asks on this terminal.
 pub fn ask_for_programs_on_terminal(color: bool) -> ProgramPromptHandler {
     ProgramPromptHandler(Arc::new(move |sheet, withdrawn| ask_on_terminal(sheet, color, withdrawn)))
 }
@@ -32,12 +31,10 @@ pub fn ask_for_programs_on_terminal(color: bool) -> ProgramPromptHandler {
 /// Channel for answers.
 pub(super) type PromptSender = UnboundedSender<(QuestionId, io::Result<PromptOutcome>)>;
 
-/// Prompts of programs, one at a time.
 #[derive(Default)]
 pub(super) struct ProgramPrompts {
     /// Handler; `None` if nobody can be asked.
     ask: Option<ProgramPromptHandler>,
-    /// Prompt on the terminal.
     pub(super) open: Option<QuestionId>,
     /// Set to withdraw it.
     pub(super) withdrawn: Arc<AtomicBool>,
@@ -63,7 +60,6 @@ impl ProgramPrompts {
 }
 
 impl ExecRun {
-    /// Handles a new or closed prompt of a program.
     pub(super) fn handle_program_prompt(&mut self, delta: &Delta, replies: &PromptSender) -> Option<Exit> {
         match delta {
             Delta::Question { question } if self.questions.ask.is_none() || self.ending.is_some() => {

@@ -7,11 +7,9 @@ use sysop_term::plan::{preview_rows, reason_rows};
 
 use super::{StyleRole, THEME, row, span, words, wrap};
 
-/// Location of a step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProposalLocation<'a> {
     pub(crate) host: &'a str,
-    /// Root on the host.
     pub(crate) root: &'a str,
 }
 

@@ -22,13 +22,11 @@ pub enum Kind {
     Decided,
     /// A decision was refused because a command of the session may have created the token.
     Refused,
-    /// A call started.
     Started,
     /// A call finished, or was refused.
     Finished,
     /// A user typed into the terminal.
     Typed,
-    /// A session was deleted.
     Deleted,
     /// The event with this session and `seq` was not stored, so the action of its line did not happen.
     Void,
@@ -41,13 +39,11 @@ pub struct AuditEntry {
     pub at: String,
     /// Subject of the line.
     pub kind: Kind,
-    /// Session id.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub session: String,
     /// Number of the event in the session's log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
-    /// Call id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
     /// Decider: a user, or `policy` if nobody was asked.
@@ -59,7 +55,6 @@ pub struct AuditEntry {
     /// Host and root, as in `local:/srv`.
     #[serde(default, rename = "where", skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// Tool name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// Command line of a shell tool or path of a file tool, redacted.
@@ -77,7 +72,6 @@ pub struct AuditEntry {
     /// Duration in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// Trace id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
     /// Final hash of the previous file.

@@ -53,7 +53,6 @@ pub struct CommandRedactor {
 }
 
 impl CommandRedactor {
-    /// Creates a redactor for these secrets.
     pub fn new(secrets: &[SecretString]) -> Self {
         let mut texts: Vec<&str> = secrets.iter().map(ExposeSecret::expose_secret).collect();
         texts.retain(|text| text.len() >= SECRET_BYTES_MIN);

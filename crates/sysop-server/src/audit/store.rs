@@ -45,7 +45,6 @@ pub struct AuditedStore {
 }
 
 impl AuditedStore {
-    /// Wraps a store.
     pub fn new(
         inner: Arc<dyn Store>,
         clock: Arc<dyn Clock>,

@@ -21,7 +21,6 @@ const POLICY: &str = "policy";
 /// Caller on whose behalf a session acts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Actor {
-    /// Name of the token.
     pub name: String,
     /// Trace id, if any.
     pub trace: Option<String>,

@@ -6,10 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::entry::{AuditEntry, AuditLine, ChainLink, LINE_BYTES_MAX, hex};
 
-/// Summary of an intact chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainSummary {
-    /// Number of files.
     pub files: usize,
     /// Number of lines.
     pub lines: u64,
@@ -23,7 +21,6 @@ pub enum ChainError {
     /// A line was changed, removed or moved.
     #[error("{path}, line {line}: {why}")]
     BadLine {
-        /// Path of the file.
         path: String,
         /// Line number, from 1.
         line: u64,
@@ -33,7 +30,6 @@ pub enum ChainError {
     /// A file cannot be read.
     #[error("{path} cannot be read: {error}")]
     Unreadable {
-        /// Path of the file.
         path: String,
         /// Underlying error.
         error: io::Error,
@@ -52,7 +48,6 @@ pub fn files(current: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Lists the rotated files by number.
 pub(super) fn rotated(current: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     let (Some(folder), Some(stem)) = (current.parent(), current.file_stem().and_then(|stem| stem.to_str()))
     else {

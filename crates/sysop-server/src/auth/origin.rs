@@ -197,7 +197,6 @@ impl HostPolicy {
 /// Reachability of a server, and the protection of its connections.
 #[derive(Debug, Clone)]
 pub struct Exposure {
-    /// Address of the listener.
     pub listen: SocketAddr,
     /// True if the server itself speaks TLS.
     pub tls: bool,

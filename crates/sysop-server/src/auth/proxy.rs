@@ -15,7 +15,6 @@ const HOPS_MAX: usize = 16;
 #[error("write it as an address, or as a network like 10.0.0.0/8")]
 pub struct BadNetwork;
 
-/// Networks of the trusted proxies.
 #[derive(Debug, Clone, Default)]
 pub struct Proxies(Vec<IpNet>);
 

@@ -12,16 +12,13 @@ const PREFIX: &str = "sysop_";
 /// Maximum length of a presented token, in bytes. Longer text is not hashed.
 const TOKEN_BYTES_MAX: usize = 256;
 
-/// Properties of a token to create.
 #[derive(Debug, Clone)]
 pub struct NewToken {
     /// Origin of the token: issued by a user, printed at start, or a page's cookie.
     pub kind: TokenKind,
-    /// Name given by its creator.
     pub name: String,
     /// System user who creates it.
     pub owner: String,
-    /// Scopes it grants.
     pub scopes: Scopes,
     /// Creation time.
     pub now: Timestamp,

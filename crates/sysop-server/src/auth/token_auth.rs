@@ -60,7 +60,6 @@ struct RequestOrigin {
 }
 
 impl TokenAuth {
-    /// Creates an authenticator for these tokens.
     pub fn new(tokens: Arc<Tokens>, settings: TokenAuthSettings) -> Self {
         let limits = &settings.limits;
         Self {

@@ -39,11 +39,9 @@ const STARTS_MAX: usize = 16;
 pub struct Bearer {
     /// Id of the token, or of the token that the page was opened with.
     pub id: TokenId,
-    /// Name given by its creator.
     pub name: String,
     /// System user who created the token.
     pub owner: String,
-    /// Scopes of the token.
     pub scopes: Scopes,
     /// Creation time of the token, or of the token that the page was opened with.
     pub created: Timestamp,

@@ -33,7 +33,6 @@ impl Linger {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LingerMode {
-    /// Immediately.
     Off,
     /// When the peer has closed its side, or after [`LINGER_WAIT`].
     UntilRead,

@@ -13,7 +13,6 @@ const ACCOUNTS_MAX: usize = 8192;
 /// Allowed frequency of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// Sustained rate.
     pub per_minute: u32,
     /// Number allowed at once after a pause.
     pub burst: u32,

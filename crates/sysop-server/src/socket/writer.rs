@@ -31,7 +31,6 @@ pub(super) struct SocketWriter<'a> {
     lends: bool,
 }
 
-/// Reason for closing a socket.
 struct SocketClose {
     code: ErrorCode,
     close: u16,

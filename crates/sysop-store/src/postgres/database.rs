@@ -21,7 +21,6 @@ pub(super) const BACKOFF_MAX: Duration = Duration::from_millis(500);
 /// Connections for everything except appends.
 const CONNECTIONS_MAX: u32 = 8;
 
-/// A database.
 #[derive(Debug)]
 pub(super) struct Database {
     options: PgConnectOptions,

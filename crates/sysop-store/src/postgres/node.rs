@@ -37,7 +37,6 @@ mod listener;
 
 /// Lifetime of a node after its last renewal, by the clock of the database.
 const LEASE_DURATION: Duration = Duration::from_secs(6);
-/// Interval of renewals.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(2);
 /// Time before the end of its lease at which a node stops by its own clock.
 const LEASE_MARGIN: Duration = Duration::from_millis(500);
@@ -67,7 +66,6 @@ struct NodeInner {
     /// Set once the other nodes were notified that it leaves.
     left: tokio::sync::OnceCell<()>,
     events: EventQueue,
-    /// Number of watches of each session.
     watched: Mutex<HashMap<SessionId, usize>>,
     /// Held while watches are written to the database.
     watching: tokio::sync::Mutex<()>,
@@ -215,7 +213,6 @@ impl PostgresNode {
         Ok(Self { inner })
     }
 
-    /// Display name of the node.
     pub fn name(&self) -> &str {
         &self.inner.name
     }

@@ -37,7 +37,6 @@ const PING_TIME_MAX: Duration = Duration::from_secs(2);
 
 const APPEND: &str = include_str!("append.sql");
 
-/// One append.
 #[derive(Debug)]
 pub(super) struct AppendRequest {
     pub(super) id: SessionId,
@@ -137,7 +136,6 @@ struct WriterTask {
     stall_reason: StallReason,
 }
 
-/// Result of each append in a group.
 type AppendResults = HashMap<SessionId, Result<Seq, StoreError>>;
 
 impl WriterTask {

@@ -18,7 +18,6 @@ pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// closed.
 static CREATING: Mutex<()> = Mutex::new(());
 
-/// An existing database file.
 #[derive(Debug)]
 pub(super) struct DatabaseFile {
     path: PathBuf,

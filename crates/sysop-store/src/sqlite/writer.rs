@@ -38,7 +38,6 @@ const CONTINUE_SESSION: &str = "UPDATE sessions SET last_seq = ?1, changed = ?2,
                                 WHERE id = ?4 AND last_seq = ?5";
 const INSERT: &str = "INSERT INTO events (session, seq, at, body) VALUES (?, ?, ?, ?)";
 
-/// Writes one database.
 #[derive(Debug)]
 pub(super) struct SqliteWriter {
     file: Arc<DatabaseFile>,

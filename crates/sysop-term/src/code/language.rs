@@ -1,6 +1,5 @@
 //! Tables of languages: their comments, strings and words.
 
-/// Syntax of a language.
 #[derive(Debug)]
 pub struct Language {
     /// Names in code blocks, and file extensions; like all word lists here separated by spaces.
@@ -24,7 +23,6 @@ pub struct Language {
     pub(super) shell: bool,
 }
 
-/// Kind of a language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SyntaxFamily {
     Code,
@@ -40,7 +38,6 @@ pub(super) enum SyntaxFamily {
     Directives,
 }
 
-/// Delimiter of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Quote {
     pub(super) mark: &'static str,
@@ -78,7 +75,6 @@ impl Language {
         ALL.iter().find(|language| has(language.names, &word))
     }
 
-    /// Returns the language of a file.
     pub fn of_path(path: &str) -> Option<&'static Self> {
         let file = path.rsplit('/').next().unwrap_or_default();
         match file.rsplit_once('.') {

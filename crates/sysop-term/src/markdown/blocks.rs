@@ -50,7 +50,6 @@ struct BlockRenderer {
     code: Option<(Highlighter, String)>,
 }
 
-/// A block that contains others.
 struct Container {
     block: ContainerKind,
     columns: usize,
@@ -70,7 +69,6 @@ enum ContainerKind {
     },
 }
 
-/// Text with one style.
 struct InlineText {
     text: String,
     style: Style,

@@ -21,7 +21,6 @@ impl CodeFence {
     }
 }
 
-/// Construct that a line starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineStart<'a> {
     /// A code block, with its language.
@@ -55,7 +54,6 @@ pub(super) fn indent(line: &str) -> usize {
     line.bytes().take_while(|b| *b == b' ').count()
 }
 
-/// Classifies a line.
 pub(super) fn start(line: &str) -> LineStart<'_> {
     let indent = indent(line);
     let text = &line[indent..];

@@ -46,7 +46,6 @@ fn shown(buffers: &[Buffer]) -> Term<VoidListener> {
     term
 }
 
-/// Compares each cell of the terminal with the buffer.
 fn compare(buffer: &Buffer, term: &Term<VoidListener>) {
     for y in 0..buffer.area.height {
         let mut x = 0;

@@ -11,7 +11,6 @@ pub const PATHS_MAX: usize = 32;
 /// Completions for the word at the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Completion {
-    /// The word to complete.
     pub word: String,
     /// Candidates with their descriptions.
     pub offers: Vec<NamedItem>,
@@ -25,7 +24,6 @@ pub struct Completion {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CompletionRequest {
     Offers(Completion),
-    /// Paths that contain this text.
     Paths(String),
     Nothing,
 }

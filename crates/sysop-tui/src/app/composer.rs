@@ -15,7 +15,6 @@ const PASTE_BYTES_MAX: usize = 1024 * 1024;
 /// Prompt editor.
 pub struct Composer {
     area: TextArea<'static>,
-    /// Placeholders in the text, with the pasted text.
     pastes: Vec<(String, String)>,
     pasted: usize,
 }

@@ -37,7 +37,6 @@ fn is_control(key: KeyEvent, letter: char) -> bool {
 }
 
 impl App {
-    /// Handles a key.
     pub fn key(&mut self, key: KeyEvent, now: Duration) -> Vec<Action> {
         if key.kind == KeyEventKind::Release {
             return Vec::new();
@@ -74,7 +73,6 @@ impl App {
         self.keys_muted_until.is_some()
     }
 
-    /// Handles a paste.
     pub fn paste(&mut self, text: &str, now: Duration) -> Vec<Action> {
         self.done = false;
         if self.are_keys_muted(now) {
@@ -100,7 +98,6 @@ impl App {
         Vec::new()
     }
 
-    /// Handles a mouse event.
     pub fn mouse(&mut self, mouse: MouseEvent) {
         match mouse.kind {
             MouseEventKind::ScrollUp => self.history.scroll(Scroll::Up(WHEEL_ROWS)),

@@ -8,7 +8,6 @@ use sysop_core::message::Usage;
 
 use crate::Price;
 
-/// Number of tokens that a price refers to.
 const TOKENS_A_PRICE: f64 = 1_000_000.0;
 
 #[derive(Debug, Default)]

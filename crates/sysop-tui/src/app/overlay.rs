@@ -21,20 +21,16 @@ const HELP_PAGE_ROWS: usize = 10;
 /// Message if a list is requested before the session service is connected.
 pub(super) const NOT_CONNECTED: &str = "still starting; try again in a moment";
 
-/// An overlay.
 pub enum Overlay {
     /// Help; the first visible row.
     Help(usize),
-    /// List of choices.
     Picker {
-        /// State of the list.
         picker: Picker,
         /// Targets of the entries, by index.
         targets: Vec<PickerTarget>,
     },
     /// Form for the variables of a routine.
     Form {
-        /// State of the form.
         form: VariableForm,
         /// Index of the routine in the catalog.
         routine: usize,
@@ -48,22 +44,17 @@ pub(super) enum ListKind {
     Models,
 }
 
-/// Target of a list entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PickerTarget {
-    /// Session to continue.
     Session(SessionId),
     /// Model for the next step.
     Model(ModelRef),
-    /// Host for a new session.
     Host(String),
-    /// Color theme.
     Theme(ThemeName),
     /// Earlier prompt to put into the composer.
     Message(String),
     /// Prompt before which a forked session branches off, with its text.
     Fork(TurnId, String),
-    /// Routine, by index.
     Routine(usize),
 }
 
@@ -81,7 +72,6 @@ impl Overlay {
     }
 }
 
-/// Creates a list entry with its label on one line.
 fn entry(label: &str, detail: &str) -> PickerItem {
     PickerItem::new(&label.split_whitespace().collect::<Vec<_>>().join(" "), detail)
 }
@@ -233,7 +223,6 @@ impl App {
         self.fill_list(ListKind::Sessions, title, choices);
     }
 
-    /// Fills the list of models.
     pub fn pick_model(&mut self, models: Vec<ModelRef>) {
         let current = self.transcript.session_info().map(|facts| facts.model.clone());
         let choices = models.into_iter().map(|model| {

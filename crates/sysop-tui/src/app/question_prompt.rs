@@ -14,7 +14,6 @@ use super::key_debounce::KeyDebounce;
 /// Maximum length of an answer, in bytes; the limit of a terminal's line discipline.
 const ANSWER_BYTES_MAX: usize = 4_095;
 
-/// The question on the screen.
 #[derive(Debug)]
 pub struct QuestionPrompt {
     question: Question,
@@ -42,12 +41,10 @@ impl QuestionPrompt {
         }
     }
 
-    /// Id of the question.
     pub fn id(&self) -> QuestionId {
         self.question.id
     }
 
-    /// The question.
     pub fn question(&self) -> &Question {
         &self.question
     }

@@ -18,7 +18,6 @@ use super::text_area;
 /// Meaning of the keys during a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReviewMode {
-    /// Keys decide.
     Deciding,
     /// Keys edit the command.
     Editing,
@@ -109,7 +108,6 @@ impl Review {
         self.offered.as_ref()?.as_ref().filter(|_| !self.is_edited())
     }
 
-    /// Id of the call.
     pub fn call(&self) -> &CallId {
         &self.call
     }
@@ -144,7 +142,6 @@ impl Review {
         self.editable && self.command() != self.proposed
     }
 
-    /// Editor of the command.
     pub fn area(&self) -> &TextArea<'static> {
         &self.area
     }

@@ -30,7 +30,6 @@ impl State {
         }
     }
 
-    /// Returns the state for a transcript.
     pub fn of(transcript: &Transcript) -> Self {
         match transcript.phase() {
             SessionPhase::Idle | SessionPhase::Paused { .. } | SessionPhase::Stopping => Self::Input,

@@ -19,15 +19,12 @@ const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "�
 /// Semantic color of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
-    /// Important.
     Plain,
     /// Less important.
     Dim,
     /// Name of the host; emphasized, because acting on the wrong host is costly.
     Host,
-    /// In progress.
     Busy,
-    /// Success.
     Good,
     /// Needs attention.
     Warn,
@@ -36,7 +33,6 @@ pub enum Tone {
 /// A part of the status line; control characters are neutralized.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusSegment {
-    /// The text.
     pub text: String,
     /// Semantic color.
     pub tone: Tone,
@@ -44,12 +40,10 @@ pub struct StatusSegment {
     pub rank: u8,
 }
 
-/// Current activity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActivityIndicator {
     /// Symbol before the text.
     pub sign: &'static str,
-    /// The text.
     pub text: String,
     /// Semantic color.
     pub tone: Tone,

@@ -10,13 +10,11 @@ pub const ROWS_MIN: u16 = 5;
 /// Regions of the screen, from top to bottom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Regions {
-    /// History.
     pub history: Rect,
     /// Proposal, question or live output, if any.
     pub middle: Option<Rect>,
     /// Line above the composer.
     pub rule: Rect,
-    /// Composer.
     pub input: Rect,
     /// Line below the composer.
     pub status: Rect,

@@ -20,18 +20,14 @@ const DETAIL_COLUMNS_MIN: usize = 36;
 /// Divisor of the row width; gives the maximum width of a detail.
 const DETAIL_SHARE: usize = 2;
 
-/// Styles of a list.
 #[derive(Debug, Clone, Copy)]
 pub struct PickerStyle {
-    /// Style of the labels.
     pub text: Style,
     /// Style of the description column.
     pub dim: Style,
-    /// Style of the matching letters.
     pub matched: Style,
     /// Style of the selected row, applied over the others.
     pub selected: Style,
-    /// Style of the border.
     pub border: Style,
     /// Style of the title and the prompt of the search field.
     pub title: Style,

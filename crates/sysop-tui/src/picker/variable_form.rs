@@ -10,16 +10,12 @@ use sysop_core::text::neutralize_line;
 use super::PickerStyle;
 use super::text_field::TextField;
 
-/// A variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormVariable {
-    /// Name.
     pub name: String,
-    /// Description for the user.
     pub description: String,
 }
 
-/// State of a form.
 #[derive(Debug, Clone)]
 pub struct VariableForm {
     title: String,
@@ -68,12 +64,10 @@ impl VariableForm {
         }
     }
 
-    /// Inserts a paste.
     pub fn paste(&mut self, text: &str) {
         self.field.insert(text);
     }
 
-    /// Handles a key.
     pub fn key(&mut self, key: KeyEvent) -> VariableFormEvent {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match (key.code.as_char(), key.code) {

@@ -21,18 +21,14 @@ const READ_BYTES: usize = 4096;
 /// Reads in a row before other tasks get their turn.
 const READS_MAX: usize = 16;
 
-/// An event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TerminalEvent {
-    /// A key was pressed.
     Key(KeyEvent),
     /// A text was pasted; newlines are `\n`. It may contain any characters.
     Paste(String),
-    /// A mouse event.
     Mouse(MouseEvent),
     /// The terminal gained or lost the focus.
     Focused(bool),
-    /// The terminal was resized.
     Resized,
     /// A signal from the system or another program.
     Signal(ProcessSignal),
@@ -40,7 +36,6 @@ pub enum TerminalEvent {
     Lost,
 }
 
-/// A signal, by its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessSignal {
     /// SIGINT: interrupt. Sent by another program, because Ctrl+C arrives as a key.
@@ -57,7 +52,6 @@ pub enum ProcessSignal {
     Continued,
 }
 
-/// Source of all events.
 pub struct TerminalEvents {
     input: Option<AsyncFd<OwnedFd>>,
     decoder: InputDecoder,
@@ -194,7 +188,6 @@ fn listen(input: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     Ok(unsafe { AsyncFd::register_with_interest(input, Interest::READABLE) }?)
 }
 
-/// Waits for input and reads it.
 async fn read(input: &Option<AsyncFd<OwnedFd>>) -> io::Result<Vec<u8>> {
     let Some(input) = input else { return std::future::pending().await };
     let mut all = Vec::new();

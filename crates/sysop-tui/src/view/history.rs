@@ -21,7 +21,6 @@ pub const CACHED_ROWS_MAX: usize = 10_000;
 /// Minimum number of rows to evict per frame while there are too many.
 const EVICTED_ROWS_MIN: usize = 200;
 
-/// State of the view.
 #[derive(Debug, Default)]
 pub struct HistoryView {
     retention: HashMap<ItemId, LayoutCacheEntry>,
@@ -46,20 +45,15 @@ pub struct HistoryView {
     rows: usize,
 }
 
-/// A scroll request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scroll {
     /// Rows up.
     Up(usize),
     /// Rows down.
     Down(usize),
-    /// One page up.
     PageUp,
-    /// One page down.
     PageDown,
-    /// To the beginning.
     Top,
-    /// To the end, and follow it.
     End,
 }
 
@@ -157,7 +151,6 @@ impl HistoryView {
         matches!(self.place, ScrollAnchor::End)
     }
 
-    /// The focused item.
     pub fn focused(&self) -> Option<&ItemId> {
         self.focus.as_ref()
     }
@@ -182,7 +175,6 @@ impl HistoryView {
         self.focus(before.map(|item| item.id.clone()));
     }
 
-    /// Removes the focus.
     pub fn unfocus(&mut self) {
         self.focus = None;
     }
@@ -337,7 +329,6 @@ impl HistoryView {
     }
 }
 
-/// Layout of one frame.
 struct HistoryLayout<'h, 't> {
     history: &'h mut HistoryView,
     transcript: &'t Transcript,

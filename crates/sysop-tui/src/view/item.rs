@@ -22,12 +22,10 @@ const LIVE_THOUGHT_ROWS: usize = 3;
 /// Place where a tool runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ToolLocation<'a> {
-    /// Name of the host or hosts.
     pub(super) host: &'a str,
     pub(super) root: &'a str,
 }
 
-/// Parameters of a layout.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LayoutOptions<'a> {
     pub(super) columns: usize,

@@ -74,7 +74,6 @@ impl LocalSessions {
             .collect()
     }
 
-    /// Returns the specification and tools of a new session.
     fn plan_session(&self, request: CreateSession) -> Result<(SessionSpec, SessionTools), BackendError> {
         let settings = &self.services.settings;
         let profile: Profile = match &request.profile {
@@ -156,12 +155,10 @@ impl LocalSessions {
         Ok(())
     }
 
-    /// Returns a session that is open here.
     fn opened(&self, id: &SessionId) -> Option<OpenedSession> {
         Some(found(&self.driver, self.driver.get(id)?))
     }
 
-    /// Returns the location and tools of an earlier session.
     async fn location_of(&self, id: &SessionId) -> Result<SessionTools, BackendError> {
         let (spec, start) = self.opening_of(id).await?;
         if spec.host == NONE {
@@ -380,12 +377,15 @@ fn found(driver: &Driver, session: Arc<dyn SessionHandle>) -> OpenedSession {
     OpenedSession { session, last }
 }
 
-/// Tools of a session.
 enum SessionTools {
     /// None; the session can use these models.
     None(Arc<dyn Provider>),
-    /// Tools of a machine.
-    Machine { place: ToolLocation, profile: Profile, services: Box<Services>, first: Runtime },
+    Machine {
+        place: ToolLocation,
+        profile: Profile,
+        services: Box<Services>,
+        first: Runtime,
+    },
 }
 
 impl SessionTools {

@@ -193,12 +193,10 @@ pub(crate) struct ToolLocation {
 }
 
 impl ToolLocation {
-    /// Location of a new session.
     pub(crate) fn new(host: HostChoice, root: PathBuf) -> Self {
         Self { host, root, session_start: SystemTime::now() }
     }
 
-    /// Returns the root for display.
     pub(crate) fn display_root(&self) -> String {
         let mut roots: Vec<&str> =
             self.host.targets().iter().map(|target| target.root.as_deref().unwrap_or(HOME)).collect();

@@ -23,7 +23,6 @@ struct HostModels {
 }
 
 impl ModelAccess {
-    /// Adds a host with a list.
     pub(crate) fn add(&mut self, host: String, models: Vec<String>) {
         self.0.push(HostModels { host, models });
     }

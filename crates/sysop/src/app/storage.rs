@@ -12,7 +12,6 @@ use super::open_store;
 use crate::exit::CommandError;
 use crate::settings::Settings;
 
-/// URL schemes of PostgreSQL.
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 
 /// Open storage. Cheap to clone.
@@ -63,7 +62,6 @@ impl Storage {
         }
     }
 
-    /// Closes the storage.
     pub(crate) async fn close(&self) {
         match self {
             Self::Sqlite(store) => store.close().await,

@@ -63,7 +63,6 @@ pub(super) fn write_table(
     Ok(())
 }
 
-/// Title of a session, or a placeholder.
 pub(super) fn title(summary: &SessionSummary) -> String {
     if summary.title.is_empty() { "(no prompt)".to_owned() } else { one_line(&summary.title) }
 }

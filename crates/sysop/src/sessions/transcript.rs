@@ -20,7 +20,6 @@ use sysop_core::ui_text::host_groups;
 /// Minimum length of a Markdown code fence.
 const FENCE_MIN: usize = 3;
 
-/// Format of the transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TranscriptFormat {
     Plain,
@@ -40,15 +39,17 @@ pub(super) struct TranscriptWriter {
 
 /// Part of an event that is shown.
 enum TranscriptEntry {
-    /// Prompt of a user.
     Prompt(String),
-    /// Text of a model.
     Reply(String),
     /// Command, or a short form of another tool call.
-    Call { text: String, by: Option<&'static str> },
-    /// Result of a call.
-    Result { output: String, note: String },
-    /// Any other line.
+    Call {
+        text: String,
+        by: Option<&'static str>,
+    },
+    Result {
+        output: String,
+        note: String,
+    },
     Note(String),
 }
 

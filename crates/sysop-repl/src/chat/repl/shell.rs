@@ -31,10 +31,11 @@ pub(super) struct AttachedShell {
 enum State {
     /// Not requested yet.
     New,
-    /// Opening.
     Opening(BoxFuture<'static, Result<TerminalView, String>>),
-    /// Open.
-    Open { live: BoxStream<'static, TerminalOutput>, mirror: Box<TerminalMirror> },
+    Open {
+        live: BoxStream<'static, TerminalOutput>,
+        mirror: Box<TerminalMirror>,
+    },
 }
 
 /// Event of the session's terminal.

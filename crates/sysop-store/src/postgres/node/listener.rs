@@ -19,7 +19,6 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 /// A node notifies itself with each renewal; after this much silence it receives no others either.
 const SILENCE_MAX: Duration = HEARTBEAT_INTERVAL.saturating_mul(3);
 
-/// Starts to listen.
 pub(super) async fn start(inner: &Arc<NodeInner>) -> Result<AbortHandle, StoreError> {
     let pool = PgPoolOptions::new()
         .max_connections(1)
