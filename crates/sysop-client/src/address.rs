@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_what_serve_prints_and_hides_the_token() {
+    fn accepts_the_line_that_serve_prints_and_hides_its_token() {
         let server = parse("http://127.0.0.1:8765/?token=sysop_abc").unwrap();
         assert_eq!(server.display_url(), "http://127.0.0.1:8765");
         assert_eq!(server.token().expose_secret(), "sysop_abc");
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_server_is_refused_without_repeating_the_token() {
+    fn an_invalid_address_is_rejected_without_printing_its_token() {
         for bad in ["", "ftp://x/?token=hush", "http://", "http://me:hush@host/?token=hush", "file:///x"] {
             let error = ServerAddress::parse(bad, Some("t".to_owned().into())).unwrap_err();
             assert!(matches!(error, ClientError::Address(_)), "{bad}: {error:?}");

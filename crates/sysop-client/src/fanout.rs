@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn every_face_gets_each_event_once_however_often_the_log_comes() {
+    fn every_subscriber_gets_each_event_once_despite_replays() {
         let fanout = Arc::new(UpdateFanout::new());
         let mut early = fanout.subscribe(Seq(0));
         fanout.begin_replay();
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_face_that_does_not_read_is_bounded_and_catches_up() {
+    fn a_subscriber_that_does_not_read_is_bounded_and_catches_up() {
         let fanout = Arc::new(UpdateFanout::new());
         let mut subscriber = fanout.subscribe(Seq(0));
         fanout.begin_replay();

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_process_is_sent_what_it_did_not_confirm_under_the_same_name() {
+    fn unconfirmed_messages_are_resent_to_the_same_process_under_the_same_id() {
         let mut outbox = Outbox::default();
         assert!(outbox.connected(Some("a")).is_empty());
         outbox.push(&say("one"));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn another_process_is_sent_only_what_nobody_can_have() {
+    fn a_new_process_gets_only_messages_that_were_never_sent() {
         let mut outbox = Outbox::default();
         outbox.connected(Some("a"));
         outbox.push(&say("one"));

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_says_nothing_is_given_up_within_half_a_minute() {
+    async fn a_silent_server_times_out_within_half_a_minute() {
         let (mut link, mut server) = ends(1024).await;
         server.send(Message::text("one")).await.unwrap();
         let began = Instant::now();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_takes_nothing_is_given_up_within_half_a_minute() {
+    async fn a_server_that_does_not_read_times_out_within_half_a_minute() {
         let (mut link, _server) = ends(64).await;
         let began = Instant::now();
         assert!(link.send_text("x".repeat(1000)).await.is_err());
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pong_says_that_all_before_its_ping_was_read() {
+    async fn a_pong_confirms_all_messages_before_its_ping() {
         let (mut link, mut server) = ends(1024).await;
         link.send_text("one".to_owned()).await.unwrap();
         link.ping(7).await.unwrap();

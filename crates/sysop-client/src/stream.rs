@@ -368,7 +368,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_grow_to_a_bound_and_differ() {
+    fn reconnect_delays_grow_to_a_limit_with_jitter() {
         for (failures, most) in [(0, 200), (1, 400), (5, 6_400), (6, 10_000), (u32::MAX, 10_000)] {
             let waits: Vec<_> = (0..20).map(|_| backoff(failures)).collect();
             let most = Duration::from_millis(most);

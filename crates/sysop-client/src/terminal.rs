@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_gave_up_is_forgotten() {
+    async fn a_canceled_request_is_forgotten() {
         let said = Arc::new(RecordedMessages(Mutex::default()));
         let terminal = RemoteTerminal::new();
         terminal.connect(&(Arc::clone(&said) as Arc<dyn Uplink>));

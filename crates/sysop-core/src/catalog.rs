@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn profiles_hold_the_tools_of_the_contract() {
+    fn profiles_contain_the_documented_tools() {
         assert_eq!(names(Profile::Coder), ["read_file", "write_file", "edit_file", "bash"]);
         assert_eq!(names(Profile::Operator), ["run_command", "send_keys", "task_complete"]);
         assert_eq!(
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn profiles_read_back_what_they_print() {
+    fn profile_names_round_trip() {
         for profile in Profile::ALL {
             assert_eq!(profile.to_string().parse(), Ok(profile));
         }

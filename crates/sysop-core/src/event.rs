@@ -568,14 +568,14 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_in_another_place_is_found() {
+    fn the_tag_may_stand_anywhere() {
         let text = r#"{"turn":3,"prompt":"say \"hi\"","type":"turn_started","origin":"typed"}"#;
         assert_eq!(from_str::<Event>(text).unwrap(), started());
         assert_eq!(from_str::<Event>(r#"{"later":[1],"type":"resumed"}"#).unwrap(), Event::Resumed);
     }
 
     #[test]
-    fn values_read_like_text_and_unknown_fields_are_passed_over() {
+    fn events_parse_from_values_as_from_text_and_ignore_unknown_fields() {
         assert_eq!(from_value::<Event>(to_value(started()).unwrap()).unwrap(), started());
         let later = r#"{"type":"turn_started","turn":3,"new":{"a":[1]},"prompt":"","origin":"model"}"#;
         assert!(matches!(from_str(later).unwrap(), Event::TurnStarted { turn: TurnId(3), .. }));
@@ -583,7 +583,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event_is_an_error() {
+    fn invalid_events_are_errors() {
         for text in [
             "{}",
             "[]",

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sysop_passes_on_is_understood() {
+    fn arguments_from_sysop_are_parsed() {
         let wanted = WindowArguments {
             sysop: "/bin/sysop".into(),
             session: Some("0198-a".to_owned()),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_refused() {
+    fn unknown_arguments_are_rejected() {
         for line in
             ["--devtools", "file:///etc/passwd", "--session", "--session=a/b", "--session a#b", "--sysop=x"]
         {

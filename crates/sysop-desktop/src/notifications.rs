@@ -277,7 +277,7 @@ mod tests {
     use super::{NotificationCommand, NotificationFilter, NotificationKey};
 
     #[test]
-    fn what_waits_and_what_is_done_are_told_and_the_rest_is_not() {
+    fn approvals_and_finished_turns_notify_and_nothing_else_does() {
         let mut reader = NotificationFilter::default();
         let asked = reader.command_for(&json!({
             "type": "approval.request", "sessionId": "s", "toolCallId": "c", "command": "rm \u{1b}[2J x\n"

@@ -96,7 +96,7 @@ mod tests {
     use crate::server::ServerExit;
 
     #[test]
-    fn what_a_server_said_is_text() {
+    fn server_output_is_escaped_in_the_failure_page() {
         let lines = vec!["<script>x</script> & \"y\"".to_owned()];
         let page = ended(&ServerExit { status: None, was_ready: false, lines });
         assert!(page.contains("&lt;script&gt;x&lt;/script&gt; &amp; &quot;y&quot;"), "{page}");

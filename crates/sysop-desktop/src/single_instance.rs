@@ -153,7 +153,7 @@ mod tests {
     use super::{LockOutcome, RaiseRequest, take};
 
     #[test]
-    fn the_second_is_heard_by_the_first_and_the_next_after_its_end_is_the_first_again() {
+    fn a_second_instance_reaches_the_first_and_a_later_one_replaces_it() {
         let folder = tempfile::tempdir().unwrap();
         let LockOutcome::Acquired(only) = take(folder.path(), None).unwrap() else {
             panic!("nobody else is there")
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_was_left_behind_is_in_nobodys_way() {
+    fn a_stale_socket_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         drop(std::os::unix::net::UnixListener::bind(folder.path().join("desktop.sock")).unwrap());
         assert!(matches!(take(folder.path(), None).unwrap(), LockOutcome::Acquired(_)));

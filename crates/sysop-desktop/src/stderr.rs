@@ -32,7 +32,7 @@ mod tests {
     use super::sanitize;
 
     #[test]
-    fn control_sequences_and_invisible_characters_are_shown_only() {
+    fn control_sequences_and_invisible_characters_are_escaped() {
         assert_eq!(sanitize("a\u{1b}[2Jb\u{202e}c\u{200b}ü"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}ü");
     }
 }

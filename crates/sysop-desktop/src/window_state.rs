@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_saved_is_remembered_by_the_owner_alone() {
+    fn window_state_is_saved_readable_by_its_owner_only() {
         use std::os::unix::fs::PermissionsExt;
         let (home, folders) = folders();
         assert_eq!(WindowState::load(&folders), WindowState::default());
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_window_can_be_is_not_believed() {
+    fn invalid_window_sizes_are_ignored() {
         let (_home, folders) = folders();
         let load = |text: &str| {
             std::fs::write(folders.state_file(), text).unwrap();
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_where_the_environment_says() {
+    fn directories_follow_the_environment() {
         let of = |given: &[(&str, &str)]| {
             DataDirs::of(&|name| {
                 given.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into())

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_log_is_replayed_whole_and_never_held_whole() {
+    async fn a_log_is_replayed_page_by_page() {
         let id = SessionId::new("s");
         for (further, pages) in [
             (0, &[1][..]),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_log_without_its_beginning_is_refused() {
+    async fn a_log_without_its_first_event_is_rejected() {
         let id = SessionId::new("s");
         let mut log = PagedLog::with_further_events(1);
         log.events.remove(0);

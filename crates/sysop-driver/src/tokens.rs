@@ -171,7 +171,7 @@ mod tests {
     use super::Scopes;
 
     #[test]
-    fn scopes_are_a_list_in_any_order_and_every_one_may_read() {
+    fn scopes_parse_in_any_order_and_each_implies_read() {
         for (text, scopes, shown) in [
             ("read", Scopes::READ, "read"),
             ("operate", Scopes::OPERATE, "operate"),

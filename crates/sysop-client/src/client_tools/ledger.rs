@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_claimed_once_and_answered_the_same_ever_after() {
+    fn a_call_runs_once_and_later_requests_get_the_same_result() {
         let folder = tempfile::tempdir().unwrap();
         let id = CallId::new("a");
         {
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_had_begun_when_the_process_ended_is_interrupted_and_stays_so() {
+    fn calls_that_ran_when_the_process_ended_stay_interrupted() {
         let folder = tempfile::tempdir().unwrap();
         let (began, asked) = (CallId::new("began"), CallId::new("asked"));
         {
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn one_process_has_it_at_a_time_and_no_name_leaves_the_folder() {
+    fn one_process_holds_a_ledger_and_its_name_cannot_leave_the_directory() {
         let folder = tempfile::tempdir().unwrap();
         let inside = folder.path().join("ledgers");
         let first = open(&inside);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_bounded_and_a_line_that_was_cut_off_is_passed_over() {
+    fn a_ledger_is_bounded_and_skips_a_truncated_line() {
         let folder = tempfile::tempdir().unwrap();
         let large = "x".repeat(RESULT_BYTES_MAX / 2);
         {
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn few_ledgers_are_left() {
+    fn old_ledgers_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         (0..LEDGERS_MAX + 5).for_each(|n| drop(Ledger::open(folder.path(), "s", &n.to_string()).unwrap()));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), LEDGERS_MAX + 1);

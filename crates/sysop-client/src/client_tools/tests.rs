@@ -137,7 +137,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn an_id_that_is_asked_three_times_runs_once_and_is_answered_each_time() {
+async fn a_repeated_call_id_runs_once_and_is_answered_each_time() {
     let mut world = World::new();
     world.asks("1", "ls");
     world.begun().await;
@@ -151,7 +151,7 @@ async fn an_id_that_is_asked_three_times_runs_once_and_is_answered_each_time() {
 }
 
 #[tokio::test]
-async fn what_was_cut_off_with_its_process_is_not_run_by_the_next() {
+async fn an_interrupted_call_does_not_run_in_the_next_process() {
     let mut world = World::new();
     world.asks("1", "ls");
     world.begun().await;
@@ -167,7 +167,7 @@ async fn what_was_cut_off_with_its_process_is_not_run_by_the_next() {
 }
 
 #[tokio::test]
-async fn a_call_that_nobody_allowed_is_asked_about_here() {
+async fn a_call_without_approval_asks_on_this_client() {
     let mut world = World::new();
     for (id, word, runs) in [("1", "no", false), ("2", "yes", true)] {
         world.asks(id, "bash");
@@ -189,7 +189,7 @@ async fn a_call_that_nobody_allowed_is_asked_about_here() {
 }
 
 #[tokio::test]
-async fn a_stop_ends_what_runs_and_what_is_asked() {
+async fn stopping_ends_running_calls_and_open_questions() {
     let mut world = World::new();
     world.asks("1", "ls");
     world.begun().await;
@@ -205,7 +205,7 @@ async fn a_stop_ends_what_runs_and_what_is_asked() {
 }
 
 #[tokio::test]
-async fn what_is_not_lent_does_not_run() {
+async fn a_tool_that_is_not_lent_does_not_run() {
     let mut world = World::new();
     world.asks("1", "delete_file");
     assert_eq!(world.result().await.0, Status::Rejected);
@@ -215,7 +215,7 @@ async fn what_is_not_lent_does_not_run() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_says_nothing_still_says_that_it_runs() {
+async fn a_silent_call_sends_heartbeats() {
     let mut world = World::new();
     world.asks("1", "ls");
     world.begun().await;
@@ -226,7 +226,7 @@ async fn a_call_that_says_nothing_still_says_that_it_runs() {
 }
 
 #[test]
-fn a_call_is_told_of_in_one_line_that_nothing_in_it_can_leave() {
+fn a_call_is_announced_on_one_escaped_line() {
     let map = json!({ "path": "a\n\u{1b}[2J" });
     let arguments = Arguments::Object(map.as_object().unwrap().clone());
     let call = ToolCall { id: CallId::new("1"), wire_id: None, name: "write_file".into(), arguments };

@@ -286,7 +286,7 @@ fn bash(command: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_proposal_is_shown_as_it_is_judged_here() {
+async fn a_proposal_shows_this_clients_own_judgment() {
     let mut rig = Rig::new(PolicyOptions::default()).await;
     rig.announce(&["bash", "write_file"], "/work");
     for (id, tool, arguments, command, class) in [
@@ -316,7 +316,7 @@ async fn a_proposal_is_shown_as_it_is_judged_here() {
 }
 
 #[tokio::test]
-async fn what_covers_a_call_for_the_session_is_told_here() {
+async fn a_session_grant_shows_the_scope_computed_by_this_client() {
     let mut rig = Rig::new(PolicyOptions::default()).await;
     rig.announce(&["bash"], "/work");
     rig.propose("1", "bash", bash("git commit -m a"));
@@ -341,7 +341,7 @@ async fn what_covers_a_call_for_the_session_is_told_here() {
 }
 
 #[tokio::test]
-async fn a_proposal_that_is_swapped_while_it_is_read_allows_nothing() {
+async fn a_proposal_swapped_during_review_allows_nothing() {
     let mut rig = Rig::new(PolicyOptions::default()).await;
     rig.announce(&["bash"], "/work");
     rig.propose("1", "bash", bash("touch a"));
@@ -357,7 +357,7 @@ async fn a_proposal_that_is_swapped_while_it_is_read_allows_nothing() {
 }
 
 #[tokio::test]
-async fn consent_to_what_runs_on_the_server_is_none_to_what_runs_here() {
+async fn approving_a_server_call_does_not_approve_a_local_call() {
     let mut rig = Rig::new(PolicyOptions::default()).await;
     // Shown as a call on the server's own host, because the session has not announced this client.
     rig.propose("1", "bash", bash("rm -rf b"));
@@ -372,7 +372,7 @@ async fn consent_to_what_runs_on_the_server_is_none_to_what_runs_here() {
 }
 
 #[tokio::test]
-async fn the_rules_of_the_person_here_decide_too() {
+async fn the_users_own_rules_apply_on_this_client() {
     let rule = |action, program: &str| Rule {
         action,
         pattern: serde_json::from_value(json!({ "program": program })).unwrap(),
@@ -397,7 +397,7 @@ async fn the_rules_of_the_person_here_decide_too() {
 }
 
 #[tokio::test]
-async fn a_question_of_the_server_says_so_and_who_gets_the_answer() {
+async fn a_server_question_names_the_server_as_recipient() {
     let mut rig = Rig::new(PolicyOptions::default()).await;
     let claimed = Question {
         id: QuestionId(1),

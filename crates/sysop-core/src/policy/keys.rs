@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_counts_as_a_whole_over_several_calls() {
+    fn a_line_typed_over_several_calls_is_judged_whole() {
         for (line, keys, expected) in [
             ("", "rm Space -", RiskClass::Changes),
             ("rm -", "rf Space sub Enter", RiskClass::Dangerous),
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_an_editor_are_no_shell_text() {
+    fn keys_sent_to_an_editor_are_not_shell_text() {
         for keys in [
             "dd",
             "$",

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn file_tools_use_the_paths_that_they_are_given() {
+    fn file_tools_target_their_path_arguments() {
         let one = |word: &str, access| vec![(word.to_owned(), access)];
         assert_eq!(words("write_file", json!({"path": "a*", "content": ""})), one("a*", Access::Write));
         assert_eq!(words("read_file", json!({"path": "~/a"})), one("./~/a", Access::Read));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn only_commands_that_read_with_git_are_such() {
+    fn only_read_only_git_commands_count_as_git_reads() {
         assert!(reads_with_git("git status", Dialect::Bash));
         assert!(!reads_with_git("git commit -m a", Dialect::Bash));
         assert!(!reads_with_git("ls", Dialect::Bash));

@@ -290,7 +290,7 @@ mod tests {
     use crate::catalog::{Profile, tools};
 
     #[test]
-    fn every_tool_takes_a_reason_under_either_of_its_names() {
+    fn every_tool_accepts_both_names_of_the_reason() {
         for spec in tools(Profile::Full).into_iter().chain(tools(Profile::Operator)) {
             let mut arguments = json!({
                 "command": "ls", "keys": "q", "path": "a", "content": "", "old_string": "a", "new_string": "b",

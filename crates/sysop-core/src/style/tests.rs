@@ -5,7 +5,7 @@ use proptest::prelude::{Strategy, any, prop, prop_assert, prop_assert_eq, propte
 use super::{Color, STYLE_CHANGES_MAX, StyleRuns, TextAttribute, TextStyle};
 
 #[test]
-fn parameters_select_colors_and_marks() {
+fn sgr_parameters_select_colors_and_attributes() {
     let selected = |parameters: &str| TextStyle::of(parameters).to_sgr();
     for (asked, got) in [
         ("", ""),
@@ -39,7 +39,7 @@ fn parameters_select_colors_and_marks() {
 }
 
 #[test]
-fn places_that_a_text_does_not_have_are_passed_over() {
+fn positions_outside_the_text_are_ignored() {
     let read = |json: &str| serde_json::from_str::<StyleRuns>(json).unwrap();
     let runs = |styles: &StyleRuns, text: &str| {
         let pieces = styles.runs(text).map(|(piece, look)| format!("{piece}={}", look.to_sgr()));
@@ -53,7 +53,7 @@ fn places_that_a_text_does_not_have_are_passed_over() {
 }
 
 #[test]
-fn changes_are_bounded_and_end_plain() {
+fn style_changes_are_bounded_and_end_reset() {
     let mut styles = StyleRuns::default();
     for at in 0..2 * STYLE_CHANGES_MAX {
         styles.begin(at, TextStyle::of(if at % 2 == 0 { "31" } else { "32" }));
@@ -72,7 +72,7 @@ fn any_look() -> impl Strategy<Value = TextStyle> {
 
 proptest! {
     #[test]
-    fn what_is_logged_is_read_back(changes in prop::collection::vec((0_usize..200, any_look()), 0..20)) {
+    fn style_runs_round_trip_through_the_log(changes in prop::collection::vec((0_usize..200, any_look()), 0..20)) {
         let mut styles = StyleRuns::default();
         for (at, look) in changes {
             styles.begin(at, look);
@@ -85,7 +85,7 @@ proptest! {
     }
 
     #[test]
-    fn pieces_are_the_text(text in "[aä日\n]{0,20}", changes in prop::collection::vec((0_usize..40, any_look()), 0..9)) {
+    fn styled_pieces_join_to_the_text(text in "[aä日\n]{0,20}", changes in prop::collection::vec((0_usize..40, any_look()), 0..9)) {
         let mut styles = StyleRuns::default();
         changes.into_iter().for_each(|(at, look)| styles.begin(at, look));
         let whole: String = styles.runs(&text).map(|(piece, _)| piece).collect();

@@ -11,7 +11,7 @@ use super::{
 };
 
 #[test]
-fn every_sequence_that_a_terminal_obeys_is_shown() {
+fn every_control_sequence_is_made_visible() {
     let cases = [
         ("\x1b[31mred\x1b[0m", r"\x1b[31mred\x1b[0m"),
         ("\x1b]0;title\x07", r"\x1b]0;title\x07"),
@@ -51,14 +51,14 @@ fn clean_text_is_borrowed() {
 }
 
 #[test]
-fn a_line_shows_every_byte_that_counts() {
+fn one_line_view_shows_every_significant_byte() {
     assert_eq!(neutralize_line("ls\n\trm\r\n\x1b[A"), r"ls\n\trm\r\n\x1b[A");
     assert_eq!(neutralize_line("rm\u{a0}-rf\u{2003}x\u{fe0f}"), r"rm\xa0-rf\u{2003}x\u{fe0f}");
     assert_eq!(neutralize_line("\u{e0041}\u{9b}m"), r"\u{e0041}\x9bm");
 }
 
 #[test]
-fn whole_sequences_are_taken_out() {
+fn complete_sequences_are_removed() {
     let cases = [
         ("\x1b[1;31mred\x1b[0m text", "red text"),
         ("\x1b[38:2::1:2:3mx\x1b[ q", "x"),
@@ -91,7 +91,7 @@ fn wiped_text_stays_in_both_views() {
 }
 
 #[test]
-fn an_unfinished_string_swallows_nothing() {
+fn an_unterminated_string_sequence_hides_no_text() {
     let cases = [
         ("\x1b]0;rm -rf /\nnext", "0;rm -rf /\nnext"),
         ("\x1b]0;at the end", "0;at the end"),
@@ -170,7 +170,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn no_view_lets_a_control_through(text in hostile_text()) {
+    fn no_view_contains_control_characters(text in hostile_text()) {
         for safe in [neutralize(&text), neutralize_line(&text), strip_controls(&text)] {
             prop_assert!(!safe.contains(hides), "{text:?} gave {safe:?}");
         }
@@ -186,7 +186,7 @@ proptest! {
     }
 
     #[test]
-    fn any_split_gives_the_same(text in hostile_text(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8)) {
+    fn chunk_boundaries_do_not_matter(text in hostile_text(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8)) {
         let (mut stripper, mut neutralizer) = (Stripper::new(), Neutralizer::new());
         let (mut plain, mut shown) = (String::new(), String::new());
         for piece in runs(&text, &cuts) {
@@ -200,7 +200,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_painted_is_what_is_told_however_it_comes(
+    fn painted_text_equals_plain_text_for_any_chunking(
         text in hostile_text(),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
     ) {
@@ -228,7 +228,7 @@ proptest! {
 }
 
 #[test]
-fn colors_are_kept_beside_the_text() {
+fn colors_are_kept_as_style_runs() {
     let shown = |text: &str| {
         let (plain, styles) = split_styles(text);
         let pieces = styles.runs(&plain).map(|(piece, look)| format!("[{}]{piece}", look.to_sgr()));
@@ -250,7 +250,7 @@ fn colors_are_kept_beside_the_text() {
 }
 
 #[test]
-fn what_would_not_be_seen_in_a_command_is_left_out_of_its_copy() {
+fn invisible_characters_are_left_out_of_a_copied_command() {
     let hidden = "rm\u{200b} -r\u{202e}f\u{e0041} a\u{ad}b\u{a0}c\x1b[2J\r\tx\ny";
     assert_eq!(visible_text(hidden), "rm -rf abc[2J\tx\ny");
 }

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compaction_tells_its_tokens() {
+    fn a_compaction_notice_shows_its_tokens() {
         let elided = vec![CallId::new("a"), CallId::new("b")];
         let compaction =
             Compaction { tokens_before: 41_200, tokens_after: 2_100, elided, ..Compaction::default() };
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_todo_list_tells_how_far_it_is() {
+    fn a_todo_notice_shows_the_progress() {
         let item = |text: &str, state| TodoItem { text: text.into(), state };
         let items = vec![item("look", TodoState::Done), item(" clean\nup ", TodoState::Active)];
         assert_eq!(line(&Event::TodoChanged { items }), note("todo: 1 of 2 done; now: clean up"));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_tells_its_command_and_its_end() {
+    fn a_job_notice_shows_command_and_exit() {
         let (job, call) = (JobId(3), CallId::new("c"));
         let started = Event::JobStarted { job, call, command: "x".repeat(300), host: "web1".into() };
         assert_eq!(line(&started), note(&format!("job 3 started on web1: {}…", "x".repeat(LINE_CHARS_MAX))));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guard_tells_its_time_and_its_end() {
+    fn a_guard_notice_shows_its_deadline_and_result() {
         let (call, host) = (CallId::new("c"), "web1".to_owned());
         let armed = Event::GuardArmed { call: call.clone(), host: host.clone(), seconds: 120 };
         assert_eq!(line(&armed), note("guard armed on web1: rolls back in 120 s unless confirmed"));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn people_are_named() {
+    fn notices_name_users() {
         let (call, by) = (CallId::new("c1"), "ada".to_owned());
         let given = Event::ApprovalGiven { call: call.clone(), by: by.clone(), needed: 2 };
         assert_eq!(line(&given), note("ada approved c1; 2 approvals by different people are required"));

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_reads_what_was_shown_before_it_was_asked() {
+    fn a_model_is_recorded_for_all_output_before_its_request() {
         let first = vec![model("a/x"), step(), replied(), output()];
         assert_eq!(readers(first.clone()), (vec![], vec![]), "it was asked before there was any");
         let then = |events: Vec<Event>| [first.clone(), events].concat();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_was_asked_counts_unless_it_was_withheld() {
+    fn a_requested_model_is_recorded_unless_output_was_withheld() {
         let ended =
             || Event::TurnEnded { turn: TurnId::default(), reason: StopReason::Cancelled, error: None };
         for (end, read) in [

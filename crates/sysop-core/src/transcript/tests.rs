@@ -202,7 +202,7 @@ fn open() -> Step {
 }
 
 #[test]
-fn streamed_text_is_replaced_by_the_logged_whole() {
+fn the_logged_text_replaces_the_streamed_text() {
     let at = step(1, 1);
     check(
         vec![
@@ -238,7 +238,7 @@ fn streamed_text_is_replaced_by_the_logged_whole() {
 }
 
 #[test]
-fn a_reply_that_begins_again_takes_back_what_streamed() {
+fn a_restarted_reply_removes_its_streamed_text() {
     let at = step(1, 1);
     check(
         vec![
@@ -258,7 +258,7 @@ fn a_reply_that_begins_again_takes_back_what_streamed() {
 }
 
 #[test]
-fn a_stop_is_under_way_until_the_tool_has_ended() {
+fn stopping_lasts_until_the_tool_ends() {
     let mut steps = vec![
         open(),
         started(1, "x").into(),
@@ -273,7 +273,7 @@ fn a_stop_is_under_way_until_the_tool_has_ended() {
 }
 
 #[test]
-fn text_that_turned_out_to_be_a_call_is_taken_away() {
+fn streamed_text_that_becomes_a_call_is_removed() {
     let at = step(1, 1);
     check(
         vec![
@@ -341,7 +341,7 @@ fn an_approval_goes_from_waiting_to_edited_to_its_output() {
 }
 
 #[test]
-fn calls_that_do_not_run_are_shown_with_why() {
+fn calls_that_do_not_run_show_the_reason() {
     let at = step(1, 1);
     check(
         vec![
@@ -368,7 +368,7 @@ fn calls_that_do_not_run_are_shown_with_why() {
 }
 
 #[test]
-fn a_completing_call_is_an_answer() {
+fn a_completing_call_becomes_an_answer() {
     let at = step(1, 1);
     check(
         vec![
@@ -389,7 +389,7 @@ fn a_completing_call_is_an_answer() {
 }
 
 #[test]
-fn a_failed_step_keeps_what_streamed_and_tells_why() {
+fn a_failed_step_keeps_streamed_text_and_shows_the_reason() {
     let at = step(1, 1);
     let failure = ModelFailure { kind: FailureKind::Unreachable, message: "nobody answers at x".into() };
     check(
@@ -413,7 +413,7 @@ fn a_failed_step_keeps_what_streamed_and_tells_why() {
 }
 
 #[test]
-fn a_tool_that_ends_behind_a_closed_gate_leaves_the_turn_paused() {
+fn a_tool_that_ends_during_a_pause_leaves_the_turn_paused() {
     let call = bash("c1", "make");
     let paused = SessionPhase::Paused { reason: PauseReason::Asked };
     let mut steps: Vec<Step> = vec![
@@ -431,7 +431,7 @@ fn a_tool_that_ends_behind_a_closed_gate_leaves_the_turn_paused() {
 }
 
 #[test]
-fn a_proposal_waits_for_its_answer_also_where_a_pause_is_asked_for() {
+fn a_proposal_still_waits_when_a_pause_is_requested() {
     let call = bash("c1", "make");
     let mut steps: Vec<Step> = vec![
         open(),
@@ -457,7 +457,7 @@ fn a_proposal_waits_for_its_answer_also_where_a_pause_is_asked_for() {
 }
 
 #[test]
-fn pause_stop_and_changes_are_told() {
+fn pauses_stops_and_changes_produce_notices() {
     let mut transcript = live(&[
         open(),
         started(1, "x").into(),
@@ -484,7 +484,7 @@ fn pause_stop_and_changes_are_told() {
 }
 
 #[test]
-fn an_event_that_comes_twice_counts_once() {
+fn a_duplicate_event_is_ignored() {
     let logged = Update::Logged(Arc::new(Logged {
         seq: Seq(3),
         at: Timestamp(0),
@@ -498,7 +498,7 @@ fn an_event_that_comes_twice_counts_once() {
 }
 
 #[test]
-fn everything_that_grows_is_bounded() {
+fn every_growing_collection_is_bounded() {
     let at = step(1, 1);
     let run = bash("c1", "yes");
     let mut steps = vec![open(), started(1, "x").into(), Event::StepStarted { step: at }.into()];
@@ -565,7 +565,7 @@ fn said(item: &Item) -> String {
 }
 
 #[test]
-fn every_item_stays_and_old_texts_come_back() {
+fn items_remain_and_dropped_texts_are_backfilled() {
     let log = long_log(400);
     let whole: Vec<Item> =
         log[1..].chunks(6).flat_map(|turn| folded(turn).items().cloned().collect::<Vec<_>>()).collect();
@@ -615,7 +615,7 @@ fn every_item_stays_and_old_texts_come_back() {
 }
 
 #[test]
-fn short_forms_are_one_line() {
+fn short_texts_are_one_line() {
     let forms = [
         call_summary(&call("c", "read_file", json!({ "path": "src/main.py" }))),
         call_summary(&call("c", "edit_file", json!({ "path": "src/main.py", "old_string": "a" }))),
@@ -705,7 +705,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn replay_reads_as_live_did_once_the_turn_has_ended(steps in steps()) {
+    fn replay_equals_the_live_transcript_after_the_turn(steps in steps()) {
         let (live, replay) = (live(&steps), replay(&steps));
         prop_assert_eq!(logged_part(&live), logged_part(&replay));
         prop_assert!(replay.items().all(|item| !item.live_only));
@@ -716,7 +716,7 @@ proptest! {
     }
 
     #[test]
-    fn ids_are_unique(steps in steps()) {
+    fn item_ids_are_unique(steps in steps()) {
         let live = live(&steps);
         let ids: std::collections::HashSet<&ItemId> = live.items().map(|item| &item.id).collect();
         prop_assert_eq!(ids.len(), live.items().len());
@@ -724,7 +724,7 @@ proptest! {
 }
 
 #[test]
-fn events_without_an_item_of_their_own_are_lines_in_their_order() {
+fn events_without_an_item_become_notices_in_order() {
     let (job, call) = (JobId(1), CallId::new("c"));
     check(
         vec![

@@ -49,7 +49,7 @@ fn a_chat_offers_no_tools_and_has_a_prompt_and_a_temperature_of_its_own() {
 }
 
 #[test]
-fn what_the_config_says_of_sampling_holds_in_every_mode() {
+fn configured_sampling_applies_in_every_mode() {
     let mut spec = spec(ApprovalMode::Auto);
     (spec.temperature, spec.max_output_tokens) = (Some(0.1), Some(77));
     let mut world = World::new(spec);
@@ -62,7 +62,7 @@ fn what_the_config_says_of_sampling_holds_in_every_mode() {
 }
 
 #[test]
-fn an_agent_with_the_terminal_is_sampled_cooler_and_one_without_as_its_server_does() {
+fn a_terminal_agent_uses_a_lower_temperature_and_others_the_servers_default() {
     let sampling_defaults = |tools: &[ToolEffect]| {
         let mut spec = spec(ApprovalMode::Auto);
         spec.tools = tools.iter().map(|effect| tool("it", *effect, "x")).collect();
@@ -81,7 +81,7 @@ fn an_agent_with_the_terminal_is_sampled_cooler_and_one_without_as_its_server_do
 }
 
 #[test]
-fn a_call_that_comes_all_the_same_is_told_to_be_none() {
+fn a_call_in_a_chat_is_answered_with_an_error() {
     let mut world = World::auto();
     world
         .mode(Mode::Chat)
@@ -98,7 +98,7 @@ fn a_call_that_comes_all_the_same_is_told_to_be_none() {
 }
 
 #[test]
-fn nothing_in_a_reply_is_read_as_a_call() {
+fn a_chat_reply_is_never_parsed_for_calls() {
     for text in [
         r#"{"type":"shell","command":"touch a","reason":"to try"}"#,
         "```sh\ntouch a\n```",
@@ -116,7 +116,7 @@ fn nothing_in_a_reply_is_read_as_a_call() {
 }
 
 #[test]
-fn what_an_agent_did_is_told_in_words() {
+fn a_chat_sees_earlier_tool_calls_as_text() {
     let mut world = World::auto();
     world
         .prompt("Free some room.")
@@ -141,7 +141,7 @@ fn what_an_agent_did_is_told_in_words() {
 }
 
 #[test]
-fn a_change_counts_from_the_next_turn_on() {
+fn a_mode_change_takes_effect_in_the_next_turn() {
     let mut world = World::each();
     world.prompt("go").reply(calls(vec![bash("1", "touch a")])).prompt("and then?").mode(Mode::Chat);
     assert_eq!((world.session.mode(), world.lines().as_str()), (Mode::Chat, "configured Mode(Chat)"));
@@ -157,7 +157,7 @@ fn a_change_counts_from_the_next_turn_on() {
 }
 
 #[test]
-fn a_person_may_run_commands_beside_a_chat() {
+fn a_user_can_run_commands_during_a_chat() {
     let mut world = World::each();
     world.mode(Mode::Chat).direct("bash", "uptime", Origin::User);
     assert!(world.running.is_some());
@@ -166,7 +166,7 @@ fn a_person_may_run_commands_beside_a_chat() {
 }
 
 #[test]
-fn the_same_mode_once_more_changes_nothing() {
+fn setting_the_same_mode_again_changes_nothing() {
     let mut world = World::each();
     world.mode(Mode::Agent);
     assert!(world.last.events.is_empty());
@@ -175,7 +175,7 @@ fn the_same_mode_once_more_changes_nothing() {
 }
 
 #[test]
-fn a_mode_is_in_the_log_and_a_log_without_one_is_an_agents() {
+fn the_mode_is_logged_and_defaults_to_agent() {
     let mut world = World::each();
     assert_eq!(Session::replay(&world.log).expect("a log").mode(), Mode::Agent);
     world.mode(Mode::Chat);

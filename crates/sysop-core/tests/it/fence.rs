@@ -123,7 +123,7 @@ fn the_shared_terminal_is_never_fenced_and_never_has_a_shell_of_its_own() {
 }
 
 #[test]
-fn off_fences_nothing() {
+fn sandbox_off_fences_no_call() {
     let table = matrix(&policy(SandboxMode::Off), &survey(1000), "bash");
     assert!(table.lines().all(|row| row.ends_with(" off off off off")), "{table}");
 }
@@ -194,7 +194,7 @@ fn options_without_a_sandbox_are_logged_as_before() {
 }
 
 #[test]
-fn a_status_line_tells_of_the_sandbox_where_every_command_is_fenced() {
+fn the_status_line_shows_the_sandbox_if_every_command_is_fenced() {
     let label = |sandbox, mode| {
         let mut spec = crate::world::spec(mode);
         spec.policy.sandbox.mode = sandbox;

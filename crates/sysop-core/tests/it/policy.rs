@@ -60,7 +60,7 @@ fn a_mode_decides_by_class() {
 }
 
 #[test]
-fn never_may_ask_before_it_reads() {
+fn never_mode_can_ask_before_reads() {
     let options = PolicyOptions { never_asks: true, ..PolicyOptions::default() };
     let policy = Policy::new(&[], &[]).with_options(options);
     expect![[r#"
@@ -74,7 +74,7 @@ fn never_may_ask_before_it_reads() {
 }
 
 #[test]
-fn grants_cover_what_does_not_always_ask() {
+fn grants_cover_calls_except_those_that_always_ask() {
     let policy = Policy::new(&[], &[]);
     let grants: Vec<Grant> =
         COMMANDS.iter().map(|command| Grant::Exact { command: (*command).to_owned() }).collect();
@@ -94,7 +94,7 @@ fn rule(action: RuleAction, program: &str) -> Rule {
 }
 
 #[test]
-fn rules_go_deny_ask_allow_and_then_the_mode() {
+fn rules_apply_in_the_order_deny_ask_allow_then_mode() {
     let rules = vec![
         rule(RuleAction::Allow, "*"),
         rule(RuleAction::Ask, "cp"),
@@ -121,7 +121,7 @@ fn rules_go_deny_ask_allow_and_then_the_mode() {
 }
 
 #[test]
-fn a_pattern_that_does_not_compile_weakens_nothing_and_asks_for_nothing() {
+fn an_invalid_pattern_neither_weakens_nor_tightens_the_policy() {
     let policy = Policy::new(&["(".to_owned(), "deploy".to_owned()], &[]);
     let verdict = |policy: &Policy, command: &str| {
         word(policy.command(ApprovalMode::Auto, &[], &survey(), command).verdict)
@@ -208,7 +208,7 @@ fn a_grant_holds_for_its_tool_folder_host_and_user_only() {
 }
 
 #[test]
-fn ask_of_0_1_0_is_each_and_ask_of_today_stays() {
+fn ask_in_a_0_1_0_log_means_each() {
     use sysop_core::event::{ConfigChange, Event};
     let old: Event = serde_json::from_value(json!({"type": "configured", "change": {"approve": "ask"}}))
         .expect("an event");
@@ -221,7 +221,7 @@ fn ask_of_0_1_0_is_each_and_ask_of_today_stays() {
 }
 
 #[test]
-fn always_has_a_rule_for_one_plain_command_that_does_not_always_ask() {
+fn always_offers_a_rule_for_one_plain_command_only() {
     let call = |name: &str, key: &str, value: &str| ToolCall {
         id: CallId::new("c1"),
         wire_id: None,

@@ -37,12 +37,12 @@ fn armed(call: &str) -> Event {
 }
 
 #[test]
-fn the_one_who_opened_it_is_known() {
+fn replay_restores_who_opened_the_session() {
     assert_eq!(replay([]).opened_by(), Some("ada"));
 }
 
 #[test]
-fn the_last_todo_list_counts_and_is_bounded() {
+fn replay_keeps_the_last_todo_list_within_its_limit() {
     assert_eq!(replay([todo(3), todo(2)]).todo().len(), 2);
     let session = replay([todo(LIST_ITEMS_MAX + 7)]);
     assert_eq!(session.todo().len(), LIST_ITEMS_MAX);
@@ -74,7 +74,7 @@ fn guards_are_armed_until_they_end_and_are_bounded() {
 }
 
 #[test]
-fn the_last_compaction_counts_until_the_history_is_forgotten() {
+fn the_last_compaction_applies_until_the_history_is_cleared() {
     let compacted =
         |keep| Event::ContextCompacted { compaction: Compaction { keep, ..Compaction::default() } };
     let keep = |session: &Session| session.compaction().map(|compaction| compaction.keep);
@@ -83,7 +83,7 @@ fn the_last_compaction_counts_until_the_history_is_forgotten() {
 }
 
 #[test]
-fn different_people_who_allow_the_call_that_waits_are_known() {
+fn replay_restores_the_users_who_allowed_the_pending_call() {
     let call = ToolCall {
         id: CallId::new("a"),
         wire_id: None,

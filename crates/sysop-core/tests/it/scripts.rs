@@ -36,7 +36,7 @@ fn an_answer_ends_the_turn() {
 }
 
 #[test]
-fn a_command_is_asked_about_run_and_told_to_the_model() {
+fn a_command_is_proposed_run_and_reported_to_the_model() {
     let mut world = World::each();
     world.prompt("make a");
     shows(
@@ -65,7 +65,7 @@ fn a_command_is_asked_about_run_and_told_to_the_model() {
 }
 
 #[test]
-fn an_edited_command_is_what_runs_and_what_the_model_is_told() {
+fn the_edited_command_runs_and_is_reported_to_the_model() {
     let mut world = World::each();
     world.prompt("make a").reply(calls(vec![bash("b", "touch a")]));
     world.decide(Decision::Allow { command: Some("touch b".to_owned()) });
@@ -78,7 +78,7 @@ fn an_edited_command_is_what_runs_and_what_the_model_is_told() {
 }
 
 #[test]
-fn a_command_that_a_rule_forbids_does_not_run_even_when_a_person_edits_it_in() {
+fn a_denied_command_does_not_run_when_edited_in() {
     let mut world = World::each();
     world.prompt("try").reply(calls(vec![bash("b", "touch a")]));
     shows(
@@ -92,7 +92,7 @@ fn a_command_that_a_rule_forbids_does_not_run_even_when_a_person_edits_it_in() {
 }
 
 #[test]
-fn a_command_that_a_rule_forbids_does_not_run_even_when_a_person_types_it() {
+fn a_denied_command_does_not_run_when_typed() {
     for origin in [Origin::User, Origin::Routine] {
         let mut world = World::auto();
         world.direct("bash", "echo a; forbidden thing", origin);
@@ -103,7 +103,7 @@ fn a_command_that_a_rule_forbids_does_not_run_even_when_a_person_types_it() {
 }
 
 #[test]
-fn never_is_kept_for_what_a_person_types_undoes_or_had_been_asked() {
+fn never_mode_applies_to_typed_commands_undo_and_open_proposals() {
     let mut world = World::auto();
     let write = calls(vec![call("1", "write_file", json!({"path": "a"}))]);
     world.prompt("go").reply(write).outcome(changed("a")).reply(says("ok"));
@@ -123,7 +123,7 @@ fn never_is_kept_for_what_a_person_types_undoes_or_had_been_asked() {
 }
 
 #[test]
-fn keys_are_judged_by_what_they_type() {
+fn keys_are_judged_by_the_text_they_type() {
     let with_keys = |mode| {
         let mut spec = spec(mode);
         spec.tools.push(tool("send_keys", ToolEffect::Keys, "keys"));
@@ -166,7 +166,7 @@ fn only_a_command_can_be_edited() {
 }
 
 #[test]
-fn allowed_for_the_session_is_not_asked_again_and_covers_nothing_else() {
+fn a_session_grant_covers_the_same_call_only() {
     let mut world = World::each();
     world.prompt("go").reply(calls(vec![bash("1", "./deploy a")]));
     world.decide(Decision::AllowSession { command: None }).outcome(Outcome::ok("x"));
@@ -176,7 +176,7 @@ fn allowed_for_the_session_is_not_asked_again_and_covers_nothing_else() {
 }
 
 #[test]
-fn a_file_tool_allowed_for_the_session_is_not_asked_again() {
+fn a_session_grant_covers_a_file_tool() {
     let mut world = World::each();
     let write = |id| calls(vec![call(id, "write_file", json!({"path": "a"}))]);
     world.prompt("go").reply(write("1")).decide(Decision::AllowSession { command: None });
@@ -185,7 +185,7 @@ fn a_file_tool_allowed_for_the_session_is_not_asked_again() {
 }
 
 #[test]
-fn auto_runs_changes_and_asks_about_danger() {
+fn auto_runs_changes_and_asks_for_dangerous_calls() {
     let mut world = World::auto();
     world.prompt("go").reply(calls(vec![bash("1", "touch a"), bash("2", "rm -rf / # x")]));
     assert_eq!(world.ran.len(), 1);
@@ -209,7 +209,7 @@ fn never_runs_nothing_that_changes_anything() {
 }
 
 #[test]
-fn a_task_is_complete_only_when_its_results_were_seen() {
+fn a_task_completes_only_after_the_model_saw_its_results() {
     let done = |id| call(id, "task_complete", json!({"summary": "Done."}));
     for both in [vec![bash("1", "touch a"), done("2")], vec![done("2"), bash("1", "touch a")]] {
         let mut world = World::auto();
@@ -225,7 +225,7 @@ fn a_task_is_complete_only_when_its_results_were_seen() {
 }
 
 #[test]
-fn what_always_asks_is_not_allowed_for_a_session() {
+fn a_call_that_always_asks_gets_no_session_grant() {
     let mut world = World::auto();
     world.prompt("go").reply(calls(vec![bash("1", "rm -rf /etc")]));
     world.decide(Decision::AllowSession { command: None });
@@ -237,7 +237,7 @@ fn what_always_asks_is_not_allowed_for_a_session() {
 }
 
 #[test]
-fn a_rejection_reaches_the_model_with_its_word() {
+fn a_rejection_reaches_the_model_with_its_reason() {
     let mut world = World::each();
     world.prompt("go").reply(calls(vec![bash("1", "touch a")]));
     shows(
@@ -264,7 +264,7 @@ fn rejecting_with_stop_ends_the_turn() {
 }
 
 #[test]
-fn calls_that_cannot_run_are_told_and_the_turn_goes_on() {
+fn invalid_calls_are_reported_and_the_turn_continues() {
     let mut world = World::each();
     world.prompt("go");
     let invalid = ToolCall { arguments: Arguments::Invalid("{\"a\"".to_owned()), ..bash("2", "") };
@@ -307,7 +307,7 @@ fn of_two_calls_with_one_id_the_first_runs() {
 }
 
 #[test]
-fn an_id_that_a_server_uses_again_in_a_later_step_is_told_apart() {
+fn a_call_id_reused_in_a_later_step_is_distinguished() {
     let mut world = World::auto();
     world.prompt("go").reply(calls(vec![bash("call_0", "touch a")])).outcome(Outcome::ok("1"));
     world.reply(calls(vec![bash("call_0", "touch b")]));
@@ -316,7 +316,7 @@ fn an_id_that_a_server_uses_again_in_a_later_step_is_told_apart() {
 }
 
 #[test]
-fn calls_without_ids_get_some() {
+fn calls_without_ids_get_generated_ids() {
     let mut world = World::auto();
     world.prompt("go").reply(calls(vec![bash("", "touch a"), bash("", "touch b")]));
     world.outcome(Outcome::ok("1"));
@@ -388,7 +388,7 @@ fn pausing_waits_for_the_end_of_the_step() {
 }
 
 #[test]
-fn stopping_waits_for_the_tool_and_keeps_what_it_said() {
+fn stopping_waits_for_the_tool_and_keeps_its_output() {
     let mut world = World::auto();
     world.prompt("go").reply(calls(vec![bash("1", "make"), bash("2", "touch b")]));
     shows(world.tell(Input::Cancel), expect!["cancel asked, then Nothing"]);
@@ -419,7 +419,7 @@ fn a_prompt_that_comes_while_a_tool_is_being_stopped_is_kept() {
 }
 
 #[test]
-fn of_two_wishes_to_stop_the_newest_counts() {
+fn the_newest_of_two_stop_requests_counts() {
     let mut world = World::auto();
     world.prompt("go").reply(calls(vec![bash("1", "make")])).tell(Input::Cancel).tell(Input::Clear);
     assert!(world.last.effects.is_empty(), "the tool is stopped once");
@@ -431,7 +431,7 @@ fn of_two_wishes_to_stop_the_newest_counts() {
 }
 
 #[test]
-fn a_tool_that_does_not_stop_is_given_up() {
+fn a_tool_that_does_not_stop_is_abandoned() {
     let mut world = World::auto();
     world.prompt("go").reply(calls(vec![bash("1", "make")])).tell(Input::Cancel);
     let input = Input::Timer { call: CallId::new("1") };
@@ -497,7 +497,7 @@ fn retry_runs_the_last_prompt_with_a_fresh_history() {
 }
 
 #[test]
-fn too_long_a_history_is_shortened_and_asked_again() {
+fn an_overflow_shortens_the_history_and_retries() {
     let mut world = World::each();
     for n in 0..6 {
         world.prompt(&format!("p{n}")).reply(says("ok"));
@@ -515,7 +515,7 @@ fn too_long_a_history_is_shortened_and_asked_again() {
 }
 
 #[test]
-fn a_model_error_ends_the_turn_with_its_sentence() {
+fn a_model_error_ends_the_turn_with_its_message() {
     let mut world = World::each();
     world.prompt("go");
     shows(
@@ -527,7 +527,7 @@ fn a_model_error_ends_the_turn_with_its_sentence() {
 }
 
 #[test]
-fn an_empty_reply_is_asked_again_once() {
+fn an_empty_reply_is_retried_once() {
     let mut world = World::each();
     world.prompt("go");
     shows(
@@ -545,7 +545,7 @@ fn an_empty_reply_is_asked_again_once() {
 }
 
 #[test]
-fn a_model_that_has_come_back_to_its_task_is_not_told_again_that_it_said_nothing() {
+fn the_empty_reply_hint_is_not_repeated_after_progress() {
     let mut world = World::auto();
     world.prompt("go").reply(says(""));
     let sent = |world: &World| world.asked.as_ref().expect("the model is asked").1.messages.clone();
@@ -558,7 +558,7 @@ fn a_model_that_has_come_back_to_its_task_is_not_told_again_that_it_said_nothing
 }
 
 #[test]
-fn a_cut_answer_and_a_refusal_are_said() {
+fn a_truncated_answer_and_a_refusal_are_reported() {
     let mut world = World::each();
     world.prompt("go").reply(Reply { finish: FinishReason::Length, ..says("so f") });
     assert!(world.lines().ends_with("ended end_turn: the reply was cut at the token limit"));
@@ -598,7 +598,7 @@ fn a_typed_command_runs_without_a_model_and_stays_out_of_the_history() {
 }
 
 #[test]
-fn a_routine_is_asked_about() {
+fn a_routine_needs_approval() {
     let mut world = World::each();
     shows(
         world.direct("bash", "touch a", Origin::Routine),
@@ -623,7 +623,7 @@ fn a_routine_is_asked_about() {
 }
 
 #[test]
-fn undo_puts_back_turn_by_turn() {
+fn undo_reverts_one_turn_at_a_time() {
     let mut world = World::auto();
     let write = |id| calls(vec![call(id, "write_file", json!({"path": "a"}))]);
     world.prompt("one").reply(write("1")).outcome(changed("a")).reply(says("ok"));
@@ -646,7 +646,7 @@ fn undo_puts_back_turn_by_turn() {
 }
 
 #[test]
-fn after_a_crash_what_ran_is_interrupted_and_nothing_goes_on_by_itself() {
+fn after_a_crash_running_calls_are_interrupted_and_the_turn_pauses() {
     let mut world = World::auto();
     world.prompt("go").reply(calls(vec![bash("1", "make"), bash("2", "make install")])).crash();
     shows(
@@ -670,7 +670,7 @@ fn after_a_crash_an_open_approval_still_waits() {
 }
 
 #[test]
-fn after_a_crash_a_lost_model_call_is_made_again_only_when_resumed() {
+fn after_a_crash_a_lost_model_call_is_repeated_only_on_resume() {
     let mut world = World::each();
     world.prompt("go").crash();
     shows(
@@ -683,7 +683,7 @@ fn after_a_crash_a_lost_model_call_is_made_again_only_when_resumed() {
 }
 
 #[test]
-fn a_new_prompt_gives_up_a_paused_turn() {
+fn a_new_prompt_abandons_a_paused_turn() {
     let mut world = World::auto();
     world.prompt("go").reply(calls(vec![bash("1", "make"), bash("2", "x")])).crash();
     shows(
@@ -698,7 +698,7 @@ fn a_new_prompt_gives_up_a_paused_turn() {
 }
 
 #[test]
-fn a_direct_call_gives_up_a_paused_turn_too() {
+fn a_direct_call_abandons_a_paused_turn() {
     let mut world = World::auto();
     world.prompt("go").reply(calls(vec![bash("1", "make")])).prompt("later").crash();
     shows(
@@ -713,7 +713,7 @@ fn a_direct_call_gives_up_a_paused_turn_too() {
 }
 
 #[test]
-fn rules_can_be_added_and_none_is_lost() {
+fn added_rules_are_kept() {
     let mut world = World::auto();
     let rules = || ConfigChange::Rules {
         dangerous: vec!["deploy".to_owned()],
@@ -741,7 +741,7 @@ fn the_model_and_the_mode_can_be_changed() {
 }
 
 #[test]
-fn every_event_reads_back_as_it_was_written() {
+fn every_event_round_trips() {
     let mut world = World::each();
     world.prompt("go").reply(calls(vec![bash("1", "make")])).allow().tell(Input::Cancel);
     world.outcome(Outcome::new(Status::Cancelled, "")).prompt("again").crash().tell(Input::Resume);

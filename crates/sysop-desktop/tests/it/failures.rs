@@ -21,7 +21,7 @@ fn alone(world: &World) -> std::path::PathBuf {
 }
 
 #[test]
-fn without_a_display_a_sentence_says_so() {
+fn a_missing_display_is_reported() {
     let world = World::new();
     let run = world.command(&sysop(), &["desktop"]).output().unwrap();
     let said = String::from_utf8(run.stderr).unwrap();
@@ -39,7 +39,7 @@ fn without_a_display_a_sentence_says_so() {
 }
 
 #[test]
-fn without_the_helper_a_sentence_says_where_it_was_looked_for() {
+fn a_missing_helper_is_reported_with_the_searched_paths() {
     let world = World::new();
     let sysop = alone(&world);
     let run =
@@ -51,7 +51,7 @@ fn without_the_helper_a_sentence_says_where_it_was_looked_for() {
 }
 
 #[test]
-fn without_the_web_engine_a_sentence_names_the_library() {
+fn a_missing_web_engine_is_reported_with_its_library() {
     let world = World::new();
     let sysop = alone(&world);
     let folder = sysop.parent().unwrap();
@@ -72,7 +72,7 @@ fn without_the_web_engine_a_sentence_names_the_library() {
 }
 
 #[test]
-fn an_unknown_session_is_told_before_any_window() {
+fn an_unknown_session_is_reported_before_a_window_opens() {
     let world = World::new();
     let run = world.command(&sysop(), &["desktop", "0198"]).env("DISPLAY", ":54321").output().unwrap();
     let said = String::from_utf8(run.stderr).unwrap();
@@ -81,7 +81,7 @@ fn an_unknown_session_is_told_before_any_window() {
 }
 
 #[test]
-fn a_server_that_cannot_start_says_why_in_the_window_and_in_the_terminal() {
+fn a_server_that_fails_to_start_is_reported_in_window_and_terminal() {
     let (display, world) = (Display::start(), World::new());
     let mut desktop =
         world.start(&display, &sysop(), &["desktop", "--model", "demo", "--config", "missing.toml"]);
@@ -94,7 +94,7 @@ fn a_server_that_cannot_start_says_why_in_the_window_and_in_the_terminal() {
 }
 
 #[test]
-fn a_server_that_dies_is_told_and_can_be_started_again() {
+fn a_crashed_server_is_reported_and_can_be_restarted() {
     let (display, world) = (Display::start(), World::new());
     let mut desktop = world.desktop(&display);
     let window = display.window("sysop");

@@ -63,7 +63,7 @@ fn serve(page: &'static str) -> u16 {
 }
 
 #[test]
-fn the_window_stays_with_its_page_and_the_rest_goes_to_the_browser() {
+fn foreign_links_open_in_the_browser() {
     let (display, world) = (Display::start(), World::new());
     let port = serve(PAGE);
     let opened = world.path("opened");

@@ -112,7 +112,7 @@ fn text(parameters: &Variant, index: usize) -> String {
 }
 
 #[test]
-fn who_looks_elsewhere_is_told_of_approvals_and_ends_and_a_click_brings_the_window() {
+fn an_unfocused_window_notifies_and_a_click_raises_it() {
     let (display, bus) = (Display::start(), Bus::start());
     let world = World::new().variable("DBUS_SESSION_BUS_ADDRESS", &bus.address);
     let made = world.command(&sysop(), &["token", "create", "--name", "test", "--scope", "operate"]).output();

@@ -26,7 +26,7 @@ fn the_window_shows_the_page_and_ends_its_server() {
 }
 
 #[test]
-fn size_and_place_are_those_of_the_last_window() {
+fn size_and_position_are_restored() {
     let (display, world) = (Display::start(), World::new());
     let mut desktop = world.desktop(&display);
     let window = display.window(PAGE);
@@ -50,7 +50,7 @@ fn size_and_place_are_those_of_the_last_window() {
 }
 
 #[test]
-fn the_server_goes_with_a_window_that_is_killed() {
+fn killing_the_window_ends_its_server() {
     let (display, world) = (Display::start(), World::new());
     let mut desktop = world.desktop(&display);
     display.window(PAGE);

@@ -82,7 +82,7 @@ fn seqs(updates: &[Update]) -> Vec<u64> {
 }
 
 #[test]
-fn giving_up_a_wait_at_any_moment_loses_nothing() {
+fn canceling_a_wait_at_any_moment_loses_nothing() {
     for silent_load in 1..=3 {
         let store = busy(5, silent_load);
         let id = SessionId::new("s");
@@ -98,7 +98,7 @@ fn giving_up_a_wait_at_any_moment_loses_nothing() {
 }
 
 #[test]
-fn who_subscribes_while_many_events_are_published_misses_none() {
+fn a_subscriber_that_joins_during_a_flood_misses_no_event() {
     let store = busy(0, 0);
     let stale = Seq(1);
     for _ in 0..=RECENT_EVENTS_MAX + 1 {
@@ -111,7 +111,7 @@ fn who_subscribes_while_many_events_are_published_misses_none() {
 }
 
 #[test]
-fn a_delta_that_is_older_than_an_event_read_from_the_log_is_not_handed_out_after_it() {
+fn a_delta_older_than_a_logged_event_is_dropped() {
     struct Late(Arc<Busy>);
     #[async_trait]
     impl Store for Late {
@@ -159,7 +159,7 @@ fn waiting_text(updates: &mut Updates) -> String {
 }
 
 #[test]
-fn the_text_of_a_step_that_waits_is_bounded_and_what_is_told_of_it_has_no_gap() {
+fn waiting_step_text_is_bounded_and_has_no_gaps() {
     let store = busy(0, 0);
     let id = SessionId::new("s");
     let mut updates = store.hub.subscribe(Arc::clone(&store) as Arc<dyn Store>, id, Seq(0), Seq(0));
@@ -180,7 +180,7 @@ fn the_text_of_a_step_that_waits_is_bounded_and_what_is_told_of_it_has_no_gap() 
 }
 
 #[test]
-fn deltas_that_cannot_be_joined_are_bounded_together() {
+fn unmergeable_deltas_are_bounded() {
     let store = busy(0, 0);
     let id = SessionId::new("s");
     let mut updates = store.hub.subscribe(Arc::clone(&store) as Arc<dyn Store>, id, Seq(0), Seq(0));

@@ -87,7 +87,7 @@ pub(crate) fn logged(updates: &[Update]) -> Vec<Arc<Logged>> {
 }
 
 #[tokio::test]
-async fn a_call_of_a_lent_tool_never_runs_on_the_sessions_own_host() {
+async fn a_lent_tool_never_runs_on_the_sessions_host() {
     let world = World::new(1);
     let (_driver, handle, mut updates) = create_lazy(&world);
     let lend = |tools| Input::Configure {
@@ -189,7 +189,7 @@ async fn stopping_ends_a_model_call_that_never_ends() {
 
 /// Holds even before the disk has written them, and with no more in memory than may be queued.
 #[tokio::test]
-async fn so_many_prompts_wait_for_the_end_of_a_turn_and_one_more_is_refused() {
+async fn the_prompt_queue_is_bounded() {
     let world = World::new(3);
     let (_driver, handle, mut updates) = create_lazy(&world);
     handle.send(prompt("slow")).expect("open");
@@ -213,7 +213,7 @@ async fn so_many_prompts_wait_for_the_end_of_a_turn_and_one_more_is_refused() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_opened_again_knows_how_many_prompts_wait() {
+async fn a_reopened_session_restores_its_queue_length() {
     let world = World::new(3);
     let (driver, handle, mut updates) = create_lazy(&world);
     handle.send(prompt("slow")).expect("open");
@@ -230,7 +230,7 @@ async fn a_session_that_is_opened_again_knows_how_many_prompts_wait() {
 }
 
 #[tokio::test]
-async fn stopping_a_tool_keeps_what_it_said() {
+async fn stopping_a_tool_keeps_its_output() {
     let world = World::new(3);
     let (_driver, handle, mut updates) = create_lazy(&world);
     handle.send(direct("wait")).expect("open");
@@ -244,7 +244,7 @@ async fn stopping_a_tool_keeps_what_it_said() {
 }
 
 #[tokio::test]
-async fn a_tool_that_does_not_stop_is_given_up_as_unknown() {
+async fn a_tool_that_does_not_stop_ends_as_unknown() {
     let world = World::new(3);
     let (_driver, handle, mut updates) = create_lazy(&world);
     handle.send(direct("hang")).expect("open");
@@ -275,7 +275,7 @@ async fn a_panic_in_a_port_is_a_failure_of_that_call_only() {
 }
 
 #[tokio::test]
-async fn a_stream_without_an_end_is_a_model_failure() {
+async fn a_stream_without_a_final_event_is_a_model_failure() {
     let world = World::new(4);
     let (_driver, handle, mut updates) = create_lazy(&world);
     handle.send(prompt("cut")).expect("open");
@@ -284,7 +284,7 @@ async fn a_stream_without_an_end_is_a_model_failure() {
 }
 
 #[tokio::test]
-async fn a_store_that_cannot_keep_it_closes_the_session_and_nothing_runs() {
+async fn a_store_failure_closes_the_session_before_anything_runs() {
     let world = World::new(5);
     let (_driver, handle, mut updates) = create_lazy(&world);
     let full = StoreError::Unavailable("the disk is full".to_owned());
@@ -297,7 +297,7 @@ async fn a_store_that_cannot_keep_it_closes_the_session_and_nothing_runs() {
 }
 
 #[tokio::test]
-async fn a_session_that_ends_for_good_leaves_nothing_running() {
+async fn an_ended_session_leaves_nothing_running() {
     for why in ["the disk is full", PANIC] {
         let world = World::new(5);
         let (_driver, handle, mut updates) = create_lazy(&world);
@@ -313,7 +313,7 @@ async fn a_session_that_ends_for_good_leaves_nothing_running() {
 }
 
 #[tokio::test]
-async fn a_later_step_is_asked_for_while_the_disk_writes_but_nothing_is_told_before() {
+async fn an_early_model_call_overlaps_the_write_but_publishes_nothing_before_it() {
     let world = World::new(5);
     let (_driver, handle, mut updates) = create_lazy(&world);
     let tool = world.tool_arm.lock().await;
@@ -375,7 +375,7 @@ async fn a_call_waits_until_its_start_is_durable() {
 }
 
 #[tokio::test]
-async fn what_was_asked_for_a_step_that_cannot_be_kept_is_given_up() {
+async fn an_early_model_call_is_canceled_if_its_step_cannot_be_stored() {
     let world = World::new(5);
     let (_driver, handle, mut updates) = create_lazy(&world);
     let tool = world.tool_arm.lock().await;
@@ -395,7 +395,7 @@ async fn what_was_asked_for_a_step_that_cannot_be_kept_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_cannot_be_kept_is_not_sent_to_a_model() {
+async fn a_prompt_that_cannot_be_stored_is_not_sent() {
     let world = World::new(5);
     let (_driver, handle, mut updates) = create_lazy(&world);
     let full = StoreError::Unavailable("the disk is full".to_owned());
@@ -406,7 +406,7 @@ async fn a_prompt_that_cannot_be_kept_is_not_sent_to_a_model() {
 }
 
 #[tokio::test]
-async fn who_subscribes_late_sees_every_event_once_and_in_order() {
+async fn a_late_subscriber_sees_every_event_once_in_order() {
     let world = World::new(6);
     let (_driver, handle, mut first) = create_lazy(&world);
     for _ in 0..60 {
@@ -429,7 +429,7 @@ async fn who_subscribes_late_sees_every_event_once_and_in_order() {
 }
 
 #[tokio::test]
-async fn a_face_that_does_not_read_misses_nothing_and_slows_nobody() {
+async fn a_slow_subscriber_misses_nothing_and_slows_no_other() {
     let world = World::new(7);
     let (_driver, handle, mut reader) = create_lazy(&world);
     let mut sleeper = handle.subscribe(Seq(0));
@@ -449,7 +449,7 @@ async fn a_face_that_does_not_read_misses_nothing_and_slows_nobody() {
 }
 
 #[tokio::test]
-async fn deltas_that_wait_are_joined() {
+async fn waiting_deltas_are_merged() {
     let world = World::new(8);
     let (_driver, handle, mut reader) = create_lazy(&world);
     let mut sleeper = handle.subscribe(Seq(0));
@@ -468,7 +468,7 @@ async fn deltas_that_wait_are_joined() {
 }
 
 #[tokio::test]
-async fn resuming_replays_the_log_and_the_same_driver_hands_out_the_same_session() {
+async fn resuming_replays_the_log_once_per_driver() {
     let world = World::new(9);
     let (driver, handle, mut updates) = create_lazy(&world);
     handle.send(prompt("hello")).expect("open");
@@ -486,7 +486,7 @@ async fn resuming_replays_the_log_and_the_same_driver_hands_out_the_same_session
 }
 
 #[tokio::test]
-async fn a_session_that_runs_is_not_created_again() {
+async fn a_live_session_is_not_created_again() {
     let world = World::new(12);
     let (driver, handle, mut updates) = create_lazy(&world);
     handle.send(prompt("hello")).expect("open");
@@ -496,7 +496,7 @@ async fn a_session_that_runs_is_not_created_again() {
 }
 
 #[tokio::test]
-async fn two_writers_of_one_session_do_not_mix() {
+async fn a_stale_writer_of_a_session_is_closed() {
     let world = World::new(10);
     let (_driver, handle, mut updates) = create_lazy(&world);
     handle.send(prompt("hello")).expect("open");
@@ -538,7 +538,7 @@ async fn a_session_forks_at_a_prompt() {
 }
 
 #[tokio::test]
-async fn each_session_asks_the_models_of_its_own_runtime() {
+async fn each_session_uses_the_models_of_its_own_runtime() {
     let world = World::new(0);
     let driver = Driver::new(world.ports());
     let named = |name: &'static str| Runtime { provider: Arc::new(Named(name)), ..world.runtime() };
@@ -634,7 +634,7 @@ async fn an_early_model_call_ends_with_its_session_while_the_disk_hangs() {
 }
 
 #[tokio::test]
-async fn a_model_that_panics_when_it_is_asked_early_fails_its_turn_only() {
+async fn a_panic_in_an_early_model_call_fails_its_turn_only() {
     let world = World::new(5);
     let driver = Driver::new(world.ports());
     let model = FailsLater::new(true);

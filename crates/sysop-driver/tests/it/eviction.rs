@@ -28,7 +28,7 @@ async fn rested(driver: &Driver, left: usize) {
 }
 
 #[tokio::test]
-async fn a_session_that_nobody_holds_is_let_go_of_and_goes_on_from_its_log() {
+async fn an_unused_session_is_evicted_and_resumes_from_its_log() {
     let world = World::new(1);
     let (driver, handle, mut updates) = create_lazy(&world);
     handle.send(Input::Prompt { text: "hello".to_owned() }).expect("open");
@@ -48,7 +48,7 @@ async fn a_session_that_nobody_holds_is_let_go_of_and_goes_on_from_its_log() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_watched_held_or_at_work_is_kept() {
+async fn a_watched_held_or_busy_session_is_kept() {
     let world = World::new(1);
     let (driver, handle, mut updates) = create_lazy(&world);
     let id = handle.id().clone();
@@ -72,7 +72,7 @@ async fn a_session_that_is_watched_held_or_at_work_is_kept() {
 }
 
 #[tokio::test]
-async fn a_session_rests_only_after_a_while() {
+async fn a_session_is_evicted_only_after_an_idle_period() {
     let world = World::new(1);
     let (driver, handle, mut updates) = create_lazy(&world);
     handle.send(Input::Prompt { text: "hello".to_owned() }).expect("open");
@@ -84,7 +84,7 @@ async fn a_session_rests_only_after_a_while() {
 
 /// A read-only user can watch any number of sessions.
 #[tokio::test]
-async fn so_many_old_sessions_stay_in_memory_when_nobody_holds_them_and_no_more() {
+async fn the_number_of_idle_sessions_in_memory_is_bounded() {
     let world = World::new(1);
     let before = Driver::new(world.ports());
     let ids: Vec<_> = (0..3 * IDLE_SESSIONS_MAX).map(|number| SessionId::new(format!("s{number}"))).collect();
@@ -112,7 +112,7 @@ async fn so_many_old_sessions_stay_in_memory_when_nobody_holds_them_and_no_more(
 }
 
 #[tokio::test]
-async fn ending_a_session_stops_what_runs_and_tells_who_watches() {
+async fn ending_a_session_stops_its_work_and_notifies_subscribers() {
     let world = World::new(1);
     let (driver, handle, mut updates) = create_lazy(&world);
     handle.send(direct("wait")).expect("open");
@@ -126,7 +126,7 @@ async fn ending_a_session_stops_what_runs_and_tells_who_watches() {
 }
 
 #[tokio::test]
-async fn a_lent_tool_never_runs_on_the_sessions_own_host() {
+async fn a_lent_tool_never_runs_on_the_sessions_host_after_eviction() {
     let world = World::new(1);
     let (_driver, handle, mut updates) = create_lazy(&world);
     let bash = spec().tools.into_iter().filter(|tool| tool.name == "bash").collect();

@@ -181,7 +181,7 @@ struct Counts {
 }
 
 #[test]
-fn nodes_that_crash_and_sleep_lose_nothing_and_run_nothing_twice() {
+fn crashing_and_sleeping_nodes_lose_nothing_and_run_nothing_twice() {
     let chosen = std::env::var("SYSOP_SIM_SEED").ok().and_then(|seed| seed.parse().ok());
     let seeds = chosen.map_or(0..SEEDS, |seed: u64| seed..seed + 1);
     let mut all = Counts::default();

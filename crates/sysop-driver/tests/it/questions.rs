@@ -30,7 +30,7 @@ fn given(text: &str) -> PromptReply {
 }
 
 #[tokio::test]
-async fn the_first_answer_reaches_the_program_and_only_that_it_came_is_logged() {
+async fn the_first_answer_reaches_the_program_and_is_not_logged() {
     let world = World::new(1);
     let (_driver, handle, mut updates) = create_lazy(&world);
     handle.send(direct("ask")).expect("open");
@@ -63,7 +63,7 @@ async fn the_first_answer_reaches_the_program_and_only_that_it_came_is_logged() 
 }
 
 #[tokio::test]
-async fn who_comes_while_a_question_is_open_is_asked_too_and_told_who_answered() {
+async fn a_late_subscriber_sees_the_open_question_and_who_answered_it() {
     let world = World::new(2);
     let (_driver, handle, mut updates) = create_lazy(&world);
     handle.send(direct("ask")).expect("open");
@@ -76,7 +76,7 @@ async fn who_comes_while_a_question_is_open_is_asked_too_and_told_who_answered()
 }
 
 #[tokio::test]
-async fn a_question_goes_away_with_the_call_that_asked() {
+async fn a_question_closes_with_its_call() {
     let world = World::new(3);
     let (_driver, handle, mut updates) = create_lazy(&world);
     handle.send(direct("ask")).expect("open");
@@ -90,7 +90,7 @@ async fn a_question_goes_away_with_the_call_that_asked() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_no_answer() {
+async fn a_refusal_is_not_an_answer() {
     let world = World::new(4);
     let (_driver, handle, mut updates) = create_lazy(&world);
     handle.send(direct("ask")).expect("open");

@@ -141,7 +141,9 @@ async fn errors_name_the_far_address_and_no_secret() {
         "{}",
         failure.message
     );
-    assert!(failure.message.contains("`ollama signin` on the remote host") && !failure.message.contains("canary"));
+    assert!(
+        failure.message.contains("`ollama signin` on the remote host") && !failure.message.contains("canary")
+    );
 }
 
 #[tokio::test]
