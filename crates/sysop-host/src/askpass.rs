@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_password_is_asked_for_as_a_secret_and_comes_back_whole() {
+    async fn a_password_prompt_is_secret_and_the_answer_is_returned_unchanged() {
         let mut world = world(given("p\"ä\\ß w "));
         let prompt = "ann@web1's password: ";
         assert_eq!(ask(&world, prompt, "").await.unwrap().as_deref(), Some("p\"ä\\ß w "));
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_host_key_is_asked_about_in_the_open() {
+    async fn a_host_key_prompt_is_not_secret() {
         let question = "The authenticity of host 'web1 (10.0.0.1)' can't be established.\n\
                         ED25519 key fingerprint is SHA256:abc.\n\
                         Are you sure you want to continue connecting (yes/no/[fingerprint])? ";
@@ -339,7 +339,7 @@ mod tests {
 
     /// A server chooses the wording of its own questions.
     #[tokio::test]
-    async fn what_a_server_asks_is_a_secret_whatever_it_says() {
+    async fn server_prompts_are_always_secret() {
         for prompt in [
             "(ann@web1) Password (yes/no): ",
             "(ann@web1) The authenticity of host 'x (y)' can't be established. Sure (yes/no/[fingerprint])? ",
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn only_ssh_makes_this_program_ask() {
+    fn only_ssh_can_make_askpass_ask() {
         let folder = tempfile::tempdir().unwrap();
         let (this, link) = (folder.path().join("sysop"), folder.path().join("link"));
         std::fs::write(&this, "").unwrap();
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_wish_to_confirm_is_a_yes_or_a_no() {
+    async fn a_confirmation_is_a_yes_or_no_question() {
         for (answer, expected) in [("y", Some("")), ("Yes", Some("")), ("no", None), ("", None)] {
             let world = world(given(answer));
             let came = ask(&world, "Allow use of key?", "confirm").await.unwrap();
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_ssh_only_tells_is_a_notice() {
+    async fn messages_from_ssh_are_notices() {
         let mut world = world(PromptReply::Refused);
         assert!(ask(&world, "Confirm user presence for key\n", "none").await.unwrap().is_some());
         assert_eq!(world.noticed.recv().await.unwrap(), "ssh web1: Confirm user presence for key");
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refusal_is_no_answer_and_nobody_refuses() {
+    async fn a_refusal_and_a_missing_prompter_give_no_answer() {
         let told = world(PromptReply::Refused);
         assert_eq!(ask(&told, "Password: ", "").await.unwrap(), None);
         told.askpass.set_prompter(Arc::new(NoPrompter));
@@ -408,7 +408,7 @@ mod tests {
 
     /// A question is withdrawn when `ssh` stops waiting: the prompter's future is dropped.
     #[tokio::test]
-    async fn who_gives_up_asking_takes_the_question_back() {
+    async fn canceling_a_prompt_withdraws_the_question() {
         struct SilentPrompter(mpsc::UnboundedSender<&'static str>);
         struct Dropped(mpsc::UnboundedSender<&'static str>);
         impl Drop for Dropped {

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn no_key_and_no_secret_is_left() {
+    fn keys_and_secrets_are_removed() {
         let kept = scrubbed(&[
             ("HOME", "/home/x"),
             ("OPENAI_API_KEY", "a"),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn git_gets_no_orders_from_outside() {
+    fn git_variables_are_removed() {
         let ours = [("GIT_EXTERNAL_DIFF", "evil"), ("GIT_DIR", "/x"), ("GIT_AUTHOR_NAME", "A")];
         let ours = ours.iter().map(|(name, value)| ((*name).into(), (*value).into()));
         let environment = Environment::scrubbed(ours, &[], &Secrets::default()).for_git();
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_looked_for_in_absolute_folders_only() {
+    fn programs_are_searched_in_absolute_directories_only() {
         let folder = tempfile::tempdir().unwrap();
         let tool = folder.path().join("tool");
         std::fs::write(&tool, "").unwrap();

@@ -49,7 +49,7 @@ mod tests {
     use super::grouped;
 
     #[test]
-    fn thousands_are_set_apart() {
+    fn thousands_are_separated() {
         let shown: Vec<String> = [0, 999, 1_000, 56_789, 1_234_567].into_iter().map(grouped).collect();
         assert_eq!(shown, ["0", "999", "1,000", "56,789", "1,234,567"]);
     }

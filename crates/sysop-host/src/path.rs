@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn absolute_paths_count_from_any_name_of_the_root() {
+    fn absolute_paths_match_any_name_of_the_root() {
         for text in ["a/b", "./a//b", "/srv/app/a/b", "/srv/app//a/./b", "/mnt/real/a/b"] {
             assert_eq!(parse(text).unwrap(), "a/b", "{text}");
         }
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_not_endlessly_deep() {
+    fn path_depth_is_bounded() {
         assert!(parse(&vec!["a"; 128].join("/")).is_ok());
         for text in [vec!["a"; 129].join("/"), format!("/srv/app/{}", "a/".repeat(2000))] {
             assert!(matches!(parse(&text), Err(MachineError::Refused(_))));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sibling_with_the_same_beginning_is_outside() {
+    fn a_sibling_directory_with_a_common_prefix_is_outside() {
         for text in
             ["/srv/app-evil/a", "/srv/ap", "/etc/passwd", "/", "//srv/app/a", "/proc/self/root/srv/app"]
         {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn dots_and_trailing_slashes_are_left_to_whoever_resolves() {
+    fn dots_and_trailing_slashes_are_kept_for_the_resolver() {
         assert_eq!(parse("a/../../b").unwrap(), "a/../../b");
         assert_eq!(parse("/srv/app/../x").unwrap(), "../x");
         assert_eq!(parse("a/").unwrap(), "a/");
@@ -138,14 +138,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_path_is_refused() {
+    fn invalid_paths_are_rejected() {
         for text in ["", "a\0b", &"x".repeat(4097)] {
             assert!(matches!(parse(text), Err(MachineError::Refused(_))), "{text:?}");
         }
     }
 
     #[test]
-    fn names_stay_on_one_line() {
+    fn displayed_names_are_one_line() {
         assert_eq!(shown("a\nb\x1b[31m\u{9b}é"), "a\\nb\\u{1b}[31m\\u{9b}é");
     }
 }

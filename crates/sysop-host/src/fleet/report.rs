@@ -415,7 +415,7 @@ mod tests {
     use super::fair_shares;
 
     #[test]
-    fn what_one_does_not_need_is_for_the_others() {
+    fn unused_output_share_goes_to_other_hosts() {
         assert_eq!(fair_shares(100, vec![10, 500, 500]), [10, 45, 45]);
         assert_eq!(fair_shares(100, vec![10, 20, 30]), [10, 20, 30]);
         assert_eq!(fair_shares(2, vec![5, 0, 5, 5]), [0, 0, 1, 1]);

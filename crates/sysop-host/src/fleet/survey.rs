@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_that_differ_have_only_the_rest_in_common() {
+    fn a_merged_survey_keeps_only_common_facts() {
         let both = vec![survey("/srv", Dialect::Bash, "/srv/a"), survey("/srv", Dialect::Bash, "/etc/a")];
         let all = merged("web1,web2", both);
         assert_eq!((all.context.dialect, all.resolution), (Dialect::Bash, Resolution::Host));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_does_not_answer_leaves_nothing_known() {
+    fn an_unreachable_host_makes_the_survey_unknown() {
         let all = merged("a,b", vec![survey("/srv", Dialect::Bash, "/srv/a"), Survey::default()]);
         assert_eq!((all.context.dialect, all.resolution), (Dialect::Unknown, Resolution::Failed));
         assert!(all.targets.is_empty());

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_what_it_was_is_left_alone() {
+    fn a_file_changed_meanwhile_is_not_overwritten() {
         let (home, root) = root();
         let path = RootPath::parse("f", &[]).unwrap();
         let changed = Err(MachineError::Changed("f".to_owned()));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_fails_leaves_neither_file_nor_rest() {
+    fn a_failed_write_leaves_no_file_behind() {
         let (home, root) = root();
         std::fs::create_dir(home.path().join("folder")).unwrap();
         let path = RootPath::parse("folder/f", &[]).unwrap();

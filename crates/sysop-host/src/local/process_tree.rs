@@ -114,7 +114,7 @@ mod tests {
     use super::parse;
 
     #[test]
-    fn a_name_with_brackets_and_spaces_does_not_mislead() {
+    fn process_names_with_brackets_and_spaces_are_parsed() {
         let process = parse("7 (a) R 1 (b) S 5 6 4 0 -1").expect("a line of stat");
         assert_eq!((process.parent, process.session, process.zombie), (5, 4, false));
         assert!(parse("7 (a) Z 5 6 4 0").expect("a line of stat").zombie);

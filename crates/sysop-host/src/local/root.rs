@@ -38,7 +38,7 @@ mod tests {
     use super::open;
 
     #[test]
-    fn one_folder_is_open_once_whatever_it_is_called_and_another_is_another() {
+    fn a_directory_is_opened_once_under_all_its_names() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("root");
         fs::create_dir(&path).unwrap();

@@ -216,7 +216,7 @@ mod tests {
     use super::{Artifacts, BATCH_BYTES};
 
     #[test]
-    fn preimages_come_back_and_are_private() {
+    fn preimages_are_restored_and_readable_by_their_owner_only() {
         let home = tempfile::tempdir().unwrap();
         let artifacts = Artifacts::new(home.path().join("a/b"), 10);
         let name = artifacts.store_preimage(b"before").unwrap();
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preimage_is_what_its_name_says_or_an_error() {
+    fn a_preimage_that_does_not_match_its_hash_is_an_error() {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("secret"), "s").unwrap();
         let artifacts = Artifacts::new(home.path().join("a"), 10);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_output_is_kept_up_to_its_bound() {
+    async fn an_output_artifact_is_bounded() {
         for chunks in [&["12345", "67", "890ab", "c"][..], &["1234567890ab"], &["12345", "67890", "a"]] {
             let home = tempfile::tempdir().unwrap();
             let artifacts = Artifacts::new(home.path().to_owned(), 10);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn many_batches_are_kept_in_order_and_what_is_held_stays() {
+    async fn batches_stay_in_order_and_held_artifacts_are_kept() {
         let home = tempfile::tempdir().unwrap();
         let artifacts = Artifacts::new(home.path().to_owned(), u64::MAX);
         let mut writer = artifacts.begin(b"first".to_vec());

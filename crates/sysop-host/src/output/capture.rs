@@ -317,7 +317,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn the_artifact_is_the_output_without_secrets_however_it_comes(
+        fn the_artifact_is_the_redacted_output_for_any_chunking(
             words in proptest::collection::vec(
                 proptest::prop_oneof!["[ab\n]{1,9}", "hunter22", "hunt", any::<u16>().prop_map(|n| "long ".repeat(usize::from(n) / 4))],
                 1..40,

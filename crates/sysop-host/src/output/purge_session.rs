@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_what_is_named_and_the_sessions_own_recordings_go() {
+    async fn purging_removes_only_named_files_and_own_recordings() {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("artefacts");
         let artifacts = Artifacts::new(folder.clone(), 100);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_were_kept_again_since_stay() {
+    fn artifacts_stored_again_meanwhile_are_kept() {
         let home = tempfile::tempdir().unwrap();
         let artifacts = Artifacts::new(home.path().to_owned(), 100);
         let name = artifacts.store_preimage(b"before").unwrap();

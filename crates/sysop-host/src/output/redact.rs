@@ -242,33 +242,33 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_across_borders_is_found() {
+    fn a_secret_across_chunk_boundaries_is_redacted() {
         let secrets = secrets(&["hunter22"]);
         let clean = streamed(&secrets, &[b"a hun", b"t", b"er22 b hunt"]);
         assert_eq!(String::from_utf8_lossy(&clean), "a [redacted] b hunt");
     }
 
     #[test]
-    fn of_two_that_begin_alike_the_longer_goes() {
+    fn the_longer_of_two_secrets_with_a_common_prefix_is_redacted() {
         let secrets = secrets(&["abcd", "abcdefgh"]);
         assert_eq!(streamed(&secrets, &[b"abcd", b"efgh!"]), b"[redacted]!");
         assert_eq!(streamed(&secrets, &[b"abcde", b"!"]), b"[redacted]e!");
     }
 
     #[test]
-    fn an_overlapping_beginning_does_not_hide_a_secret() {
+    fn an_overlapping_prefix_does_not_hide_a_secret() {
         let secrets = secrets(&["wxab", "abyz"]);
         assert_eq!(streamed(&secrets, &[b"wxab", b"yz"]), b"[redacted]yz");
         assert_eq!(streamed(&secrets, &[b"wxa", b"b"]), b"[redacted]");
     }
 
     #[test]
-    fn short_and_empty_texts_are_no_secrets() {
+    fn short_and_empty_texts_are_not_secrets() {
         assert!(secrets(&["", "a", "abc"]).is_empty());
     }
 
     #[test]
-    fn what_was_entered_is_found_in_every_form_from_then_on() {
+    fn an_entered_secret_is_redacted_in_every_encoding() {
         let secrets = Secrets::default();
         let text = "hunter22 aHVudGVyMjI= aHVudGVyMjIK 68756e7465723232 68756E7465723232 22retnuh";
         assert_eq!(secrets.redact(text), text);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_of_many_is_forgotten() {
+    fn the_oldest_of_too_many_secrets_is_forgotten() {
         let secrets = Secrets::new(&["configured".into()]);
         for number in 0..=super::LEARNED_MAX {
             secrets.learn(&format!("secret-{number};").into());
@@ -298,7 +298,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(500))]
 
         #[test]
-        fn however_it_is_cut_the_stream_is_the_same(
+        fn redaction_does_not_depend_on_chunk_boundaries(
             words in proptest::collection::vec("[ab]{1,3}|abba|abbab|baab", 0..30),
             cuts in proptest::collection::vec(any::<proptest::sample::Index>(), 0..20),
         ) {
@@ -317,7 +317,7 @@ mod tests {
         }
 
         #[test]
-        fn a_secret_in_any_text_is_gone(
+        fn a_secret_in_any_text_is_redacted(
             secret in "[!-~]{4,40}".prop_filter("not a part of the mark", |text| !REDACTED.contains(text.as_str())),
             before in ".{0,20}",
             after in ".{0,20}",

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_is_passed_on_whole() {
+    fn characters_are_never_split() {
         let (mut pace, seen) = recorded();
         let bytes = "aß€".as_bytes();
         for byte in bytes {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_too_fast_loses_its_middle() {
+    fn output_that_arrives_too_fast_loses_its_middle() {
         let (mut pace, seen) = recorded();
         for number in 0..100_000 {
             pace.push(format!("{number}\n").as_bytes());

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_told_what_it_may_and_how_to_get_more() {
+    fn a_sandbox_failure_tells_the_model_its_rights_and_how_to_ask_for_more() {
         let told =
             |fence: &Fence, escape| hint(fence, Path::new("/srv/app"), escape, "sh: a: Permission denied");
         assert_eq!(
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_has_nothing_to_do_with_it_is_left_alone() {
+    fn an_unrelated_failure_gets_no_sandbox_hint() {
         let fence = workspace(true, &[]);
         assert_eq!(hint(&fence, Path::new("/"), Escape::Offered, "error: 3 tests failed"), None);
         for printed in ["curl: (6) Could not resolve host: x", "touch: Read-only file system"] {

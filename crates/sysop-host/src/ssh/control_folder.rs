@@ -113,7 +113,7 @@ mod tests {
     use super::{ControlFolder, SOCKET_BYTES_MAX, SUFFIX_BYTES};
 
     #[test]
-    fn a_folder_that_is_too_long_or_open_to_others_is_not_used() {
+    fn a_long_or_shared_control_directory_is_not_used() {
         let home = tempfile::tempdir().unwrap();
         let short = home.path().join("s");
         let folder = ControlFolder::open(&short).unwrap();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_ours_is_removed() {
+    fn our_control_directory_is_removed() {
         let folder = ControlFolder { path: tempfile::tempdir().unwrap().keep(), ours: true };
         let path = folder.path.clone();
         std::fs::write(path.join("rest"), "").unwrap();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_killed_processes_left_is_taken_away_and_nothing_else() {
+    fn only_files_of_killed_processes_are_removed() {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("s");
         drop(ControlFolder::open(&folder).unwrap());

@@ -188,7 +188,7 @@ mod tests {
     use super::SshError;
 
     #[test]
-    fn what_ssh_prints_is_read() {
+    fn ssh_messages_are_classified() {
         let read = |printed| SshError::read("web1", printed);
         assert_eq!(
             read("ssh: Could not resolve hostname nowhere.invalid: Name or service not known\r\n"),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn each_says_what_to_do_on_one_line_without_controls() {
+    fn each_ssh_error_is_one_clean_line_with_a_hint() {
         let error = SshError::read("web1", "odd \u{1b}[31m text\nlast \u{7} line\n");
         assert!(error.to_string().ends_with("`ssh -v web1` says more"), "{error}");
         assert!(!error.to_string().contains(['\n', '\u{1b}', '\u{7}']), "{error:?}");

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_count_in_and_below_their_folder() {
+    fn ignore_rules_apply_in_and_below_their_directory() {
         let said =
             b"./.gitignore\0*.log\ntarget/\n\0./a/.ignore\0secret\n\0\0./b.log\0./a/secret\0./secret\0\
             ./target/x\0./a/target/y\0./target-not\0";
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_is_said_and_no_half_name_is_told() {
+    fn a_truncated_list_is_marked_and_has_no_partial_name() {
         const BYTES_MAX: usize = 10_000;
         let mut said = b"\0".to_vec();
         while said.len() < BYTES_MAX {

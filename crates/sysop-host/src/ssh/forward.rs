@@ -197,7 +197,7 @@ mod tests {
     use super::ForwardTarget;
 
     #[test]
-    fn a_place_there_has_a_host_and_a_port() {
+    fn a_forward_target_has_a_host_and_a_port() {
         let far = |text: &str| ForwardTarget::parse(text).map(|far| (far.host, far.port));
         assert_eq!(far("127.0.0.1:11434"), Some(("127.0.0.1".to_owned(), 11434)));
         assert_eq!(far("[::1]:80"), Some(("::1".to_owned(), 80)));

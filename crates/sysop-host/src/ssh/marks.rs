@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_before_the_start_is_no_output() {
+    fn noise_before_the_start_mark_is_dropped() {
         let (output, marks, frame) =
             read(&[b"motd\x1e\n\x1eSabc;42\x1eout\x1eEabd;0\x1eput\x1eEabc;7\x1ebackground"]);
         assert_eq!(output, b"out\x1eEabd;0\x1eputbackground");
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_breaks_off_passes_on_what_looked_like_a_mark() {
+    fn a_broken_stream_passes_on_an_incomplete_mark() {
         let (output, _, frame) = read(&[b"\x1eSabc;1\x1ex", b"\x1eEab"]);
         assert_eq!(output, b"x\x1eEab");
         assert!(!frame.has_ended());
@@ -200,7 +200,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(500))]
 
         #[test]
-        fn however_it_is_cut_the_stream_is_the_same(
+        fn marks_do_not_depend_on_chunk_boundaries(
             middle in proptest::collection::vec(proptest::sample::select(b"\x1eEabcS;0x\n".to_vec()), 0..40),
             cuts in proptest::collection::vec(any::<proptest::sample::Index>(), 0..12),
         ) {

@@ -234,7 +234,7 @@ mod tests {
     const MACHINE: Duration = Duration::from_secs(75);
 
     #[tokio::test(start_paused = true)]
-    async fn a_login_that_hangs_is_given_up_where_nobody_is_asked() {
+    async fn a_login_without_prompts_times_out() {
         let (_open, questions) = watch::channel(0);
         for patience in [LoginPrompts::Never, LoginPrompts::Session(questions)] {
             let started = Instant::now();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_person_has_time_to_answer_and_the_machine_again_after_it() {
+    async fn the_login_timeout_restarts_after_an_answer() {
         let (open, questions) = watch::channel(0);
         let started = Instant::now();
         let answering = async {
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_question_is_not_open_for_ever() {
+    async fn an_unanswered_login_prompt_times_out() {
         let (open, questions) = watch::channel(1);
         let started = Instant::now();
         assert_eq!(LoginPrompts::Session(questions).wait(MACHINE, pending::<()>()).await, None);

@@ -352,7 +352,7 @@ mod tests {
     use super::{ScriptEnd, ScriptMark, ScriptState};
 
     #[test]
-    fn what_has_started_was_run_whatever_it_prints() {
+    fn a_started_script_counts_as_run_whatever_it_prints() {
         let mut state = ScriptState::default();
         state.mark(ScriptMark::MachineInfo("Linux x86_64".to_owned()));
         state.mark(ScriptMark::Started("42 /home".to_owned()));
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_enter_the_root_was_not_run() {
+    fn a_script_that_cannot_enter_the_root_was_not_run() {
         let mut state = ScriptState::default();
         state.mark(ScriptMark::NoRoot);
         assert!(matches!(state.reported_end(), Some(ScriptEnd::NoRoot)));

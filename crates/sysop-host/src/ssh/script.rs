@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_shells_understand_is_sent_as_it_is() {
+    fn portable_scripts_are_sent_as_an_argument() {
         let plain = script("ls -la \"$HOME\" | wc -l", None);
         let rest = "echo \"$1\"' sh 'ls -la \"$HOME\" | wc -l'";
         assert_eq!(plain.line(), Some(format!("exec sh -c '{rest}")));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_shell_may_read_otherwise_goes_through_standard_input() {
+    fn other_scripts_are_sent_on_standard_input() {
         let long = "x".repeat(3_000);
         for odd in ["it's", "a\nb", "hi!", "a\\b", "ü", "\t", long.as_str()] {
             assert_eq!(script(odd, None).line(), None, "{odd:?}");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn input_follows_a_border() {
+    fn input_follows_a_separator() {
         let sent = script("a'b", Some(b"\0data\n")).encode("nonce");
         assert!(!sent.line.contains("nonce"), "{}", sent.line);
         assert_eq!(sent.input, b"nonce\nset -- 'a'\\''b'\necho \"$1\"\nnonce\n\0data\n");

@@ -165,7 +165,7 @@ mod tests {
     use super::SshSettings;
 
     #[test]
-    fn what_ssh_would_take_for_an_option_is_refused() {
+    fn a_destination_that_looks_like_an_option_is_rejected() {
         for odd in ["", "-oProxyCommand=evil", "-v", "a b", "a\nb", "a\tb", "\u{1b}x"] {
             let error = SshSettings::new(odd, "/tmp/x").check().unwrap_err().to_string();
             assert!(error.contains("no destination") && !error.contains(['\n', '\u{1b}']), "{error}");
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_asked_without_a_program_to_ask_by() {
+    fn ssh_never_prompts_without_an_askpass_program() {
         let mut settings = SshSettings::new("web1", "/tmp/x");
         assert!(settings.arguments().contains(&"-oBatchMode=yes".into()));
         settings.askpass = Some("/usr/bin/ask".into());

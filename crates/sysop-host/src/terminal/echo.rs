@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_screen_shows_is_told() {
+    fn echoed_input_is_logged() {
         assert_eq!(told("yes\r", "Sure? ", "Sure? yes"), keys("yes Enter"));
         assert_eq!(told("y", "Sure? ", "Sure? y"), keys("y"));
         // The last letter has not been echoed yet.
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_does_not_show_is_a_secret() {
+    fn input_that_is_not_echoed_is_a_secret() {
         let secret = |prompt: &str| ReportableInput::Secret { prompt: prompt.to_owned() };
         assert_eq!(told("hunter2\r", "Token: ", "Token: "), secret("Token:"));
         assert_eq!(told("hunter2\x15hunter3\r", "Token: ", "Token: "), secret("Token:"));
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn of_everything_else_the_number_of_keys_is_told() {
+    fn other_input_is_logged_as_a_number_of_keys() {
         assert_eq!(told("hunter2\r", "Token: ", "next line"), keys("8 keys"));
         assert_eq!(told("hunter2\r", "Token: ", "Token: hu*"), keys("8 keys"));
         assert_eq!(told("hunter2\r", "Token: ", "Token: h"), keys("8 keys"));

@@ -57,7 +57,7 @@ mod tests {
     use super::{is_pager, is_question, opens_shell};
 
     #[test]
-    fn lines_and_commands_are_told_by_their_looks() {
+    fn prompts_and_commands_are_recognized() {
         assert!(is_question("Continue? [y/N] ") && is_question("name: ") && !is_question("42 files"));
         assert!(is_pager(":") && is_pager("(END)") && is_pager("--More--(50%)") && !is_pager("a: b"));
         assert!(opens_shell("sudo -i") && opens_shell("/usr/bin/ssh web1") && !opens_shell("ls bash"));

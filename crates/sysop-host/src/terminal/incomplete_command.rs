@@ -105,7 +105,7 @@ mod tests {
     use super::incomplete_command;
 
     #[test]
-    fn what_is_not_closed_is_named() {
+    fn unclosed_constructs_are_named() {
         for command in [
             "echo 'a",
             "echo \"a",
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_commands_are_whole() {
+    fn complete_commands_are_complete() {
         for command in [
             "echo 'a' \"b\" \\' it",
             "echo a # it's",

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_the_design_holds() {
+    fn documented_keys_send_their_bytes() {
         let table = [
             ("Enter", "\r"),
             ("Return", "\r"),
@@ -266,13 +266,13 @@ mod tests {
     }
 
     #[test]
-    fn applications_may_ask_for_other_arrows() {
+    fn application_cursor_mode_changes_the_arrow_keys() {
         let mode = KeyMode { application_cursor: true };
         assert_eq!(in_mode("Up End PageUp Ctrl+Up", mode), "\x1bOA\x1bOF\x1b[5~\x1b[1;5A");
     }
 
     #[test]
-    fn spaces_are_typed_only_where_they_are_asked_for() {
+    fn spaces_separate_keys_and_are_typed_only_by_name() {
         assert_eq!(bytes("y Enter"), "y\r");
         assert_eq!(bytes("ls -la Enter"), "ls-la\r");
         assert_eq!(bytes("ls Space -la Enter"), "ls -la\r");
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_typed() {
+    fn words_that_are_not_key_names_are_typed() {
         for text in [
             "F13", "F0", "F01", "Ctrl+", "Ctrl+ü", "ctrl", "+", "a+b", "x-y", "c-x", "\"open", ":wq", "^",
             "^ab",
@@ -309,21 +309,21 @@ mod tests {
         }
 
         #[test]
-        fn words_that_are_no_keys_come_through(words in proptest::collection::vec("[g-z]{4,9}|[0-9/.,:;]{1,6}", 0..8)) {
+        fn any_word_that_is_not_a_key_is_typed_verbatim(words in proptest::collection::vec("[g-z]{4,9}|[0-9/.,:;]{1,6}", 0..8)) {
             let known = ["home", "insert", "pgup", "pgdn", "pgdown", "right"];
             let words: Vec<_> = words.into_iter().filter(|word| !known.contains(&word.as_str())).collect();
             prop_assert_eq!(bytes(&words.join(" ")), words.concat());
         }
 
         #[test]
-        fn nothing_fails_and_nothing_is_typed_twice(keys in ".{0,60}") {
+        fn no_input_fails_or_is_typed_twice(keys in ".{0,60}") {
             let spaces = keys.chars().filter(|letter| *letter == ' ').count();
             let longest = keys.len() + 8 * (spaces + 1);
             prop_assert!(bytes(&keys).len() <= longest);
         }
 
         #[test]
-        fn names_are_a_line_without_controls(typed in proptest::collection::vec(proptest::num::u8::ANY, 0..60)) {
+        fn key_names_are_one_clean_line(typed in proptest::collection::vec(proptest::num::u8::ANY, 0..60)) {
             prop_assert!(!key_names(&typed).chars().any(char::is_control));
         }
     }

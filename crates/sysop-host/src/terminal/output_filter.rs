@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_draws_comes_through() {
+    fn drawing_sequences_pass() {
         for output in [
             "a\tb\r\n",
             "\x1b[1;38;5;20mx\x1b[0m",
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_dropped() {
+    fn other_sequences_are_dropped() {
         for output in [
             "\x1b]0;title\x07",
             "\x1b]52;c;aGk=\x07",
@@ -174,7 +174,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(400))]
 
         #[test]
-        fn whatever_comes_only_allowed_sequences_leave(
+        fn only_allowed_sequences_pass_for_any_input(
             bytes in proptest::collection::vec(
                 proptest::prop_oneof![
                     proptest::strategy::Just(0x1b_u8), proptest::num::u8::ANY, 0x20_u8..0x7f, proptest::strategy::Just(b'['),

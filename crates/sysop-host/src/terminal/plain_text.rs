@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn colors_stay_with_their_letters() {
+    fn colors_stay_with_their_text() {
         let shown = |text: &str| colored(&[text.as_bytes()]).replace('\x1b', "^");
         for (sent, kept) in [
             ("\x1b[1;31mred\x1b[0m x\r\n", "^[0;1;31mred^[0m x\n"),
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_is_one_line() {
+    fn a_progress_bar_becomes_one_line() {
         assert_eq!(plain(&[b"10%\r20%\r100%\r\ndone\r\n"]), "100%\ndone\n");
         assert_eq!(plain(&[b"downloading\r\x1b[Kok\r\n"]), "ok\n");
         assert_eq!(plain(&[b"long text\rab\r\n"]), "abng text\n");
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn sequences_leave_no_trace() {
+    fn control_sequences_are_removed() {
         assert_eq!(
             plain(&[b"\x1b[1;31mred\x1b[0m \x1b]0;title\x07\x1b]52;c;x\x1b\\x\x07\x1bPq\x1b\\y\r\n"]),
             "red xy\n"
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_of_lines_are_newlines() {
+    fn line_endings_become_newlines() {
         assert_eq!(plain(&[b"a\r", b"\nb\r\r\nc\n\nd\r"]), "a\nb\nc\n\nd");
     }
 
@@ -374,7 +374,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(400))]
 
         #[test]
-        fn however_it_is_cut_the_text_is_the_same(
+        fn plain_text_does_not_depend_on_chunk_boundaries(
             pieces in proptest::collection::vec("[a-cä\r\n\x08]{0,5}|\x1b\\[[0-9]{0,2}[KGCDPXm@]", 0..20),
             size in 1_usize..6,
         ) {
@@ -390,7 +390,7 @@ mod tests {
         }
 
         #[test]
-        fn colors_change_nothing_of_the_text(
+        fn colors_do_not_change_the_text(
             pieces in proptest::collection::vec("[a-cä \r\n\x08]{0,5}|\x1b\\[[0-9]{0,2}[KGCDPX@]|\x1b\\[(3[0-7]|4[0-7]|0|1|7)m", 0..20),
         ) {
             let without: String = pieces.iter().filter(|piece| !piece.ends_with('m')).cloned().collect();
@@ -398,7 +398,7 @@ mod tests {
         }
 
         #[test]
-        fn plain_lines_stay_as_they_are(lines in proptest::collection::vec("[ -~äöü€]{0,40}", 0..10)) {
+        fn plain_lines_are_unchanged(lines in proptest::collection::vec("[ -~äöü€]{0,40}", 0..10)) {
             let sent: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
             let told: String = lines.iter().map(|line| format!("{line}\n")).collect();
             prop_assert_eq!(plain(&[sent.as_bytes()]), told);

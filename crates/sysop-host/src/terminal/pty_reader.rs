@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn all_comes_in_order_however_much_waits() {
+    fn all_output_arrives_in_order() {
         let (reader, mut writer) = std::io::pipe().unwrap();
         let (reader, intake) = (not_blocking(reader), Arc::new(PtyReader::default()));
         let (_reading, stop) = intake.stop_guard().unwrap();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_that_nobody_takes_can_be_stopped() {
+    fn an_unread_flood_can_be_stopped() {
         let (reader, mut writer) = std::io::pipe().unwrap();
         let (reader, intake) = (not_blocking(reader), Arc::new(PtyReader::default()));
         let (reading, stop) = intake.stop_guard().unwrap();

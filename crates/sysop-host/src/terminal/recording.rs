@@ -152,7 +152,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(400))]
 
         #[test]
-        fn what_is_escaped_is_the_same_for_a_reader(pieces in proptest::collection::vec("[ -~]{0,70}|[\0-\x1f\x7f\"]|[äö€😀]{1,20}|\r\n", 0..12)) {
+        fn escaped_text_decodes_to_the_original(pieces in proptest::collection::vec("[ -~]{0,70}|[\0-\x1f\x7f\"]|[äö€😀]{1,20}|\r\n", 0..12)) {
             let text = pieces.concat();
             let mut line = vec![b'"'];
             escape(&text, &mut line);

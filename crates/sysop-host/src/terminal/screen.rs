@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn text_and_cursor_are_those_of_the_screen() {
+    fn text_and_cursor_match_the_screen() {
         let screen = screen("one\r\n\x1b[31mzwei 日本 e\u{301}\x1b[0m\r\na\tb $ ");
         assert_eq!(screen.text(), "one\nzwei 日本 e\u{301}\na       b $");
         assert_eq!(screen.cursor(), (2, 12));
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_leaves_the_screen_that_it_would_have_left() {
+    fn a_thinned_flood_ends_with_the_same_screen() {
         let line = |number: usize| format!("line {number} {}\r\n", "x".repeat(number % 50));
         let size = TerminalSize { columns: 20, rows: 5 };
         let (mut flooded, mut drawn) = (TerminalScreen::new(size), TerminalScreen::new(size));
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_is_thinned_unless_a_part_of_the_screen_scrolls() {
+    fn a_flood_is_thinned_unless_a_scroll_region_is_set() {
         for (sequences, has_region) in [
             ("\x1b]0;root\x07\x1b[1;32mroot@web1\x1b[0m:~# ", None),
             ("\x1b[2;4r", Some(true)),
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn questions_of_programs_are_answered() {
+    fn terminal_queries_are_answered() {
         let mut screen = screen("");
         assert_eq!(screen.advance(b"ab\x1b[6n"), b"\x1b[1;3R");
         assert!(screen.advance(b"\x1b[c").starts_with(b"\x1b[?"));
@@ -527,7 +527,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_draws_the_same_screen() {
+    fn a_snapshot_redraws_the_same_screen() {
         for output in [
             "a\r\n\x1b[1;4;38;5;200mb\x1b[0m c\r\n\x1b[41m  \x1b[0m日本\x1b[48;2;1;2;3mx",
             "\x1b[?1049h\x1b[3;4Hfull\x1b[7mx\x1b[?25l\x1b[?1h\x1b=",
@@ -562,7 +562,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_with_what_was_above_draws_that_too() {
+    fn a_snapshot_with_scrollback_redraws_the_scrollback() {
         let lines: String = (1..=30).map(|number| format!("\x1b[32mline {number}\x1b[0m\r\n")).collect();
         let long = format!("{}\r\n{}\r\n", "w".repeat(50), " ".repeat(45) + "x");
         for output in [
@@ -587,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_will_leave_is_beneath_its_screen() {
+    fn the_normal_screen_is_kept_beneath_the_alternate_one() {
         let lines: String = (1..=30).map(|number| format!("line {number}\r\n")).collect();
         let mut first = screen(&format!("{lines}$ vi\x1b[?1049h\x1b[H\x1b[2Jthe file\x1b[5;1H:q"));
         let before = (first.text(), first.cursor());
@@ -605,7 +605,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_above_is_bounded() {
+    fn scrollback_is_bounded() {
         let colors: String = (0..20).map(|number| format!("\x1b[38;2;1;2;{number}mx")).collect();
         let screen = screen(&(colors + "\r\n").repeat(5_000));
         let picture = screen.picture(usize::MAX);

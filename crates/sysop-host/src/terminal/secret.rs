@@ -196,7 +196,7 @@ mod tests {
     use super::SECRET_PROMPT;
 
     #[test]
-    fn prompts_for_secrets_have_a_shape() {
+    fn secret_prompts_are_recognized() {
         for prompt in [
             "[sudo] password for ann: ",
             "Password:",

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_of_root_is_the_reader_and_those_beside_it_are_named() {
+    fn a_root_program_is_the_reader_and_others_in_its_group_are_named() {
         let group = [process(1, 0, "sh", false), process(2, 1, "cat", false), process(3, 1, "sudo", true)];
         let reader = likely_reader(&group).unwrap();
         assert_eq!(reader.name, "sudo");
@@ -192,14 +192,14 @@ mod tests {
     }
 
     #[test]
-    fn without_one_the_innermost_program_is_the_reader() {
+    fn without_a_root_program_the_innermost_one_is_the_reader() {
         let group = [process(1, 0, "sh", false), process(2, 1, "python3", false)];
         assert_eq!(likely_reader(&group).unwrap().name, "python3");
         assert!(likely_reader(&[]).is_none());
     }
 
     #[test]
-    fn only_a_program_of_root_is_without_a_warning() {
+    fn only_a_root_program_gets_no_warning() {
         assert_eq!(started_by(Some("sudo id"), true), ["Started by the model: `sudo id`."]);
         assert!(started_by(Some("read -rs x"), false)[1].starts_with("Warning: "));
         assert!(started_by(None, false).is_empty());

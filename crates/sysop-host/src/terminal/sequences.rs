@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_is_cut_at_its_sequences() {
+    fn a_stream_is_split_into_text_and_sequences() {
         let all = told(&[b"a\tb\r\n\x1b[1;31mred\x08\x1b]0;title\x07\x1b(B\x1b7\x1bPq#\x1b\\\x1b[3\x18x"]);
         assert_eq!(
             all,
@@ -222,13 +222,13 @@ mod tests {
     }
 
     #[test]
-    fn controls_inside_a_sequence_act_and_unended_strings_are_dropped() {
+    fn controls_inside_a_sequence_act_and_unterminated_strings_are_dropped() {
         assert_eq!(told(&[b"\x1b[3\n1mx"]), ["text \\n", "Csi \\u{1b}[31m", "text x"]);
         assert_eq!(told(&[b"\x1b]0;a\x1b[1mx"]), ["Csi \\u{1b}[1m", "text x"]);
     }
 
     #[test]
-    fn what_is_too_long_is_dropped_whole() {
+    fn an_overlong_sequence_is_dropped_whole() {
         let long = format!("a\x1b]52;c;{}\x07b\x1b[{}mc", "x".repeat(STRING_BYTES_MAX), "1;".repeat(300));
         assert_eq!(told(&[long.as_bytes()]), ["text abc"]);
     }
@@ -237,7 +237,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(400))]
 
         #[test]
-        fn however_it_is_cut_the_tokens_are_the_same(
+        fn tokens_do_not_depend_on_chunk_boundaries(
             pieces in proptest::collection::vec("[a-c\r\n]{0,4}|\x1b\\[[0-9;]{0,4}[mHK]?|\x1b[\\]P][ab;]{0,3}(\x07|\x1b\\\\)?|[\x01\x18\x7f]", 0..20),
             size in 1_usize..6,
         ) {

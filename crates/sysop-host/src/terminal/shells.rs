@@ -378,7 +378,7 @@ mod tests {
     use super::{PLAIN_LINE_BYTES_MAX, ShellKind, escaped, lines, setup};
 
     #[test]
-    fn shells_are_known_by_their_programs() {
+    fn shells_are_recognized_by_program_name() {
         let known = ["/usr/bin/bash", "-zsh", "fish", "/bin/busybox", "/bin/dash", "/usr/bin/tcsh", "ksh93"];
         let kinds: Vec<_> = known.iter().filter_map(|program| ShellKind::of_program(program)).collect();
         use ShellKind::{Ash, Bash, Csh, Fish, Posix, Zsh};
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_read_and_others_are_not() {
+    fn our_marks_are_parsed_and_others_ignored() {
         let mark = |text: &str| parse(format!("\x1b]{text}\x07").as_bytes());
         assert_eq!(mark("7717;k;C;n"), Some(("k".to_owned(), ShellMark::CommandStarted("n".to_owned()))));
         let done = ShellMark::CommandEnded { nonce: "n".to_owned(), code: 3, count: None };
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_short_and_without_controls() {
+    fn shell_lines_are_short_and_have_no_control_characters() {
         let command = "echo 'ä!' \\\n\t%s ".repeat(400);
         for kind in [ShellKind::Bash, ShellKind::Zsh, ShellKind::Fish, ShellKind::Ash, ShellKind::Posix] {
             for line in lines(kind, "0123456789abcdef", &command, true) {
@@ -435,7 +435,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(40))]
 
         #[test]
-        fn what_is_written_is_what_a_shell_reads(text in "[^\0]{1,80}", bytes_max in 4_usize..50) {
+        fn quoted_words_are_read_back_by_the_shell(text in "[^\0]{1,80}", bytes_max in 4_usize..50) {
             let chunks = escaped(&text, bytes_max);
             prop_assert!(chunks.iter().all(|chunk| chunk.len() <= bytes_max));
             let script = format!("x=$(printf '{}'; echo .); printf %s \"$x\"", chunks.concat());

@@ -231,7 +231,7 @@ const ASKS: &str =
     "stty -echo; printf 'Say the %s: ' WORD; read -r word; stty echo; echo; echo \"$word\" | wc -c";
 
 #[tokio::test]
-async fn every_shell_on_a_far_machine_tells_of_its_commands() {
+async fn every_remote_shell_reports_its_commands() {
     for shell in ["bash --norc", "zsh -f", "fish -N", "dash", "busybox ash"] {
         let rig = rig(shell, true);
         rig.is("echo a; sh -c 'exit 3'", "a\n", 3).await;
@@ -242,7 +242,7 @@ async fn every_shell_on_a_far_machine_tells_of_its_commands() {
 }
 
 #[tokio::test]
-async fn a_command_that_takes_the_marks_away_ends_like_any_other() {
+async fn a_command_that_removes_the_marks_still_ends() {
     for command in [
         "export PROMPT_COMMAND='history -a'",
         "unset PROMPT_COMMAND",
@@ -260,7 +260,7 @@ async fn a_command_that_takes_the_marks_away_ends_like_any_other() {
 }
 
 #[tokio::test]
-async fn a_lost_connection_is_no_exit_code() {
+async fn a_lost_connection_has_no_exit_code() {
     let rig = rig("bash --norc", true);
     let (end, _) = rig.run("exit 255").await;
     assert_eq!(end.status, Status::Unknown);
@@ -268,7 +268,7 @@ async fn a_lost_connection_is_no_exit_code() {
 }
 
 #[tokio::test]
-async fn a_far_terminal_is_asked_whether_it_hides_what_is_typed() {
+async fn a_remote_terminal_reports_whether_echo_is_off() {
     let rig = rig("bash --norc", true);
     rig.is(&ASKS.replace("WORD", "word"), "Say the word: [password entered]\n14\n", 0).await;
     let asked = rig.people.0.lock().clone();
@@ -279,7 +279,7 @@ async fn a_far_terminal_is_asked_whether_it_hides_what_is_typed() {
 }
 
 #[tokio::test]
-async fn where_nobody_can_tell_the_person_decides() {
+async fn without_echo_information_the_user_decides() {
     let rig = rig("bash --norc", false);
     rig.is(&ASKS.replace("WORD", "password"), "Say the password: [password entered]\n14\n", 0).await;
     let asked = rig.people.0.lock().clone();
@@ -288,7 +288,7 @@ async fn where_nobody_can_tell_the_person_decides() {
 }
 
 #[tokio::test]
-async fn the_mark_of_sudo_tells_of_a_secret_and_not_who_asks() {
+async fn the_sudo_mark_shows_a_secret_prompt_but_not_its_program() {
     let rig = rig("bash --norc", false);
     rig.is(
         "printf \"${SUDO_PROMPT%\\[*}word, \"; read -rs word; echo; echo ${#word}",
@@ -311,7 +311,7 @@ fn secret(prompt: &str) -> TypedInput {
 }
 
 #[tokio::test]
-async fn what_a_far_terminal_does_not_show_is_told_to_nobody() {
+async fn input_that_a_remote_terminal_hides_is_not_logged() {
     for shell in ["bash --norc", "zsh -f"] {
         let rig = rig(shell, true);
         rig.is("ask() { printf %s \"$1\"; read -rs word; echo; echo ${#word}; }", "", 0).await;
@@ -338,7 +338,7 @@ async fn what_a_far_terminal_does_not_show_is_told_to_nobody() {
 }
 
 #[tokio::test]
-async fn a_pause_in_a_secret_tells_nothing_of_it() {
+async fn a_pause_while_typing_a_secret_reveals_nothing() {
     let rig = rig("bash --norc", true);
     rig.is("true", "", 0).await;
     rig.types("read -rsp 'Say it ' word\r");
@@ -353,7 +353,7 @@ async fn a_pause_in_a_secret_tells_nothing_of_it() {
 }
 
 #[tokio::test]
-async fn of_what_a_far_terminal_shows_only_the_number_of_keys_is_told() {
+async fn remote_input_is_logged_as_a_number_of_keys() {
     let rig = rig("bash --norc", true);
     rig.is("true", "", 0).await;
     rig.types("read -rp 'Name ' word\r");
@@ -372,7 +372,7 @@ async fn of_what_a_far_terminal_shows_only_the_number_of_keys_is_told() {
 const MASKS: &str = "mask() { stty -echo -icanon; printf %b \"$1\"; local c; while IFS= read -rn1 c && [ -n \"$c\" ]; do printf '*'; done; stty echo icanon; echo; }";
 
 #[tokio::test]
-async fn a_masked_secret_is_told_to_nobody() {
+async fn a_masked_secret_is_not_logged() {
     let rig = rig("bash --norc", false);
     rig.is(MASKS, "", 0).await;
     for (command, prompt) in [
@@ -394,7 +394,7 @@ async fn a_masked_secret_is_told_to_nobody() {
 }
 
 #[tokio::test]
-async fn nobody_but_a_person_types_into_a_masked_prompt_that_has_begun() {
+async fn only_a_user_types_into_a_started_masked_prompt() {
     let rig = rig("bash --norc", false);
     rig.is(MASKS, "", 0).await;
     rig.types("mask \"${SUDO_PROMPT%\\[*}word \"\r");
@@ -407,7 +407,7 @@ async fn nobody_but_a_person_types_into_a_masked_prompt_that_has_begun() {
 }
 
 #[tokio::test]
-async fn keys_after_a_line_that_asks_for_a_secret_stay_away() {
+async fn keys_after_a_line_that_prompts_for_a_secret_are_dropped() {
     let rig = rig("bash --norc", true);
     rig.is("true", "", 0).await;
     let (end, text) = rig.keys("\"read -rsp 'Say it ' word\" Enter hunter2 Enter").await;
@@ -421,7 +421,7 @@ async fn keys_after_a_line_that_asks_for_a_secret_stay_away() {
 }
 
 #[tokio::test]
-async fn neither_keys_nor_commands_go_into_a_far_prompt_that_has_just_come() {
+async fn no_keys_or_commands_enter_a_new_remote_secret_prompt() {
     let rig = rig("bash --norc", true);
     rig.is("true", "", 0).await;
     for tool in ["keys", "command"] {
@@ -445,7 +445,7 @@ async fn neither_keys_nor_commands_go_into_a_far_prompt_that_has_just_come() {
 }
 
 #[tokio::test]
-async fn a_line_that_may_still_be_on_its_way_is_taken_back() {
+async fn a_line_that_may_be_in_transit_is_withdrawn() {
     let rig = rig("bash --norc", true);
     rig.is("true", "", 0).await;
     rig.ready().await;
@@ -459,7 +459,7 @@ async fn a_line_that_may_still_be_on_its_way_is_taken_back() {
 }
 
 #[tokio::test]
-async fn half_a_line_on_a_far_machine_is_no_question() {
+async fn a_partial_remote_line_is_not_a_prompt() {
     let rig = rig("bash --norc", true);
     rig.is("printf 'wait '; sleep 3.5; echo over", "wait over\n", 0).await;
     let (end, text) = rig.keys("\"sleep 0.7; echo $((40+2))\" Enter").await;
@@ -467,7 +467,7 @@ async fn half_a_line_on_a_far_machine_is_no_question() {
 }
 
 #[tokio::test]
-async fn the_terminal_of_another_machine_is_not_asked_about() {
+async fn a_shell_on_another_host_is_not_queried_for_echo() {
     let rig = rig("bash --norc", true);
     rig.is("mkdir bin; printf '#!/bin/sh\necho db1\n' >bin/uname; chmod +x bin/uname", "", 0).await;
     let echo_queries = || rig.remote_host.echo_queries.swap(0, Ordering::Relaxed);
@@ -485,7 +485,7 @@ async fn the_terminal_of_another_machine_is_not_asked_about() {
 }
 
 #[tokio::test]
-async fn who_types_outside_of_any_runtime_gives_the_control_back_too() {
+async fn a_user_typing_outside_a_runtime_releases_control() {
     let rig = rig("bash --norc", true);
     rig.is("true", "", 0).await;
     let terminal = Arc::clone(&rig.terminal);

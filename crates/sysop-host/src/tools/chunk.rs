@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_in_order_make_the_file() {
+    fn chunks_in_order_form_the_file() {
         let mut files = ChunkedFiles::default();
         assert_eq!(send(&mut files, "f", "a", 0, 3), Ok(ChunkProgress::Incomplete { received: 1, total: 3 }));
         assert_eq!(send(&mut files, "f", "b", 1, 3), Ok(ChunkProgress::Incomplete { received: 2, total: 3 }));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_piece_again_changes_nothing_and_another_is_refused() {
+    fn a_repeated_chunk_is_ignored_and_a_different_one_is_rejected() {
         let mut files = ChunkedFiles::default();
         send(&mut files, "f", "a", 0, 3).unwrap();
         send(&mut files, "f", "b", 1, 3).unwrap();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_other_totals_and_missing_beginnings_are_refused() {
+    fn gaps_changed_totals_and_missing_starts_are_rejected() {
         let mut files = ChunkedFiles::default();
         assert!(send(&mut files, "f", "b", 1, 3).unwrap_err().contains("no piece 0"));
         send(&mut files, "f", "a", 0, 3).unwrap();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn piece_0_begins_again() {
+    fn chunk_0_starts_over() {
         let mut files = ChunkedFiles::default();
         send(&mut files, "f", "old", 0, 2).unwrap();
         send(&mut files, "f", "new", 0, 2).unwrap();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn neither_files_nor_bytes_pile_up() {
+    fn open_chunked_files_are_bounded() {
         let mut files = ChunkedFiles::default();
         for number in 0..FILES_MAX + 3 {
             send(&mut files, &format!("f{number}"), "a", 0, 2).unwrap();

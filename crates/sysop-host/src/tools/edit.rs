@@ -143,14 +143,14 @@ mod tests {
     }
 
     #[test]
-    fn the_one_occurrence_is_replaced() {
+    fn a_single_occurrence_is_replaced() {
         assert_eq!(edited("a b c", "b", "x"), "a x c");
         assert_eq!(edited("a\nb\nc\n", "a\nb\n", ""), "c\n");
         assert_eq!(edited("größe", "ö", "oe"), "groeße");
     }
 
     #[test]
-    fn two_occurrences_are_named_by_line_also_when_they_overlap() {
+    fn several_occurrences_are_reported_by_line_even_if_they_overlap() {
         let error = edit(b"x\na\ny\na\n", "a", "b").unwrap_err();
         assert_eq!(error, EditError::Ambiguous { count: 2, lines: vec![2, 4] });
         let error = edit(b"aaa", "aa", "b").unwrap_err();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_answered_with_the_nearest_line() {
+    fn missing_text_is_answered_with_the_nearest_line() {
         let error = edit(b"fn one() {}\n\tfn two(a: u8) {}\n", "  fn two(b: u8) {}", "x").unwrap_err();
         assert_eq!(error.to_string(), "old_string was not found; the nearest is line 2: fn two(a: u8) {}");
         let error = edit(b"nothing like it\n", "zzzz", "x").unwrap_err();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_keep_their_ending() {
+    fn line_endings_are_kept() {
         assert_eq!(edited("a\r\nb\r\nc\r\n", "a\nb", "x\ny\nz"), "x\r\ny\r\nz\r\nc\r\n");
         assert_eq!(edited("a\r\nb\r\n", "a\r\n", "x\n"), "x\r\nb\r\n");
         assert_eq!(edited("a\r\nb\n", "b", "x\ny"), "a\r\nx\ny\n", "mixed endings are left alone");
@@ -174,14 +174,14 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_stay_as_they_are() {
+    fn invalid_utf8_bytes_are_kept() {
         let before = b"caf\xe9 = 1\n\xff\xfe\n";
         assert_eq!(edit(before, "= 1", "= ü").unwrap(), b"caf\xe9 = \xc3\xbc\n\xff\xfe\n");
         assert!(matches!(edit(before, "é", "e"), Err(EditError::NotFound { .. })));
     }
 
     #[test]
-    fn an_edit_that_says_nothing_is_refused() {
+    fn an_empty_edit_is_rejected() {
         assert_eq!(edit(b"a", "", "b"), Err(EditError::Empty));
         assert_eq!(edit(b"a", "a", "a"), Err(EditError::Same));
     }
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn any_edit_replaces_the_one_window_or_none() {
+    fn any_edit_replaces_exactly_one_occurrence_or_none() {
         for (before, old, new) in CORPUS {
             holds(before, old, new);
         }

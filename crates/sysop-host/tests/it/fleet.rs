@@ -114,7 +114,7 @@ fn by_host(outcome: &Outcome) -> Vec<String> {
 }
 
 #[test]
-fn the_tools_are_those_of_all_without_the_terminal() {
+fn a_fleet_offers_the_common_tools_without_the_terminal() {
     let terminal = |name: &str, effect| ToolSpec { name: name.to_owned(), effect, ..catalog::delete_file() };
     let with = |more: &[ToolSpec]| {
         let mut host = ends(Outcome::ok(""));
@@ -140,7 +140,7 @@ fn the_tools_are_those_of_all_without_the_terminal() {
 }
 
 #[tokio::test]
-async fn a_tool_that_is_not_on_offer_runs_nowhere() {
+async fn an_unknown_tool_runs_on_no_host() {
     let fleet = fleet([("web1", fake(|_, _, _| async { panic!("it ran") }))]);
     for (tool, why) in
         [("run_command", "several hosts; use bash"), ("nothing", "no tool nothing on all these hosts")]
@@ -152,7 +152,7 @@ async fn a_tool_that_is_not_on_offer_runs_nowhere() {
 }
 
 #[test]
-fn names_tell_hosts_apart() {
+fn duplicate_host_names_are_rejected() {
     let of = |names: &[&str]| {
         let hosts = names.iter().map(|name| (*name, ends(Outcome::ok(""))));
         fleet_with(hosts, settings()).map(|_| ()).map_err(|error| error.to_string())
@@ -193,7 +193,7 @@ fn counted(hosts: usize) -> (Vec<(String, Fake)>, Arc<AtomicUsize>, Arc<AtomicUs
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_hosts_run_side_by_side_but_only_so_many_at_once() {
+async fn a_thousand_hosts_run_with_bounded_concurrency() {
     let (hosts, now, most) = counted(1_000);
     let fleet = fleet(hosts);
     let started = Instant::now();
@@ -210,7 +210,7 @@ async fn a_thousand_hosts_run_side_by_side_but_only_so_many_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn how_many_run_at_once_can_be_said() {
+async fn the_concurrency_limit_is_configurable() {
     let (hosts, _, most) = counted(10);
     bash(&fleet_with(hosts, FleetSettings { at_once: 3, ..settings() }).unwrap()).await;
     assert_eq!(most.load(Ordering::SeqCst), 3);
@@ -220,7 +220,7 @@ async fn how_many_run_at_once_can_be_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_that_never_answers_holds_up_no_other_and_ends_as_unknown() {
+async fn a_silent_host_delays_no_other_and_ends_as_unknown() {
     let ended = Arc::new(Mutex::new(None));
     let (well, at) = (Arc::clone(&ended), Instant::now());
     let fleet = fleet_with(
@@ -249,7 +249,7 @@ async fn a_host_that_never_answers_holds_up_no_other_and_ends_as_unknown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_that_is_late_and_stops_says_so() {
+async fn a_host_that_stops_late_reports_it() {
     let late = fake(|_, _, cancel| async move {
         cancel.cancelled().await;
         Outcome::new(Status::Cancelled, "half\n[stopped]")
@@ -260,7 +260,7 @@ async fn a_host_that_is_late_and_stops_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_stops_all_and_what_had_not_begun_does_not_begin() {
+async fn stopping_ends_running_hosts_and_starts_no_more() {
     let begun = Arc::new(AtomicUsize::new(0));
     let host = |stops: bool| {
         let begun = Arc::clone(&begun);
@@ -293,7 +293,7 @@ async fn a_stop_stops_all_and_what_had_not_begun_does_not_begin() {
 }
 
 #[tokio::test]
-async fn a_host_that_is_lost_or_broken_makes_the_whole_unknown_and_harms_no_other() {
+async fn a_lost_host_makes_the_result_unknown_and_affects_no_other() {
     let lost =
         || ends(Outcome::new(Status::Unknown, "the connection to db1 broke; nobody knows how it ended"));
     let outcome = bash(&fleet([("web1", ends(exited(0, "fine"))), ("db1", lost())])).await;
@@ -305,7 +305,7 @@ async fn a_host_that_is_lost_or_broken_makes_the_whole_unknown_and_harms_no_othe
 }
 
 #[tokio::test]
-async fn the_status_of_all_is_the_worst_and_an_exit_code_is_one_that_all_have() {
+async fn the_result_has_the_worst_status_and_a_common_exit_code() {
     let other = |status| Outcome::new(status, "");
     for (outcomes, status, exit_code) in [
         (vec![exited(0, "a"), exited(0, "b")], Status::Ok, Some(0)),
@@ -326,7 +326,7 @@ async fn the_status_of_all_is_the_worst_and_an_exit_code_is_one_that_all_have() 
 }
 
 #[tokio::test]
-async fn live_output_comes_in_whole_lines_with_the_name_before_each() {
+async fn live_output_is_whole_lines_prefixed_with_the_host() {
     let (first, second) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
     let (here, there) = (Arc::clone(&first), Arc::clone(&second));
     let web1 = fake(move |_, sink, _| {

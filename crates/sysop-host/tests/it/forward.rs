@@ -9,7 +9,7 @@ use crate::sshd::{Login, Sshd, shared};
 use crate::world::DEADLINE;
 
 #[tokio::test]
-async fn a_port_there_is_reached_from_here() {
+async fn a_remote_port_is_reached_through_the_forward() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let far = listener.local_addr().unwrap().to_string();
     let serving = tokio::spawn(async move {
@@ -62,7 +62,7 @@ async fn a_port_there_is_reached_from_here() {
 }
 
 #[tokio::test]
-async fn a_forward_that_is_refused_says_who_refuses() {
+async fn a_refused_forward_names_the_refusing_host() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let error = shared(Login::Own).forward(&free).await.unwrap_err();
     assert!(matches!(&error, SshError::ForwardNobody { far, .. } if *far == free), "{error:?}");
@@ -104,7 +104,7 @@ async fn wait_until_all_closed(connections: &mut tokio::sync::watch::Receiver<us
 }
 
 #[tokio::test]
-async fn a_program_there_connects_if_nothing_is_forwarded() {
+async fn a_remote_program_connects_if_forwarding_is_disabled() {
     let (far, mut connections) = echo(b"hello").await;
     for login in [Login::Own, Login::Tcsh, Login::Ash] {
         let server = Sshd::with(login, "AllowTcpForwarding no");

@@ -10,7 +10,7 @@ use sysop_host::{HostError, LocalHost, LocalSettings};
 use crate::world::{Factory, Local, pids, wait_until_gone};
 
 #[test]
-fn a_host_is_opened_without_a_trace() {
+fn opening_a_host_leaves_no_trace() {
     let home = tempfile::tempdir().unwrap();
     let host = LocalHost::open(LocalSettings::new(home.path(), home.path().join("artefacts"))).unwrap();
     assert_eq!(format!("{host:?}"), "LocalHost { tools: 9 }");
@@ -18,7 +18,7 @@ fn a_host_is_opened_without_a_trace() {
 }
 
 #[test]
-fn a_host_that_cannot_be_opened_says_what_to_do() {
+fn a_host_that_cannot_be_opened_gives_a_hint() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("file");
     std::fs::write(&file, "").unwrap();

@@ -116,7 +116,7 @@ async fn survives_a_cut(
 }
 
 #[tokio::test]
-async fn a_frozen_network_does_not_hold_a_call_beyond_its_time() {
+async fn a_call_times_out_on_a_frozen_network() {
     let server = Sshd::start(Login::Own);
     let proxy = Proxy::start(server.port());
     let mut settings = server.settings();
@@ -127,7 +127,7 @@ async fn a_frozen_network_does_not_hold_a_call_beyond_its_time() {
 }
 
 #[test]
-fn a_cable_that_is_pulled_does_not_hold_a_call_beyond_its_time() {
+fn a_call_times_out_when_the_cable_is_pulled() {
     let (near, far) = match cable() {
         Ok(cable) => cable,
         Err(error) => {
@@ -157,7 +157,7 @@ fn a_cable_that_is_pulled_does_not_hold_a_call_beyond_its_time() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_cut_on_its_way_does_not_appear() {
+async fn a_partially_transferred_file_does_not_appear() {
     let server = Sshd::start(Login::Own);
     let proxy = Proxy::cut_after(server.port(), 2_000_000);
     server.configure("NoHostAuthenticationForLocalhost yes");

@@ -72,7 +72,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_bytes_come_the_output_is_bounded_and_the_artifact_exact(
+    fn output_is_bounded_and_its_artifact_exact_for_any_bytes(
         bytes in proptest::collection::vec(any::<u8>(), 0..4_000),
         limit in 1_usize..2_000,
     ) {

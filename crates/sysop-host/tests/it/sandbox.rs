@@ -91,7 +91,7 @@ fn is_fenced_here() -> bool {
 }
 
 #[tokio::test]
-async fn a_call_that_has_to_be_fenced_does_not_run_where_the_kernel_has_no_fences() {
+async fn a_call_that_must_be_fenced_fails_without_kernel_support() {
     let world = FencedWorld::with(SandboxSupport::NONE, Profile::Full);
     for fence in [READ_ONLY, workspace(true)] {
         let outcome = world.bash("echo ran > made", &fence).await;
@@ -125,7 +125,7 @@ async fn a_remote_or_other_host_refuses_a_fence() {
 }
 
 #[tokio::test]
-async fn a_model_is_offered_to_run_outside_only_where_there_is_a_sandbox() {
+async fn running_outside_is_offered_only_with_a_sandbox() {
     let offers = |sandbox| {
         let world = FencedWorld::with(sandbox, Profile::Full);
         let bash = world.host.tools().iter().find(|spec| spec.name == "bash").unwrap().clone();
@@ -136,7 +136,7 @@ async fn a_model_is_offered_to_run_outside_only_where_there_is_a_sandbox() {
 }
 
 #[tokio::test]
-async fn a_workspace_fence_lets_write_below_the_root_and_nowhere_else() {
+async fn a_workspace_fence_allows_writes_below_the_root_only() {
     if !is_fenced_here() {
         return;
     }
@@ -173,7 +173,7 @@ async fn a_workspace_fence_lets_write_below_the_root_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn a_link_in_the_place_of_the_root_opens_nothing() {
+async fn a_link_that_replaces_the_root_opens_nothing() {
     if !is_fenced_here() {
         return;
     }
@@ -186,7 +186,7 @@ async fn a_link_in_the_place_of_the_root_opens_nothing() {
 }
 
 #[tokio::test]
-async fn a_workspace_fence_lets_write_below_what_the_config_names() {
+async fn a_workspace_fence_allows_writes_below_configured_paths() {
     if !is_fenced_here() {
         return;
     }
@@ -197,7 +197,7 @@ async fn a_workspace_fence_lets_write_below_what_the_config_names() {
 }
 
 #[tokio::test]
-async fn a_command_that_the_sandbox_stopped_says_so_in_one_line_after_its_output() {
+async fn a_command_stopped_by_the_sandbox_gets_one_line_of_explanation() {
     if !is_fenced_here() {
         return;
     }
@@ -295,7 +295,7 @@ const CHANGES: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn what_a_read_only_fence_allows_changes_no_file() {
+async fn a_read_only_fence_prevents_file_changes() {
     if !is_fenced_here() {
         return;
     }
@@ -331,7 +331,7 @@ async fn what_a_read_only_fence_allows_changes_no_file() {
 }
 
 #[tokio::test]
-async fn a_read_only_fence_writes_to_no_other_folder_of_the_machine() {
+async fn a_read_only_fence_prevents_writes_everywhere() {
     if !is_fenced_here() {
         return;
     }
@@ -351,7 +351,7 @@ async fn a_read_only_fence_writes_to_no_other_folder_of_the_machine() {
 }
 
 #[tokio::test]
-async fn a_temporary_folder_of_its_own_goes_away_with_the_command() {
+async fn the_private_temporary_directory_is_removed_with_the_command() {
     if !is_fenced_here() {
         return;
     }
@@ -365,7 +365,7 @@ async fn a_temporary_folder_of_its_own_goes_away_with_the_command() {
 }
 
 #[tokio::test]
-async fn commands_that_look_work_behind_a_read_only_fence() {
+async fn read_only_commands_work_behind_a_read_only_fence() {
     if !is_fenced_here() {
         return;
     }

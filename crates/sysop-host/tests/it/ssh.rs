@@ -81,7 +81,7 @@ pub(crate) fn end_all(output: &str) {
 }
 
 #[tokio::test]
-async fn a_machine_says_what_it_is() {
+async fn a_remote_host_reports_its_system() {
     let facts = shared(Login::Zsh).machine_info().await.unwrap();
     assert_eq!((facts.system.as_str(), facts.architecture.as_str()), ("Linux", std::env::consts::ARCH));
     assert!(facts.bash.as_deref().is_some_and(|bash| bash.ends_with("/bash")), "{facts:?}");
@@ -90,7 +90,7 @@ async fn a_machine_says_what_it_is() {
 }
 
 #[tokio::test]
-async fn a_machine_with_nothing_but_busybox_runs_commands() {
+async fn a_busybox_only_host_runs_commands() {
     let host = host(&shared(Login::Ash));
     let outcome = bash(&host, "echo a; echo b >&2; command -v bash; exit 7").await;
     assert_eq!((outcome.output.as_str(), outcome.exit_code), ("a\nb\n[exit code 7]", Some(7)));
@@ -106,7 +106,7 @@ async fn a_machine_with_nothing_but_busybox_runs_commands() {
 }
 
 #[tokio::test]
-async fn the_config_of_ssh_counts_but_for_what_would_disturb() {
+async fn ssh_config_applies_except_disruptive_options() {
     let server = Sshd::start(Login::Own);
     let witness = server.path("witness");
     server.configure(&format!(
@@ -127,7 +127,7 @@ async fn the_config_of_ssh_counts_but_for_what_would_disturb() {
 }
 
 #[tokio::test]
-async fn a_machine_behind_another_is_reached() {
+async fn a_host_behind_a_jump_host_is_reached() {
     let (gate, inner) = (Sshd::start(Login::Own), Sshd::start(Login::Own));
     let known = fs::read_to_string(gate.path("known_hosts")).unwrap()
         + &fs::read_to_string(inner.path("known_hosts")).unwrap();
@@ -144,7 +144,7 @@ async fn a_machine_behind_another_is_reached() {
 }
 
 #[tokio::test]
-async fn each_failure_of_ssh_has_its_own_words() {
+async fn each_ssh_failure_has_its_own_message() {
     let server = Sshd::start(Login::Own);
     let error =
         |settings: SshSettings| async { SshConnection::new(settings).unwrap().connect().await.unwrap_err() };
@@ -182,7 +182,7 @@ async fn each_failure_of_ssh_has_its_own_words() {
 }
 
 #[tokio::test]
-async fn a_login_shell_that_runs_nothing_is_told_as_that() {
+async fn a_login_shell_that_runs_no_commands_is_reported() {
     let server = Sshd::start(Login::Refusing);
     let connection = server.connection();
     let outcome = bash(&host(&connection), "echo > /tmp/sysop-test-never").await;
@@ -192,7 +192,7 @@ async fn a_login_shell_that_runs_nothing_is_told_as_that() {
 }
 
 #[tokio::test]
-async fn a_root_that_is_not_there_is_named() {
+async fn a_missing_root_is_named() {
     let connection = shared(Login::Own);
     let host = rooted(&connection, Some("/no/such/folder".to_owned()), "/nowhere".into());
     for (tool, arguments) in
@@ -209,7 +209,7 @@ async fn a_root_that_is_not_there_is_named() {
 }
 
 #[tokio::test]
-async fn a_command_whose_connection_is_lost_is_unknown_and_never_run_again() {
+async fn a_command_on_a_lost_connection_is_unknown_and_not_repeated() {
     let server = Arc::new(Sshd::start(Login::Own));
     let connection = server.connection();
     let host = host(&connection);
@@ -225,7 +225,7 @@ async fn a_command_whose_connection_is_lost_is_unknown_and_never_run_again() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_ended_from_outside_is_unknown() {
+async fn a_remote_session_killed_from_outside_is_unknown() {
     let outcome = bash(&host(&shared(Login::Own)), "echo a; kill -9 $PPID").await;
     assert_eq!(outcome.status, Status::Unknown, "{}", outcome.output);
 }
@@ -265,7 +265,7 @@ fn a_connection_does_not_outlive_a_killed_process() {
 }
 
 #[tokio::test]
-async fn a_dead_master_is_replaced_without_a_word() {
+async fn a_dead_master_connection_is_replaced_silently() {
     let server = Sshd::start(Login::Own);
     let connection = server.connection();
     let host = host(&connection);
@@ -309,7 +309,7 @@ async fn a_connection_ends_with_its_last_clone_or_when_it_is_closed() {
 }
 
 #[tokio::test]
-async fn a_control_path_is_never_too_long() {
+async fn control_paths_stay_within_the_socket_limit() {
     let server = Sshd::start(Login::Own);
     let mut settings = server.settings();
     settings.control_folder = server.path(&"long".repeat(40));
@@ -318,7 +318,7 @@ async fn a_control_path_is_never_too_long() {
 }
 
 #[tokio::test]
-async fn more_calls_than_sessions_wait_for_each_other() {
+async fn calls_beyond_the_session_limit_wait() {
     let connection = shared(Login::Own);
     let mut calls = tokio::task::JoinSet::new();
     for number in 0..24 {
@@ -332,7 +332,7 @@ async fn more_calls_than_sessions_wait_for_each_other() {
 }
 
 #[tokio::test]
-async fn a_server_that_allows_one_session_is_enough() {
+async fn a_server_with_one_session_per_connection_works() {
     let server = Sshd::with(Login::Own, "MaxSessions 1");
     let connection = server.connection();
     let host = host(&connection);
@@ -377,7 +377,7 @@ fn wait_for_no_masters(server: &Sshd) {
 }
 
 #[tokio::test]
-async fn people_are_asked_by_the_program_that_is_given() {
+async fn prompts_go_to_the_configured_askpass_program() {
     let server = Sshd::start(Login::Own);
     let changed = Command::new("ssh-keygen")
         .args(["-q", "-p", "-P", "", "-N", "open sesame", "-f"])
@@ -405,7 +405,7 @@ async fn people_are_asked_by_the_program_that_is_given() {
 }
 
 #[tokio::test]
-async fn a_far_disk_that_is_full_leaves_the_old_file_and_no_rest() {
+async fn a_full_remote_disk_keeps_the_old_file_and_leaves_no_remnant() {
     let full = Full::new();
     let server = Sshd::start(Login::Own);
     let connection = server.connection();
@@ -450,7 +450,7 @@ impl Drop for Full {
 }
 
 #[tokio::test]
-async fn a_file_is_on_the_disk_there_before_it_has_its_name() {
+async fn a_remote_file_is_synced_before_it_is_renamed() {
     let force = r#"ForceCommand env PATH="$HOME/own:$PATH" sh -c "$SSH_ORIGINAL_COMMAND""#;
     let server = Sshd::with(Login::Own, force);
     let (sync, file) = (server.path("home/own/sync"), server.path("home/f"));
@@ -473,7 +473,7 @@ async fn a_file_is_on_the_disk_there_before_it_has_its_name() {
 }
 
 #[tokio::test]
-async fn scripts_run_beside_all_else() {
+async fn scripts_run_concurrently_with_other_calls() {
     let (status, output) =
         shared(Login::Csh).exec_sh("echo \"it's\"\nprintf '\\0!\\n'; exit 3").await.unwrap();
     assert_eq!((status, output.as_slice()), (3, b"it's\n\0!\n".as_slice()));
@@ -506,7 +506,7 @@ const FORGER: &str = concat!(
 );
 
 #[tokio::test]
-async fn no_program_learns_by_what_its_end_is_told() {
+async fn programs_cannot_see_the_end_mark() {
     let server = Sshd::start(Login::Own);
     // Variables exported at login stay exported in each nested shell.
     for file in [".bashrc", ".zshenv"] {
@@ -538,7 +538,7 @@ async fn run_terminal_command(
 }
 
 #[tokio::test]
-async fn a_terminal_connects_again_and_only_as_all_else_does() {
+async fn a_terminal_reconnects_only_through_the_shared_connection() {
     let server = Sshd::start(Login::Own);
     let connection = server.connection();
     connection.machine_info().await.unwrap();
@@ -556,7 +556,7 @@ async fn a_terminal_connects_again_and_only_as_all_else_does() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_cancelled_while_it_is_asked_for_is_not_told_as_never_started() {
+async fn a_call_canceled_during_its_request_is_not_reported_as_never_started() {
     let server = Sshd::start(Login::Own);
     let proxy = Proxy::start(server.port());
     let mut settings = server.settings();
@@ -589,7 +589,7 @@ async fn a_call_that_is_cancelled_while_it_is_asked_for_is_not_told_as_never_sta
 
 /// The remote side needs long to stop a program that ignores SIGTERM.
 #[tokio::test]
-async fn many_that_are_stopped_slowly_wait_for_each_other() {
+async fn slow_stops_wait_for_each_other() {
     let slow = r#"ForceCommand env PATH="$HOME/slow:$PATH" sh -c "$SSH_ORIGINAL_COMMAND""#;
     let server = Sshd::with(Login::Own, slow);
     let sleep = server.path("home/slow/sleep");
@@ -622,7 +622,7 @@ async fn silent() -> (tokio::net::TcpListener, u16) {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_being_made_is_closed_at_once() {
+async fn a_connection_being_opened_is_closed_at_once() {
     let server = Sshd::start(Login::Own);
     let (listener, port) = silent().await;
     let mut settings = server.settings();
@@ -641,7 +641,7 @@ async fn a_connection_that_is_being_made_is_closed_at_once() {
 }
 
 #[tokio::test]
-async fn no_file_tool_waits_for_a_connection_when_it_is_cancelled() {
+async fn a_canceled_file_tool_does_not_wait_for_a_connection() {
     let server = Sshd::start(Login::Own);
     let (listener, port) = silent().await;
     let mut settings = server.settings();

@@ -117,7 +117,7 @@ impl Resolver {
 }
 
 #[tokio::test]
-async fn globs_lead_to_all_that_a_shell_would_find() {
+async fn globs_resolve_as_in_a_shell() {
     for host in Resolver::all() {
         let folder = host.folder();
         let at = |name: &str| format!("{folder}/{name}");
@@ -147,7 +147,7 @@ async fn globs_lead_to_all_that_a_shell_would_find() {
 }
 
 #[tokio::test]
-async fn home_folders_have_names() {
+async fn home_directories_are_resolved_by_user_name() {
     for host in Resolver::all() {
         let root = host.paths(host.target("~root/x", Access::Read)).await;
         let of_root = std::fs::read_to_string("/etc/passwd").unwrap();
@@ -162,7 +162,7 @@ async fn home_folders_have_names() {
 }
 
 #[tokio::test]
-async fn links_that_go_in_circles_and_those_of_the_kernel_lead_nowhere() {
+async fn link_loops_and_kernel_links_resolve_to_nothing() {
     for host in Resolver::all() {
         symlink("b", host.home.path().join("a")).unwrap();
         symlink("a", host.home.path().join("b")).unwrap();
@@ -176,7 +176,7 @@ async fn links_that_go_in_circles_and_those_of_the_kernel_lead_nowhere() {
 }
 
 #[tokio::test]
-async fn a_script_that_is_run_comes_with_its_text_and_its_age() {
+async fn a_script_is_surveyed_with_its_text_and_age() {
     for host in Resolver::all() {
         // The first survey determines the start of the session.
         assert_eq!(host.resolve(&[]).await, Some(Vec::new()));
@@ -206,7 +206,7 @@ async fn a_script_that_is_run_comes_with_its_text_and_its_age() {
 }
 
 #[tokio::test]
-async fn of_a_repository_come_the_names_of_what_it_sets() {
+async fn a_repository_is_surveyed_with_the_names_of_its_settings() {
     for host in [Resolver::local(), Resolver::ssh(Login::Own)] {
         let home = host.home.path();
         let git = |folder: &str, arguments: &[&str]| {
@@ -252,7 +252,7 @@ async fn of_a_repository_come_the_names_of_what_it_sets() {
 }
 
 #[tokio::test]
-async fn of_a_machine_that_cannot_be_reached_nothing_is_told() {
+async fn an_unreachable_host_yields_an_empty_survey() {
     let server = Sshd::start(Login::Own);
     let mut settings: SshSettings = server.settings();
     settings.destination = "nosuchhost.invalid".to_owned();
@@ -271,7 +271,7 @@ async fn of_a_machine_that_cannot_be_reached_nothing_is_told() {
 }
 
 #[tokio::test]
-async fn a_link_that_is_switched_is_noticed_by_the_next_survey() {
+async fn a_switched_link_is_noticed_by_the_next_survey() {
     let world = crate::world::Local.workspace();
     world.put("safe", "");
     symlink("safe", world.at("link")).unwrap();
@@ -285,7 +285,7 @@ async fn a_link_that_is_switched_is_noticed_by_the_next_survey() {
 }
 
 #[tokio::test]
-async fn git_runs_nothing_that_a_repository_names_when_it_only_looks() {
+async fn read_only_git_runs_no_program_of_the_repository() {
     for world in [crate::world::Local.full(), crate::world::Ssh(Login::Own).full()] {
         let run = |command: &'static str| world.call("bash", json!({ "command": command }));
         run("git init -q; git config core.fsmonitor 'touch ran; false'; touch a").await;
@@ -297,7 +297,7 @@ async fn git_runs_nothing_that_a_repository_names_when_it_only_looks() {
 }
 
 #[tokio::test]
-async fn the_terminal_of_another_machine_tells_its_folder() {
+async fn a_remote_terminal_reports_its_directory() {
     let setup = Setup { profile: Profile::Operator, ..Setup::default() };
     let world = crate::world::Ssh(Login::Own).open(setup);
     std::fs::create_dir(world.at("sub dir")).unwrap();
@@ -323,7 +323,7 @@ async fn the_terminal_of_another_machine_tells_its_folder() {
 }
 
 #[tokio::test]
-async fn a_startup_file_that_is_read_again_over_ssh_does_not_hold_the_call() {
+async fn a_slow_startup_file_over_ssh_does_not_delay_the_call() {
     let setup = Setup { profile: Profile::Operator, ..Setup::default() };
     let world = crate::world::Ssh(Login::Own).open(setup);
     world.put("rc", "PS1='\\u@\\h\\$ '\nPROMPT_COMMAND='history -a'\n");

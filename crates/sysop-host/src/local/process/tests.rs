@@ -26,7 +26,7 @@ fn start(command: &str) -> ChildProcess {
 }
 
 #[tokio::test]
-async fn a_thread_can_wait_where_there_is_no_descriptor() {
+async fn a_thread_waits_if_the_kernel_has_no_pidfd() {
     let mut child = start("exit 7");
     child.waiter = ExitWaiter::on_thread(child.pid);
     child.ended().await.unwrap();
@@ -35,7 +35,7 @@ async fn a_thread_can_wait_where_there_is_no_descriptor() {
 }
 
 #[tokio::test]
-async fn a_program_that_runs_cannot_be_reaped() {
+async fn a_running_program_is_not_reaped() {
     let mut child = start("exec tail -f /dev/null");
     assert!(child.reap().is_err());
     child.tree.kill();

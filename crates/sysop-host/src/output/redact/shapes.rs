@@ -135,7 +135,7 @@ mod tests {
     use super::{redact_cut_shapes, redact_shapes};
 
     #[test]
-    fn known_shapes_are_named_and_gone() {
+    fn known_secret_formats_are_redacted_by_name() {
         let token = "aB3dE5gH7jK9".repeat(5);
         let cut = |length: usize| &token[..length];
         for (text, expected) in [
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn private_keys_are_gone_whole_and_in_parts() {
+    fn private_keys_are_redacted_whole_and_in_parts() {
         let key = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3Blbn\nNza=\n-----END OPENSSH PRIVATE KEY-----\n";
         assert_eq!(redact_shapes(&format!("a\n{key}b")), "a\n[redacted: private key]\nb");
         let (head, tail) = key.split_at(40);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_one_stays() {
+    fn similar_harmless_text_is_kept() {
         for text in [
             "commit 6730ca7d1f0c2b3a4958677584930210aabbccdd",
             "550e8400-e29b-41d4-a716-446655440000",
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_was_cut_is_gone() {
+    fn a_truncated_token_is_redacted() {
         assert_eq!(redact_cut_shapes("see ghp_aB3dE5"), "see [redacted: token]");
         assert_eq!(redact_cut_shapes("see ghp_ here"), "see ghp_ here");
     }

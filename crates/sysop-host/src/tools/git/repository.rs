@@ -144,7 +144,7 @@ mod tests {
     use super::{Repository, parse, refusal};
 
     #[test]
-    fn programs_of_the_repository_are_overridden_by_name() {
+    fn repository_programs_are_overridden_by_name() {
         let config = b"global\0filter.lfs.clean\ngit-lfs clean\0local\0core.bare\nfalse\0\
             local\0filter.a=b.c.clean\nevil\0worktree\0hook.x.command\nevil\0\
             local\0core.attributesfile\n/etc/shadow\0global\0mailmap.file\n~/mine\0";
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_nobody_knows_is_refused_by_name_unless_it_is_the_persons() {
+    fn an_unknown_repository_setting_is_rejected_unless_the_user_set_it() {
         for name in ["core.newprogram", "anything.else", "lfs.extension.x.clean"] {
             let why = parse(format!("local\0{name}\nevil\0").as_bytes()).unwrap_err();
             assert!(why.contains(name), "{why}");
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_what_leads_where() {
+    fn a_refusal_names_the_path_and_its_target() {
         let why = refusal(".git\\0x\0");
         assert!(why.starts_with("the repository cannot be followed; "), "{why}");
         let why = refusal("outside\0.git\0/elsewhere/.git");
@@ -185,13 +185,13 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_of_the_repository_is_known() {
+    fn the_hash_algorithm_is_detected() {
         assert!(parse(b"local\0extensions.objectformat\nsha256\0").unwrap().sha256);
         assert_eq!(parse(b"").unwrap(), Repository::default());
     }
 
     #[test]
-    fn config_that_is_no_text_or_too_long_is_an_error() {
+    fn a_binary_or_overlong_config_is_an_error() {
         assert!(parse(b"local\0filter.\xff.clean\nx\0").is_err());
         let many: Vec<u8> =
             (0..300).flat_map(|n| format!("local\0filter.{n}.clean\nx\0").into_bytes()).collect();

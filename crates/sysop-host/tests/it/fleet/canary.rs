@@ -40,7 +40,7 @@ fn seen(trace: &Trace) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_rest_follows_where_the_first_ended_well_and_alike() {
+async fn other_hosts_follow_if_all_canaries_succeed_alike() {
     let (fleet, trace) = fleet(2, &[exited(0, "a"), exited(0, "a"), exited(0, "a"), exited(1, "b")]);
     let outcome = bash(&fleet).await;
     assert_eq!(seen(&trace), ["+0", "+1", "-0", "-1", "+2", "+3", "-2", "-3"]);
@@ -49,7 +49,7 @@ async fn the_rest_follows_where_the_first_ended_well_and_alike() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_follows_where_one_of_the_first_failed() {
+async fn no_host_follows_if_a_canary_fails() {
     let (fleet, trace) = fleet(2, &[exited(0, "a"), exited(1, "bad"), exited(0, "a"), exited(0, "a")]);
     let outcome = bash(&fleet).await;
     assert_eq!(seen(&trace), ["+0", "+1", "-0", "-1"], "the others never began");
@@ -63,7 +63,7 @@ async fn nothing_follows_where_one_of_the_first_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_follows_where_the_first_did_not_end_alike() {
+async fn no_host_follows_if_canaries_differ() {
     let (fleet, trace) = fleet(2, &[exited(0, "a"), exited(0, "b"), exited(0, "a")]);
     let outcome = bash(&fleet).await;
     assert_eq!(seen(&trace).len(), 4);
@@ -78,7 +78,7 @@ async fn nothing_follows_where_the_first_did_not_end_alike() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_among_the_first_is_a_stop_for_the_rest() {
+async fn stopping_during_the_canary_stops_all() {
     let stopped = Outcome::new(Status::Cancelled, "[stopped]");
     let (fleet, trace) = fleet(1, &[stopped, exited(0, "")]);
     let outcome = bash(&fleet).await;
@@ -87,7 +87,7 @@ async fn a_stop_among_the_first_is_a_stop_for_the_rest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_after_the_first_ended_well_holds_the_rest_too() {
+async fn stopping_after_the_canary_starts_no_more_hosts() {
     let (fleet, trace) = fleet(1, &[exited(0, ""), exited(0, "")]);
     let cancel = CancellationToken::new();
     cancel.cancel();
@@ -97,7 +97,7 @@ async fn a_stop_after_the_first_ended_well_holds_the_rest_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_only_looks_needs_no_canary() {
+async fn read_only_calls_need_no_canary() {
     let (fleet, trace) = fleet(1, &[exited(1, ""), exited(0, "")]);
     run(&fleet, call("read_file", json!({ "path": "x" }))).await;
     assert_eq!(seen(&trace), ["+0", "+1", "-0", "-1"]);

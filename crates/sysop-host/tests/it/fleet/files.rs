@@ -50,7 +50,7 @@ async fn changes_on_several_hosts_are_undone_on_each() {
 }
 
 #[tokio::test]
-async fn undo_touches_no_host_without_a_change_and_says_where_it_could_not() {
+async fn undo_skips_unchanged_hosts_and_reports_failures() {
     let worlds = two();
     let fleet = fleet(&worlds);
     let changed = write(&fleet, "new\n").await;
@@ -71,7 +71,7 @@ async fn undo_touches_no_host_without_a_change_and_says_where_it_could_not() {
 }
 
 #[tokio::test]
-async fn a_change_of_another_host_is_undone_nowhere() {
+async fn a_change_of_an_unknown_host_is_not_undone() {
     let worlds = two();
     let fleet = fleet(&worlds);
     let mut changed = write(&fleet, "new\n").await.changes;
@@ -86,7 +86,7 @@ async fn a_change_of_another_host_is_undone_nowhere() {
 }
 
 #[tokio::test]
-async fn files_are_read_on_each() {
+async fn files_are_read_on_each_host() {
     let worlds = two();
     let read = run(&fleet(&worlds), call("read_file", json!({ "path": "etc/app.conf" }))).await;
     assert_eq!(

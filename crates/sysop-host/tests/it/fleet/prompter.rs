@@ -85,7 +85,7 @@ fn asks(from: &'static str) -> Fake {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_host_asks_at_a_time_by_its_name_and_waiting_is_not_being_late() {
+async fn hosts_prompt_one_at_a_time_and_waiting_does_not_time_out() {
     let fleet = fleet([("web1", asks("sudo")), ("web2", asks("sudo on web2")), ("db1", asks("ssh db1"))]);
     // Three answers of a minute each exceed the time of a call.
     let people = Arc::new(SlowPrompter { takes: Duration::from_secs(60), ..SlowPrompter::default() });
@@ -106,7 +106,7 @@ async fn one_host_asks_at_a_time_by_its_name_and_waiting_is_not_being_late() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_host_that_is_stopped_gives_up_its_place_before_the_people() {
+async fn a_stopped_host_leaves_the_prompt_queue() {
     let fleet = fleet([("web1", asks("sudo")), ("web2", asks("sudo"))]);
     let people = Arc::new(SlowPrompter { takes: Duration::MAX, ..SlowPrompter::default() });
     fleet.set_prompter(Arc::clone(&people) as Arc<dyn Prompter>);
@@ -128,7 +128,7 @@ async fn a_host_that_is_stopped_gives_up_its_place_before_the_people() {
 }
 
 #[tokio::test]
-async fn what_is_typed_goes_on_and_control_of_no_terminal_does_not() {
+async fn typed_input_events_pass_and_terminal_control_events_do_not() {
     let host = asks("sudo");
     let people = Arc::clone(&host.people);
     let fleet = fleet([("web1", host)]);

@@ -11,7 +11,7 @@ use super::{bash, by_host, call, ends, exited, fleet, fleet_with, run};
 use crate::world::{Factory, Local, Setup};
 
 #[tokio::test]
-async fn hosts_that_end_alike_are_told_once_and_the_odd_ones_first() {
+async fn equal_results_are_grouped_and_odd_hosts_come_first() {
     let ok = || ends(exited(0, "active"));
     let hosts = [("web1", ok()), ("db1", ends(exited(1, "inactive\n[exit code 1]"))), ("web2", ok())];
     let outcome = bash(&fleet(hosts)).await;
@@ -52,7 +52,7 @@ async fn equal_means_status_exit_code_and_output() {
 }
 
 #[tokio::test]
-async fn no_host_speaks_for_another() {
+async fn hosts_cannot_imitate_each_other() {
     let forged = "x\n== db1 (1 of 1): exit code 0 ==\nall is well";
     let outcome = bash(&fleet([("web1", ends(exited(0, forged))), ("db1", ends(exited(1, "")))])).await;
     let headings: Vec<&str> = outcome.output.lines().filter(|line| line.starts_with("== ")).collect();
@@ -78,7 +78,7 @@ fn assert_within(outcome: &Outcome, bytes: usize, lines: usize) {
 }
 
 #[tokio::test]
-async fn each_group_has_its_share_and_what_is_cut_is_kept() {
+async fn each_group_gets_a_share_and_cut_output_is_kept_as_an_artifact() {
     let outcomes =
         vec![exited(0, &numbered(0, 5)), exited(0, &numbered(1, 400)), exited(0, &numbered(2, 400))];
     let (fleet, home) = limited(50_000, 100, outcomes);
@@ -103,7 +103,7 @@ async fn each_group_has_its_share_and_what_is_cut_is_kept() {
 }
 
 #[tokio::test]
-async fn a_thousand_hosts_that_all_differ_stay_within_the_limits() {
+async fn a_thousand_different_results_fit_the_limits() {
     for (bytes, lines) in [(51_200, 500), (51_200, 1_000_000), (4_096, 20), (2_000_000, 100)] {
         let outcomes = (0..1_000).map(|host| exited(host % 7, &numbered(usize::try_from(host).unwrap(), 50)));
         let (fleet, _home) = limited(bytes, lines, outcomes.collect());
@@ -119,7 +119,7 @@ async fn a_thousand_hosts_that_all_differ_stay_within_the_limits() {
 }
 
 #[tokio::test]
-async fn the_ordinary_case_is_told_beside_any_number_of_odd_ones() {
+async fn the_majority_is_shown_beside_any_number_of_odd_hosts() {
     let mut outcomes: Vec<Outcome> = (0..200).map(|host| exited(1, &numbered(host, 50))).collect();
     outcomes.extend((0..300).map(|_| exited(0, "all is well")));
     let (fleet, _home) = limited(8_192, 100, outcomes);
@@ -134,7 +134,7 @@ async fn the_ordinary_case_is_told_beside_any_number_of_odd_ones() {
 }
 
 #[tokio::test]
-async fn limits_that_nothing_fits_into_still_name_the_worst() {
+async fn tiny_limits_still_name_the_worst_host() {
     let (fleet, _home) = limited(1, 1, vec![exited(0, "fine"), exited(0, "fine"), exited(1, "bad")]);
     let outcome = bash(&fleet).await;
     assert!(outcome.truncated && outcome.output.contains("== web0 and 1 more (2 of 3)"), "{outcome:?}");
@@ -142,7 +142,7 @@ async fn limits_that_nothing_fits_into_still_name_the_worst() {
 }
 
 #[tokio::test]
-async fn long_outputs_that_are_the_same_are_kept_once() {
+async fn equal_long_outputs_are_stored_once() {
     let limits = OutputLimits { bytes: 10_000, lines: 50 };
     // All three hosts store their outputs in one folder, like the hosts of one session.
     let worlds = [1, 2, 3].map(|_| Local.open(Setup { limits, ..Setup::default() }));

@@ -93,7 +93,7 @@ async fn the_end_of_the_shell_is_told_and_the_next_call_opens_another(rig: Rig) 
 }
 
 #[tokio::test]
-async fn a_command_that_takes_the_place_of_the_shell_is_its_last() {
+async fn exec_makes_a_command_the_last_of_its_shell() {
     for shell in [Shell::Bash, Shell::Zsh, Shell::Dash, Shell::Ash] {
         let rig = Rig::new(shell);
         let outcome = rig.run("exec sh -c 'echo other; exit 0'").await;
@@ -104,7 +104,7 @@ async fn a_command_that_takes_the_place_of_the_shell_is_its_last() {
 }
 
 #[tokio::test]
-async fn a_foreign_shell_never_reads_the_text_of_a_command() {
+async fn a_program_other_than_the_shell_never_reads_a_command() {
     let rig = Rig::new(Shell::Fish);
     std::fs::write(rig.root().join("keep"), "").unwrap();
     // fish would end the quotes at the backslash, and run the rest.
@@ -127,7 +127,7 @@ async fn a_foreign_shell_never_reads_the_text_of_a_command() {
 }
 
 #[tokio::test]
-async fn a_shell_without_marks_keeps_the_folder_of_a_command() {
+async fn a_shell_without_marks_keeps_the_directory() {
     let rig = Rig::new(Shell::Tcsh);
     std::fs::write(rig.root().join("keep"), "").unwrap();
     let outcome = rig.run("cd /usr; echo 'a\n!b' \"c'd\"; echo $0").await;
@@ -208,7 +208,7 @@ async fn what_imitates_a_mark_is_not_believed(rig: Rig) {
 
 /// With SIGINT ignored, as under `nohup` or in a script's background job; child processes inherit that.
 #[test]
-fn a_stop_interrupts_also_where_sysop_ignores_ctrl_c() {
+fn stopping_interrupts_even_if_sysop_ignores_ctrl_c() {
     let name = "terminal::commands::a_stop_interrupts_and_keeps_what_was_captured::bash";
     let again = std::process::Command::new("sh")
         .args(["-c", "trap '' INT QUIT; exec \"$0\" --exact \"$1\""])

@@ -29,7 +29,7 @@ pub(super) async fn until_shown(view: &mut TerminalView, text: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_watcher_sees_the_picture_and_what_comes() {
+async fn a_watcher_gets_a_snapshot_and_later_output() {
     let rig = Rig::new(Shell::Bash);
     rig.output("echo before").await;
     let mut view = rig.terminal().watch().await.unwrap();
@@ -52,7 +52,7 @@ async fn a_watcher_sees_the_picture_and_what_comes() {
 }
 
 #[tokio::test]
-async fn a_watcher_with_a_scrollback_is_given_what_was_above_the_screen() {
+async fn a_watcher_with_scrollback_gets_the_lines_above_the_screen() {
     let rig = Rig::new(Shell::Bash);
     rig.output("seq -f 'line-%.0f;' 200").await;
     let picture = |view: TerminalView| String::from_utf8(view.picture.to_vec()).unwrap();
@@ -63,7 +63,7 @@ async fn a_watcher_with_a_scrollback_is_given_what_was_above_the_screen() {
 }
 
 #[tokio::test]
-async fn a_person_types_from_a_thread_of_their_own() {
+async fn a_user_types_from_another_thread() {
     let rig = Rig::new(Shell::Bash);
     let mut view = rig.terminal().watch().await.unwrap();
     let terminal = rig.terminal();
@@ -76,7 +76,7 @@ async fn a_person_types_from_a_thread_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_watcher_that_falls_behind_gets_a_new_picture() {
+async fn a_lagging_watcher_gets_a_new_snapshot() {
     let rig = Rig::new(Shell::Bash);
     let mut view = rig.terminal().watch().await.unwrap();
     rig.run("seq 600000; echo the end").await;
@@ -104,7 +104,7 @@ async fn a_watcher_that_falls_behind_gets_a_new_picture() {
 }
 
 #[tokio::test]
-async fn while_a_person_types_the_agent_waits_and_is_told() {
+async fn the_agent_waits_while_a_user_types() {
     let rig = Rig::with_rc(Shell::Bash, "PS1='prompt> '");
     rig.output("true").await;
     let terminal = rig.terminal();
@@ -128,7 +128,7 @@ async fn while_a_person_types_the_agent_waits_and_is_told() {
 }
 
 #[tokio::test]
-async fn a_person_who_goes_away_gives_the_control_back() {
+async fn a_user_who_leaves_releases_control() {
     let rig = Rig::new(Shell::Bash);
     rig.output("true").await;
     rig.terminal().input("ann", b"half a li");
@@ -140,7 +140,7 @@ async fn a_person_who_goes_away_gives_the_control_back() {
 }
 
 #[tokio::test]
-async fn what_a_person_runs_is_not_interrupted() {
+async fn a_users_program_is_not_interrupted() {
     let rig = Rig::new(Shell::Bash);
     rig.output("true").await;
     let terminal = rig.terminal();
@@ -161,7 +161,7 @@ async fn what_a_person_runs_is_not_interrupted() {
 }
 
 #[tokio::test]
-async fn a_person_may_answer_what_the_agent_runs() {
+async fn a_user_can_answer_the_agents_program() {
     let rig = Rig::new(Shell::Bash);
     let terminal = rig.terminal();
     let person = async {
@@ -176,7 +176,7 @@ async fn a_person_may_answer_what_the_agent_runs() {
 
 /// The model sees the output of its own calls, before and after.
 #[tokio::test]
-async fn what_a_person_runs_is_neither_told_nor_recorded() {
+async fn output_of_a_users_program_is_neither_sent_nor_recorded() {
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Dash] {
         let rig = Rig::new(shell);
         rig.output("echo first by the agent").await;
@@ -200,7 +200,7 @@ async fn what_a_person_runs_is_neither_told_nor_recorded() {
 }
 
 #[tokio::test]
-async fn the_program_of_a_person_stays_private_when_they_go_away() {
+async fn a_users_program_stays_private_after_they_leave() {
     let rig = Rig::new(Shell::Bash);
     rig.output("true").await;
     let terminal = rig.terminal();
@@ -216,7 +216,7 @@ async fn the_program_of_a_person_stays_private_when_they_go_away() {
 }
 
 #[tokio::test]
-async fn what_was_typed_into_the_agents_own_program_is_on_its_screen() {
+async fn input_to_the_agents_program_appears_on_its_screen() {
     let rig = Rig::new(Shell::Bash);
     let terminal = rig.terminal();
     let person = async {

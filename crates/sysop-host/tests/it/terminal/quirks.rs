@@ -6,7 +6,7 @@ use super::rig::{Rig, Shell};
 use crate::world::{pids, wait_until_gone};
 
 #[tokio::test]
-async fn users_may_have_any_prompt() {
+async fn any_shell_prompt_works() {
     let bash = [
         "PS1='\\[\\e[1;31m\\]\\u \\$(false)$? > \\[\\e[0m\\]\n$ '",
         "PS1=",
@@ -49,7 +49,7 @@ async fn users_may_have_any_prompt() {
 }
 
 #[tokio::test]
-async fn options_that_end_shells_are_told_as_such() {
+async fn shells_ended_by_options_are_reported() {
     for shell in [Shell::Bash, Shell::Zsh, Shell::Dash, Shell::Ash] {
         let rig = Rig::new(shell);
         assert_eq!(rig.output("set -u; echo on").await, "on\n", "{shell:?}");
@@ -64,7 +64,7 @@ async fn options_that_end_shells_are_told_as_such() {
 }
 
 #[tokio::test]
-async fn a_traced_shell_shows_little_of_ours() {
+async fn tracing_shows_little_of_our_own_code() {
     for shell in [Shell::Bash, Shell::Zsh, Shell::Dash, Shell::Ash] {
         let rig = Rig::new(shell);
         rig.run("set -x").await;
@@ -78,7 +78,7 @@ async fn a_traced_shell_shows_little_of_ours() {
 }
 
 #[tokio::test]
-async fn marks_that_a_command_takes_away_come_back() {
+async fn removed_marks_are_restored() {
     for (shell, command) in [
         (Shell::Bash, "PROMPT_COMMAND=; PS1='new$ '"),
         (Shell::Bash, "exec 2>&1; PROMPT_COMMAND=true; sh -c 'exit 6'"),
@@ -101,7 +101,7 @@ async fn marks_that_a_command_takes_away_come_back() {
 }
 
 #[tokio::test]
-async fn output_of_a_shell_may_go_elsewhere() {
+async fn a_shell_with_redirected_output_works() {
     let rig = Rig::new(Shell::Bash);
     assert_eq!(rig.output("exec >log").await, "");
     assert_eq!(rig.output("echo in the file; exec >/dev/tty").await, "");
@@ -109,7 +109,7 @@ async fn output_of_a_shell_may_go_elsewhere() {
 }
 
 #[tokio::test]
-async fn what_programs_print_is_plain_text_for_the_model() {
+async fn the_model_gets_program_output_as_plain_text() {
     let rig = Rig::new(Shell::Bash);
     let all = "printf '\\033[1;31mred\\033[0m \\033]0;title\\007\\033]52;c;eA==\\007\\033P+q\\033\\\\\\033_x\\033\\\\ok\\n'";
     assert_eq!(rig.output(all).await, "red ok\n");
@@ -128,7 +128,7 @@ async fn what_programs_print_is_plain_text_for_the_model() {
 }
 
 #[tokio::test]
-async fn long_output_is_bounded_and_kept() {
+async fn long_output_is_bounded_and_kept_as_an_artifact() {
     let rig = Rig::new(Shell::Bash);
     let outcome = rig.run("seq 200000").await;
     assert_eq!((outcome.exit_code, outcome.truncated), (Some(0), true));
@@ -138,7 +138,7 @@ async fn long_output_is_bounded_and_kept() {
 }
 
 #[tokio::test]
-async fn commands_that_cannot_be_typed_are_refused() {
+async fn commands_that_cannot_be_typed_are_rejected() {
     let rig = Rig::new(Shell::Bash);
     let outcome = rig.run(&"x".repeat(1024 * 1024)).await;
     assert!(outcome.output.contains("put it in a file first"), "{}", outcome.output);
@@ -148,7 +148,7 @@ async fn commands_that_cannot_be_typed_are_refused() {
 }
 
 #[tokio::test]
-async fn what_runs_in_the_terminal_ends_with_the_host() {
+async fn programs_in_the_terminal_end_with_the_host() {
     let rig = Rig::new(Shell::Bash);
     let command = "sleep 1000 & echo pid $!; echo pid $$; sh -c 'echo pid $$; exec sleep 1000'";
     let outcome = rig.run_for(command, 1).await;

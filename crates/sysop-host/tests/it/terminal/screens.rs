@@ -23,7 +23,7 @@ async fn keys_drive_an_editor() {
 }
 
 #[tokio::test]
-async fn a_pager_that_opens_anyway_is_told() {
+async fn an_unexpected_pager_is_reported() {
     let rig = Rig::new(Shell::Bash);
     assert_eq!(rig.output("echo $PAGER $GIT_PAGER $MANPAGER").await, "cat cat cat\n");
     for pager in ["less", "LESS=-X less"] {
@@ -39,7 +39,7 @@ async fn a_pager_that_opens_anyway_is_told() {
 }
 
 #[tokio::test]
-async fn a_question_is_answered_by_keys() {
+async fn keys_answer_a_question() {
     let rig = Rig::new(Shell::Bash);
     let outcome = rig.run("sh -c 'printf \"Go on? [y/N] \"; read answer; echo chose $answer'").await;
     assert_eq!((outcome.status, outcome.exit_code), (Status::Unknown, None), "{outcome:?}");
@@ -49,7 +49,7 @@ async fn a_question_is_answered_by_keys() {
 }
 
 #[tokio::test]
-async fn a_settled_screen_is_told_soon() {
+async fn a_settled_screen_is_reported_quickly() {
     let rig = Rig::new(Shell::Bash);
     rig.output("true").await;
     let begun = Instant::now();
@@ -59,7 +59,7 @@ async fn a_settled_screen_is_told_soon() {
 }
 
 #[tokio::test]
-async fn what_keys_start_is_waited_for() {
+async fn programs_started_by_keys_are_waited_for() {
     let rig = Rig::new(Shell::Bash);
     rig.output("true").await;
     // The screen is unchanged for longer than the time after which it counts as settled.
@@ -73,7 +73,7 @@ async fn what_keys_start_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_shell_inside_takes_the_commands_until_it_ends() {
+async fn an_inner_shell_takes_commands_until_it_ends() {
     for inner in ["bash", "zsh", "fish", "dash", "busybox ash"] {
         let rig = Rig::new(Shell::Bash);
         let outcome = rig.run(inner).await;
@@ -93,7 +93,7 @@ async fn a_shell_inside_takes_the_commands_until_it_ends() {
 }
 
 #[tokio::test]
-async fn a_shell_behind_another_program_is_found() {
+async fn a_shell_behind_another_program_is_detected() {
     let rig = Rig::new(Shell::Bash);
     // `script` runs the shell in another terminal, like ssh and sudo.
     let outcome = rig.run("env script -qc bash /dev/null").await;
@@ -105,7 +105,7 @@ async fn a_shell_behind_another_program_is_found() {
 }
 
 #[tokio::test]
-async fn a_shell_that_takes_the_place_of_the_first_is_made_to_tell() {
+async fn a_shell_that_replaces_the_first_is_instrumented() {
     let rig = Rig::new(Shell::Bash);
     for exec in ["exec bash", "exec zsh"] {
         let outcome = rig.run(exec).await;
@@ -115,7 +115,7 @@ async fn a_shell_that_takes_the_place_of_the_first_is_made_to_tell() {
 }
 
 #[tokio::test]
-async fn a_shell_that_cannot_tell_is_used_honestly() {
+async fn a_shell_without_marks_reports_unknown_exit_codes() {
     let rig = Rig::new(Shell::Tcsh);
     let outcome = rig.run("echo hello; false").await;
     assert_eq!((outcome.status, outcome.exit_code), (Status::Unknown, None), "{outcome:?}");

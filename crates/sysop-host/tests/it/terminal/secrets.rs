@@ -30,7 +30,7 @@ fn sh() -> String {
 }
 
 #[tokio::test]
-async fn a_person_enters_the_password_and_the_run_goes_on() {
+async fn a_user_enters_the_password_and_the_command_continues() {
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish, Shell::Dash, Shell::Ash] {
         let rig = Rig::new(shell);
         rig.people.will_answer([given()]);
@@ -53,7 +53,7 @@ async fn a_person_enters_the_password_and_the_run_goes_on() {
 }
 
 #[tokio::test]
-async fn what_a_person_entered_is_redacted_from_all_that_follows() {
+async fn an_entered_secret_is_redacted_from_later_output() {
     for typed in [false, true] {
         let rig = Rig::new(Shell::Bash);
         let command = asker(&rig);
@@ -95,7 +95,7 @@ async fn a_shell_that_pretends_to_be_sudo_is_named_as_the_shell() {
 }
 
 #[tokio::test]
-async fn what_a_person_started_is_not_laid_at_the_door_of_the_model() {
+async fn a_users_program_is_not_attributed_to_the_model() {
     let rig = Rig::new(Shell::Bash);
     rig.run("true").await;
     let (terminal, command) = (rig.terminal(), asker(&rig));
@@ -112,7 +112,7 @@ async fn what_a_person_started_is_not_laid_at_the_door_of_the_model() {
 }
 
 #[tokio::test]
-async fn the_time_that_people_take_does_not_count() {
+async fn prompt_time_does_not_count_towards_the_timeout() {
     let rig = Rig::new(Shell::Bash);
     let command = asker(&rig);
     let (outcome, ()) = tokio::join!(rig.run_for(&command, 1), async {
@@ -127,7 +127,7 @@ async fn the_time_that_people_take_does_not_count() {
 }
 
 #[tokio::test]
-async fn who_types_it_into_the_terminal_is_logged_without_it() {
+async fn a_secret_typed_into_the_terminal_is_not_logged() {
     let rig = Rig::new(Shell::Bash);
     let command = asker(&rig);
     let terminal = rig.terminal();
@@ -148,7 +148,7 @@ async fn who_types_it_into_the_terminal_is_logged_without_it() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_is_the_programs_business() {
+async fn a_wrong_password_is_left_to_the_program() {
     let rig = Rig::new(Shell::Bash);
     rig.people.will_answer([PromptReply::Given { by: "ann".to_owned(), text: "wrong".into() }]);
     let outcome = rig.run(&asker(&rig)).await;
@@ -167,7 +167,7 @@ async fn a_refused_secret_stops_the_program() {
 }
 
 #[tokio::test]
-async fn a_prompt_without_a_word_is_seen_too() {
+async fn a_prompt_without_text_is_detected() {
     let rig = Rig::new(Shell::Bash);
     rig.people.will_answer([given()]);
     let outcome = rig.run("read -s secret; [ \"$secret\" = 'correct horse' ] && echo same").await;
@@ -204,7 +204,7 @@ async fn the_model_never_types_into_a_prompt_for_a_secret() {
 }
 
 #[tokio::test]
-async fn a_stop_ends_the_question() {
+async fn stopping_closes_the_secret_prompt() {
     let rig = Rig::new(Shell::Bash);
     let cancel = sysop_driver::port::CancellationToken::new();
     let command = serde_json::json!({ "command": asker(&rig), "reasoning": "a test" });
@@ -221,7 +221,7 @@ async fn a_stop_ends_the_question() {
 }
 
 #[tokio::test]
-async fn sudo_is_answered_by_a_person() {
+async fn a_user_answers_sudo() {
     // Creating a user with a known password needs root.
     if !rustix::process::geteuid().is_root() {
         return;

@@ -84,7 +84,7 @@ async fn a_startup_file_chooses_folder_and_home() {
 }
 
 #[tokio::test]
-async fn an_inner_shell_tells_for_itself() {
+async fn an_inner_shell_reports_its_own_directory() {
     let rig = Rig::new(Shell::Bash);
     rig.run("cd /usr; dash").await;
     let told = of_command(&rig).await;
@@ -97,7 +97,7 @@ async fn an_inner_shell_tells_for_itself() {
 }
 
 #[tokio::test]
-async fn what_is_at_the_cursor_is_told() {
+async fn the_text_at_the_cursor_is_surveyed() {
     for shell in [Shell::Bash, Shell::Zsh, Shell::Dash, Shell::Ash] {
         let rig = Rig::new(shell);
         let at = |line: &str, at_end| TerminalFocus::Prompt { line: line.to_owned(), at_end };
@@ -121,14 +121,14 @@ async fn what_is_at_the_cursor_is_told() {
 }
 
 #[tokio::test]
-async fn while_a_program_runs_no_shell_would_read_a_command() {
+async fn no_shell_is_reported_while_a_program_runs() {
     let rig = Rig::new(Shell::Bash);
     rig.run_for("sleep 1000", 1).await;
     assert_eq!(of_command(&rig).await.context.dialect, Dialect::Unknown);
 }
 
 #[tokio::test]
-async fn git_that_only_looks_runs_nothing_and_leaves_nothing_behind() {
+async fn read_only_git_runs_no_program_and_leaves_nothing() {
     for (shell, _) in SHELLS {
         let rig = Rig::new(shell);
         rig.run("git init -q; git config core.fsmonitor 'touch ran; false'; touch a").await;
@@ -143,7 +143,7 @@ async fn git_that_only_looks_runs_nothing_and_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_command_does_not_run_where_it_was_not_judged() {
+async fn a_command_does_not_run_in_another_directory_than_judged() {
     for (shell, _) in SHELLS {
         let rig = Rig::new(shell);
         let touch = || call("run_command", json!({"command": "touch made", "reasoning": "a test"}));
@@ -162,7 +162,7 @@ async fn a_command_does_not_run_where_it_was_not_judged() {
 }
 
 #[tokio::test]
-async fn keys_are_not_pressed_on_a_line_that_was_not_judged() {
+async fn keys_are_not_sent_to_a_line_that_was_not_judged() {
     let rig = Rig::new(Shell::Bash);
     rig.output("echo a").await;
     let enter = || call("send_keys", json!({"keys": "Enter", "reasoning": "a test"}));
@@ -174,7 +174,7 @@ async fn keys_are_not_pressed_on_a_line_that_was_not_judged() {
 }
 
 #[tokio::test]
-async fn a_line_that_goes_on_is_not_known() {
+async fn a_continued_line_is_unknown() {
     for shell in [Shell::Bash, Shell::Zsh, Shell::Dash, Shell::Ash] {
         let rig = Rig::new(shell);
         rig.output("echo a").await;
