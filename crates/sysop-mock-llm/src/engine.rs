@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_designs_conversation() {
+    fn plays_the_example_conversation() {
         let engine = Engine::new(Scenarios::builtin());
         let prompt = "Please write a hello world script";
         assert_eq!(said(&engine, prompt, 0), "I'll create a hello world Python script for you.");
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn past_its_end_a_scenario_repeats_an_answer_but_no_call() {
+    fn after_its_end_a_scenario_repeats_its_last_answer_but_no_call() {
         let text = r#"{"scenarios": [
             {"name": "first", "trigger": "a", "steps": [{"response": {"content": "only"}}]},
             {"name": "shadowed", "trigger": "ab", "steps": [{"response": {"content": "never"}}]},
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_prompt_starts_again_and_observations_are_results() {
+    fn a_second_prompt_restarts_the_scenario_and_observations_count_as_results() {
         let mut turn = Turn::default();
         turn.user("hello world");
         turn.tool_result();

@@ -187,7 +187,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_of_any_size_are_the_text(text in "\\PC{0,60}", size in 1usize..20) {
+        fn chunks_of_any_size_join_to_the_text(text in "\\PC{0,60}", size in 1usize..20) {
             let pieces: Vec<&str> = split(&text, size).collect();
             prop_assert_eq!(pieces.concat(), text.as_str());
             prop_assert!(pieces.iter().all(|piece| !piece.is_empty()));
@@ -195,7 +195,7 @@ mod tests {
         }
 
         #[test]
-        fn writes_of_any_size_are_the_same_body(times in 0usize..3_000, write in 1usize..5_000, cut in 0usize..9_000) {
+        fn write_sizes_do_not_change_the_body(times in 0usize..3_000, write in 1usize..5_000, cut in 0usize..9_000) {
             let script = || {
                 let mut script = EventStream::new(Framing::Lines);
                 script.push(&json!("first"), 1);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_million_tokens_are_a_few_large_blocks() {
+    fn a_million_tokens_are_sent_in_large_blocks() {
         let mut script = EventStream::new(Framing::Sse);
         script.push(&json!({"choices": [{"index": 0, "delta": {"content": "word "}}]}), 1_000_000);
         let blocks: Vec<Bytes> = script.blocks(DeliveryOptions::default()).collect();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn events_that_are_paced_go_out_one_by_one() {
+    fn paced_events_are_sent_one_at_a_time() {
         let mut script = EventStream::new(Framing::Lines);
         script.push(&json!(1), 7);
         let delivery = DeliveryOptions {

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_differ_and_have_their_length() {
+    fn ids_are_unique_and_have_the_expected_length() {
         let ids = IdGenerator::new();
         let made: HashSet<String> = (0..10_000).map(|_| ids.make("call_", 8)).collect();
         assert_eq!(made.len(), 10_000);

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_is_bounded_in_number_and_bytes() {
+    fn the_request_log_is_bounded_in_number_and_bytes() {
         let mut record = RequestLog::default();
         for number in 0..RECORDED_REQUESTS_MAX + 3 {
             record.push(request(&number.to_string()), 1);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_not_printed() {
+    fn debug_output_hides_the_key() {
         let request = request("/");
         assert_eq!(request.header("authorization"), Some("Bearer sk-secret"));
         assert!(!format!("{request:?}").contains("sk-secret"));

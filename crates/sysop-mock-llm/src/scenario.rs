@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_file_is_told_its_line_and_fault() {
+    fn an_invalid_file_is_reported_with_line_and_reason() {
         let cases: &[(&str, &str, usize, &str)] = &[
             (r#""trigger": "go","#, "", 23, "scenarios[0]: missing field `trigger`"),
             (r#""name": "one","#, r#""name": "one", "nmae": 1,"#, 4, "unknown field `nmae`"),
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_may_not_be_empty_and_nothing_may_follow() {
+    fn empty_scenarios_and_trailing_content_are_rejected() {
         let text = "{\"scenarios\": [\n{\"name\": \"a\", \"trigger\": \"b\",\n\"steps\": []\n}],\n\"default_response\": {\"content\": \"\"}}";
         assert_eq!(complaint(text), (3, "scenarios[0].steps: `steps` is empty".to_owned()));
         let followed = format!("{}\n\nx", text.replace("[]", r#"[{"response": {"content": "c"}}]"#));
@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_takes_all_its_extensions() {
+    fn a_response_accepts_all_extensions() {
         let text = r#"{"scenarios": [], "default_response": {"content": "a", "delay_ms": 1, "chunk_bytes": 2,
             "write_bytes": 3, "chunk_delay_ms": 4, "cut_after_bytes": 5, "repeat_text": 6, "status": 429,
             "usage": {"input_tokens": 7, "output_tokens": 8}, "error": "slow", "times": 9, "retry_after_s": 10}}"#;

@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_events_with_every_line_end() {
+    fn reads_events_with_any_line_ending() {
         for end in ["\n", "\r\n", "\r"] {
             let body = format!("event: error{end}data: a{end}data: b{end}{end}data:c{end}{end}");
             assert_eq!(events(&body), [event("error", "a\nb"), event("message", "c")], "{end:?}");
@@ -347,25 +347,25 @@ mod tests {
     }
 
     #[test]
-    fn passes_over_comments_ids_and_events_without_data() {
+    fn skips_comments_ids_and_events_without_data() {
         let body =
             ": OPENROUTER PROCESSING\n\nid: 7\nretry: 9\n\nevent: ping\n\nnonsense\ndata\n\ndata: x\n\n";
         assert_eq!(events(body), [event("message", ""), event("message", "x")]);
     }
 
     #[test]
-    fn forgets_the_byte_order_mark() {
+    fn skips_the_byte_order_mark() {
         let pieces: [&[u8]; 3] = [b"\xef", b"\xbb\xbf", b"data: x\n\n"];
         assert_eq!(all(FrameReader::new(Framing::Sse), &pieces).unwrap(), [event("message", "x")]);
     }
 
     #[test]
-    fn gives_an_event_that_the_end_of_the_body_closes() {
+    fn returns_an_event_that_ends_with_the_body() {
         assert_eq!(events("data: a\n\ndata: [DONE]"), [event("message", "a"), event("message", "[DONE]")]);
     }
 
     #[test]
-    fn reads_lines_and_the_last_one_without_an_end() {
+    fn reads_lines_and_an_unterminated_last_line() {
         let pieces: [&[u8]; 3] = [b"{\"a\":1}\r\n\n  \n{\"b\"", b":2}", b"\n{}"];
         let found = all(FrameReader::new(Framing::Lines), &pieces).unwrap();
         assert_eq!(found, [event("", "{\"a\":1}"), event("", "{\"b\":2}"), event("", "{}")]);
@@ -378,12 +378,12 @@ mod tests {
     }
 
     #[test]
-    fn replaces_what_is_no_text() {
+    fn replaces_invalid_utf8() {
         assert_eq!(all(FrameReader::new(Framing::Lines), &[b"a\xffb\n"]).unwrap(), [event("", "a\u{fffd}b")]);
     }
 
     #[test]
-    fn refuses_frames_beyond_the_bound_whole_or_not() {
+    fn rejects_frames_beyond_the_limit() {
         let bounded = |framing| FrameReader::new(framing).with_frame_bytes_max(8);
         assert_eq!(all(bounded(Framing::Lines), &[b"123456789"]), Err(FrameTooLong));
         assert_eq!(all(bounded(Framing::Lines), &[b"123456789\n"]), Err(FrameTooLong));
@@ -399,7 +399,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(300))]
         #[test]
-        fn where_the_body_is_cut_does_not_matter(
+        fn chunk_boundaries_do_not_matter(
             parts in prop::collection::vec(
                 prop::sample::select(vec!["data: ", "data", "event: x", ":", "\n", "\r\n", "\r", "\n\n", "é", "\u{feff}", "{}", " ", "😀"]), 0..30),
             noise in prop::collection::vec(any::<u8>(), 0..8),

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_text_from_whatever_stands_there() {
+    fn reads_text_from_any_json_value() {
         for (json, text) in [
             (r#""a""#, "a"),
             (r#""a\n""#, "a\n"),
@@ -105,13 +105,13 @@ mod tests {
     }
 
     #[test]
-    fn borrows_what_needs_no_unescaping() {
+    fn borrows_strings_without_escapes() {
         let json = r#""plain""#;
         assert!(matches!(serde_json::from_str::<LaxText<'_>>(json).unwrap().0, Cow::Borrowed("plain")));
     }
 
     #[test]
-    fn counts_forgivingly() {
+    fn reads_counts_from_numbers_and_strings() {
         for (json, number) in [("3", 3), ("3.0", 3), ("null", 0), ("-1", 0), ("1e300", u64::MAX)] {
             assert_eq!(serde_json::from_str::<LaxCount>(json).unwrap().number(), number, "{json}");
         }

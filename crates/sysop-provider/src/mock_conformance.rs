@@ -120,7 +120,7 @@ async fn whole(api: &dyn ModelApi, model: ModelRef) {
 }
 
 #[tokio::test]
-async fn each_wire_holds_a_whole_conversation() {
+async fn each_api_completes_a_conversation() {
     let server = MockServer::start(Scenarios::builtin()).await.unwrap();
     let endpoint = endpoint(&server);
     let vertex = VertexSettings { endpoint: endpoint.clone(), ..VertexSettings::default() };
@@ -131,7 +131,7 @@ async fn each_wire_holds_a_whole_conversation() {
 }
 
 #[tokio::test]
-async fn a_conversation_goes_on_with_another_model_between_two_steps() {
+async fn a_conversation_continues_with_another_model_between_steps() {
     let server = MockServer::start(Scenarios::builtin()).await.unwrap();
     let endpoint = endpoint(&server);
     let anthropic = Anthropic::new(&endpoint);
@@ -153,7 +153,7 @@ async fn a_conversation_goes_on_with_another_model_between_two_steps() {
 }
 
 #[tokio::test]
-async fn a_model_that_is_not_there_is_told_apart() {
+async fn a_missing_model_is_an_unknown_model_error() {
     let server = MockServer::start(Scenarios::builtin()).await.unwrap();
     let endpoint = endpoint(&server);
     let wires: [(Box<dyn ModelApi>, &str); 2] =

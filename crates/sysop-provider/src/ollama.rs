@@ -373,7 +373,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_models_are_told_by_their_parameters() {
+    fn small_models_are_recognized_by_parameter_count() {
         for (text, small) in
             [("1.5B", true), ("494.03M", true), ("3.8B", true), ("4.0B", false), ("8B", false)]
         {

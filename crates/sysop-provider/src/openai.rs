@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_waits_from_words() {
+    fn reads_retry_delays_from_messages() {
         for (words, milliseconds) in [
             ("rate limit reached. please try again in 120ms. visit", Some(120)),
             ("please try again in 1m2.5s.", Some(62_500)),
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn asks_for_a_key_where_one_is_needed() {
+    fn requires_a_key_for_openai_only() {
         assert_eq!(OpenAi::new(&Endpoint::default()).headers().unwrap_err().kind, FailureKind::Auth);
         assert!(server("http://h").headers().unwrap().is_empty());
     }

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn json_fences_and_tags_are_not_shown_and_words_are() {
+    fn text_is_shown_without_json_fences_and_tags() {
         let shown = |pieces: &[&str]| read(Mode::Agent, text_reply(), pieces).1;
         assert_eq!(shown(&[CALL]), "");
         assert_eq!(shown(&["```sh\nls", "\n```"]), "");
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn written_calls_are_calls_of_the_reply() {
+    fn calls_written_as_text_become_calls() {
         let raw = RawReply { model: ModelRef::new("ollama", "phi3"), value: serde_json::json!({}) };
         for (protocol, text) in [
             (ToolProtocol::Text, CALL),
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_reply_has_no_fenced_command_and_a_native_one_never_has() {
+    fn truncated_and_native_replies_have_no_fenced_command() {
         let cut = Reply { finish: FinishReason::Length, ..text_reply() };
         for reply in [cut, Reply::default()] {
             let (reply, _) = read(Mode::Agent, reply, &[FENCED]);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_chat_is_read_as_a_call() {
+    fn a_chat_reply_is_never_parsed_for_calls() {
         for text in [CALL, FENCED, MARKED, ANSWER] {
             for reply in [text_reply(), Reply::default()] {
                 let (reply, _) = read(Mode::Chat, reply, &[text]);

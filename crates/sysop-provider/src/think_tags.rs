@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_reasoning_from_the_beginning_alone() {
+    fn extracts_reasoning_only_at_the_start() {
         for (whole, text, reasoning) in [
             ("\n<think>a < b</think>\n\nc\n", "c\n", "a < b"),
             ("<think>never ends </thi", "", "never ends </thi"),
@@ -124,7 +124,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(200))]
         #[test]
-        fn where_it_is_cut_does_not_matter(
+        fn chunk_boundaries_do_not_matter(
             parts in prop::collection::vec(prop::sample::select(vec!["<think>", "</think>", "<", "/", "think", ">", " ", "é"]), 0..12),
         ) {
             let whole = parts.concat();

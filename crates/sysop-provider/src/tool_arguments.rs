@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_the_object_in_what_was_written() {
+    fn finds_the_object_in_written_arguments() {
         for (text, object) in [
             ("", "{}"),
             ("null", "{}"),
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn makes_names_sendable() {
+    fn sanitizes_tool_names() {
         assert_eq!(portable_tool_name("functions.run now"), "functions_run_now");
         assert_eq!(portable_tool_name(""), "unknown");
         assert_eq!(portable_tool_name(&"é".repeat(99)).len(), NAME_BYTES_MAX);

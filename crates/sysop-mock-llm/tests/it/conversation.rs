@@ -27,7 +27,7 @@ async fn converse(
 }
 
 #[tokio::test]
-async fn the_designs_example_on_every_api() {
+async fn the_example_conversation_works_on_every_api() {
     let server = builtin().await;
     for api in APIS {
         for mode in MODES {
@@ -74,7 +74,7 @@ async fn the_designs_example_on_every_api() {
 }
 
 #[tokio::test]
-async fn ids_look_like_the_real_ones_and_the_designs_are_kept() {
+async fn generated_ids_look_real_and_scripted_ids_are_kept() {
     let server = builtin().await;
     let mut seen = std::collections::HashSet::new();
     for api in APIS {
@@ -93,7 +93,7 @@ async fn ids_look_like_the_real_ones_and_the_designs_are_kept() {
 }
 
 #[tokio::test]
-async fn the_designs_endpoint_needs_nothing_but_messages() {
+async fn the_simple_endpoint_needs_only_messages() {
     let server = builtin().await;
     let body = json!({"messages": [{"role": "user", "content": "something else"}]});
     let reply: Value = post(&server, "/chat/completions", &body).await.json().await.unwrap();
@@ -106,7 +106,7 @@ async fn the_designs_endpoint_needs_nothing_but_messages() {
 }
 
 #[tokio::test]
-async fn several_calls_in_one_reply_and_observations() {
+async fn several_calls_in_one_reply_are_answered_by_observations() {
     let file = r#"{"scenarios": [{"name": "two", "trigger": "two", "steps": [
         {"response": {"tool_calls": [
             {"type": "function", "function": {"name": "ls", "arguments": "{}"}},
@@ -132,7 +132,7 @@ async fn several_calls_in_one_reply_and_observations() {
 }
 
 #[tokio::test]
-async fn models_are_listed_in_each_apis_shape() {
+async fn models_are_listed_in_the_format_of_each_api() {
     let server = builtin().await;
     let read = async |path: &str, header: &'static str| {
         let request = http().get(format!("{}{path}", server.url())).header(header, "x");
@@ -155,7 +155,7 @@ async fn models_are_listed_in_each_apis_shape() {
 
 /// Runs the demo's calls in an empty folder, with tools as described in the design.
 #[test]
-fn the_demo_works_wherever_there_is_a_shell() {
+fn the_demo_scenario_uses_any_offered_shell_tool() {
     let folder = tempfile::tempdir().unwrap();
     let engine = Engine::new(Scenarios::builtin());
     let mut outputs = Vec::new();

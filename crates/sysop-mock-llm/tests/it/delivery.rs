@@ -34,7 +34,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_reply_is_the_same_in_chunks_of_any_size(
+    fn chunk_sizes_do_not_change_a_reply(
         text in "\\PC{1,80}",
         argument in "\\PC{0,40}",
         chunk in 1usize..40,
@@ -62,7 +62,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn chunk_bytes_is_the_text_of_one_event() {
+async fn chunk_bytes_sets_the_text_size_of_one_event() {
     let server = server(json!({"content": "äöü123", "chunk_bytes": 3})).await;
     let body = Api::Ollama.body(&[Api::Ollama.prompt("x")], Mode::Streamed);
     let text = post(&server, "/api/chat", &body).await.text().await.unwrap();
@@ -76,7 +76,7 @@ async fn chunk_bytes_is_the_text_of_one_event() {
 }
 
 #[tokio::test]
-async fn write_bytes_cuts_inside_characters() {
+async fn write_bytes_splits_inside_characters() {
     let server = server(json!({"content": "ü".repeat(50), "write_bytes": 7})).await;
     let body = Api::OpenAi.body(&[Api::OpenAi.prompt("x")], Mode::Streamed);
     let mut stream = post(&server, "/v1/chat/completions", &body).await.bytes_stream();
@@ -94,7 +94,7 @@ async fn write_bytes_cuts_inside_characters() {
 }
 
 #[tokio::test]
-async fn repeated_text_is_the_same_streamed_and_whole() {
+async fn repeated_text_is_equal_streamed_and_unstreamed() {
     let server = server(json!({"content": "tick ", "repeat_text": 20_000})).await;
     for api in APIS {
         for mode in [Mode::Whole, Mode::Streamed] {
@@ -105,7 +105,7 @@ async fn repeated_text_is_the_same_streamed_and_whole() {
 }
 
 #[tokio::test]
-async fn usage_is_reported_as_told() {
+async fn usage_is_reported_as_scripted() {
     let server = server(json!({"content": "x", "usage": {"input_tokens": 1234, "output_tokens": 56}})).await;
     for api in APIS {
         for mode in [Mode::Whole, Mode::Streamed] {
@@ -116,7 +116,7 @@ async fn usage_is_reported_as_told() {
 }
 
 #[tokio::test]
-async fn delays_are_kept() {
+async fn scripted_delays_are_applied() {
     let server =
         server(json!({"content": "abcd", "chunk_bytes": 1, "delay_ms": 60, "chunk_delay_ms": 20})).await;
     let before = Instant::now();
@@ -126,7 +126,7 @@ async fn delays_are_kept() {
 }
 
 #[tokio::test]
-async fn a_connection_breaks_where_told() {
+async fn a_connection_breaks_at_the_scripted_byte() {
     let server =
         server(json!({"content": "a long text that is never said whole", "cut_after_bytes": 300})).await;
     for api in APIS {
@@ -145,7 +145,7 @@ async fn a_connection_breaks_where_told() {
 }
 
 #[tokio::test]
-async fn errors_have_each_apis_shape_and_pass() {
+async fn errors_have_the_format_of_each_api_and_end_after_their_count() {
     let response =
         json!({"content": "at last", "status": 429, "error": "slow down", "times": 2, "retry_after_s": 3});
     for api in APIS {
@@ -184,7 +184,7 @@ async fn errors_have_each_apis_shape_and_pass() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_ends_its_stream() {
+async fn a_client_that_disconnects_ends_its_stream() {
     let slow = json!({"content": "x", "repeat_text": 1_000_000, "chunk_delay_ms": 5});
     let late = json!({"content": "x", "delay_ms": 600_000});
     for response in [slow, late] {
@@ -206,7 +206,7 @@ async fn a_client_that_leaves_ends_its_stream() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_and_leaves_ends_its_stream() {
+async fn a_client_that_disconnects_unread_ends_its_stream() {
     let server = server(json!({"repeat_text": 10_000_000})).await;
     let body = Api::OpenAi.body(&[Api::OpenAi.prompt("x")], Mode::Streamed).to_string();
     let mut socket = tokio::net::TcpStream::connect(server.address()).await.unwrap();
@@ -221,7 +221,7 @@ async fn a_client_that_does_not_read_and_leaves_ends_its_stream() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_dropped_breaks_off() {
+async fn dropping_the_server_breaks_its_connections() {
     let server = server(json!({"content": "x", "repeat_text": 1_000_000, "chunk_delay_ms": 5})).await;
     let url = server.url();
     let body = Api::OpenAi.body(&[Api::OpenAi.prompt("x")], Mode::Streamed);
@@ -247,7 +247,7 @@ async fn serve_answers_until_it_is_dropped() {
 }
 
 #[tokio::test]
-async fn requests_are_kept_and_bounded() {
+async fn requests_are_recorded_up_to_a_limit() {
     let server = server(json!({"content": "x"})).await;
     let client = http();
     let url = format!("{}/v1/chat/completions?a=b", server.url());
@@ -268,7 +268,7 @@ async fn requests_are_kept_and_bounded() {
 }
 
 #[tokio::test]
-async fn what_is_unknown_or_too_long_is_refused() {
+async fn unknown_paths_and_overlong_bodies_are_rejected() {
     let server = server(json!({"content": "x"})).await;
     let (status, body) = refused(&server, "/v1/sing", &json!({})).await;
     assert_eq!(status, 404);

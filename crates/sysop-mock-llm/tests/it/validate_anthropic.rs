@@ -38,7 +38,7 @@ async fn complaint(body: Value) -> String {
 }
 
 #[tokio::test]
-async fn every_use_has_its_result_in_the_next_message() {
+async fn every_tool_use_needs_its_result_in_the_next_message() {
     let answers = |blocks: Value| json!({"role": "user", "content": blocks});
     let missing = |index: usize, ids: &str| {
         format!(
@@ -93,7 +93,7 @@ fn text_message() -> Value {
 }
 
 #[tokio::test]
-async fn messages_have_their_shape() {
+async fn malformed_messages_are_rejected() {
     let bad_input = json!({"role": "assistant", "content": [
         {"type": "tool_use", "id": "a", "name": "bash", "input": "{}"}]});
     for (messages, what) in [
@@ -115,7 +115,7 @@ async fn messages_have_their_shape() {
 }
 
 #[tokio::test]
-async fn options_that_are_needed_or_refused() {
+async fn missing_and_unsupported_options_are_rejected() {
     let without = |name: &str| {
         let mut body = body(&json!([user()]));
         body.as_object_mut().unwrap().remove(name);
@@ -133,7 +133,7 @@ async fn options_that_are_needed_or_refused() {
 }
 
 #[tokio::test]
-async fn the_version_header_is_needed_and_decides() {
+async fn the_version_header_is_required_and_selects_the_rules() {
     let server = builtin().await;
     let url = format!("{}{PATH}", server.url());
     let mut warm = body(&json!([user()]));
@@ -156,7 +156,7 @@ async fn the_version_header_is_needed_and_decides() {
 }
 
 #[tokio::test]
-async fn a_missing_model_and_broken_json() {
+async fn a_missing_model_and_broken_json_are_rejected() {
     let server = builtin().await;
     let mut missing = body(&json!([user()]));
     missing["model"] = json!("missing-1");

@@ -48,7 +48,7 @@ async fn status(path: &str, contents: Value) -> u16 {
 }
 
 #[tokio::test]
-async fn roles_and_pairs() {
+async fn roles_must_alternate_and_calls_need_results() {
     let one = || model(json!([signed("a", DUMMY)]));
     let two = || model(json!([signed("a", DUMMY), call("b")]));
     let unequal = "number of function response parts is equal to the number of function call parts";
@@ -85,7 +85,7 @@ async fn roles_and_pairs() {
 }
 
 #[tokio::test]
-async fn a_signature_of_the_current_turn_must_come_back() {
+async fn signatures_of_the_current_turn_are_required() {
     let server = builtin().await;
     let prompt = [Api::Gemini.prompt("hello world")];
     let first = Api::Gemini.ask(&server, &prompt, Mode::Streamed).await;
@@ -151,7 +151,7 @@ async fn only_the_first_call_of_a_step_needs_a_signature() {
 }
 
 #[tokio::test]
-async fn old_models_have_neither_ids_nor_signatures() {
+async fn older_models_use_neither_ids_nor_signatures() {
     let server = builtin().await;
     let body = json!({"contents": [user()]});
     let reply: Value = post(&server, OLD, &body).await.json().await.unwrap();
@@ -161,7 +161,7 @@ async fn old_models_have_neither_ids_nor_signatures() {
 }
 
 #[tokio::test]
-async fn tools_and_options() {
+async fn invalid_tools_and_options_are_rejected() {
     let tool =
         |function: Value| json!({"contents": [user()], "tools": [{"functionDeclarations": [function]}]});
     let with = |parameters: Value| tool(json!({"name": "f", "parameters": parameters}));
@@ -187,7 +187,7 @@ async fn tools_and_options() {
 }
 
 #[tokio::test]
-async fn a_missing_model_an_unknown_method_and_broken_json() {
+async fn a_missing_model_an_unknown_method_and_broken_json_are_rejected() {
     let server = builtin().await;
     let body = json!({"contents": [user()]});
     for path in ["/v1beta/models/missing-1:generateContent", "/v1beta/models/gemini-3.8-flash:sing"] {

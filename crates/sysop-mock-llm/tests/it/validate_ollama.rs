@@ -18,7 +18,7 @@ async fn phi3(server: &MockServer, messages: Value, stream: bool) -> String {
 }
 
 #[tokio::test]
-async fn phi3_has_no_tools_and_says_so() {
+async fn phi3_rejects_tools() {
     let server = builtin().await;
     let shown: Value = post(&server, "/api/show", &json!({"model": "phi3"})).await.json().await.unwrap();
     assert_eq!(shown["capabilities"], json!(["completion"]));
@@ -63,7 +63,7 @@ async fn phi3_writes_calls_and_answers_as_json() {
 }
 
 #[tokio::test]
-async fn messages_have_their_shape() {
+async fn malformed_messages_are_rejected() {
     let server = builtin().await;
     let text_arguments = json!({"role": "assistant", "content": "", "tool_calls": [
         {"function": {"name": "bash", "arguments": "{}"}}]});
@@ -80,7 +80,7 @@ async fn messages_have_their_shape() {
 }
 
 #[tokio::test]
-async fn loading_a_missing_model_and_broken_json() {
+async fn loading_works_and_a_missing_model_and_broken_json_are_rejected() {
     let server = builtin().await;
     for stream in [true, false] {
         let body = json!({"model": "qwen3", "stream": stream});

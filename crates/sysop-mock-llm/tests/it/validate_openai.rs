@@ -35,7 +35,7 @@ async fn complaint_about(messages: Value) -> String {
 }
 
 #[tokio::test]
-async fn every_call_is_answered_exactly_once() {
+async fn every_call_needs_exactly_one_result() {
     let unanswered = "did not have response messages: ";
     for (messages, what) in [
         (json!([user(), calls(&["a"])]), "did not have response messages: a"),
@@ -57,7 +57,7 @@ async fn every_call_is_answered_exactly_once() {
 }
 
 #[tokio::test]
-async fn messages_have_their_shape() {
+async fn malformed_messages_are_rejected() {
     let object_arguments = json!({"role": "assistant", "tool_calls": [
         {"id": "a", "type": "function", "function": {"name": "bash", "arguments": {}}}]});
     let empty_arguments = json!({"role": "assistant", "tool_calls": [
@@ -77,7 +77,7 @@ async fn messages_have_their_shape() {
 }
 
 #[tokio::test]
-async fn options_that_exclude_each_other() {
+async fn mutually_exclusive_options_are_rejected() {
     let with = |name: &str, value: Value| {
         let mut body = json!({"model": "m", "messages": [user()]});
         body[name] = value;
@@ -98,7 +98,7 @@ async fn options_that_exclude_each_other() {
 }
 
 #[tokio::test]
-async fn without_include_usage_no_chunk_tells_usage() {
+async fn without_include_usage_no_chunk_has_usage() {
     let server = builtin().await;
     let body = json!({"model": "m", "messages": [user()], "stream": true});
     let text = post(&server, PATH, &body).await.text().await.unwrap();
@@ -106,7 +106,7 @@ async fn without_include_usage_no_chunk_tells_usage() {
 }
 
 #[tokio::test]
-async fn a_missing_model_and_broken_json() {
+async fn a_missing_model_and_broken_json_are_rejected() {
     let server = builtin().await;
     let (status, body) = refused(&server, PATH, &json!({"model": "missing-1", "messages": [user()]})).await;
     assert_eq!((status, &body["error"]["code"]), (404, &json!("model_not_found")));

@@ -185,7 +185,7 @@ mod request_form {
     }
 
     #[test]
-    fn own_headers_stand_in_for_a_key_and_replace_ours() {
+    fn configured_headers_replace_the_key_and_our_headers() {
         let own = |name: &str, value: &str| (name.to_owned(), SecretString::from(value));
         let endpoint = Endpoint {
             headers: vec![own("Authorization", "Bearer gateway"), own("Anthropic-Version", "2026-10-21")],
@@ -232,7 +232,7 @@ mod request_form {
     }
 
     #[test]
-    fn a_chats_answer_is_limited_where_no_thoughts_would_count() {
+    fn a_chat_limits_its_answer_if_thinking_is_off() {
         for (name, limit) in [("claude-sonnet-4-5", 4_096), ("claude-sonnet-5-5", 16_000)] {
             let mut chat = request(vec![user("hi")]);
             (chat.mode, chat.sampling_defaults) = (Mode::Chat, SamplingDefaults::CHAT);
@@ -268,7 +268,7 @@ mod request_form {
     }
 
     #[test]
-    fn thinking_is_asked_of_models_that_are_known_to_take_it() {
+    fn thinking_is_requested_from_models_known_to_support_it() {
         let mut request = request(vec![user("hi")]);
         let names = [
             ("claude-sonnet-5-5", true),
@@ -299,7 +299,7 @@ mod request_form {
     }
 
     #[test]
-    fn results_come_first_and_all_in_one_message() {
+    fn tool_results_come_first_in_one_message() {
         let reply = Reply { calls: vec![call("a"), call("b")], ..Reply::default() };
         let mut failed = result("b");
         failed.is_error = true;
@@ -320,7 +320,7 @@ mod request_form {
     }
 
     #[test]
-    fn an_empty_reply_is_not_sent_and_never_the_last_word() {
+    fn an_empty_reply_is_omitted_from_the_history() {
         let empty = said(" \n");
         let with_empty = body(&request(vec![user("hi"), empty, user("well?")]));
         assert_eq!(with_empty["messages"].as_array().unwrap().len(), 1);
@@ -331,7 +331,7 @@ mod request_form {
     }
 
     #[test]
-    fn ids_and_names_of_other_vendors_fit_the_pattern() {
+    fn foreign_ids_and_names_are_made_to_fit_the_pattern() {
         let mut foreign = call("call:1/a");
         foreign.name = "default_api:Bash".to_owned();
         foreign.arguments = Arguments::Invalid("{nope".to_owned());
@@ -347,7 +347,7 @@ mod request_form {
     }
 
     #[test]
-    fn calls_of_another_model_go_under_the_id_that_is_unique_in_the_session() {
+    fn calls_of_another_model_use_the_sessions_unique_id() {
         let mut again = call("call_0_2");
         again.wire_id = Some("call_0".to_owned());
         let mut answer = result("call_0_2");
@@ -383,7 +383,7 @@ mod request_form {
     }
 
     #[test]
-    fn a_reply_of_another_model_is_written_afresh_even_after_it_was_kept_encoded() {
+    fn a_reply_of_another_model_is_encoded_anew_despite_the_cache() {
         let blocks = json!([
             {"type": "thinking", "thinking": "hm", "signature": "sig"},
             {"type": "tool_use", "id": "toolu_1", "name": "bash", "input": {"command": "ls"}},
@@ -401,7 +401,7 @@ mod request_form {
     }
 
     #[test]
-    fn what_was_refused_never_comes_back() {
+    fn a_refused_parameter_is_never_sent_again() {
         let reply = Reply { text: "no".to_owned(), finish: FinishReason::Refused, ..Reply::default() };
         let body = body(&request(vec![user("hi"), Message::Assistant { reply }, user("please")]));
         assert_eq!(body["messages"].as_array().unwrap().len(), 1);
@@ -431,7 +431,7 @@ mod request_form {
     }
 
     #[test]
-    fn a_trimmed_history_lets_the_server_drop_unbound_thinking() {
+    fn a_trimmed_history_allows_the_server_to_drop_thinking() {
         let blocks = json!([
             {"type": "thinking", "thinking": "hm", "signature": "sig"},
             {"type": "tool_use", "id": "toolu_1", "name": "bash", "input": {"command": "ls"}},
@@ -461,7 +461,7 @@ mod stream {
     use super::*;
 
     #[test]
-    fn text_with_pings_and_unknown_events_between() {
+    fn pings_and_unknown_events_between_text_are_ignored() {
         let mut frames = vec![json!({"type": "message_start", "message": {"usage": {"input_tokens": 25}}})];
         frames.push(start(0, json!({"type": "text", "text": ""})));
         frames.push(delta(0, json!({"type": "text_delta", "text": "Hel"})));
@@ -482,7 +482,7 @@ mod stream {
     }
 
     #[test]
-    fn arguments_come_in_pieces_or_not_at_all() {
+    fn arguments_may_be_split_or_missing() {
         let mut frames = use_of(0, "toolu_1", &["", "{\"command\": \"l", "s\"}"]);
         frames.extend(use_of(1, "toolu_2", &[]));
         frames.extend(use_of(2, "toolu_3", &[""]));
@@ -500,7 +500,7 @@ mod stream {
     }
 
     #[test]
-    fn arguments_that_are_no_json_are_told_and_still_echoed_as_an_object() {
+    fn invalid_json_arguments_are_reported_and_echoed_as_an_object() {
         let mut frames = use_of(0, "toolu_1", &["{\"command\": ls}"]);
         frames.extend(end("tool_use"));
         let reply = read(&frames).1.unwrap();
@@ -559,7 +559,7 @@ mod stream {
     }
 
     #[test]
-    fn max_tokens_drops_the_call_that_was_cut() {
+    fn max_tokens_drops_a_truncated_call() {
         let mut frames = use_of(0, "toolu_1", &["{\"command\": \"ls\"}"]);
         frames.extend(use_of(1, "toolu_2", &["{\"command\": \"rm -rf /tm"]));
         frames.extend(end("max_tokens"));
@@ -574,7 +574,7 @@ mod stream {
     }
 
     #[test]
-    fn a_refusal_keeps_nothing_of_what_was_said() {
+    fn a_refusal_keeps_no_text() {
         let mut frames = Vec::from(text(0, "Sure, first"));
         frames.extend(use_of(1, "toolu_1", &["{}"]));
         frames.push(json!({"type": "message_delta", "delta": {"stop_reason": "refusal",
@@ -596,14 +596,14 @@ mod stream {
     }
 
     #[test]
-    fn a_paused_turn_ends_with_what_came() {
+    fn a_paused_turn_ends_with_the_received_text() {
         let frames: Vec<Value> = text(0, "so far").into_iter().chain(end("pause_turn")).collect();
         let reply = read(&frames).1.unwrap();
         assert_eq!((reply.text.as_str(), reply.finish), ("so far", FinishReason::Stop));
     }
 
     #[test]
-    fn a_full_window_is_an_overflow_unless_something_was_said() {
+    fn a_full_window_is_an_overflow_unless_text_was_received() {
         let FrameError::InStream { retry, kind, .. } =
             read(&end("model_context_window_exceeded")).1.unwrap_err()
         else {
@@ -616,7 +616,7 @@ mod stream {
     }
 
     #[test]
-    fn an_error_after_text_is_tried_again_where_that_helps() {
+    fn an_error_after_text_is_retried_if_transient() {
         for (code, retry, kind) in [
             ("overloaded_error", true, FailureKind::Unreachable),
             ("api_error", true, FailureKind::Unreachable),
@@ -637,13 +637,13 @@ mod stream {
     }
 
     #[test]
-    fn a_stream_without_an_end_was_cut() {
+    fn a_stream_without_a_final_event_was_truncated() {
         let (_, reply) = read(&text(0, "Hel"));
         assert!(matches!(reply, Err(FrameError::InStream { retry: true, .. })), "{reply:?}");
     }
 
     #[test]
-    fn what_is_no_event_is_garbage() {
+    fn invalid_events_are_protocol_errors() {
         let mut decoder = api().decoder(&request(vec![user("hi")]), &ModelQuirks::default());
         let mut out = Vec::new();
         assert!(matches!(decoder.decode_frame("", "<html>", &mut out), Err(FrameError::Malformed(_))));
@@ -652,14 +652,14 @@ mod stream {
     }
 
     #[test]
-    fn a_reply_of_too_many_blocks_is_given_up() {
+    fn a_reply_with_too_many_blocks_fails() {
         let frames: Vec<Value> =
             (0..5_000).map(|index| start(index, json!({"type": "text", "text": ""}))).collect();
         assert!(matches!(read(&frames).1, Err(FrameError::Malformed(_))));
     }
 
     #[test]
-    fn what_was_read_can_be_sent_back() {
+    fn a_decoded_reply_can_be_sent_back() {
         let mut frames = vec![
             start(0, json!({"type": "thinking", "thinking": "", "signature": ""})),
             delta(0, json!({"type": "signature_delta", "signature": "EqQB"})),
@@ -688,7 +688,7 @@ mod refusals {
     use super::*;
 
     #[test]
-    fn kinds_by_status_and_words() {
+    fn errors_are_classified_by_status_and_message() {
         let overflow = "prompt is too long: 210000 tokens > 200000 maximum";
         assert_eq!(failed(400, "invalid_request_error", overflow).0, FailureKind::ContextOverflow);
         let sum = "input length and `max_tokens` exceed context limit: 199000 + 16000 > 200000";
@@ -705,7 +705,7 @@ mod refusals {
     }
 
     #[test]
-    fn words_that_are_no_error_of_the_api_are_left_to_the_rules_for_all() {
+    fn foreign_error_bodies_use_the_common_rules() {
         let refuse = |body: &str| api().classify_error(400, body, &mut ModelQuirks::default());
         assert_eq!(refuse("<html>bad request</html>"), None);
         let full = refuse("the prompt is too long: it fills the model's window");
@@ -715,7 +715,7 @@ mod refusals {
     }
 
     #[test]
-    fn want_of_credit_is_said_and_not_waited_for() {
+    fn missing_credit_is_reported_and_not_retried() {
         let credit = "Your credit balance is too low to access the Anthropic API.";
         assert_eq!(failed(400, "invalid_request_error", credit).0, FailureKind::BadRequest);
         assert_eq!(failed(402, "billing_error", "pay").0, FailureKind::BadRequest);
@@ -728,7 +728,7 @@ mod refusals {
     }
 
     #[test]
-    fn overload_waits_and_a_plain_rate_limit_is_left_to_the_rules_for_all() {
+    fn overload_is_retried_and_a_rate_limit_uses_the_common_rules() {
         let refuse = |status, code| classify_error(status, code, "Overloaded", &mut ModelQuirks::default());
         assert_eq!(refuse(529, "overloaded_error"), Some(ErrorAction::RetryAfter(None)));
         assert_eq!(refuse(409, "conflict_error"), Some(ErrorAction::RetryAfter(None)));
@@ -737,7 +737,7 @@ mod refusals {
     }
 
     #[test]
-    fn a_sentence_holds_no_key_and_no_control_character() {
+    fn error_messages_contain_no_key_and_no_control_character() {
         let sentence = failed(401, "authentication_error", &format!("bad \u{1b}]0;x\u{7} {KEY}")).1;
         assert!(!sentence.contains(KEY) && !sentence.contains('\u{1b}'), "{sentence}");
         assert!(sentence.contains("ANTHROPIC_API_KEY"));
@@ -746,7 +746,7 @@ mod refusals {
     }
 
     #[test]
-    fn what_is_refused_is_left_out_and_asked_again_once() {
+    fn a_refused_parameter_is_left_out_and_the_request_retried_once() {
         let bound = "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a \
                      different conversation. Remove the block, or set thinking.block_binding.prefix_mismatch_behavior";
         for (message, quirk) in [
@@ -775,7 +775,7 @@ mod refusals {
     }
 
     #[test]
-    fn thinking_bound_elsewhere_is_first_dropped_by_the_server_and_then_by_us() {
+    fn foreign_thinking_is_dropped_by_the_server_first_and_then_by_us() {
         let bound = "The block is bound to a different conversation";
         let blocks = json!([
             {"type": "thinking", "thinking": "hm", "signature": "sig"}, {"type": "text", "text": "so"},

@@ -209,7 +209,7 @@ mod request_form {
     }
 
     #[test]
-    fn a_name_of_a_model_cannot_leave_its_segment() {
+    fn a_model_name_cannot_leave_its_path_segment() {
         let request = named("../../evil?key=1#x", request(vec![user("hi")]));
         let url = api().build(&request, &ModelQuirks::default()).unwrap().url;
         assert!(
@@ -230,7 +230,7 @@ mod request_form {
     }
 
     #[test]
-    fn thoughts_are_asked_and_sampling_is_not_of_models_from_3_on() {
+    fn models_from_3_on_get_thinking_and_no_sampling_parameters() {
         let names = [
             ("gemini-3.8-flash", true),
             ("gemini-4-argon", true),
@@ -253,14 +253,14 @@ mod request_form {
     }
 
     #[test]
-    fn a_limit_on_the_answer_is_sent_where_one_is_wanted() {
+    fn an_output_limit_is_sent_if_configured() {
         let mut request = request(vec![user("hi")]);
         request.max_output_tokens = Some(64);
         assert_eq!(body(&request)["generationConfig"]["maxOutputTokens"], 64);
     }
 
     #[test]
-    fn what_a_chat_wants_is_sent_to_the_models_that_honor_it() {
+    fn chat_sampling_is_sent_to_models_that_honor_it() {
         let names = [
             ("gemini-2.0-flash", json!({"temperature": 0.7, "maxOutputTokens": 4096})),
             ("gemma-3-27b-it", json!({"temperature": 0.7, "maxOutputTokens": 4096})),
@@ -277,7 +277,7 @@ mod request_form {
     }
 
     #[test]
-    fn a_chat_is_plain_text_with_a_model_that_was_found_to_have_no_tools() {
+    fn a_chat_with_a_model_without_tools_is_plain_text() {
         let mut chat = request(vec![user("hi"), said("yes?"), user("bye")]);
         (chat.mode, chat.tools) = (Mode::Chat, Arc::from([]));
         let known_quirks = ModelQuirks { text_protocol: true, ..ModelQuirks::default() };
@@ -349,14 +349,14 @@ mod request_form {
     }
 
     #[test]
-    fn a_server_that_gave_no_id_is_told_none() {
+    fn a_server_that_sent_no_ids_gets_none() {
         let body = body(&signed_step(None));
         assert_eq!(body["contents"][1]["parts"][1]["thoughtSignature"], "Cq8+/=");
         assert!(body["contents"][2]["parts"][0]["functionResponse"].get("id").is_none());
     }
 
     #[test]
-    fn signatures_do_not_go_to_another_model_even_after_they_were_kept_encoded() {
+    fn signatures_are_not_sent_to_another_model_despite_the_cache() {
         let request = signed_step(Some("x1"));
         assert!(body(&request).to_string().contains("Cq8"));
         let switched = body(&named("gemini-4-argon", request.clone()));
@@ -377,7 +377,7 @@ mod request_form {
     }
 
     #[test]
-    fn names_of_other_vendors_fit_the_pattern() {
+    fn foreign_names_are_made_to_fit_the_pattern() {
         let mut odd = call("a", "1 bash/é");
         odd.arguments = Arguments::Invalid("ls".to_owned());
         let reply = Reply { calls: vec![odd], ..Reply::default() };
@@ -390,14 +390,14 @@ mod request_form {
     }
 
     #[test]
-    fn what_was_refused_never_comes_back() {
+    fn a_refused_parameter_is_never_sent_again() {
         let reply = Reply { text: "no".to_owned(), finish: FinishReason::Refused, ..Reply::default() };
         let body = body(&request(vec![user("hi"), Message::Assistant { reply }, user("please")]));
         assert_eq!(body["contents"].as_array().unwrap().len(), 1);
     }
 
     #[test]
-    fn a_model_without_tools_is_spoken_to_in_text() {
+    fn a_model_without_tools_gets_the_text_protocol() {
         let reply = Reply { calls: vec![call("a", "bash")], ..Reply::default() };
         let results = Message::ToolResults { results: vec![result("a", "bash")] };
         let request =
@@ -430,7 +430,7 @@ mod stream {
     use super::*;
 
     #[test]
-    fn text_and_thoughts_are_told_apart() {
+    fn text_and_thoughts_are_distinguished() {
         let (out, reply) = read(&[
             chunk(json!([{"text": "hm", "thought": true}])),
             chunk(json!([{"text": "Hel"}])),
@@ -492,7 +492,7 @@ mod stream {
     }
 
     #[test]
-    fn arguments_that_are_no_object_are_told_and_not_echoed() {
+    fn invalid_arguments_are_reported_and_not_echoed() {
         let (_, reply) =
             read(&[chunk(json!([{"functionCall": {"name": "bash", "args": "ls"}}])), end("STOP")]);
         let reply = reply.unwrap();
@@ -515,7 +515,7 @@ mod stream {
     }
 
     #[test]
-    fn missing_candidates_content_and_parts_are_nothing() {
+    fn missing_candidates_content_and_parts_are_ignored() {
         let frames = [
             json!({"usageMetadata": {"promptTokenCount": 1}}),
             json!({"candidates": []}),
@@ -535,7 +535,7 @@ mod stream {
     }
 
     #[test]
-    fn a_stopped_reply_is_a_refusal_that_keeps_nothing() {
+    fn a_safety_stop_is_a_refusal_that_keeps_no_text() {
         for reason in ["SAFETY", "RECITATION", "SPII", "BLOCKLIST", "MODEL_ARMOR", "OTHER", "SOMETHING_NEW"] {
             let parts = json!([{"text": "Sure, "}, {"functionCall": {"name": "bash"}}]);
             let reply = read(&[chunk(parts), end(reason)]).1.unwrap();
@@ -545,7 +545,7 @@ mod stream {
     }
 
     #[test]
-    fn broken_calls_and_empty_replies_are_tried_again() {
+    fn broken_calls_and_empty_replies_are_retried() {
         for reason in ["MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL"] {
             let mut last = end(reason);
             last["candidates"][0]["finishMessage"] =
@@ -561,7 +561,7 @@ mod stream {
     }
 
     #[test]
-    fn the_token_limit_cuts_even_before_the_first_word() {
+    fn the_token_limit_may_truncate_before_any_text() {
         let reply = read(&[end("MAX_TOKENS")]).1.unwrap();
         assert_eq!((reply.finish, reply.text.as_str()), (FinishReason::Length, ""));
         let reply = read(&[chunk(json!([{"text": "so"}])), end("MAX_TOKENS")]).1.unwrap();
@@ -569,13 +569,13 @@ mod stream {
     }
 
     #[test]
-    fn a_body_that_ends_without_a_reason_was_cut() {
+    fn a_body_without_a_finish_reason_was_truncated() {
         let (retry, kind, _) = in_stream(&[chunk(json!([{"text": "Hel"}]))]);
         assert_eq!((retry, kind), (true, FailureKind::Unreachable));
     }
 
     #[test]
-    fn an_error_in_the_stream_counts_bare_and_in_a_list() {
+    fn a_streamed_error_is_recognized_bare_and_in_a_list() {
         let overloaded = error(503, "UNAVAILABLE", "The model is overloaded \u{1b}[2J", json!([]));
         for frame in [overloaded.clone(), json!([overloaded])] {
             let (retry, kind, message) = in_stream(&[chunk(json!([{"text": "Hel"}])), frame]);
@@ -591,14 +591,14 @@ mod stream {
     }
 
     #[test]
-    fn a_list_of_chunks_is_read_too() {
+    fn a_json_array_of_chunks_is_accepted() {
         let list =
             Value::Array(vec![chunk(json!([{"text": "Hel"}])), chunk(json!([{"text": "lo"}])), end("STOP")]);
         assert_eq!(read(&[list]).1.unwrap().text, "Hello");
     }
 
     #[test]
-    fn what_is_no_chunk_is_garbage() {
+    fn invalid_chunks_are_protocol_errors() {
         let mut decoder = api().decoder(&request(vec![user("hi")]), &ModelQuirks::default());
         for data in ["<html>", "12", ""] {
             assert!(matches!(decoder.decode_frame("", data, &mut Vec::new()), Err(FrameError::Malformed(_))));
@@ -613,7 +613,7 @@ mod refusals {
     use super::*;
 
     #[test]
-    fn the_wait_is_read_from_the_details_or_the_words() {
+    fn the_retry_delay_is_read_from_details_or_message() {
         let info =
             |delay: &str| json!([{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}]);
         for (details, message, wait) in [
@@ -638,7 +638,7 @@ mod refusals {
     }
 
     #[test]
-    fn a_used_up_quota_is_not_waited_for() {
+    fn an_exhausted_quota_is_not_retried() {
         let per_day = json!([{"@type": "type.googleapis.com/google.rpc.QuotaFailure",
             "violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]},
             {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "37s"}]);
@@ -654,7 +654,7 @@ mod refusals {
     }
 
     #[test]
-    fn kinds_by_status_reason_and_words() {
+    fn errors_are_classified_by_status_reason_and_message() {
         let overflow =
             "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).";
         assert_eq!(
@@ -680,7 +680,7 @@ mod refusals {
     }
 
     #[test]
-    fn words_that_are_no_error_of_the_api_are_left_to_the_rules_for_all() {
+    fn foreign_error_bodies_use_the_common_rules() {
         assert_eq!(api().classify_error(400, "<html>bad request</html>", &mut ModelQuirks::default()), None);
         let mut quirks = ModelQuirks::default();
         let again = api().classify_error(400, "a thought_signature is missing", &mut quirks);
@@ -715,7 +715,7 @@ mod refusals {
     }
 
     #[test]
-    fn a_sentence_holds_no_key() {
+    fn error_messages_contain_no_key() {
         let (_, sentence) = failed(&error(403, "PERMISSION_DENIED", &format!("{KEY} \u{1b}c"), json!([])));
         assert!(!sentence.contains(KEY) && !sentence.contains('\u{1b}'), "{sentence}");
     }

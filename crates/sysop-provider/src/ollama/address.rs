@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_every_form() {
+    fn parses_every_form_of_ollama_host() {
         for (host, base) in [
             ("", "http://127.0.0.1:11434"),
             (" \"10.0.0.7\" ", "http://10.0.0.7:11434"),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong() {
+    fn rejects_invalid_addresses_with_a_reason() {
         for host in ["box:port", "box:99999", "ftp://box", "a b", "http://", "http://box?x=1"] {
             let problem = ollama_base_url(host).unwrap_err();
             assert!(problem.contains("write it like 127.0.0.1:11434"), "{host}: {problem}");

@@ -500,7 +500,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_chunk_is_read_by_itself_however_alike_the_chunks_before_it_are() {
+    fn each_chunk_is_decoded_independently() {
         let mut decoder = Box::new(OpenAiDecoder::new(ModelRef::new("openai", "m"), false));
         let mut decode = |content: &str| {
             let mut out = Vec::new();

@@ -395,7 +395,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_chat_is_plain_text_with_a_model_that_was_found_to_have_no_tools() {
+    fn a_chat_with_a_model_without_tools_is_plain_text() {
         let text_message = |text: &str| HistoryMessage::new(Message::User { text: text.to_owned() });
         let reply = Reply { text: "yes?".to_owned(), ..Reply::default() };
         let messages =
@@ -430,7 +430,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_a_mode_wants_is_left_out_where_the_model_is_known_not_to_honor_it() {
+    fn sampling_is_omitted_for_models_known_to_ignore_it() {
         let names = [
             ("gpt-4.1-mini", true, true),
             ("phi3", true, true),
@@ -528,7 +528,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn echoes_a_raw_form_to_its_own_model_alone() {
+    fn echoes_a_raw_reply_to_its_own_model_only() {
         let mut request = request(step(1).to_vec());
         let own: Value =
             serde_json::from_str(&body(&request, &ModelQuirks::default(), Dialect::Other)).unwrap();
@@ -545,7 +545,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn writes_ids_as_each_server_takes_them() {
+    fn writes_ids_in_the_form_each_server_accepts() {
         let long = "x".repeat(41);
         assert_eq!(call_id(&long, Dialect::Other), long);
         assert_eq!(call_id(&long, Dialect::OpenAi).len(), 9);

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn knows_this_machine() {
+    fn recognizes_loopback_addresses() {
         for (address, local) in [
             ("http://127.0.0.1:1", true),
             ("http://127.9.9.9", true),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn makes_each_client_once() {
+    fn creates_each_client_once() {
         let clients = HttpClients::default();
         assert!(clients.for_address("http://127.0.0.1").is_ok());
         assert!(clients.local_plain.get().is_some());

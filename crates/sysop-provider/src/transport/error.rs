@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_the_words_of_every_error_shape() {
+    fn finds_the_message_in_every_error_format() {
         for (body, words) in [
             (r#"{"error":{"message":"a","code":429}}"#, "a"),
             (r#"{"error":"b"}"#, "b"),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn says_waits_as_people_do() {
+    fn formats_waits_for_users() {
         assert_eq!(seconds(Duration::from_millis(480)), "0.5 s");
         assert_eq!(seconds(Duration::from_secs(3)), "3 s");
     }

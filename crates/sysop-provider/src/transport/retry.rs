@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn doubles_the_wait_up_to_a_bound_and_spreads_it() {
+    fn doubles_the_delay_up_to_a_limit_with_jitter() {
         let settings = RetrySettings::default();
         let waits: Vec<f64> = (0..6).map(|number| settings.backoff(number, 0.0).as_secs_f64()).collect();
         assert_eq!(waits, [0.5, 1.0, 2.0, 4.0, 8.0, 8.0]);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_every_form_of_wait() {
+    fn parses_every_form_of_retry_after() {
         let wait = |headers: &[(&'static str, &str)]| advice(headers).wait.map(|wait| wait.as_millis());
         assert_eq!(wait(&[("retry-after", "7")]), Some(7_000));
         assert_eq!(wait(&[("retry-after", "0.25")]), Some(250));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_a_server_at_its_word() {
+    fn follows_the_servers_retry_header() {
         assert_eq!(advice(&[("x-should-retry", "true")]).retry, Some(true));
         assert_eq!(advice(&[("x-should-retry", "false")]).retry, Some(false));
         assert_eq!(advice(&[("x-should-retry", "perhaps")]).retry, None);

@@ -245,7 +245,7 @@ fn verified(token: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_person_trades_the_refresh_token_and_names_who_pays() {
+async fn a_user_login_exchanges_its_refresh_token_and_names_the_quota_project() {
     let fake = Fake::default();
     let host = fake.serve().await;
     let (folder, _) = with_file(&user_file(&host));
@@ -262,7 +262,7 @@ async fn a_person_trades_the_refresh_token_and_names_who_pays() {
 }
 
 #[tokio::test]
-async fn a_machine_asks_the_metadata_server() {
+async fn a_cloud_host_uses_the_metadata_server() {
     let fake = Fake::default();
     let host = fake.serve().await;
     let missing = PathBuf::from("no/such/file.json");
@@ -280,7 +280,7 @@ async fn a_machine_asks_the_metadata_server() {
 }
 
 #[tokio::test]
-async fn what_does_not_call_itself_google_is_no_metadata_server() {
+async fn a_metadata_server_must_identify_itself_as_google() {
     let fake = Fake { plain: true, ..Fake::default() };
     let host = fake.serve().await;
     let failure = failed(&settings(None, None, MetadataServer::At(host))).await;
@@ -289,7 +289,7 @@ async fn what_does_not_call_itself_google_is_no_metadata_server() {
 }
 
 #[tokio::test]
-async fn without_any_account_the_next_step_is_told() {
+async fn missing_credentials_are_reported_with_a_hint() {
     let failure = failed(&settings(None, None, MetadataServer::Off)).await;
     assert_eq!(failure.kind, FailureKind::Auth);
     assert!(failure.message.contains("GOOGLE_APPLICATION_CREDENTIALS"), "{}", failure.message);
@@ -298,7 +298,7 @@ async fn without_any_account_the_next_step_is_told() {
 }
 
 #[tokio::test]
-async fn settings_name_the_project_before_the_credentials_do() {
+async fn the_configured_project_wins_over_the_credentials() {
     let fake = Fake::default();
     let host = fake.serve().await;
     let (_folder, settings) = with_file(&service_file(&host));
@@ -316,7 +316,7 @@ async fn settings_name_the_project_before_the_credentials_do() {
 }
 
 #[tokio::test]
-async fn a_token_is_fetched_once_and_again_when_it_ends() {
+async fn a_token_is_fetched_once_and_again_after_expiry() {
     let fake = Fake::default();
     let host = fake.serve().await;
     let (_folder, settings) = with_file(&user_file(&host));
@@ -344,7 +344,7 @@ fn a_token_is_replaced_four_minutes_before_its_end() {
 }
 
 #[tokio::test]
-async fn a_login_that_ran_out_says_how_to_renew_it() {
+async fn an_expired_login_is_reported_with_a_hint() {
     let said = format!("Token {REFRESH_TOKEN} has been expired or revoked.");
     let fake = Fake::scripted(&[(400, json!({"error": "invalid_grant", "error_description": said}))]);
     let host = fake.serve().await;
@@ -357,7 +357,7 @@ async fn a_login_that_ran_out_says_how_to_renew_it() {
 }
 
 #[tokio::test]
-async fn a_token_server_in_trouble_is_asked_again() {
+async fn a_failing_token_server_is_retried() {
     let trouble = (503, json!({}));
     let fake = Fake::scripted(std::slice::from_ref(&trouble));
     let (_folder, settings) = with_file(&user_file(&fake.serve().await));
@@ -394,7 +394,7 @@ async fn a_refused_token_is_replaced_once() {
 }
 
 #[tokio::test]
-async fn files_that_are_of_no_use_are_named_and_not_quoted() {
+async fn unusable_credential_files_are_named_but_not_quoted() {
     let mut foreign = user_file("127.0.0.1:1");
     foreign["type"] = json!("external_account");
     let (_folder, settings) = with_file(&foreign);

@@ -117,12 +117,12 @@ async fn replay(recorded: RecordedApi) {
 }
 
 #[tokio::test]
-async fn recorded_streams_of_openai_like_servers_come_to_what_they_did() {
+async fn recorded_openai_streams_decode_to_the_recorded_results() {
     replay(RecordedApi::OpenAi).await;
 }
 
 #[tokio::test]
-async fn recorded_streams_of_ollama_come_to_what_they_did() {
+async fn recorded_ollama_streams_decode_to_the_recorded_results() {
     replay(RecordedApi::Ollama).await;
 }
 
@@ -176,7 +176,7 @@ fn streams() -> impl Strategy<Value = (RecordedApi, Vec<u8>)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 120, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn any_bytes_end_once_and_the_same_however_they_are_cut(
+    fn any_bytes_end_once_and_equally_for_any_chunking(
         (recorded, stream) in streams(),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 1..12),
     ) {

@@ -59,7 +59,7 @@ async fn replay_answer(body: &str) -> CallResult {
 }
 
 #[tokio::test]
-async fn reads_text_thoughts_calls_and_counts_and_the_way_it_sends() {
+async fn text_thoughts_calls_and_usage_are_read_and_requests_are_well_formed() {
     let server = server(
         json!(["completion", "tools", "thinking"]),
         vec![Answer::lines(&lines(&[
@@ -91,7 +91,7 @@ async fn reads_text_thoughts_calls_and_counts_and_the_way_it_sends() {
 }
 
 #[tokio::test]
-async fn sends_what_the_settings_say() {
+async fn settings_are_sent() {
     for (keep_alive, sent) in [("30m", json!("30m")), ("-1", json!(-1))] {
         let server = server(json!(["tools"]), vec![said("x")]).await;
         let settings = OllamaSettings {
@@ -115,7 +115,7 @@ async fn sends_what_the_settings_say() {
 }
 
 #[tokio::test]
-async fn calls_results_and_thoughts_go_back_as_they_came() {
+async fn calls_results_and_thoughts_are_echoed_unchanged() {
     let body = lines(&[json!({"role": "assistant", "content": "", "thinking": "hm", "tool_calls": [
         {"id": "call_1", "function": {"name": "bash", "arguments": {"command": "ls"}}}]})]);
     let server = server(json!(["tools", "thinking"]), vec![Answer::lines(&body)]).await;
@@ -139,7 +139,7 @@ async fn calls_results_and_thoughts_go_back_as_they_came() {
 }
 
 #[tokio::test]
-async fn a_model_is_asked_once_what_it_can_do() {
+async fn model_capabilities_are_requested_once() {
     let server = server(json!(["completion", "tools"]), vec![said("x")]).await;
     let providers = ollama_at(&server.url);
     for _ in 0..3 {
@@ -162,7 +162,7 @@ fn is_text(chat: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn a_model_without_tools_is_spoken_to_in_text_from_the_start() {
+async fn a_model_without_tools_gets_the_text_protocol_at_once() {
     let server =
         server(json!(["completion"]), vec![said(r#"{"type":"shell","command":"df -h","reason":"look"}"#)])
             .await;
@@ -173,7 +173,7 @@ async fn a_model_without_tools_is_spoken_to_in_text_from_the_start() {
 }
 
 #[tokio::test]
-async fn a_chat_is_plain_text_also_with_a_model_without_tools() {
+async fn a_chat_with_a_model_without_tools_is_plain_text() {
     let said_json = r#"{"type":"answer","text":"4"}"#;
     let server = server(json!(["completion"]), vec![said(said_json)]).await;
     let mut chat = hi();
@@ -187,7 +187,7 @@ async fn a_chat_is_plain_text_also_with_a_model_without_tools() {
 }
 
 #[tokio::test]
-async fn an_answer_has_no_limit_of_its_own_where_the_model_thinks_first() {
+async fn no_output_limit_is_sent_to_a_thinking_model() {
     let server = server(json!(["completion", "tools", "thinking"]), vec![said("4")]).await;
     let mut chat = hi();
     (chat.mode, chat.sampling_defaults) = (Mode::Chat, SamplingDefaults::CHAT);
@@ -196,7 +196,7 @@ async fn an_answer_has_no_limit_of_its_own_where_the_model_thinks_first() {
 }
 
 #[tokio::test]
-async fn a_model_that_turns_out_to_have_no_tools_is_spoken_to_in_text() {
+async fn a_model_that_refuses_tools_gets_the_text_protocol() {
     let refusal =
         Answer::json(400, r#"{"error":"registry.ollama.ai/library/phi3:latest does not support tools"}"#);
     let server = server(Value::Null, vec![refusal, said("{}")]).await;
@@ -210,7 +210,7 @@ async fn a_model_that_turns_out_to_have_no_tools_is_spoken_to_in_text() {
 }
 
 #[tokio::test]
-async fn thinking_is_switched_off_where_a_schema_binds_and_left_alone_where_refused() {
+async fn thinking_is_off_with_a_schema_and_unset_after_a_refusal() {
     let refusal = Answer::json(400, r#"{"error":"\"m\" does not support thinking"}"#);
     let server = server(json!(["completion", "thinking"]), vec![refusal, said("{}")]).await;
     ask(&ollama_at(&server.url), hi()).await.reply();
@@ -261,7 +261,7 @@ async fn an_error_inside_the_stream_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_stream_without_done_was_cut() {
+async fn a_stream_without_done_was_truncated() {
     let half = format!("{}\n", json!({"message": {"role": "assistant", "content": "a"}, "done": false}));
     for end in [End::Whole, End::Cut] {
         let server = server(json!(["tools"]), vec![Answer::lines(&half).end(end), said("b")]).await;
@@ -271,14 +271,14 @@ async fn a_stream_without_done_was_cut() {
 }
 
 #[tokio::test]
-async fn the_last_line_needs_no_end_and_length_is_told() {
+async fn an_unterminated_last_line_is_read_and_a_length_stop_is_reported() {
     let body = lines(&[json!({"content": "a"})]).replace("\"stop\"", "\"length\"");
     let reply = replay_answer(body.trim_end()).await.reply();
     assert_eq!((reply.text.as_str(), reply.finish), ("a", FinishReason::Length));
 }
 
 #[tokio::test]
-async fn each_refusal_says_what_to_do() {
+async fn each_refusal_has_a_hint() {
     let cases = [
         (404, r#"{"error":"model 'm' not found"}"#, FailureKind::UnknownModel, "`ollama pull m`"),
         (
@@ -323,7 +323,7 @@ async fn each_refusal_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_full_queue_is_waited_for() {
+async fn a_full_queue_is_retried() {
     let full =
         Answer::json(503, r#"{"error":"server busy, please try again. maximum pending requests exceeded"}"#);
     let server = server(json!(["tools"]), vec![full, said("a")]).await;
@@ -332,7 +332,7 @@ async fn a_full_queue_is_waited_for() {
 }
 
 #[tokio::test]
-async fn where_nobody_is_the_hint_is_to_start_it() {
+async fn an_unreachable_server_hints_at_starting_it() {
     let url = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         format!("http://{}", listener.local_addr().unwrap())
@@ -348,7 +348,7 @@ async fn where_nobody_is_the_hint_is_to_start_it() {
 }
 
 #[tokio::test]
-async fn a_smaller_window_than_asked_for_is_told_once() {
+async fn a_smaller_context_window_is_reported_once() {
     let loaded = json!({"models": [{"name": "other", "context_length": 1}, {"name": "m:latest", "context_length": 4096}]});
     let server = server_with_window(json!(["tools"]), loaded, vec![said("a")]).await;
     let providers = ollama_at(&server.url);
@@ -361,7 +361,7 @@ async fn a_smaller_window_than_asked_for_is_told_once() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_fills_the_window_is_told() {
+async fn a_prompt_that_fills_the_window_is_reported() {
     let full = lines(&[json!({"content": "a"})]).replace("169", "4090");
     for (body, notices) in [(full, 1), (lines(&[json!({"content": "a"})]), 0)] {
         let server = server(json!(["tools"]), vec![Answer::lines(&body)]).await;
@@ -398,7 +398,7 @@ async fn a_prompt_that_cannot_fit_the_window_is_an_overflow() {
 }
 
 #[tokio::test]
-async fn a_turn_with_the_scripted_server_runs_to_its_end() {
+async fn a_turn_with_the_mock_server_completes() {
     let mock = MockServer::start(Scenarios::builtin()).await.unwrap();
     let providers = ollama_at(&mock.url());
     let mut messages = vec![user("please write hello world")];
@@ -417,7 +417,7 @@ async fn a_turn_with_the_scripted_server_runs_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_model_without_tools_runs_a_turn_in_text() {
+async fn a_model_without_tools_completes_a_turn_by_the_text_protocol() {
     let mock = MockServer::start(Scenarios::builtin()).await.unwrap();
     let providers = ollama_at(&mock.url());
     let mut messages = vec![user("please write hello world")];

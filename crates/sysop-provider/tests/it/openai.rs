@@ -56,7 +56,7 @@ fn call(id: &str, name: &str, arguments: &str) -> (String, String, String) {
 }
 
 #[tokio::test]
-async fn reads_text_usage_and_the_way_it_sends() {
+async fn text_and_usage_are_read_and_requests_are_well_formed() {
     let body = "data: {\"choices\":[],\"prompt_filter_results\":[]}\n\n\
         data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}],\"usage\":null}\n\n\
         : keep alive\n\n\
@@ -83,13 +83,13 @@ async fn reads_text_usage_and_the_way_it_sends() {
 }
 
 #[tokio::test]
-async fn a_stream_may_end_without_its_mark() {
+async fn a_stream_may_end_without_done() {
     let body = stream(&[json!({"content": "a"})], "stop").replace("data: [DONE]\n\n", "");
     assert_eq!(reply(&body).await.text, "a");
 }
 
 #[tokio::test]
-async fn a_whole_answer_does_as_well_as_a_stream() {
+async fn an_unstreamed_answer_is_accepted() {
     let body = r#"{"choices":[{"message":{"role":"assistant","content":null,"tool_calls":[
         {"id":"c","type":"function","function":{"name":"bash","arguments":"{\"command\":\"ls\"}"}}]},
         "finish_reason":"tool_calls"}],"usage":{"prompt_tokens":3,"completion_tokens":2}}"#;
@@ -103,7 +103,7 @@ async fn a_whole_answer_does_as_well_as_a_stream() {
 }
 
 #[tokio::test]
-async fn joins_the_pieces_of_a_call() {
+async fn the_pieces_of_a_call_are_joined() {
     let found = calls_of(&[
         json!([{"index": 0, "id": "call_a", "type": "function", "function": {"name": "run", "arguments": ""}}]),
         json!([{"index": 0, "function": {"arguments": "{\"cmd\""}}]),
@@ -175,7 +175,7 @@ async fn arguments_may_be_an_object_or_run_together() {
 }
 
 #[tokio::test]
-async fn arguments_that_are_none_are_kept_for_the_model() {
+async fn invalid_arguments_are_kept_for_the_model() {
     let body = stream(
         &[json!({"tool_calls": [{"id": "a", "function": {"name": "bash", "arguments": "ls -l"}}]})],
         "tool_calls",
@@ -201,7 +201,7 @@ async fn text_and_calls_may_interleave() {
 }
 
 #[tokio::test]
-async fn a_cut_reply_keeps_whole_calls_alone() {
+async fn a_truncated_reply_keeps_complete_calls_only() {
     let deltas = [json!({"content": "x", "tool_calls": [
         {"index": 0, "id": "a", "function": {"name": "run", "arguments": "{\"x\":1}"}},
         {"index": 1, "id": "b", "function": {"name": "run", "arguments": "{\"x\":"}}]})];
@@ -235,7 +235,7 @@ async fn unknown_finish_reasons_mean_stop() {
 }
 
 #[tokio::test]
-async fn a_finish_that_is_a_failure_is_tried_again() {
+async fn a_failing_finish_reason_is_retried() {
     for finish in ["error", "network_error", "insufficient_system_resource"] {
         let answers = vec![
             Answer::events(&stream(&[json!({"content": "a"})], finish)),
@@ -262,7 +262,7 @@ async fn an_error_may_come_inside_the_stream() {
 }
 
 #[tokio::test]
-async fn a_passing_error_inside_the_stream_is_tried_again() {
+async fn a_transient_error_inside_the_stream_is_retried() {
     for error in [
         r#"{"error":{"message":"Overloaded","code":502}}"#,
         r#"{"error":{"message":"rate limit","code":429}}"#,
@@ -280,7 +280,7 @@ async fn a_passing_error_inside_the_stream_is_tried_again() {
 }
 
 #[tokio::test]
-async fn reasoning_is_shown_and_comes_back_under_its_name() {
+async fn reasoning_is_shown_and_echoed_under_its_field_name() {
     for name in ["reasoning_content", "reasoning"] {
         let tool =
             json!({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "bash", "arguments": "{}"}}]});
@@ -306,14 +306,14 @@ async fn echo(model: &str, body: &str) -> (Value, CallResult) {
 }
 
 #[tokio::test]
-async fn empty_reasoning_comes_back_too() {
+async fn empty_reasoning_is_echoed() {
     let tool = json!({"content": null, "reasoning_content": "", "tool_calls": [{"index": 0, "id": "c", "function": {"name": "bash", "arguments": "{}"}}]});
     let (sent, _) = echo("openai/m", &stream(&[tool], "tool_calls")).await;
     assert_eq!(sent["messages"][2]["reasoning_content"], "");
 }
 
 #[tokio::test]
-async fn reasoning_that_was_never_sent_is_made_up_where_it_is_demanded() {
+async fn missing_reasoning_is_filled_in_where_required() {
     let refusal = r#"{"error":{"message":"The reasoning_content in the thinking mode must be passed back to the API."}}"#;
     let server = Server::start(vec![
         Answer::json(400, refusal),
@@ -330,7 +330,7 @@ async fn reasoning_that_was_never_sent_is_made_up_where_it_is_demanded() {
 }
 
 #[tokio::test]
-async fn signed_reasoning_comes_back_joined_and_unchanged() {
+async fn signed_reasoning_is_echoed_joined_and_unchanged() {
     let detail = |text: &str, signature: Value| json!({"reasoning_details": [{"type": "reasoning.text", "index": 0, "text": text, "signature": signature}]});
     let call = json!({"tool_calls": [{"index": 0, "id": "c", "extra_content": {"google": {"thought_signature": "sig"}}, "function": {"name": "bash", "arguments": "{}"}}]});
     let blocks = json!({"thinking_blocks": [{"type": "thinking", "thinking": "x", "signature": "s2"}]});
@@ -350,7 +350,7 @@ async fn signed_reasoning_comes_back_joined_and_unchanged() {
 }
 
 #[tokio::test]
-async fn thoughts_in_the_text_are_taken_out_of_it() {
+async fn think_tags_are_removed_from_the_text() {
     let heard = replay_answer(&stream(
         &[json!({"content": "<thi"}), json!({"content": "nk>hm</th"}), json!({"content": "ink>yes"})],
         "stop",
@@ -379,7 +379,7 @@ async fn adapting(refusal: Answer, refuses: fn(&Value) -> bool) -> (CallResult, 
 }
 
 #[tokio::test]
-async fn a_refused_parameter_is_left_out_at_once_and_from_then_on() {
+async fn a_refused_parameter_is_omitted_at_once_and_later() {
     type Case = (&'static str, fn(&Value) -> bool);
     let cases: [Case; 6] = [
         (
@@ -416,7 +416,7 @@ async fn a_refused_parameter_is_left_out_at_once_and_from_then_on() {
 }
 
 #[tokio::test]
-async fn a_server_that_refuses_whatever_is_sent_is_given_up() {
+async fn a_server_that_refuses_everything_fails() {
     let refusal = r#"{"error":{"message":"bad: stream_options response_format reasoning_effort temperature max_tokens max_completion_tokens does not support tools"}}"#;
     let (first, _, sent) = adapting(Answer::json(400, refusal), |_| true).await;
     assert_eq!(first.failure().kind, FailureKind::BadRequest);
@@ -434,7 +434,7 @@ async fn the_switch_to_max_completion_tokens_keeps_the_limit() {
 }
 
 #[tokio::test]
-async fn without_tools_the_text_protocol_is_spoken() {
+async fn a_model_without_tools_gets_the_text_protocol() {
     for (status, refusal) in [
         (
             400,
@@ -476,7 +476,7 @@ async fn a_refusal_inside_the_stream_is_a_refusal() {
 }
 
 #[tokio::test]
-async fn a_refused_response_format_is_left_out_in_turn() {
+async fn a_refused_response_format_is_omitted() {
     let tools = Answer::json(400, r#"{"error":{"message":"m does not support tools"}}"#);
     let format = Answer::json(400, r#"{"error":{"message":"'response_format.type' must be 'text'"}}"#);
     let done = Answer::events(&stream(&[json!({"content": "ok"})], "stop"));
@@ -511,7 +511,7 @@ async fn history_in_the_text_protocol_is_text() {
 }
 
 #[tokio::test]
-async fn an_overflow_is_told_from_other_refusals() {
+async fn an_overflow_is_distinguished_from_other_errors() {
     for (status, body) in [
         (400, r#"{"error":{"message":"x","code":"context_length_exceeded"}}"#),
         (
@@ -532,7 +532,7 @@ async fn an_overflow_is_told_from_other_refusals() {
 }
 
 #[tokio::test]
-async fn an_empty_account_is_not_asked_again() {
+async fn an_exhausted_account_is_not_retried() {
     let body = r#"{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}"#;
     let (heard, sent) = replay_answers(vec![Answer::json(429, body)]).await;
     let failure = heard.failure();
@@ -541,7 +541,7 @@ async fn an_empty_account_is_not_asked_again() {
 }
 
 #[tokio::test]
-async fn a_wait_may_be_asked_for_in_words() {
+async fn a_retry_delay_may_be_in_the_message() {
     let limited = r#"{"error":{"message":"Rate limit reached. Please try again in 120ms.","code":"rate_limit_exceeded"}}"#;
     let answers =
         vec![Answer::json(429, limited), Answer::events(&stream(&[json!({"content": "a"})], "stop"))];
@@ -553,7 +553,7 @@ async fn a_wait_may_be_asked_for_in_words() {
 }
 
 #[tokio::test]
-async fn a_missing_model_and_a_filtered_prompt_say_so() {
+async fn a_missing_model_and_a_filtered_prompt_are_reported() {
     let missing = r#"{"error":{"message":"The model `m` does not exist","code":"model_not_found"}}"#;
     assert_eq!(
         replay_answers(vec![Answer::json(404, missing)]).await.0.failure().kind,
@@ -569,7 +569,7 @@ async fn a_missing_model_and_a_filtered_prompt_say_so() {
 }
 
 #[tokio::test]
-async fn without_a_key_openai_is_not_asked() {
+async fn without_a_key_no_request_is_sent_to_openai() {
     let failure =
         ask(&openai(Endpoint::default()), request("openai/gpt-5.5", vec![user("hi")])).await.failure();
     assert_eq!(failure.kind, FailureKind::Auth);
@@ -577,7 +577,7 @@ async fn without_a_key_openai_is_not_asked() {
 }
 
 #[tokio::test]
-async fn names_and_arguments_that_no_server_takes_are_sent_in_a_form_that_it_does() {
+async fn invalid_names_and_arguments_are_sent_in_an_accepted_form() {
     let server = Server::start(vec![Answer::events(&stream(&[json!({"content": "ok"})], "stop"))]).await;
     let mut call = called("c", "");
     call.name = "run now!".to_owned();
@@ -593,7 +593,7 @@ async fn names_and_arguments_that_no_server_takes_are_sent_in_a_form_that_it_doe
 }
 
 #[tokio::test]
-async fn a_turn_with_the_scripted_server_runs_to_its_end() {
+async fn a_turn_with_the_mock_server_completes() {
     let mock = MockServer::start(Scenarios::builtin()).await.unwrap();
     for base in [format!("{}/v1", mock.url()), mock.url()] {
         let providers = openai_at(&base);
@@ -611,7 +611,7 @@ async fn a_turn_with_the_scripted_server_runs_to_its_end() {
 }
 
 #[tokio::test]
-async fn probing_lists_models_or_says_what_is_wrong() {
+async fn probing_lists_models_or_reports_the_problem() {
     let mock = MockServer::start(Scenarios::builtin()).await.unwrap();
     let probe = openai_at(&format!("{}/v1", mock.url())).probe("openai").await;
     assert!(probe.reachable && probe.problem.is_none(), "{probe:?}");

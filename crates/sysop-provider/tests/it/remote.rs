@@ -55,7 +55,7 @@ fn chats(server: &Server) -> usize {
 }
 
 #[tokio::test]
-async fn without_a_far_machine_one_sentence_says_what_is_missing() {
+async fn a_missing_remote_host_is_reported() {
     let here = Providers::new(ProvidersSettings::default());
     let failure = ask(&here, hi()).await.failure();
     assert_eq!((failure.kind, failure.message.as_str()), (FailureKind::BadRequest, NO_REMOTE_MACHINE));
@@ -92,7 +92,7 @@ async fn a_turn_goes_through_the_tunnel_with_tools() {
 }
 
 #[tokio::test]
-async fn the_far_address_is_read_as_ollama_reads_it_and_is_the_name_it_is_called_by() {
+async fn the_remote_address_is_parsed_as_ollama_does_and_named_in_messages() {
     let server = ollama(vec![said("a")]).await;
     for (host, base_url, target, name) in [
         (None, None, "127.0.0.1:11434", "127.0.0.1:11434"),
@@ -129,7 +129,7 @@ async fn the_far_address_is_read_as_ollama_reads_it_and_is_the_name_it_is_called
 }
 
 #[tokio::test]
-async fn errors_name_the_far_address_and_no_secret() {
+async fn errors_name_the_remote_address_and_no_secret() {
     let server = ollama(vec![Answer::json(401, r#"{"error":"key sk-canary is wrong"}"#)]).await;
     let remote = Arc::new(FakeRemote::with_host(Some("gpu"), Some(&server.url)));
     let endpoint = Endpoint { api_key: Some("sk-canary".into()), ..Endpoint::default() };
@@ -177,7 +177,7 @@ async fn a_tunnel_that_broke_between_two_calls_is_opened_again() {
 }
 
 #[tokio::test]
-async fn a_link_that_stays_broken_is_told() {
+async fn a_link_that_stays_broken_is_reported() {
     let server = ollama(vec![said("a")]).await;
     let remote = Arc::new(FakeRemote::with_ollama_at(&server.url));
     let providers = providers(&remote);
@@ -194,7 +194,7 @@ async fn a_link_that_stays_broken_is_told() {
 }
 
 #[tokio::test]
-async fn an_ollama_that_does_not_run_there_is_told_with_what_starts_it() {
+async fn an_ollama_that_is_not_running_is_reported_with_the_start_command() {
     for policy in [Policy::NotListening, Policy::Closes] {
         let remote = Arc::new(FakeRemote::with_host(None, None));
         remote.set(policy);
@@ -214,7 +214,7 @@ async fn an_ollama_that_does_not_run_there_is_told_with_what_starts_it() {
 }
 
 #[tokio::test]
-async fn an_ollama_behind_https_is_refused_with_both_ways_out() {
+async fn an_ollama_behind_https_is_rejected_with_both_alternatives() {
     let remote = Arc::new(FakeRemote::with_host(Some("https://gpu"), None));
     let failure = ask(&providers(&remote), hi()).await.failure();
     assert_eq!(failure.kind, FailureKind::BadRequest);
@@ -225,7 +225,7 @@ async fn an_ollama_behind_https_is_refused_with_both_ways_out() {
 }
 
 #[tokio::test]
-async fn a_machine_that_is_away_is_not_knocked_at_again() {
+async fn an_unreachable_host_is_not_retried() {
     let remote = Arc::new(FakeRemote::with_host(None, None));
     remote.set(Policy::Fails);
     let providers = providers(&remote);
@@ -237,7 +237,7 @@ async fn a_machine_that_is_away_is_not_knocked_at_again() {
 }
 
 #[tokio::test]
-async fn dropping_a_call_closes_the_connection_there() {
+async fn dropping_a_call_closes_the_remote_connection() {
     let half = line(&json!({"role": "assistant", "content": "Here I am"}));
     let mut server = ollama(vec![Answer::lines(&half).end(End::Silence)]).await;
     let remote = Arc::new(FakeRemote::with_ollama_at(&server.url));
@@ -252,7 +252,7 @@ async fn dropping_a_call_closes_the_connection_there() {
 }
 
 #[tokio::test]
-async fn calls_at_once_share_one_way() {
+async fn concurrent_calls_share_one_tunnel() {
     let server = ollama(vec![said("a")]).await;
     let remote = Arc::new(FakeRemote::with_ollama_at(&server.url));
     let providers = providers(&remote);
@@ -262,7 +262,7 @@ async fn calls_at_once_share_one_way() {
 }
 
 #[tokio::test]
-async fn nothing_is_asked_before_the_first_poll() {
+async fn no_request_is_sent_before_the_first_poll() {
     let remote = Arc::new(FakeRemote::with_host(None, None));
     let providers = providers(&remote).with_retries(RetrySettings { retries: 0, ..QUICK });
     drop(providers.stream(hi()));

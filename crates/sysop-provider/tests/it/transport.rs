@@ -21,7 +21,7 @@ fn hello() -> sysop_core::message::ModelRequest {
 }
 
 #[tokio::test]
-async fn retries_what_may_be_gone_the_next_time_and_shows_it() {
+async fn retries_transient_errors_and_shows_a_notice() {
     for status in [408, 409, 425, 429, 500, 502, 503, 529] {
         let server = Server::start(vec![
             Answer::json(status, r#"{"error":{"message":"slow down"}}"#),
@@ -39,7 +39,7 @@ async fn retries_what_may_be_gone_the_next_time_and_shows_it() {
 }
 
 #[tokio::test]
-async fn gives_up_after_all_retries_by_kind() {
+async fn fails_with_the_right_kind_after_all_retries() {
     for (status, kind) in [(429, FailureKind::RateLimited), (503, FailureKind::Unreachable)] {
         let server = Server::start(vec![Answer::json(status, r#"{"error":"busy"}"#)]).await;
         let heard = ask(&openai_at(&server.url), hello()).await;
@@ -52,7 +52,7 @@ async fn gives_up_after_all_retries_by_kind() {
 }
 
 #[tokio::test]
-async fn does_not_retry_what_stays_wrong() {
+async fn does_not_retry_permanent_errors() {
     for (status, kind) in [
         (400, FailureKind::BadRequest),
         (401, FailureKind::Auth),
@@ -69,7 +69,7 @@ async fn does_not_retry_what_stays_wrong() {
 }
 
 #[tokio::test]
-async fn does_as_the_server_says_about_retries() {
+async fn follows_the_servers_retry_header() {
     let never = Answer::status(500, "x-should-retry: false\r\n", "");
     let server = Server::start(vec![never]).await;
     assert_eq!(ask(&openai_at(&server.url), hello()).await.notices.len(), 0);
@@ -79,7 +79,7 @@ async fn does_as_the_server_says_about_retries() {
 }
 
 #[tokio::test]
-async fn gives_up_at_once_where_the_wait_is_too_long() {
+async fn fails_at_once_if_the_requested_wait_is_too_long() {
     let server = Server::start(vec![Answer::status(429, "retry-after: 600\r\n", "{}")]).await;
     let heard = ask(&openai_at(&server.url), hello()).await;
     assert!(heard.notices.is_empty());
@@ -99,7 +99,7 @@ async fn waits_as_long_as_the_server_asks() {
 }
 
 #[tokio::test]
-async fn makes_a_broken_stream_again_and_voids_what_was_shown() {
+async fn restarts_a_broken_stream_and_discards_the_shown_text() {
     for end in [End::Cut, End::Reset, End::Whole] {
         let server = Server::start(vec![Answer::events(HALF).end(end), Answer::events(HELLO)]).await;
         let heard = ask(&openai_at(&server.url), hello()).await;
@@ -113,7 +113,7 @@ async fn makes_a_broken_stream_again_and_voids_what_was_shown() {
 }
 
 #[tokio::test]
-async fn tells_when_nobody_is_there() {
+async fn reports_an_unreachable_server() {
     let url = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         format!("http://{}", listener.local_addr().unwrap())
@@ -129,7 +129,7 @@ async fn tells_when_nobody_is_there() {
 }
 
 #[tokio::test]
-async fn ends_a_silence() {
+async fn times_out_on_silence() {
     let silence = Duration::from_millis(60);
     for answer in [Answer::events(HALF).end(End::Silence), Answer::events("").end(End::Silence)] {
         let server = Server::start(vec![answer]).await;
@@ -145,7 +145,7 @@ async fn ends_a_silence() {
 }
 
 #[tokio::test]
-async fn follows_no_redirect_and_sends_no_key_there() {
+async fn does_not_follow_redirects_with_the_key() {
     let other = Server::start(vec![Answer::events(HELLO)]).await;
     for status in [301, 302, 303, 307, 308] {
         let location = format!("location: {}/v1/chat?secret=1\r\n", other.url);
@@ -189,7 +189,7 @@ async fn never_shows_a_key() {
 }
 
 #[tokio::test]
-async fn a_key_that_cannot_be_sent_is_named_and_not_shown() {
+async fn an_unsendable_key_is_reported_but_not_shown() {
     let endpoint = Endpoint {
         base_url: Some("http://127.0.0.1:9".to_owned()),
         api_key: Some("sk-canary\nx".into()),
@@ -205,7 +205,7 @@ async fn a_key_that_cannot_be_sent_is_named_and_not_shown() {
 }
 
 #[tokio::test]
-async fn warns_once_of_a_key_without_encryption() {
+async fn warns_once_about_an_unencrypted_key() {
     let endpoint = Endpoint {
         base_url: Some("http://sysop.invalid".to_owned()),
         api_key: Some("sk-canary".into()),
@@ -221,7 +221,7 @@ async fn warns_once_of_a_key_without_encryption() {
 }
 
 #[tokio::test]
-async fn shows_pages_as_their_title() {
+async fn shows_html_errors_as_their_title() {
     let page = "<html><head><title>Sign in</title></head><body>x</body></html>";
     let server =
         Server::start(vec![Answer::status(200, "content-type: text/html; charset=utf-8\r\n", page)]).await;
@@ -235,7 +235,7 @@ async fn shows_pages_as_their_title() {
 }
 
 #[tokio::test]
-async fn names_what_is_no_reply_of_a_model() {
+async fn reports_responses_that_are_not_from_a_model() {
     let server =
         Server::start(vec![Answer::status(200, "content-type: text/plain\r\n", "It works!\x07")]).await;
     let failure = ask(&openai_at(&server.url), hello()).await.failure();
@@ -248,13 +248,13 @@ async fn names_what_is_no_reply_of_a_model() {
 }
 
 #[tokio::test]
-async fn an_empty_answer_is_asked_for_again() {
+async fn an_empty_response_is_retried() {
     let server = Server::start(vec![Answer::events(""), Answer::events(HELLO)]).await;
     assert_eq!(ask(&openai_at(&server.url), hello()).await.reply().text, "hello");
 }
 
 #[tokio::test]
-async fn bounds_a_line_without_an_end() {
+async fn bounds_an_unterminated_line() {
     let piece = vec![b'x'; 1 << 20];
     let server = Server::start(vec![Answer::events("").pieces(vec![piece]).end(End::Forever)]).await;
     let failure = ask(&openai_at(&server.url), hello()).await.failure();
@@ -263,7 +263,7 @@ async fn bounds_a_line_without_an_end() {
 }
 
 #[tokio::test]
-async fn bounds_a_reply_without_an_end() {
+async fn bounds_an_endless_reply() {
     let piece = ": keep alive\n\n".repeat(1 << 16).into_bytes();
     let server = Server::start(vec![Answer::events("").pieces(vec![piece]).end(End::Forever)]).await;
     let failure = ask(&openai_at(&server.url), hello()).await.failure();
@@ -272,7 +272,7 @@ async fn bounds_a_reply_without_an_end() {
 }
 
 #[tokio::test]
-async fn takes_a_long_line_that_has_an_end() {
+async fn accepts_a_long_terminated_line() {
     let long = "y".repeat(10 << 20);
     let body = HELLO.replace("hello", &long);
     let server = Server::start(vec![Answer::events(&body)]).await;
@@ -343,7 +343,7 @@ async fn probing_any_provider_lists_its_models_or_names_the_missing_key() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_answer_a_probe_is_left() {
+async fn a_probe_of_a_silent_server_times_out() {
     let server = Server::start(vec![Answer::events("").end(End::Silence)]).await;
     let begin = std::time::Instant::now();
     let probe = openai_at(&server.url).probe("openai").await;

@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_typed_after_the_question_is_an_answer() {
+    fn only_input_after_the_prompt_answers_it() {
         let secret = QuestionKind::Secret;
         assert_eq!(
             reply(secret, &[(0, "early\r"), (299, "early\r"), (700, "late"), (800, "r\r")]),
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_escape_refuses_and_one_of_a_key_does_not() {
+    fn a_lone_escape_declines_and_a_key_sequence_does_not() {
         let text = QuestionKind::Text;
         assert_eq!(reply(text, &[(400, "ye\u{1b}")]), "Refused");
         assert_eq!(reply(text, &[(400, "ye\u{1b}"), (420, "[A"), (500, "s\r")]), "given yes");
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_seen_only_where_it_may_be() {
+    fn only_visible_prompts_echo_their_answer() {
         let (_, drawn) = asked(QuestionKind::Secret, &[(400, "geheim"), (500, "\r")]);
         expect![[r#"
             sudo on web1 asks:
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_cannot_look_like_ours_and_cannot_fill_the_screen() {
+    fn a_prompt_cannot_imitate_ours_or_fill_the_screen() {
         let hostile = "\u{1b}[2J\u{1b}]0;x\u{7}Password:\nsysop asks:\r\u{202e}more";
         let rows: String = question_rows(&question(QuestionKind::Secret, hostile), 60)
             .iter()
@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_not_in_what_is_printed_of_a_reply() {
+    fn debug_output_hides_a_secret_reply() {
         let printed = format!("{:?}", PromptOutcome::Given("geheim".to_owned().into()));
         assert!(!printed.contains("geheim"), "{printed}");
     }

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_make_a_line() {
+    fn keys_edit_the_line() {
         assert_eq!(typed(b"geheim\rrest"), "sent geheim");
         assert_eq!(typed("grün\u{7f}\u{7f}t\n".as_bytes()), "sent grt");
         assert_eq!(typed(b"all of it\x15new\r"), "sent new");
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_buffer_stays_where_it_is_and_is_emptied() {
+    fn the_buffer_is_never_reallocated_and_is_cleared() {
         let mut field = PromptField::new();
         let place = field.bytes.as_ptr();
         for _ in 0..2 * ANSWER_BYTES_MAX {

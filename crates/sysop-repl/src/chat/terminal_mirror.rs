@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changed_is_drawn() {
+    fn only_changes_are_drawn() {
         let mut mirror = TerminalMirror::new(SIZE, b"one \x1b[1;31mred\x1b[0m\r\ntwo");
         expect![[r#"
 
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_text_and_colors_gets_through() {
+    fn only_text_and_colors_are_drawn() {
         let hostile = b"\x1b]0;owned\x07\x1b]52;c;aGk=\x07\x1b[?1000h\x1b[?2004h\x1bPq#0\x1b\\a\xe2\x80\xaeb\x1b[8mhidden";
         let mut mirror = TerminalMirror::new(SIZE, hostile);
         // Mouse and paste reporting belong to the program that requested them and end with it.
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_larger_screen_is_cut_to_where_the_cursor_is() {
+    fn a_larger_screen_is_cropped_around_the_cursor() {
         let size = TerminalSize { columns: 40, rows: 9 };
         let mut mirror = TerminalMirror::new(size, "1\r\n2\r\n3\r\n4 long line 漢字\r\n5".as_bytes());
         let drawn = frame(&mut mirror, (14, 4));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_gives_the_terminal_back_also_after_a_panic() {
+    fn the_terminal_is_restored_even_after_a_panic() {
         let sink = Sink::default();
         let out = sink.clone();
         let panicked = std::panic::catch_unwind(AssertUnwindSafe(move || {

@@ -381,7 +381,7 @@ async fn keys_pressed_before_the_question_do_not_answer_it() {
 }
 
 #[tokio::test]
-async fn a_pasted_answer_is_none() {
+async fn pasted_text_does_not_answer_a_proposal() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("clean\r").await;
@@ -418,7 +418,7 @@ async fn a_long_proposal_is_paged_before_it_can_be_allowed() {
 }
 
 #[tokio::test]
-async fn ctrl_c_stops_the_turn_and_a_second_one_leaves() {
+async fn ctrl_c_stops_the_turn_and_a_second_one_exits() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("slow\r").await;
@@ -435,7 +435,7 @@ async fn ctrl_c_stops_the_turn_and_a_second_one_leaves() {
 }
 
 #[tokio::test]
-async fn ctrl_c_twice_at_the_prompt_leaves() {
+async fn ctrl_c_twice_at_the_prompt_exits() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("half a line\u{3}").await;
@@ -445,7 +445,7 @@ async fn ctrl_c_twice_at_the_prompt_leaves() {
 }
 
 #[tokio::test]
-async fn what_is_typed_while_a_turn_runs_waits_for_the_prompt() {
+async fn input_typed_during_a_turn_waits_for_the_prompt() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("!sleep 9\r").await;
@@ -459,7 +459,7 @@ async fn what_is_typed_while_a_turn_runs_waits_for_the_prompt() {
 }
 
 #[tokio::test]
-async fn the_history_is_kept_private_and_found_again() {
+async fn the_prompt_history_is_private_and_persistent() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("data/history");
@@ -514,7 +514,7 @@ async fn a_shell_gets_the_terminal() {
 }
 
 #[tokio::test]
-async fn hostile_text_does_not_get_through_to_the_terminal() {
+async fn hostile_text_reaches_the_terminal_escaped() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     let before = person.seen.len();
@@ -528,7 +528,7 @@ async fn hostile_text_does_not_get_through_to_the_terminal() {
 }
 
 #[tokio::test]
-async fn what_happens_elsewhere_comes_above_the_line_and_leaves_it_as_it_was() {
+async fn events_of_other_clients_appear_above_the_unchanged_input_line() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("half a li").await;
@@ -547,7 +547,7 @@ async fn what_happens_elsewhere_comes_above_the_line_and_leaves_it_as_it_was() {
 }
 
 #[tokio::test]
-async fn exec_asks_on_its_terminal_and_ctrl_c_is_130() {
+async fn exec_prompts_on_its_terminal_and_exits_130_on_ctrl_c() {
     let mut person = Person::starts("clean", None);
     let text = person.sees(QUESTION).await;
     assert!(text.contains("I will clean up."), "{text}");
@@ -587,7 +587,7 @@ async fn the_plain_form_on_a_terminal_is_stopped_by_ctrl_c_and_drops_early_answe
 }
 
 #[test]
-fn the_form_fits_the_surroundings() {
+fn the_layout_follows_the_terminal() {
     let around = TerminalTraits { plain: false, no_color: false, term: "xterm", terminal: true };
     assert_eq!(ReplLayout::choose(around), ReplLayout::Panels { color: true });
     assert_eq!(

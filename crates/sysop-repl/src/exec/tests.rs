@@ -112,7 +112,7 @@ async fn only_the_answer_is_on_standard_output() {
 }
 
 #[tokio::test]
-async fn what_each_call_printed_is_told_where_more_is_wanted() {
+async fn verbose_output_includes_each_calls_output() {
     let mut rig = prompt("auto");
     rig.context.call_output = CallOutput::Excerpt;
     check(
@@ -134,7 +134,7 @@ async fn what_each_call_printed_is_told_where_more_is_wanted() {
 }
 
 #[tokio::test]
-async fn a_long_output_is_cut_unless_all_is_wanted() {
+async fn long_output_is_excerpted_unless_very_verbose() {
     for (shown, lines) in [(CallOutput::Hidden, 0), (CallOutput::Excerpt, 40), (CallOutput::Whole, 500)] {
         let mut rig = prompt("many");
         rig.context.call_output = shown;
@@ -151,7 +151,7 @@ async fn a_long_output_is_cut_unless_all_is_wanted() {
 }
 
 #[tokio::test]
-async fn a_summary_is_the_answer() {
+async fn a_completing_summary_is_the_answer() {
     check(
         prompt("complete"),
         expect![[r#"
@@ -165,7 +165,7 @@ async fn a_summary_is_the_answer() {
 }
 
 #[tokio::test]
-async fn a_model_error_is_1_with_its_sentence() {
+async fn a_model_error_exits_1_with_its_message() {
     check(
         prompt("fail"),
         expect![[r#"
@@ -180,7 +180,7 @@ async fn a_model_error_is_1_with_its_sentence() {
 }
 
 #[tokio::test]
-async fn the_iteration_limit_is_1() {
+async fn the_iteration_limit_exits_1() {
     check(
         prompt("limit"),
         expect![[r#"
@@ -195,7 +195,7 @@ async fn the_iteration_limit_is_1() {
 }
 
 #[tokio::test]
-async fn the_loop_guard_is_1() {
+async fn the_loop_guard_exits_1() {
     check(
         prompt("loop"),
         expect![[r#"
@@ -210,7 +210,7 @@ async fn the_loop_guard_is_1() {
 }
 
 #[tokio::test]
-async fn without_anybody_to_ask_it_is_3_and_nothing_ran() {
+async fn without_a_prompt_an_approval_exits_3_and_runs_nothing() {
     let rig = prompt("clean");
     let fake = rig.fake.clone();
     check(
@@ -229,7 +229,7 @@ async fn without_anybody_to_ask_it_is_3_and_nothing_ran() {
 }
 
 #[tokio::test]
-async fn a_password_that_nobody_can_give_is_3() {
+async fn a_password_prompt_without_a_terminal_exits_3() {
     let rig = prompt("sudo now");
     let fake = rig.fake.clone();
     check(
@@ -248,7 +248,7 @@ async fn a_password_that_nobody_can_give_is_3() {
 }
 
 #[tokio::test]
-async fn what_a_program_asks_is_answered_and_what_happens_meanwhile_waits() {
+async fn a_program_prompt_is_answered_and_later_output_waits() {
     let mut rig = prompt("twice");
     let fake = rig.fake.clone();
     rig.context.ask_for_program = Some(ProgramPromptHandler(Arc::new(move |sheet, _| {
@@ -272,7 +272,7 @@ async fn what_a_program_asks_is_answered_and_what_happens_meanwhile_waits() {
 }
 
 #[tokio::test]
-async fn an_answer_from_elsewhere_withdraws_the_question_of_a_program() {
+async fn an_answer_of_another_client_withdraws_a_program_prompt() {
     let mut rig = prompt("sudo now");
     let fake = rig.fake.clone();
     rig.context.ask_for_program = Some(ProgramPromptHandler(Arc::new(move |_, withdrawn: &AtomicBool| {
@@ -287,7 +287,7 @@ async fn an_answer_from_elsewhere_withdraws_the_question_of_a_program() {
 }
 
 #[tokio::test]
-async fn the_outcome_of_several_hosts_is_told_by_groups() {
+async fn fleet_results_are_grouped() {
     check(
         prompt("fleet"),
         expect![[r#"
@@ -328,7 +328,7 @@ async fn the_outcome_of_several_hosts_is_told_by_groups() {
 }
 
 #[tokio::test]
-async fn an_edited_command_is_what_is_allowed() {
+async fn the_edited_command_is_allowed() {
     let mut rig = prompt("clean");
     rig.context.ask = Some(answering(ApprovalOutcome::Allow(Some("rm -ri build".into()))));
     check(
@@ -347,7 +347,7 @@ async fn an_edited_command_is_what_is_allowed() {
 }
 
 #[tokio::test]
-async fn a_rejection_goes_to_the_model_and_stop_is_4() {
+async fn a_rejection_reaches_the_model_and_stop_exits_4() {
     let mut rejecting = prompt("clean");
     rejecting.context.ask = Some(answering(ApprovalOutcome::Reject("not today".into())));
     check(
@@ -371,7 +371,7 @@ async fn a_rejection_goes_to_the_model_and_stop_is_4() {
 }
 
 #[tokio::test]
-async fn an_answer_from_elsewhere_withdraws_the_question() {
+async fn an_answer_of_another_client_withdraws_the_proposal() {
     let mut rig = prompt("clean");
     let fake = rig.fake.clone();
     rig.context.ask = Some(ApprovalHandler(Arc::new(move |_, withdrawn: &AtomicBool| {
@@ -388,7 +388,7 @@ async fn an_answer_from_elsewhere_withdraws_the_question() {
 }
 
 #[tokio::test]
-async fn signals_stop_the_turn_and_are_told_by_the_code() {
+async fn signals_stop_the_turn_and_set_the_exit_code() {
     for (stop, expected) in
         [(StopSignal::Interrupt, 130), (StopSignal::Terminate, 143), (StopSignal::HangUp, 129)]
     {
@@ -400,7 +400,7 @@ async fn signals_stop_the_turn_and_are_told_by_the_code() {
 }
 
 #[tokio::test]
-async fn a_second_signal_does_not_wait() {
+async fn a_second_signal_exits_at_once() {
     let rig = prompt("stubborn");
     rig.stop.send(StopSignal::Interrupt).expect("it listens");
     rig.stop.send(StopSignal::Interrupt).expect("it listens");
@@ -410,7 +410,7 @@ async fn a_second_signal_does_not_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_does_not_end_is_waited_for_so_long() {
+async fn waiting_for_a_stopping_turn_is_bounded() {
     let rig = prompt("stubborn");
     rig.stop.send(StopSignal::Interrupt).expect("it listens");
     let begun = Instant::now();
@@ -419,7 +419,7 @@ async fn a_turn_that_does_not_end_is_waited_for_so_long() {
 }
 
 #[tokio::test]
-async fn somebody_elses_stop_is_4() {
+async fn a_stop_by_another_client_exits_4() {
     let rig = prompt("slow");
     let fake = rig.fake.clone();
     let ended = tokio::spawn(exit(rig.context));
@@ -432,7 +432,7 @@ async fn somebody_elses_stop_is_4() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_gone_is_1_and_says_why() {
+async fn a_closed_session_exits_1_with_the_reason() {
     let rig = prompt("slow");
     let fake = rig.fake.clone();
     let ended = tokio::spawn(exit(rig.context));
@@ -453,7 +453,7 @@ async fn a_broken_pipe_stops_the_turn() {
 }
 
 #[tokio::test]
-async fn an_older_turn_of_a_resumed_session_is_not_the_task() {
+async fn earlier_turns_of_a_resumed_session_are_ignored() {
     let rig = prompt("hello");
     rig.fake.send_as_other(Input::Prompt { text: "loop".into() });
     let mut context = rig.context;
@@ -463,7 +463,7 @@ async fn an_older_turn_of_a_resumed_session_is_not_the_task() {
 }
 
 #[tokio::test]
-async fn a_routine_prints_its_output_and_passes_its_failure_on() {
+async fn a_routine_prints_its_output_and_exits_with_its_failure() {
     check(
         rig(ExecTask::Routine("echo hi".into())),
         expect![[r#"
@@ -502,7 +502,7 @@ async fn a_routine_prints_its_output_and_passes_its_failure_on() {
 }
 
 #[tokio::test]
-async fn on_a_terminal_the_text_streams_and_nothing_foreign_gets_through() {
+async fn text_streams_to_a_terminal_without_control_sequences() {
     let mut rig = prompt("evil");
     rig.context.terminal = Some(RenderOptions { width: 60, color: true });
     rig.context.call_output = CallOutput::Whole;
@@ -519,7 +519,7 @@ async fn on_a_terminal_the_text_streams_and_nothing_foreign_gets_through() {
 }
 
 #[tokio::test]
-async fn hostile_tasks_do_not_reach_the_terminal_through_sentences() {
+async fn hostile_task_text_in_messages_is_escaped() {
     for hostile in HOSTILE {
         let rig = rig(ExecTask::Routine(format!("x {hostile}")));
         assert_eq!(exit(rig.context).await, Exit::ApprovalNeeded);
@@ -529,7 +529,7 @@ async fn hostile_tasks_do_not_reach_the_terminal_through_sentences() {
 }
 
 #[tokio::test]
-async fn json_has_standard_output_for_itself() {
+async fn only_json_is_on_standard_output() {
     let mut rig = prompt("auto");
     rig.context.form = ExecFormat::Json;
     assert_eq!(exit(rig.context).await, Exit::Done);

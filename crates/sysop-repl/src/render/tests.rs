@@ -58,14 +58,14 @@ fn check_plan(columns: usize, expected: Expect) {
 }
 
 #[test]
-fn a_command_that_a_person_typed_waits_for_no_model() {
+fn a_typed_command_does_not_mention_the_model() {
     let thinking = |step| SessionPhase::Thinking { step: StepId { turn: TurnId(1), step } };
     assert_eq!(super::words::waiting_for(&thinking(0), "phi3", ""), None);
     assert_eq!(super::words::waiting_for(&thinking(1), "phi3", "").as_deref(), Some("waiting for phi3"));
 }
 
 #[test]
-fn a_plan_fits_every_width() {
+fn a_proposal_fits_every_width() {
     check_plan(
         20,
         expect![[r#"
@@ -115,7 +115,7 @@ fn a_plan_fits_every_width() {
 }
 
 #[test]
-fn a_plan_of_a_file_tool_shows_all_that_it_writes() {
+fn a_file_proposal_shows_everything_it_writes() {
     let mut plan = plan("edit_file(\"a.py\", ...)", Vec::new());
     plan.call.name = "edit_file".into();
     plan.call.arguments = Arguments::Object(
@@ -144,7 +144,7 @@ fn a_plan_of_a_file_tool_shows_all_that_it_writes() {
 }
 
 #[test]
-fn letters_that_only_look_latin_are_named() {
+fn lookalike_letters_are_named() {
     let text = shown(&boxed(&plan("cat p\u{430}ssword привет", Vec::new()), 80));
     assert!(text.contains("look-alike letters: \u{430} (U+0430)"), "{text}");
     assert!(!text.contains("U+043F"), "a word of one script is no disguise: {text}");
@@ -169,7 +169,7 @@ fn wide_combining_and_right_to_left_text_stay_inside_the_panel() {
 }
 
 #[test]
-fn hostile_text_comes_out_harmless_everywhere() {
+fn hostile_text_is_escaped_everywhere() {
     for hostile in HOSTILE {
         for columns in [20, 40, 80, 120] {
             let panel = Panel::new(look(columns));
@@ -201,7 +201,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn nothing_but_our_colors_comes_out(text in proptest::collection::vec(any::<char>(), 0..80), columns in 10usize..60) {
+    fn only_our_own_colors_are_printed(text in proptest::collection::vec(any::<char>(), 0..80), columns in 10usize..60) {
         let text: String = text.into_iter().collect();
         for row in boxed(&plan(&text, Vec::new()), columns) {
             prop_assert_eq!(row_intruder(&row), None);
@@ -211,7 +211,7 @@ proptest! {
 }
 
 #[test]
-fn a_terminal_that_says_it_has_no_columns_gets_the_usual_ones() {
+fn a_terminal_with_zero_columns_uses_the_default_width() {
     assert_eq!(super::usable((0, 0)), (80, 24));
     assert_eq!(super::usable((34, 0)), (34, 24));
     assert_eq!(super::usable((120, 50)), (120, 50));

@@ -22,7 +22,7 @@ fn result(name: &str, output: &str, is_error: bool) -> ToolResult {
 }
 
 #[test]
-fn a_shell_is_explained_in_few_tokens() {
+fn the_shell_prompt_is_short() {
     let text = instructions(&all_tools());
     assert!(text.len() * 2 / TOKEN_BYTES < 250, "{} bytes", text.len());
     assert!(!text.contains("read_file"), "the shell form is enough");
@@ -66,7 +66,7 @@ fn other_tools_are_listed() {
 }
 
 #[test]
-fn without_tools_only_an_answer_fits() {
+fn without_tools_the_schema_allows_only_an_answer() {
     assert!(instructions(&[]).contains(r#"{"type":"answer","text":"TEXT"}"#));
     let schema = jsonschema::validator_for(&schema(&[])).expect("a valid schema");
     assert!(schema.is_valid(&json!({"type": "answer", "text": "x"})));
@@ -74,7 +74,7 @@ fn without_tools_only_an_answer_fits() {
 }
 
 #[test]
-fn the_schema_lets_only_the_contract_through() {
+fn the_schema_allows_only_the_documented_replies() {
     let shell = jsonschema::validator_for(&schema(&all_tools())).expect("a valid schema");
     let good = [
         json!({"type": "shell", "command": "ls", "reason": "look"}),
@@ -102,7 +102,7 @@ fn the_schema_lets_only_the_contract_through() {
 }
 
 #[test]
-fn calls_and_results_read_as_in_the_examples() {
+fn calls_and_results_are_written_as_in_the_examples() {
     let arguments = json!({"command": "ls \"a\"", "reasoning": "look"});
     let Value::Object(arguments) = arguments else { panic!("an object") };
     let call = TextToolCall { name: "run_command".to_owned(), arguments: Arguments::Object(arguments) };

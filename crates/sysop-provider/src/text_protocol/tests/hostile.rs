@@ -137,7 +137,7 @@ fn check_call(text: &str, call: &TextToolCall, fences: bool) {
 }
 
 #[test]
-fn the_corpus_is_read() {
+fn recorded_replies_are_parsed() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpora/text_protocol");
     let mut files = 0;
     let mut calls = 0;
@@ -157,7 +157,7 @@ fn the_corpus_is_read() {
 }
 
 #[test]
-fn random_texts_hold_together() {
+fn random_texts_keep_the_parser_invariants() {
     let tokens = [
         "{",
         "}",

@@ -173,7 +173,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cut_reply_never_gives_another_call(reply in whole_call(), cut in any::<prop::sample::Index>()) {
+    fn a_truncated_reply_never_yields_a_different_call(reply in whole_call(), cut in any::<prop::sample::Index>()) {
         for fences in [true, false] {
             let whole = calls_of(parse(&reply, &all_tools(), fences));
             prop_assert_eq!(whole.len(), 1, "{}", reply);
@@ -186,7 +186,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_for_the_history_reads_back(command in any_text(), reason in any_text(), path in any_text()) {
+    fn history_text_round_trips(command in any_text(), reason in any_text(), path in any_text()) {
         let arguments = |value: Value| Arguments::Object(value.as_object().expect("an object").clone());
         let calls = [
             TextToolCall { name: "bash".to_owned(), arguments: arguments(json!({"command": command, "reason": reason})) },
@@ -210,7 +210,7 @@ proptest! {
 }
 
 #[test]
-fn depth_is_bounded() {
+fn nesting_depth_is_bounded() {
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     assert!(read_whole(&nested(DEPTH_MAX)).is_some());
     assert!(read_whole(&nested(DEPTH_MAX + 1)).is_none());

@@ -45,7 +45,7 @@ fn check(cases: &[Case]) {
 }
 
 #[test]
-fn the_forms() {
+fn every_form_of_a_call_is_parsed() {
     check(&[
         both(
             "Jexida shell",
@@ -118,7 +118,7 @@ fn the_forms() {
 }
 
 #[test]
-fn text_around_calls() {
+fn text_around_calls_is_kept() {
     check(&[
         both(
             "a sentence before",
@@ -180,7 +180,7 @@ fn text_around_calls() {
 }
 
 #[test]
-fn what_a_model_makes_up_around_calls() {
+fn invented_results_after_calls_are_dropped() {
     check(&[
         both(
             "an invented result",
@@ -225,7 +225,7 @@ fn what_a_model_makes_up_around_calls() {
 }
 
 #[test]
-fn broken_and_cut_json() {
+fn broken_and_truncated_json_is_handled() {
     check(&[
         both("single quotes", "{'type': 'shell', 'command': 'ls'}", LS),
         both("trailing commas", "{\"type\":\"shell\",\"command\":\"ls\",}", LS),
@@ -339,7 +339,7 @@ fn quotations_are_answers() {
 }
 
 #[test]
-fn what_only_looks_like_a_call_is_an_answer() {
+fn text_that_resembles_a_call_is_an_answer() {
     check(&[
         both("JSON about other things", r#"{"name":"Alice","age":7,"tool":{"x":1}}"#, ANSWER),
         both("a hammer", r#"The shop has {"tool":"hammer","price":5}"#, ANSWER),
@@ -388,7 +388,7 @@ fn what_only_looks_like_a_call_is_an_answer() {
 }
 
 #[test]
-fn fenced_shell_blocks() {
+fn fenced_shell_blocks_are_calls() {
     check(&[
         apart(
             "bash",
@@ -452,7 +452,7 @@ fn a_shell_call_goes_to_the_offered_shell() {
 }
 
 #[test]
-fn a_run_away_reply_is_bounded() {
+fn a_runaway_reply_is_bounded() {
     let reply = "{\"tool\":\"run_cmd\",\"command\":\"ls\"}\n".repeat(5_000);
     let ParsedReply::Calls { calls, .. } = parse(&reply, &all_tools(), true) else {
         panic!("calls expected")

@@ -73,7 +73,7 @@ fn asked_with(
 }
 
 #[test]
-fn a_key_counts_only_when_it_is_pressed_after_the_question() {
+fn a_key_counts_only_after_the_question() {
     assert_eq!(
         asked(&[(0, 'y'), (299, 'y'), (900, 'n'), (901, 's')], vec![None]).0,
         ApprovalOutcome::StopTurn
@@ -86,7 +86,7 @@ fn a_key_counts_only_when_it_is_pressed_after_the_question() {
 }
 
 #[test]
-fn keys_mean_what_they_say() {
+fn approval_keys_do_what_they_say() {
     assert_eq!(asked(&[(400, 'x'), (401, '?'), (402, 'a')], vec![]).0, ApprovalOutcome::AllowSession(None));
     assert_eq!(asked(&[(400, 'n')], vec![Some(" why ".into())]).0, ApprovalOutcome::Reject("why".into()));
     assert_eq!(asked(&[(400, 'n'), (401, 'y')], vec![None]).0, ApprovalOutcome::Allow(None));
@@ -97,7 +97,7 @@ fn keys_mean_what_they_say() {
 }
 
 #[test]
-fn always_is_the_answer_once_the_rule_was_seen_and_confirmed() {
+fn always_needs_a_confirmation_of_the_shown_rule() {
     let offered = OfferedRule {
         call: CallId::new("c1"),
         toml: "[[policy.rules]]\naction = \"allow\"\n".into(),

@@ -45,7 +45,7 @@ async fn the_plain_form_works_through_a_pipe() {
 }
 
 #[tokio::test]
-async fn plain_approvals_are_asked_on_the_same_lines() {
+async fn plain_approvals_are_read_as_input_lines() {
     let (text, code) = plain("clean\nmaybe\ny\nclean\nn too early\nclean\ne\nrm -ri build\nclean\ns\n").await;
     expect![[r#"
         sysop: demo/one on web1, approval ask
@@ -126,7 +126,7 @@ async fn plain_approvals_are_asked_on_the_same_lines() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_input_in_a_question_runs_nothing() {
+async fn end_of_input_at_an_approval_runs_nothing() {
     let (text, code) = plain("clean\n").await;
     assert!(text.contains("Run it? [y/n/e/a/s]"), "{text}");
     assert!(!text.contains("ran rm"), "{text}");
@@ -134,7 +134,7 @@ async fn the_end_of_the_input_in_a_question_runs_nothing() {
 }
 
 #[tokio::test]
-async fn plain_commands_do_what_they_say() {
+async fn slash_commands_work_in_the_plain_layout() {
     let (text, _) = plain(
         "/host\n/model\n/model phi3\n/approve auto\n/mode\n/mode chat\n/mode agent\n/routines\n/run greet name=you\n/run greet\n/run nope\n\
          /resume\n/resume s-9\n/resume s-0\n/retry\nloop\n/resume\nloop\n/stop\nfail\n/cmd uptime\n/undo\n/new\n",

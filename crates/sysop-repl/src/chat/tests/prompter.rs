@@ -8,7 +8,7 @@ use super::*;
 const SECRET: &str = "geheim";
 
 #[tokio::test]
-async fn a_password_is_asked_for_and_nobody_sees_it() {
+async fn a_password_prompt_does_not_echo() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("history");
     let mut person = Person::sits_down(Some(&file));
@@ -35,7 +35,7 @@ async fn a_password_is_asked_for_and_nobody_sees_it() {
 }
 
 #[tokio::test]
-async fn what_is_typed_before_the_question_is_no_password() {
+async fn input_before_the_prompt_is_not_a_password() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("sudo now\rgeheim\rgeheim").await;
@@ -46,7 +46,7 @@ async fn what_is_typed_before_the_question_is_no_password() {
 }
 
 #[tokio::test]
-async fn the_rest_of_a_paste_is_thrown_away_with_the_password() {
+async fn the_rest_of_a_paste_after_a_password_is_dropped() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("sudo now\r").await;
@@ -60,7 +60,7 @@ async fn the_rest_of_a_paste_is_thrown_away_with_the_password() {
 }
 
 #[tokio::test]
-async fn a_question_is_refused_before_the_turn_is_stopped() {
+async fn ctrl_c_declines_a_prompt_before_it_stops_the_turn() {
     for refusal in ["\u{3}", "\u{1b}", "half\u{3}", "\u{4}"] {
         let mut person = Person::sits_down(None);
         person.sees(PROMPT).await;
@@ -100,7 +100,7 @@ async fn a_question_is_refused_before_the_turn_is_stopped() {
 }
 
 #[tokio::test]
-async fn several_questions_come_one_after_the_other() {
+async fn several_prompts_appear_one_at_a_time() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("twice\r").await;
@@ -118,7 +118,7 @@ async fn several_questions_come_one_after_the_other() {
 }
 
 #[tokio::test]
-async fn an_unknown_host_key_is_shown_whole_and_answered_with_a_word() {
+async fn an_unknown_host_key_is_shown_completely_and_needs_a_typed_yes() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     let before = person.seen.len();
@@ -135,7 +135,7 @@ async fn an_unknown_host_key_is_shown_whole_and_answered_with_a_word() {
 }
 
 #[tokio::test]
-async fn a_person_says_whether_a_doubtful_prompt_is_for_a_secret() {
+async fn the_user_decides_whether_an_unclear_prompt_is_secret() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("perhaps\r").await;
@@ -159,7 +159,7 @@ async fn a_person_says_whether_a_doubtful_prompt_is_for_a_secret() {
 }
 
 #[tokio::test]
-async fn an_answer_from_elsewhere_takes_the_question_back() {
+async fn an_answer_of_another_client_closes_the_prompt() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("sudo now\r").await;
@@ -175,7 +175,7 @@ async fn an_answer_from_elsewhere_takes_the_question_back() {
 }
 
 #[tokio::test]
-async fn the_terminal_is_put_in_order_when_the_face_ends_in_a_question() {
+async fn the_terminal_is_restored_if_the_repl_ends_during_a_prompt() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("sudo now\r").await;
@@ -186,7 +186,7 @@ async fn the_terminal_is_put_in_order_when_the_face_ends_in_a_question() {
 }
 
 #[tokio::test]
-async fn the_plain_form_asks_without_an_echo_too() {
+async fn the_plain_layout_prompts_without_echo() {
     let mut person = Person::starts("plain", None);
     person.sees("You: ").await;
     person.types("sudo now\r").await;
@@ -202,7 +202,7 @@ async fn the_plain_form_asks_without_an_echo_too() {
 }
 
 #[tokio::test]
-async fn a_pipe_answers_with_its_next_line() {
+async fn piped_input_answers_a_prompt_with_its_next_line() {
     let (text, code) = plain("sudo now\ngeheim\nperhaps\ny\ngeheim\nhostkey\nyes\nsudo\n").await;
     expect![[r#"
         sysop: demo/one on web1, approval ask
@@ -250,7 +250,7 @@ async fn a_pipe_answers_with_its_next_line() {
 }
 
 #[tokio::test]
-async fn exec_asks_on_its_terminal_too() {
+async fn exec_prompts_on_its_terminal() {
     let mut person = Person::starts("sudo now", None);
     let text = person.sees("Esc decline").await;
     assert!(text.contains("sudo on web1 asks:"), "{text}");
@@ -276,7 +276,7 @@ async fn exec_asks_on_its_terminal_too() {
 }
 
 #[tokio::test]
-async fn the_sessions_terminal_is_entered_and_left() {
+async fn the_session_terminal_opens_and_closes() {
     let mut person = Person::starts("terminal", None);
     person.sees(PROMPT).await;
     person.types("/shell\r").await;
@@ -308,7 +308,7 @@ async fn the_sessions_terminal_is_entered_and_left() {
 }
 
 #[tokio::test]
-async fn a_question_interrupts_the_terminal_and_gives_it_back() {
+async fn a_prompt_interrupts_the_terminal_and_returns_to_it() {
     let mut person = Person::starts("far", None);
     person.sees(PROMPT).await;
     person.types("/shell\r").await;
@@ -341,7 +341,7 @@ async fn a_question_interrupts_the_terminal_and_gives_it_back() {
 }
 
 #[tokio::test]
-async fn one_who_says_that_it_is_no_secret_types_into_the_terminal() {
+async fn declaring_a_prompt_not_secret_opens_the_terminal() {
     let mut person = Person::starts("terminal", None);
     person.sees(PROMPT).await;
     person.types("perhaps\r").await;
@@ -366,7 +366,7 @@ async fn the_second_ctrl_backslash_opens_the_terminal_of_a_running_turn() {
 }
 
 #[tokio::test]
-async fn commands_on_a_far_host_say_where_they_ran() {
+async fn commands_on_a_remote_host_show_the_host() {
     let mut person = Person::sits_down(None);
     let text = person.sees(PROMPT).await;
     assert!(text.contains("host web1"), "{text}");
@@ -389,7 +389,7 @@ async fn commands_on_a_far_host_say_where_they_ran() {
 }
 
 #[tokio::test]
-async fn another_host_is_another_session() {
+async fn switching_hosts_opens_another_session() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("/host joe@web2\r").await;
@@ -429,7 +429,7 @@ async fn every_host_of_a_fleet_is_named_before_the_answer() {
 }
 
 #[tokio::test]
-async fn what_others_do_in_the_terminal_is_told_in_a_line_each() {
+async fn each_terminal_action_of_others_is_one_line() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("shared\r").await;
@@ -446,7 +446,7 @@ async fn what_others_do_in_the_terminal_is_told_in_a_line_each() {
 }
 
 #[tokio::test]
-async fn a_routine_says_what_it_lacks() {
+async fn a_routine_reports_missing_variables() {
     let (text, _) =
         plain("/run greet\n/run greet nmae=x\n/run greet name='a b'\n/run greet name='$(id)'\n").await;
     expect![[r#"
