@@ -408,7 +408,7 @@ mod tests {
     use super::{ClientToolBroker, ClientToolSettings};
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_does_not_answer_a_stop_keeps_nobody_waiting() {
+    async fn a_client_that_ignores_a_stop_does_not_block_the_turn() {
         let broker = Arc::new(ClientToolBroker::new(ClientToolSettings::default()));
         let tools = json!([{"name": "ls", "description": "List", "parameters": {"type": "object"}, "effect": "reads"}]);
         let tools = ClientTools { tools: serde_json::from_value(tools).unwrap(), root: "/x".to_owned() };

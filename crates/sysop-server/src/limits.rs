@@ -109,7 +109,7 @@ mod tests {
     use super::{ConcurrencyLimiter, PeerKey};
 
     #[test]
-    fn what_is_dropped_is_free_again_and_nothing_is_kept_of_who_holds_nothing() {
+    fn dropped_slots_are_freed_and_idle_peers_forgotten() {
         let limiter = ConcurrencyLimiter::new(2);
         let first = limiter.take(&"a").unwrap();
         let second = limiter.take(&"a").unwrap();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn one_network_of_ipv6_is_one_peer() {
+    fn one_ipv6_network_counts_as_one_peer() {
         let key = |text: &str| PeerKey::from(text.parse::<std::net::IpAddr>().unwrap());
         assert_eq!(key("2001:db8:1:2::1"), key("2001:db8:1:2:ffff::9"));
         assert_ne!(key("2001:db8:1:2::1"), key("2001:db8:1:3::1"));

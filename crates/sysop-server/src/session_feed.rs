@@ -573,7 +573,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_knows_more_than_this_server_is_told_nothing_twice() {
+    async fn a_client_ahead_of_this_server_gets_nothing_twice() {
         assert_eq!(told_after(0).await, [1, 2, 3, 4, 5]);
         assert_eq!(told_after(2).await, [3, 4, 5]);
         assert_eq!(told_after(4).await, [5], "another server has told it of 3 and 4");
@@ -581,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_delta_is_told_in_pieces_of_whole_characters() {
+    fn a_long_delta_is_split_at_characters() {
         let text = "é".repeat(DELTA_BYTES_MAX);
         let announced: Vec<String> = pieces(&text).collect();
         assert!(announced.iter().all(|piece| piece.len() <= DELTA_BYTES_MAX));

@@ -59,13 +59,13 @@ mod tests {
     use super::TraceParent;
 
     #[test]
-    fn a_new_trace_is_one() {
+    fn a_new_trace_id_is_valid() {
         let new = TraceParent::new().to_string();
         assert_eq!(TraceParent::parse(&new).map(|trace| trace.to_string()), Some(new));
     }
 
     #[test]
-    fn only_what_the_standard_allows_is_a_trace() {
+    fn only_standard_trace_headers_are_accepted() {
         let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         assert_eq!(TraceParent::parse(good).unwrap().trace_id(), "0af7651916cd43dd8448eb211c80319c");
         for bad in [

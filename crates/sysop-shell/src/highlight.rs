@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_is_told() {
+    fn each_part_is_classified() {
         expect![[r#"
             Keyword for
             Variable f
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_parsed_is_plain_or_within_its_bytes() {
+    fn unparsable_commands_are_plain_or_stay_in_bounds() {
         for command in ["", "echo 'open", "é \"日本 $(", "\0", "((((", "| | |", "cat <<E\nx $y\nE\n"] {
             for (range, _) in highlight(command) {
                 assert!(

@@ -102,19 +102,19 @@ mod tests {
     use super::title;
 
     #[test]
-    fn a_title_is_the_first_words_on_one_line() {
+    fn a_title_is_the_first_words_of_the_prompt() {
         assert_eq!(title("  why is\n\n the disk\tfull? "), "why is the disk full?");
         assert_eq!(title(" \n\t "), "");
     }
 
     #[test]
-    fn a_long_prompt_is_cut_between_words() {
+    fn a_long_title_is_cut_between_words() {
         let cut = title(&"restart ".repeat(5000));
         assert_eq!(cut, format!("{}…", ["restart"; 9].join(" ")));
     }
 
     #[test]
-    fn a_long_word_is_cut_within() {
+    fn a_long_word_is_cut_inside() {
         let cut = title(&"ä".repeat(200));
         assert_eq!(cut.chars().count(), 80);
         assert!(cut.ends_with("ä…"), "{cut}");

@@ -113,7 +113,7 @@ mod tests {
     use super::CommandRedactor;
 
     #[test]
-    fn secrets_do_not_stay_in_command_lines() {
+    fn secrets_in_command_lines_are_redacted() {
         let redaction =
             CommandRedactor::new(&["known-value-1".into(), "known-value-1-and-more".into(), "abc".into()]);
         for (command, kept) in [
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_command_is_cut() {
+    fn a_long_command_is_truncated() {
         let kept = CommandRedactor::default().command(&"ä".repeat(10_000));
         assert_eq!(kept, format!("{}… [20000 bytes]", "ä".repeat(4096)));
     }

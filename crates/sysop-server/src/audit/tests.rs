@@ -46,7 +46,7 @@ fn whats(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn lines_are_chained_over_restarts_and_over_files() {
+fn lines_are_chained_across_restarts_and_files() {
     let (_folder, path) = place();
     for round in 0..6 {
         let mut file = AuditFile::with_most(path.clone(), 1000);
@@ -71,7 +71,7 @@ fn lines_are_chained_over_restarts_and_over_files() {
 
 #[cfg(unix)]
 #[test]
-fn only_the_owner_can_read_it() {
+fn only_the_owner_can_read_the_audit_log() {
     use std::os::unix::fs::PermissionsExt;
     let (_folder, path) = place();
     AuditFile::new(path.clone()).append(std::iter::empty()).unwrap();
@@ -80,7 +80,7 @@ fn only_the_owner_can_read_it() {
 }
 
 #[test]
-fn whatever_is_done_to_a_line_the_first_bad_one_is_named() {
+fn the_first_altered_line_is_named() {
     let (_folder, path) = place();
     let lines: Vec<_> = (0..5).map(|line| entry(&format!("line {line}"))).collect();
     AuditFile::new(path.clone()).append(lines.iter()).unwrap();
@@ -110,7 +110,7 @@ fn whatever_is_done_to_a_line_the_first_bad_one_is_named() {
 }
 
 #[test]
-fn half_a_line_of_a_crash_is_taken_away_and_told_of() {
+fn a_partial_line_after_a_crash_is_removed_and_reported() {
     let (_folder, path) = place();
     AuditFile::new(path.clone()).append([entry("whole")].iter()).unwrap();
     std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"n\":3,\"at\":\"20").unwrap();
@@ -125,7 +125,7 @@ fn half_a_line_of_a_crash_is_taken_away_and_told_of() {
 }
 
 #[test]
-fn nothing_is_chained_to_a_damaged_line() {
+fn no_line_is_appended_to_a_damaged_chain() {
     let (_folder, path) = place();
     AuditFile::new(path.clone()).append([entry("whole")].iter()).unwrap();
     std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"something else\n").unwrap();
@@ -135,7 +135,7 @@ fn nothing_is_chained_to_a_damaged_line() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn several_writers_share_one_chain() {
+async fn concurrent_writers_share_one_chain() {
     let (_folder, path) = place();
     let writers: Vec<_> = (0..3).map(|_| Arc::new(Audit::in_folder(path.parent().unwrap()))).collect();
     let written = (0..150).map(|line| {
@@ -297,7 +297,7 @@ fn prompt() -> Input {
 }
 
 #[tokio::test]
-async fn an_approval_and_its_call_are_in_the_audit_without_secrets_and_contents() {
+async fn approvals_and_calls_are_audited_without_secrets_and_contents() {
     let world = World::new("deploy --password hunter22 a-known-key", AuditFailurePolicy::Stop);
     let (handle, mut updates) = world.open(ApprovalMode::Ask).await;
     handle.send(prompt()).unwrap();
@@ -332,7 +332,7 @@ async fn read_asked(world: &World) -> Option<sysop_core::id::CallId> {
 }
 
 #[tokio::test]
-async fn what_the_policy_allows_or_refuses_is_audited_too() {
+async fn policy_decisions_are_audited() {
     let world = World::new("touch x", AuditFailurePolicy::Stop);
     let (handle, mut updates) = world.open(ApprovalMode::Auto).await;
     handle.send(prompt()).unwrap();
@@ -350,7 +350,7 @@ async fn what_the_policy_allows_or_refuses_is_audited_too() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_audited_does_not_run() {
+async fn a_call_that_cannot_be_audited_does_not_run() {
     let world = World::new("touch x", AuditFailurePolicy::Stop);
     let (handle, mut updates) = world.open(ApprovalMode::Auto).await;
     // A folder in place of the audit file: writing fails, even as root.
@@ -374,7 +374,7 @@ async fn what_cannot_be_audited_does_not_run() {
 }
 
 #[tokio::test]
-async fn after_a_restart_a_call_is_still_known() {
+async fn a_call_is_still_known_after_a_restart() {
     let world = World::new("touch x", AuditFailurePolicy::Stop);
     let (handle, mut updates) = world.open(ApprovalMode::Ask).await;
     handle.send(prompt()).unwrap();
@@ -391,7 +391,7 @@ async fn after_a_restart_a_call_is_still_known() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_opened_from_its_log_is_known() {
+async fn a_session_reopened_from_its_log_is_audited() {
     let world = World::new("touch x", AuditFailurePolicy::Stop);
     let (handle, mut updates) = world.open(ApprovalMode::Ask).await;
     handle.send(prompt()).unwrap();
@@ -402,7 +402,7 @@ async fn a_session_that_is_opened_from_its_log_is_known() {
 }
 
 #[tokio::test]
-async fn what_the_store_refuses_is_taken_back() {
+async fn an_audited_event_that_the_store_rejects_is_revoked() {
     let world = World::new("touch x", AuditFailurePolicy::Stop);
     let (handle, _updates) = world.open(ApprovalMode::Ask).await;
     let started = Event::ToolFinished { call: sysop_core::id::CallId::new("c9"), outcome: Outcome::ok("") };

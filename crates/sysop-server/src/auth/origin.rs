@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn an_authority_is_a_plain_name_and_perhaps_a_port() {
+    fn an_authority_is_a_name_with_an_optional_port() {
         for (text, shown) in [
             ("LocalHost:80", "localhost:80"),
             ("[::1]:8765", "[::1]:8765"),
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_is_the_same_only_with_scheme_name_and_port() {
+    fn origins_are_equal_only_with_scheme_name_and_port() {
         let host = authority("localhost:8765");
         for (text, same) in [
             ("http://localhost:8765", true),
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_answers_to_its_own_names_and_those_that_were_allowed() {
+    fn a_server_accepts_its_own_and_allowed_host_names() {
         let allowed = vec![authority("ops.example"), authority("other.example:9000")];
         let host_policy = HostPolicy::new("127.0.0.1:8765".parse().unwrap(), allowed.clone(), vec![]);
         for (host, answers) in [
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_this_machine_only_with_tls_or_a_proxy() {
+    fn listening_beyond_loopback_needs_tls_or_a_proxy() {
         let check = |listen: &str, tls, behind_proxy| {
             Exposure { listen: listen.parse().unwrap(), tls, behind_proxy }.check().is_ok()
         };

@@ -88,7 +88,7 @@ mod tests {
     use super::{ClientAddress, HeaderMap, Proxies, Scheme};
 
     #[test]
-    fn a_proxy_is_known_by_its_address_or_network() {
+    fn a_proxy_is_trusted_by_address_or_network() {
         for (network, address, has) in [
             ("10.0.0.0/8", "10.200.3.4", true),
             ("10.0.0.0/8", "11.0.0.1", false),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_known_proxy_is_believed_and_only_about_its_neighbour() {
+    fn only_a_trusted_proxy_may_name_its_direct_peer() {
         let proxies = Proxies::new(["10.0.0.0/8"]).unwrap();
         let far = |peer: &str, forwarded: &[(&'static str, &str)]| {
             let mut headers = HeaderMap::new();

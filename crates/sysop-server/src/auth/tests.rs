@@ -123,7 +123,7 @@ fn request(method: &str, target: &str, headers: &[(&str, &str)]) -> Request<()> 
 }
 
 #[tokio::test]
-async fn local_http_server_without_authentication() {
+async fn every_request_needs_a_token_even_on_loopback() {
     let world = World::new().await;
     let (name, bearer) = world.bearer();
     let bearer = (name, bearer.as_str());
@@ -162,7 +162,7 @@ async fn local_http_server_without_authentication() {
 }
 
 #[tokio::test]
-async fn cross_site_request_of_a_simple_content_type() {
+async fn a_cross_site_request_with_a_simple_content_type_is_rejected() {
     let world = World::new().await;
     let (name, bearer) = world.bearer();
     for (kind, status) in [
@@ -188,7 +188,7 @@ async fn cross_site_request_of_a_simple_content_type() {
 }
 
 #[tokio::test]
-async fn permissive_cors() {
+async fn no_cors_headers_are_sent() {
     let world = World::new().await;
     let preflight = |origin: &str| {
         let asked = ("access-control-request-method", "POST");
@@ -215,7 +215,7 @@ async fn permissive_cors() {
 }
 
 #[tokio::test]
-async fn dns_rebinding() {
+async fn a_foreign_host_header_is_rejected() {
     let world = World::new().await;
     let (name, bearer) = world.bearer();
     let bearer = (name, bearer.as_str());
@@ -269,7 +269,7 @@ async fn dns_rebinding() {
 }
 
 #[tokio::test]
-async fn cross_site_websocket_hijacking() {
+async fn a_cross_site_websocket_is_rejected() {
     let world = World::new().await;
     let cookie = world.cookie().await;
     let cookie = ("cookie", cookie.as_str());
@@ -300,7 +300,7 @@ async fn cross_site_websocket_hijacking() {
 }
 
 #[tokio::test]
-async fn cross_site_request_forgery() {
+async fn a_cross_site_request_with_a_cookie_is_rejected() {
     let world = World::new().await;
     let cookie = world.cookie().await;
     let status = async |method: &str, headers: &[(&str, &str)]| {
@@ -321,7 +321,7 @@ async fn cross_site_request_forgery() {
 }
 
 #[tokio::test]
-async fn a_token_for_reading_operates_nothing() {
+async fn a_read_token_cannot_operate() {
     let world = World::new().await;
     let read = format!("Bearer {}", world.read.expose_secret());
     let status = async |method: &str, scope: Scope| {
@@ -336,7 +336,7 @@ async fn a_token_for_reading_operates_nothing() {
 }
 
 #[tokio::test]
-async fn token_in_the_address_bar() {
+async fn a_token_in_the_address_is_exchanged_for_a_cookie() {
     let world = World::new().await;
     let start = world.tokens.start("ada").await.unwrap();
     let target = format!("/?x=1&token={}", start.expose_secret());
@@ -372,7 +372,7 @@ async fn token_in_the_address_bar() {
 }
 
 #[tokio::test]
-async fn a_person_logs_in_with_a_token_on_our_own_page_only() {
+async fn a_user_signs_in_with_a_token_on_our_own_page_only() {
     let world = World::new().await;
     let page = world.ask(request("GET", "/", &[("accept", "text/html")]), Scope::Read).await.unwrap_err();
     assert_eq!(page.status().as_u16(), 401);
@@ -390,7 +390,7 @@ async fn a_person_logs_in_with_a_token_on_our_own_page_only() {
 }
 
 #[tokio::test]
-async fn behind_tls_the_cookie_is_for_tls_only() {
+async fn behind_tls_the_cookie_is_secure() {
     let settings = TokenAuthSettings { tls: true, ..settings() };
     let world = World::with(settings).await;
     let start = world.tokens.start("ada").await.unwrap();
@@ -406,7 +406,7 @@ async fn behind_tls_the_cookie_is_for_tls_only() {
 }
 
 #[tokio::test]
-async fn a_proxy_says_how_it_is_spoken_to() {
+async fn a_proxy_reports_the_scheme_of_the_request() {
     let world = World::new().await;
     let start = world.tokens.start("ada").await.unwrap();
     let target = format!("/?token={}", start.expose_secret());
@@ -417,7 +417,7 @@ async fn a_proxy_says_how_it_is_spoken_to() {
 }
 
 #[tokio::test]
-async fn failed_authentication_is_slowed_down_and_says_nothing() {
+async fn failed_authentication_is_throttled_and_reveals_nothing() {
     let failures = Rate { per_minute: 1, burst: 3 };
     let settings = TokenAuthSettings { limits: Limits { failures, ..Limits::default() }, ..settings() };
     let world = World::with(settings).await;
@@ -445,7 +445,7 @@ async fn failed_authentication_is_slowed_down_and_says_nothing() {
 }
 
 #[tokio::test]
-async fn a_token_has_so_many_requests_and_connections() {
+async fn requests_and_connections_of_a_token_are_limited() {
     let limits = Limits { requests: Rate { per_minute: 1, burst: 4 }, connections: 2, ..Limits::default() };
     let world = World::with(TokenAuthSettings { limits, ..settings() }).await;
     let (name, bearer) = world.bearer();
@@ -464,7 +464,7 @@ async fn a_token_has_so_many_requests_and_connections() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_opens_so_many_sessions() {
+async fn sessions_of_a_token_are_limited() {
     let limits = Limits { sessions: Rate { per_minute: 1, burst: 2 }, ..Limits::default() };
     let world = World::with(TokenAuthSettings { limits, ..settings() }).await;
     let (name, bearer) = world.bearer();
@@ -478,7 +478,7 @@ async fn a_token_opens_so_many_sessions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn revocation_is_honored_within_a_second() {
+async fn revocation_takes_effect_within_a_second() {
     let world = World::new().await;
     let (name, bearer) = world.bearer();
     let stop = CancellationToken::new();
@@ -517,7 +517,7 @@ async fn revocation_is_honored_within_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_that_another_process_made_opens_at_once() {
+async fn a_token_created_by_another_process_works_at_once() {
     let world = World::new().await;
     let stranger = || world.tokens.bearer(&world.read, CredentialKind::Cookie);
     for _ in 0..3 {
@@ -534,7 +534,7 @@ async fn a_token_that_another_process_made_opens_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_ends_when_it_expires() {
+async fn an_expired_token_is_rejected() {
     let world = World::new().await;
     let (token, _) = keep(&world.store, Scopes::ALL, Some(1000)).await;
     tokio::time::advance(Duration::from_secs(1)).await;
@@ -550,7 +550,7 @@ async fn a_token_ends_when_it_expires() {
 }
 
 #[tokio::test]
-async fn the_token_of_a_start_works_after_a_restart_and_old_ones_go() {
+async fn a_start_token_survives_a_restart_and_old_ones_are_removed() {
     let world = World::new().await;
     let first = world.tokens.start("ada").await.unwrap();
     let reopened = Tokens::open(
@@ -576,7 +576,7 @@ async fn the_token_of_a_start_works_after_a_restart_and_old_ones_go() {
 }
 
 #[tokio::test]
-async fn every_answer_has_the_headers_of_a_safe_page() {
+async fn every_response_has_the_security_headers() {
     let world = World::new().await;
     let mut response = Response::new(Body::empty());
     world.auth.add_response_headers(None, &mut response);
@@ -627,7 +627,7 @@ impl TokenStore for Counting {
 }
 
 #[tokio::test]
-async fn a_token_that_was_just_made_elsewhere_opens_at_once_also_in_a_flood_of_wrong_ones() {
+async fn a_new_token_works_at_once_during_a_flood_of_wrong_ones() {
     let counting = Arc::new(Counting { store: Arc::new(MemoryStore::new()), reads: AtomicI64::new(0) });
     let clock = Arc::new(StoppedClock::default());
     let tokens = Tokens::open(Arc::clone(&counting) as Arc<dyn TokenStore>, clock).await.unwrap();
@@ -645,7 +645,7 @@ async fn a_token_that_was_just_made_elsewhere_opens_at_once_also_in_a_flood_of_w
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_says_much_on_a_socket_is_heard_more_slowly() {
+async fn a_chatty_socket_is_throttled() {
     let limits = Limits { requests: Rate { per_minute: 60, burst: 3 }, ..Limits::default() };
     let world = World::with(TokenAuthSettings { limits, ..settings() }).await;
     let (name, bearer) = world.bearer();

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_matches_its_own_record_only_and_its_record_does_not_hold_it() {
+    fn a_token_matches_only_its_own_record_which_does_not_contain_it() {
         let (token, record) = mint(new());
         let (other, other_record) = mint(new());
         assert!(same(&hash_of(&token).unwrap(), &record.hash));
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_token_is_not_even_hashed() {
+    fn malformed_tokens_are_not_hashed() {
         for shown in ["", "sysop", "Bearer sysop_x", &format!("sysop_{}", "x".repeat(1000))] {
             assert!(hash_of(&shown.into()).is_none(), "{shown}");
         }

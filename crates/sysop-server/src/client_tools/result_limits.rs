@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_short_is_left_as_it_is() {
+    fn short_results_are_unchanged() {
         for text in ["", "one", "one\n", "a\nb\nc\nd\n", "a\nb\nc\nd"] {
             let outcome = limit_result(Outcome::ok(text), &settings());
             assert_eq!((outcome.output.as_str(), outcome.truncated), (text, false));
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn head_and_tail_of_what_is_long_stay() {
+    fn long_results_keep_head_and_tail() {
         let lines: String = (1..=9).map(|n| format!("{n}\n")).collect();
         let outcome = limit_result(Outcome::ok(lines), &settings());
         assert_eq!(outcome.output, "1\n2\n[… 10 bytes left out …]\n8\n9\n");
@@ -96,14 +96,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_far_too_long_is_refused_in_words() {
+    fn oversized_results_are_rejected_with_a_reason() {
         let outcome = limit_result(Outcome::ok("x".repeat(1001)), &settings());
         assert_eq!(outcome.status, Status::Failed);
         assert!(outcome.output.contains("1001 bytes, and 1000 are the most"), "{}", outcome.output);
     }
 
     #[test]
-    fn a_client_cannot_say_what_only_the_server_knows_nor_draw_on_screens() {
+    fn a_client_cannot_set_server_fields_or_send_control_sequences() {
         let outcome = limit_result(Outcome::new(Status::Rejected, "a\u{1b}[2Jb"), &settings());
         assert_eq!((outcome.status, outcome.output.as_str()), (Status::Failed, "ab"));
     }

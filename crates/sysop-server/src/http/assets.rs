@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_file_is_the_same_packed_and_plain_and_is_not_sent_to_who_has_it() {
+    async fn assets_are_equal_packed_and_plain_and_support_etags() {
         for file in FILES {
             let plain = send(file.name, &HeaderMap::new());
             assert!(!plain.headers().contains_key(header::CONTENT_ENCODING));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn who_refuses_gzip_gets_none() {
+    fn a_client_that_refuses_gzip_gets_plain_files() {
         for line in ["", "identity", "br, gzip;q=0", "gzip; q=0.0", "deflate"] {
             assert!(!takes_gzip(&asking(&[(header::ACCEPT_ENCODING, line)])), "{line}");
         }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_not_found() {
+    fn a_missing_asset_is_not_found() {
         for name in ["", "assets/", "assets/../index.html", "../Cargo.toml", ".stamp"] {
             assert_eq!(send(name, &HeaderMap::new()).status(), StatusCode::NOT_FOUND, "{name}");
         }

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn the_history_of_the_design_becomes_messages() {
+    fn the_documented_history_becomes_messages() {
         let told = history(
             contents(json!([
                 { "role": "user", "parts": [{ "text": "Install htop" }] },
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_without_a_result_gets_one_that_says_so() {
+    fn a_call_without_a_result_gets_a_placeholder() {
         let told = history(
             contents(json!([
                 { "role": "user", "parts": [{ "text": "go" }] },
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn geminis_own_parts_come_back_to_it_as_they_were() {
+    fn gemini_parts_are_returned_unchanged() {
         let parts =
             json!([{ "functionCall": { "name": "run_command", "args": {} }, "thoughtSignature": "s1g" }]);
         let gemini = ModelRef::new("gemini", "g");
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_history_that_no_model_would_take_is_refused() {
+    fn an_invalid_history_is_rejected() {
         let gemini = ModelRef::new("gemini", "g");
         assert!(history(contents(json!([])), &gemini).is_err());
         let by_model = json!([{ "role": "model", "parts": [{ "text": "hi" }] }]);

@@ -127,7 +127,7 @@ mod tests {
     use super::{LINGER_WAIT, Linger, LingerMode, LingeringClose};
 
     #[tokio::test(start_paused = true)]
-    async fn what_still_comes_is_thrown_away_for_a_while() {
+    async fn later_input_is_discarded_for_a_while() {
         let linger = Linger::default();
         linger.set(LingerMode::UntilRead);
         let (near, mut far) = tokio::io::duplex(8);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_peer_that_has_gone_is_not_waited_for() {
+    async fn a_closed_peer_is_not_waited_for() {
         for lingers in [LingerMode::Off, LingerMode::UntilRead] {
             let linger = Linger::default();
             linger.set(lingers);

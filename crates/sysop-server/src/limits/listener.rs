@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_peer_without_a_token_has_so_many_connections() {
+    async fn connections_of_a_peer_without_a_token_are_limited() {
         let served = serve(None, 2).await;
         let connect = async || TcpStream::connect(served.address).await.unwrap();
         let (mut first, mut second) = (connect().await, connect().await);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_says_nothing_is_let_go_of() {
+    async fn silent_connections_are_dropped() {
         let served = serve(None, 10).await;
         let began = tokio::time::Instant::now();
         closed(&mut TcpStream::connect(served.address).await.unwrap()).await;
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_never_says_the_whole_of_a_request_makes_room() {
+    async fn connections_with_incomplete_requests_make_room() {
         let folder = tempfile::tempdir().unwrap();
         let trusted = certify(folder.path());
         let tls = Tls::load(&folder.path().join("cert.pem"), &folder.path().join("key.pem")).unwrap();
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn behind_a_proxy_who_fills_the_account_of_an_address_is_alone_in_it() {
+    async fn behind_a_proxy_each_address_has_its_own_limit() {
         let served = serve_behind(Proxies::here(), None, 2).await;
         let connect = async |far: &str, said: &str| {
             let mut stream = TcpStream::connect(served.address).await.unwrap();
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_still_sends_reads_why_it_is_refused() {
+    async fn a_client_that_is_still_sending_reads_its_rejection() {
         let served = serve(None, 10).await;
         for lines in ["content-length: 99999999", "transfer-encoding: chunked"] {
             let answer = refused(served.address, lines, 200).await;
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_protocol_is_no_request() {
+    async fn other_protocols_are_rejected() {
         let served = serve(None, 10).await;
         let preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
         for said in [preface, "hello\r\n\r\n", "\x16\x03\x01\x02\x00\x01\x00\r\n\r\n"] {
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_the_files_is_told() {
+    fn unusable_tls_files_are_reported() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         let error = Tls::load(&path("cert.pem"), &path("key.pem")).unwrap_err();

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_connection_that_has_been_silent_the_longest_makes_room() {
+    fn the_longest_silent_connection_makes_room() {
         let slots = Arc::new(PeerSlots::new(2));
         let [first, second] = [0; 2].map(|_| slots.open(peer(1)));
         first.unauthenticated().count_for(peer(1));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shows_a_token_is_never_dropped() {
+    fn a_connection_with_a_token_is_never_dropped() {
         let slots = Arc::new(PeerSlots::new(1));
         let first = slots.open(peer(1));
         first.unauthenticated().mark_authenticated();
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_behind_a_proxy_counts_for_the_address_that_it_comes_from() {
+    fn a_proxied_request_counts_for_its_original_address() {
         let slots = Arc::new(PeerSlots::new(2));
         let (proxy, far, near) = (peer(1), peer(2), peer(3));
         let through = |address| {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_system_has_no_room_the_peer_with_the_most_connections_makes_it() {
+    fn without_file_descriptors_the_peer_with_most_connections_makes_room() {
         let slots = Arc::new(PeerSlots::new(3));
         assert!(!slots.make_room());
         let one = slots.open(peer(1));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn many_threads_leave_nothing_behind() {
+    fn concurrent_use_leaks_no_slots() {
         let slots = Arc::new(PeerSlots::new(3));
         std::thread::scope(|scope| {
             for thread in 0..4 {

@@ -88,7 +88,7 @@ mod tests {
     const RATE: Rate = Rate { per_minute: 60, burst: 3 };
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_passes_then_the_rate_holds() {
+    async fn a_burst_passes_and_then_the_rate_applies() {
         let limiter = RateLimiter::new(RATE);
         for _ in 0..3 {
             assert_eq!(limiter.try_acquire(&"a"), Ok(()));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_flood_of_accounts_ends_in_one_that_they_share() {
+    async fn too_many_accounts_share_one_limit() {
         let limiter = RateLimiter::new(RATE);
         let passed = (0..ACCOUNTS_MAX + 1000).filter(|account| limiter.try_acquire(account).is_ok()).count();
         assert_eq!(passed, ACCOUNTS_MAX + 3);

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn characters_are_told_whole_however_their_bytes_come() {
+    fn characters_are_sent_whole_for_any_chunking() {
         let view = TerminalView {
             size: TerminalSize { columns: 80, rows: 24 },
             picture: bytes::Bytes::from_static(b"a\xc3"),

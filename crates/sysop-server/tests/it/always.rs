@@ -18,7 +18,7 @@ const TOUCH: &str = "[[policy.rules]]\naction = \"allow\"\nmatch = { program = \
                      operands = [\"x\"], host = \"local\" }\n";
 
 #[tokio::test]
-async fn always_writes_what_the_server_offered_and_holds_in_the_session() {
+async fn always_writes_the_offered_rule_and_applies_it_in_the_session() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({"approve": "ask"})).await;
     let (mut ann, _) = Client::join(world.address, &id, "ann", json!({})).await;
@@ -48,7 +48,7 @@ async fn always_writes_what_the_server_offered_and_holds_in_the_session() {
 }
 
 #[tokio::test]
-async fn always_is_refused_for_what_it_is_not_offered_for_and_to_who_may_only_look() {
+async fn always_is_rejected_if_not_offered_and_for_read_tokens() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({"approve": "ask"})).await;
     let path = format!("/api/agent/sessions/{id}/decisions");
@@ -96,7 +96,7 @@ async fn always_is_refused_for_what_it_is_not_offered_for_and_to_who_may_only_lo
 }
 
 #[tokio::test]
-async fn always_is_not_offered_for_tools_that_run_on_a_client() {
+async fn always_is_not_offered_for_client_tools() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({"approve": "ask"})).await;
     let bash = json!({"name": "bash", "description": "", "parameters":

@@ -73,7 +73,7 @@ async fn a_lent_tool_runs_on_the_client_and_never_on_the_server() {
 }
 
 #[tokio::test]
-async fn a_call_waits_for_a_client_that_went_away_and_is_asked_again_under_its_id() {
+async fn a_call_waits_for_a_disconnected_client_and_is_resent_under_its_id() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({})).await;
     let mut ann = lender(&world, &id, "ann").await;
@@ -103,7 +103,7 @@ async fn a_call_waits_for_a_client_that_went_away_and_is_asked_again_under_its_i
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_come_back_ends_the_call_as_failed() {
+async fn a_call_fails_if_its_client_does_not_return() {
     let client_tools =
         ClientToolSettings { tool_timeout: Duration::from_millis(200), ..settings().client_tools };
     let world = World::with(ServerSettings { client_tools, ..settings() }).await;
@@ -120,7 +120,7 @@ async fn a_client_that_does_not_come_back_ends_the_call_as_failed() {
 }
 
 #[tokio::test]
-async fn what_may_not_be_sent_to_a_client_is_refused_in_words_for_the_model() {
+async fn a_call_that_may_not_be_sent_to_a_client_is_rejected_with_a_reason() {
     let client_tools =
         ClientToolSettings { calls_per_minute: 2, result_bytes_max: 1000, ..settings().client_tools };
     let world = World::with(ServerSettings { client_tools, ..settings() }).await;
@@ -153,7 +153,7 @@ async fn what_may_not_be_sent_to_a_client_is_refused_in_words_for_the_model() {
 }
 
 #[tokio::test]
-async fn a_tool_that_is_not_in_the_manifest_of_who_is_there_is_refused() {
+async fn a_tool_missing_from_the_clients_manifest_is_rejected() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({})).await;
     let ann = lender(&world, &id, "ann").await;
@@ -173,7 +173,7 @@ async fn a_tool_that_is_not_in_the_manifest_of_who_is_there_is_refused() {
 }
 
 #[tokio::test]
-async fn stopping_the_turn_tells_the_client_to_stop_the_call() {
+async fn stopping_the_turn_cancels_the_call_on_the_client() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({})).await;
     let mut ann = lender(&world, &id, "ann").await;
@@ -189,7 +189,7 @@ async fn stopping_the_turn_tells_the_client_to_stop_the_call() {
 }
 
 #[tokio::test]
-async fn a_client_without_a_socket_lends_through_its_stream_of_events() {
+async fn a_client_without_a_socket_lends_tools_over_events() {
     let world = World::start().await;
     let id = session(world.address, "ann", &lending()).await;
     let mut events = Events::of(world.address, "ann", &id, None).await;
@@ -214,7 +214,7 @@ async fn a_client_without_a_socket_lends_through_its_stream_of_events() {
 }
 
 #[tokio::test]
-async fn a_client_that_takes_its_tools_back_gives_the_session_its_own_ones() {
+async fn withdrawing_client_tools_restores_the_sessions_own() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({})).await;
     let mut ann = lender(&world, &id, "ann").await;

@@ -22,7 +22,7 @@ fn operations(described: &Value) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn sessions_are_made_listed_shown_and_deleted() {
+async fn sessions_are_created_listed_shown_and_deleted() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({"approve": "never"})).await;
     let listed = get(world.address, "ann", "/api/agent/sessions").await.json();
@@ -47,7 +47,7 @@ async fn sessions_are_made_listed_shown_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_list_tells_what_live_sessions_do_and_holds_what_is_searched_for() {
+async fn the_session_list_shows_live_states_and_is_searchable() {
     let world = World::start().await;
     let mut ids = Vec::new();
     for prompt in ["tidy the Logs", "count the logs", "hang"] {
@@ -79,7 +79,7 @@ async fn a_list_tells_what_live_sessions_do_and_holds_what_is_searched_for() {
 }
 
 #[tokio::test]
-async fn the_terminal_is_watched_over_events_where_that_is_asked_for() {
+async fn terminal_output_is_streamed_as_events_on_request() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({})).await;
     let path = |more: &str| format!("/api/agent/sessions/{id}/events?resumeFrom=0{more}");
@@ -102,7 +102,7 @@ async fn the_terminal_is_watched_over_events_where_that_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_stream_of_events_goes_on_after_the_last_one_that_the_client_has() {
+async fn an_event_stream_resumes_after_the_last_event_id() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({})).await;
     let mut first = Events::of(world.address, "ann", &id, None).await;
@@ -122,7 +122,7 @@ async fn a_stream_of_events_goes_on_after_the_last_one_that_the_client_has() {
 }
 
 #[tokio::test]
-async fn a_turn_is_paused_resumed_stopped_and_made_again_by_requests() {
+async fn requests_pause_resume_stop_and_retry_a_turn() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({"approve": "ask"})).await;
     let mut events = Events::of(world.address, "ann", &id, None).await;
@@ -150,7 +150,7 @@ async fn a_turn_is_paused_resumed_stopped_and_made_again_by_requests() {
 }
 
 #[tokio::test]
-async fn an_approval_that_another_server_told_of_may_be_answered_before_this_one_hears_of_it() {
+async fn an_approval_seen_on_another_server_can_be_answered_here_early() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({})).await;
     let path = format!("/api/agent/sessions/{id}/decisions");
@@ -165,7 +165,7 @@ async fn an_approval_that_another_server_told_of_may_be_answered_before_this_one
 }
 
 #[tokio::test]
-async fn only_json_is_taken_and_only_with_a_token() {
+async fn only_json_with_a_token_is_accepted() {
     let world = World::start().await;
     let with = |headers: &'static [(&'static str, &'static str)], body: &'static str| {
         request(world.address, "POST", "/api/agent/sessions", headers, body)
@@ -186,7 +186,7 @@ async fn only_json_is_taken_and_only_with_a_token() {
 }
 
 #[tokio::test]
-async fn the_description_tells_of_every_route_and_each_answers() {
+async fn the_openapi_description_lists_every_route_and_each_responds() {
     let world = World::start().await;
     let described = get(world.address, "ann", "/api/openapi.json").await.json();
     assert_eq!(described["openapi"], "3.1.0");
@@ -213,7 +213,7 @@ async fn the_description_tells_of_every_route_and_each_answers() {
 }
 
 #[tokio::test]
-async fn the_web_chat_streams_text_and_tools_and_keeps_one_session_for_each_client() {
+async fn the_web_chat_streams_text_and_tools_in_one_session_per_client() {
     let world = World::start().await;
     let chat = |name: &'static str, cookie: Option<String>, message: &'static str| {
         let address = world.address;
@@ -276,7 +276,7 @@ async fn the_endpoints_of_juni_cli_answer_with_any_model() {
 }
 
 #[tokio::test]
-async fn health_is_told_to_all_and_counters_to_who_may_look() {
+async fn health_is_public_and_metrics_need_read_scope() {
     let world = World::start().await;
     assert_eq!(request(world.address, "GET", "/healthz", &[], "").await.json(), json!({"status": "ok"}));
     assert_eq!(request(world.address, "GET", "/readyz", &[], "").await.json(), json!({"status": "ready"}));
@@ -296,7 +296,7 @@ async fn health_is_told_to_all_and_counters_to_who_may_look() {
 }
 
 #[tokio::test]
-async fn a_kept_output_is_bytes_and_no_page() {
+async fn an_artifact_is_served_as_a_download() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({})).await;
     let kept = get(world.address, "ann", &format!("/api/agent/sessions/{id}/artefacts/kept")).await;
@@ -305,7 +305,7 @@ async fn a_kept_output_is_bytes_and_no_page() {
 }
 
 #[tokio::test]
-async fn a_stream_that_nobody_reads_is_closed_and_goes_on_after_its_last_event() {
+async fn an_unread_stream_is_closed_and_resumes_after_its_last_event() {
     let times = SocketSettings {
         write: Duration::from_secs(2),
         close_timeout: Duration::from_millis(100),
@@ -342,7 +342,7 @@ async fn a_stream_that_nobody_reads_is_closed_and_goes_on_after_its_last_event()
 }
 
 #[tokio::test]
-async fn who_reads_a_stream_again_too_late_hears_why_it_ends() {
+async fn a_stream_resumed_too_late_ends_with_a_reason() {
     // Zero, so that every reader is too slow for its second message.
     let times = SocketSettings { write: Duration::ZERO, ..settings().socket };
     let world = World::with(ServerSettings { socket: times, ..settings() }).await;
@@ -358,7 +358,7 @@ async fn who_reads_a_stream_again_too_late_hears_why_it_ends() {
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_come_is_not_waited_for_and_what_strangers_send_is_short() {
+async fn slow_bodies_time_out_and_unauthenticated_bodies_are_small() {
     let world = World::with(ServerSettings { body_wait: Duration::from_millis(200), ..settings() }).await;
     for path in ["/login", "/api/agent/sessions"] {
         let headers = [
@@ -375,7 +375,7 @@ async fn a_body_that_does_not_come_is_not_waited_for_and_what_strangers_send_is_
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_large_is_refused_by_every_endpoint_that_takes_one() {
+async fn every_endpoint_rejects_an_oversized_body() {
     let bytes_max = 64 * 1024;
     let world = World::with(ServerSettings { body_bytes_max: bytes_max, ..settings() }).await;
     let id = session(world.address, "ann", &json!({})).await;
@@ -404,7 +404,7 @@ async fn a_body_that_is_too_large_is_refused_by_every_endpoint_that_takes_one() 
 }
 
 #[tokio::test]
-async fn a_name_that_is_none_is_no_session() {
+async fn an_invalid_id_is_not_a_session() {
     let world = World::start().await;
     for id in ["nothing", &"x".repeat(300), &"%F0%9F%98%80".repeat(1000)] {
         for path in ["", "/events", "/artefacts/a"] {

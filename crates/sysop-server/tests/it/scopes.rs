@@ -21,7 +21,7 @@ async fn say(world: &World, who: &str, id: &str, endpoint: &str, body: Value) ->
 }
 
 #[tokio::test]
-async fn an_approval_is_answered_by_who_may_decide_or_opened_the_session() {
+async fn an_approval_needs_the_decide_scope_or_the_sessions_opener() {
     let world = World::start().await;
     for (owner, who, status) in [
         ("operator", "reader", 403),
@@ -38,7 +38,7 @@ async fn an_approval_is_answered_by_who_may_decide_or_opened_the_session() {
 }
 
 #[tokio::test]
-async fn whatever_runs_without_a_question_needs_the_scope_of_who_answers_one() {
+async fn running_without_approval_needs_the_decide_scope() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({})).await;
     for (endpoint, body, operator, decider) in [
@@ -62,7 +62,7 @@ async fn whatever_runs_without_a_question_needs_the_scope_of_who_answers_one() {
 }
 
 #[tokio::test]
-async fn a_token_that_a_command_may_have_made_since_the_prompt_decides_nothing() {
+async fn a_token_created_by_a_command_since_the_prompt_cannot_decide() {
     let world = World::start().await;
     let (id, call) = waiting(&world, "ann").await;
     let answer = json!({"toolCallId": call, "decision": "allow"});
@@ -76,7 +76,7 @@ async fn a_token_that_a_command_may_have_made_since_the_prompt_decides_nothing()
 }
 
 #[tokio::test]
-async fn a_session_tells_who_opened_it_and_a_decision_who_made_it() {
+async fn sessions_name_their_opener_and_decisions_their_author() {
     let world = World::start().await;
     let (id, call) = waiting(&world, "operator").await;
     let (mut socket, greeting) = Client::join(world.address, &id, "decider", json!({})).await;

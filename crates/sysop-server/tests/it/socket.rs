@@ -20,7 +20,7 @@ fn text(messages: &[Value]) -> String {
 }
 
 #[tokio::test]
-async fn hello_is_answered_and_a_message_streams_to_its_done() {
+async fn hello_is_answered_and_a_message_streams_until_done() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({})).await;
     let mut client = Client::connect(world.address, &id, "ann").await;
@@ -43,7 +43,7 @@ async fn hello_is_answered_and_a_message_streams_to_its_done() {
 }
 
 #[tokio::test]
-async fn a_client_that_comes_back_is_told_what_it_missed_once_and_in_order() {
+async fn a_reconnecting_client_gets_missed_messages_once_in_order() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({})).await;
     let (mut client, _) = Client::join(world.address, &id, "ann", json!({"resumeFrom": 0})).await;
@@ -69,7 +69,7 @@ async fn a_client_that_comes_back_is_told_what_it_missed_once_and_in_order() {
 }
 
 #[tokio::test]
-async fn a_plain_chat_is_told_to_all_outlives_the_server_and_runs_nothing() {
+async fn a_chat_is_broadcast_survives_a_restart_and_runs_nothing() {
     let mut world = World::start().await;
     let id = session(world.address, "ann", &json!({"approve": "auto"})).await;
     let (mut ann, created) = Client::join(world.address, &id, "ann", json!({})).await;
@@ -95,7 +95,7 @@ async fn a_plain_chat_is_told_to_all_outlives_the_server_and_runs_nothing() {
 }
 
 #[tokio::test]
-async fn without_a_point_to_resume_from_nothing_old_is_told_but_what_is_open() {
+async fn without_a_resume_point_only_open_requests_are_sent() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({"approve": "ask"})).await;
     let (mut ann, _) = Client::join(world.address, &id, "ann", json!({})).await;
@@ -108,7 +108,7 @@ async fn without_a_point_to_resume_from_nothing_old_is_told_but_what_is_open() {
 }
 
 #[tokio::test]
-async fn all_clients_see_everything_and_the_first_decision_wins() {
+async fn all_clients_get_all_messages_and_the_first_decision_wins() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({"approve": "ask"})).await;
     let (mut ann, _) = Client::join(world.address, &id, "ann", json!({"resumeFrom": 0})).await;
@@ -135,7 +135,7 @@ async fn all_clients_see_everything_and_the_first_decision_wins() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_used_is_answered_by_an_error_and_the_socket_stays() {
+async fn invalid_messages_get_an_error_and_keep_the_socket_open() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({})).await;
     let mut client = Client::connect(world.address, &id, "ann").await;
@@ -176,7 +176,7 @@ async fn what_cannot_be_used_is_answered_by_an_error_and_the_socket_stays() {
 }
 
 #[tokio::test]
-async fn so_many_messages_wait_and_one_more_is_refused_and_may_be_said_again_by_the_same_name() {
+async fn the_message_queue_is_bounded_and_a_rejected_message_can_be_resent() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({})).await;
     let mut client = Client::connect(world.address, &id, "ann").await;
@@ -215,7 +215,7 @@ where
 }
 
 #[tokio::test]
-async fn who_may_only_look_sees_everything_and_does_nothing() {
+async fn a_read_only_client_gets_everything_and_can_do_nothing() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({})).await;
     let (mut reader, _) = Client::join(world.address, &id, "reader", json!({})).await;
@@ -235,7 +235,7 @@ async fn who_may_only_look_sees_everything_and_does_nothing() {
 }
 
 #[tokio::test]
-async fn the_server_says_that_it_lives_and_drops_a_peer_that_does_not() {
+async fn the_server_sends_heartbeats_and_drops_a_silent_peer() {
     let times = SocketSettings {
         heartbeat: Duration::from_millis(50),
         silence: Duration::from_millis(400),
@@ -256,7 +256,7 @@ async fn the_server_says_that_it_lives_and_drops_a_peer_that_does_not() {
 }
 
 #[tokio::test]
-async fn a_slow_reader_is_dropped_with_a_reason_and_goes_on_where_it_was() {
+async fn a_slow_reader_is_dropped_with_a_reason_and_can_resume() {
     let times = SocketSettings {
         write: Duration::from_secs(3),
         // Long enough for the client to read everything that is pending, even on a slow machine.
@@ -290,7 +290,7 @@ async fn a_slow_reader_is_dropped_with_a_reason_and_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn a_programs_question_is_answered_over_the_socket_and_the_secret_is_told_to_nobody() {
+async fn a_program_prompt_is_answered_over_the_socket_without_leaking_the_secret() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({})).await;
     let (mut ann, _) = Client::join(world.address, &id, "ann", json!({})).await;
@@ -309,7 +309,7 @@ async fn a_programs_question_is_answered_over_the_socket_and_the_secret_is_told_
 }
 
 #[tokio::test]
-async fn the_terminal_is_watched_and_typed_into_over_the_socket() {
+async fn the_socket_watches_and_types_into_the_terminal() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({})).await;
     let (mut ann, _) = Client::join(world.address, &id, "ann", json!({})).await;
@@ -330,7 +330,7 @@ async fn the_terminal_is_watched_and_typed_into_over_the_socket() {
 }
 
 #[tokio::test]
-async fn a_server_that_ends_tells_its_sockets_first() {
+async fn a_stopping_server_notifies_its_sockets() {
     let mut world = World::start().await;
     let id = session(world.address, "ann", &json!({})).await;
     let (mut ann, _) = Client::join(world.address, &id, "ann", json!({})).await;
@@ -345,7 +345,7 @@ async fn a_server_that_ends_tells_its_sockets_first() {
 }
 
 #[tokio::test]
-async fn a_session_that_nobody_is_connected_to_is_let_go_of_and_goes_on_when_somebody_comes() {
+async fn an_unused_session_is_evicted_and_resumes_on_connect() {
     let world = World::with(ServerSettings { idle: Duration::from_millis(1), ..settings() }).await;
     let id = session(world.address, "ann", &json!({})).await;
     let (mut ann, _) = Client::join(world.address, &id, "ann", json!({})).await;
@@ -363,7 +363,7 @@ async fn a_session_that_nobody_is_connected_to_is_let_go_of_and_goes_on_when_som
 }
 
 #[tokio::test]
-async fn sessions_go_on_with_another_server_and_what_ran_is_interrupted() {
+async fn sessions_continue_on_another_server_with_running_calls_interrupted() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({})).await;
     let (mut ann, _) = Client::join(world.address, &id, "ann", json!({"resumeFrom": 0})).await;

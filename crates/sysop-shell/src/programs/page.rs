@@ -10,7 +10,7 @@ const INTRODUCTION: &str = "# Programs that sysop knows
 
 The policy judges a command by this table: of each program, its subcommands, its options and its operands. It is made from
 `crates/sysop-shell/programs/*.txt`; do not edit it by hand. After a change there, run
-`UPDATE=1 cargo test -p sysop-shell the_page_is_up_to_date`.
+`UPDATE=1 cargo test -p sysop-shell the_documentation_of_the_table_is_up_to_date`.
 
 A program that is not here counts as a plain change: `auto` runs it, `ask` asks, `never` denies it. So does a program that
 is here, with an option or an operand that is not. Of the programs marked *verbs*, whatever is not here is opaque, and

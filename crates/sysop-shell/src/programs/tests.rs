@@ -9,14 +9,14 @@ use crate::risk::RiskClass;
 use crate::tests::class_of;
 
 #[test]
-fn every_statement_of_the_table_is_understood() {
+fn every_statement_of_the_table_parses() {
     let (table, wrong) = Table::parse(FILES);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(table.programs.len() > 300);
 }
 
 #[test]
-fn a_program_that_is_read_alone_is_the_one_of_the_whole_table() {
+fn a_program_loaded_alone_equals_the_one_in_the_whole_table() {
     for program in &Table::parse(FILES).0.programs {
         for name in &program.names {
             let alone = table().program(name).expect("the index finds each name");
@@ -26,7 +26,7 @@ fn a_program_that_is_read_alone_is_the_one_of_the_whole_table() {
 }
 
 #[test]
-fn what_is_wrong_in_a_table_is_reported() {
+fn errors_in_a_table_are_reported() {
     for (table, why) in [
         ("program read_only a\nprogram read_only a", "twice"),
         ("program read_only a\n sub read_only b\n sub read_only b", "twice"),
@@ -202,18 +202,21 @@ fn an_operand_too_many_is_never_read_only() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the test compares a file, and writes it if asked to")]
-fn the_page_is_up_to_date() {
+fn the_documentation_of_the_table_is_up_to_date() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/programs.md");
     let page = page::page(&Table::parse(FILES).0);
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(&path, &page).expect("a folder that can be written");
     }
     let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(committed == page, "run `UPDATE=1 cargo test -p sysop-shell the_page_is_up_to_date`");
+    assert!(
+        committed == page,
+        "run `UPDATE=1 cargo test -p sysop-shell the_documentation_of_the_table_is_up_to_date`"
+    );
 }
 
 #[test]
-fn sysop_itself_is_for_people_but_where_it_only_looks() {
+fn sysop_commands_are_for_users_except_read_only_ones() {
     for command in [
         "sysop token create --name x --scope decide",
         "sysop token list",

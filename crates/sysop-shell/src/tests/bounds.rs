@@ -68,7 +68,7 @@ const PIECES: &[&str] = &[
 ];
 
 #[test]
-fn a_mebibyte_is_refused_unread() {
+fn a_command_of_one_mebibyte_is_rejected_unparsed() {
     for piece in PIECES {
         let command = piece.repeat((1 << 20) / piece.len());
         let (class, why) = class_of(&command);
@@ -90,7 +90,7 @@ fn the_longest_command_is_analyzed() {
 }
 
 #[test]
-fn closed_nests_are_refused_when_deep() {
+fn deep_nesting_is_rejected() {
     for (open, close) in [
         ("( ", ")"),
         ("{ ", "; }"),
@@ -120,7 +120,7 @@ fn many_commands_are_too_complex() {
 }
 
 #[test]
-fn what_is_read_twice_counts_twice() {
+fn text_parsed_twice_counts_twice() {
     // Each level is arithmetic, and is analyzed again as the subshells that it would be in a plain `sh`.
     let nested = |depth: usize, filling: usize| {
         let inner = format!("{}{}", "(( $( ".repeat(depth), "ls;".repeat(filling));
@@ -132,7 +132,7 @@ fn what_is_read_twice_counts_twice() {
 }
 
 #[test]
-fn a_danger_behind_many_findings_is_kept() {
+fn a_danger_after_many_findings_is_kept() {
     let command = format!("{} rm -rf /", "sudo true; ".repeat(200));
     let analysis = analyze(&command, &super::bash());
     assert!(analysis.risk.class >= RiskClass::Dangerous);

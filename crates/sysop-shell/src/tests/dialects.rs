@@ -43,7 +43,7 @@ fn everyday_commands_are_the_same_in_every_analyzed_shell() {
 }
 
 #[test]
-fn usual_forms_are_the_same_in_every_analyzed_shell() {
+fn common_constructs_are_the_same_in_every_analyzed_shell() {
     for dialect in [Dialect::Bash, Dialect::Sh, Dialect::Zsh] {
         for (command, expected) in [
             ("pwd; echo \"$HOME $USER\"", RiskClass::ReadOnly),
@@ -80,7 +80,7 @@ fn usual_forms_are_the_same_in_every_analyzed_shell() {
 }
 
 #[test]
-fn what_bash_and_sh_read_differently_is_opaque_in_sh() {
+fn constructs_that_sh_parses_differently_are_opaque_in_sh() {
     assert_opaque(
         Dialect::Sh,
         &[
@@ -123,7 +123,7 @@ fn what_bash_and_sh_read_differently_is_opaque_in_sh() {
 }
 
 #[test]
-fn what_zsh_reads_in_its_own_way_is_opaque_in_zsh() {
+fn zsh_specific_constructs_are_opaque_in_zsh() {
     assert_opaque(
         Dialect::Zsh,
         &[
@@ -201,7 +201,7 @@ fn shells_that_are_not_analyzed_are_opaque() {
 }
 
 #[test]
-fn a_shell_that_is_started_reads_its_own_language() {
+fn a_started_shell_uses_its_own_dialect() {
     for command in [
         "sh -c \"echo \\$'a'\"",
         "zsh -c 'cat =ls'",

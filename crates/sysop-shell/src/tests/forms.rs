@@ -170,7 +170,7 @@ const PLACES: &[&str] = &[
 ];
 
 #[test]
-fn arithmetic_is_no_danger_although_a_plain_shell_would_run_it() {
+fn plain_arithmetic_is_not_dangerous() {
     for command in [
         "((i++))",
         "((x = y * 3))",
@@ -193,7 +193,7 @@ fn arithmetic_is_no_danger_although_a_plain_shell_would_run_it() {
 const DESTRUCTIVE: &str = "rm -rf /";
 
 #[test]
-fn every_wrapper_lets_the_danger_through() {
+fn every_wrapper_keeps_the_danger() {
     for wrapper in WRAPPERS {
         let command = wrapper.replace('@', DESTRUCTIVE);
         let (class, why) = class_of(&command);
@@ -202,7 +202,7 @@ fn every_wrapper_lets_the_danger_through() {
 }
 
 #[test]
-fn every_place_lets_the_danger_through() {
+fn every_syntactic_place_keeps_the_danger() {
     for place in PLACES {
         let command = place.replace('@', DESTRUCTIVE);
         let (class, why) = class_of(&command);
@@ -211,7 +211,7 @@ fn every_place_lets_the_danger_through() {
 }
 
 #[test]
-fn no_wrapper_is_read_only() {
+fn no_wrapper_makes_a_command_read_only() {
     for wrapper in WRAPPERS {
         let (class, why) = class_of(&wrapper.replace('@', "ls"));
         assert!(class >= RiskClass::Changes, "{wrapper:?}: {why}");
@@ -219,7 +219,7 @@ fn no_wrapper_is_read_only() {
 }
 
 #[test]
-fn the_places_alone_are_understood() {
+fn every_syntactic_place_parses() {
     for place in PLACES {
         let (class, why) = class_of(&place.replace('@', "ls"));
         assert!(class < RiskClass::Dangerous, "{place:?}: {why}");
@@ -282,7 +282,7 @@ fn hidden_characters_are_dangerous() {
 }
 
 #[test]
-fn findings_point_at_what_they_mean() {
+fn findings_point_at_their_text() {
     for (command, part, why) in [
         ("ls; rm -rf /; ls", "rm -rf /", "recursive delete"),
         ("sudo apt update", "sudo", "runs as root or another user"),
@@ -299,7 +299,7 @@ fn findings_point_at_what_they_mean() {
 }
 
 #[test]
-fn what_changes_says_so() {
+fn changes_have_a_reason() {
     for command in ["touch x", "frobnicate", "ls -Q9", "./ls"] {
         let analysis = analyze(command, &super::bash());
         assert_eq!(analysis.risk.class, RiskClass::Changes, "{command}");
@@ -313,7 +313,7 @@ fn words(words: &[Option<&str>]) -> Invocation {
 }
 
 #[test]
-fn invocations_are_unwrapped() {
+fn wrapped_invocations_are_unwrapped() {
     let analysis = analyze("sudo -u x ls \"a b\" $y *.c; sh -c 'cat f'", &super::bash());
     let expected = [
         words(&[Some("sudo"), Some("-u"), Some("x"), Some("ls"), Some("a b"), None, None]),
@@ -334,7 +334,7 @@ fn nothing_to_run_is_read_only() {
 }
 
 #[test]
-fn a_file_in_shared_memory_is_one_like_others() {
+fn files_in_shared_memory_are_ordinary_files() {
     for (command, class) in [
         ("echo x > /dev/shm/a", RiskClass::Changes),
         ("echo x >> /dev/SHM/a", RiskClass::Changes),
@@ -347,7 +347,7 @@ fn a_file_in_shared_memory_is_one_like_others() {
 }
 
 #[test]
-fn folders_are_followed() {
+fn directory_changes_are_tracked() {
     for (command, class) in [
         ("cd /etc && echo x > passwd", RiskClass::Lockout),
         ("cd /tmp; cd ../etc; echo x > passwd", RiskClass::Lockout),
@@ -378,7 +378,7 @@ fn folders_are_followed() {
 }
 
 #[test]
-fn a_value_is_only_text_to_what_takes_any_text() {
+fn a_value_counts_as_text_only_for_programs_that_take_any_text() {
     for command in [
         "echo $x",
         "echo -n \"$x\"",
@@ -424,7 +424,7 @@ fn a_value_is_only_text_to_what_takes_any_text() {
 }
 
 #[test]
-fn expansions_with_a_blank_between_them_are_read() {
+fn expansions_separated_by_blanks_are_parsed() {
     for (command, expected) in [
         ("echo \"$HOME $USER\"", RiskClass::ReadOnly),
         ("pwd; echo \"$KEPT $kept\"", RiskClass::ReadOnly),
@@ -442,7 +442,7 @@ fn expansions_with_a_blank_between_them_are_read() {
 }
 
 #[test]
-fn secrets_are_read_through_other_programs_too() {
+fn reads_of_secrets_by_other_programs_are_detected() {
     for command in [
         "find ~/.ssh -type f -exec cat {} +",
         "find ~ -name 'id_*' -exec cat {} \\;",

@@ -31,7 +31,7 @@ fn one_plain_command_grants_its_subcommand() {
 }
 
 #[test]
-fn a_program_without_subcommands_is_granted_only_where_it_looks() {
+fn a_program_without_subcommands_is_granted_only_for_reads() {
     assert_eq!(grant("ls -la"), program("ls", None));
     assert_eq!(grant("grep -rn x ."), program("grep", None));
     for command in ["curl https://x.example", "make", "sort -o f f", "dig x.example", "find . -name x"] {
@@ -40,7 +40,7 @@ fn a_program_without_subcommands_is_granted_only_where_it_looks() {
 }
 
 #[test]
-fn anything_less_plain_is_granted_byte_for_byte() {
+fn complex_commands_are_granted_byte_for_byte() {
     for command in [
         "git status; ls",
         "git status && ls",
@@ -98,7 +98,7 @@ fn anything_less_plain_is_granted_byte_for_byte() {
 }
 
 #[test]
-fn an_exact_grant_covers_the_same_bytes_alone() {
+fn an_exact_grant_covers_only_the_same_bytes() {
     let exact = grant("rm x");
     assert!(covered(&exact, "rm x"));
     for command in ["rm  x", "rm x ", "rm x; ls", "rm y"] {
@@ -107,7 +107,7 @@ fn an_exact_grant_covers_the_same_bytes_alone() {
 }
 
 #[test]
-fn a_program_grant_covers_its_own_kind_alone() {
+fn a_program_grant_covers_only_its_own_kind() {
     let status = program("git", Some("status"));
     assert!(covered(&status, "git status"));
     assert!(covered(&status, "git status -sb"));
@@ -145,7 +145,7 @@ fn a_program_grant_covers_its_own_kind_alone() {
 }
 
 #[test]
-fn a_program_grant_without_subcommand_covers_only_looking() {
+fn a_program_grant_without_subcommand_covers_only_reads() {
     let sort = program("sort", None);
     assert!(covered(&sort, "sort -u f"));
     assert!(!covered(&sort, "sort -o f f"));

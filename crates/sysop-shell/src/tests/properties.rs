@@ -147,13 +147,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn wrapping_keeps_danger(command in wrapped()) {
+    fn wrapping_a_command_keeps_its_danger(command in wrapped()) {
         let analysis = analyze(&command, &super::bash());
         prop_assert!(analysis.risk.class >= RiskClass::Dangerous, "{}", command);
     }
 
     #[test]
-    fn quoting_keeps_danger(command in disguised()) {
+    fn quoting_a_command_keeps_its_danger(command in disguised()) {
         let analysis = analyze(&command, &super::bash());
         prop_assert!(analysis.risk.class >= RiskClass::Dangerous, "{}", command);
     }
@@ -167,12 +167,12 @@ proptest! {
     }
 
     #[test]
-    fn shell_soup_is_analyzed(command in soup()) {
+    fn random_shell_fragments_are_analyzed(command in soup()) {
         prop_assert!(is_sound(&command, &analyze(&command, &super::bash())), "{:?}", command);
     }
 
     #[test]
-    fn any_text_is_analyzed(command in any::<String>()) {
+    fn any_text_is_analyzed_without_panic(command in any::<String>()) {
         prop_assert!(is_sound(&command, &analyze(&command, &super::bash())), "{:?}", command);
     }
 
@@ -185,7 +185,7 @@ proptest! {
 }
 
 #[test]
-fn arbitrary_bytes_are_analyzed() {
+fn arbitrary_bytes_are_analyzed_without_panic() {
     arbtest::arbtest(|unstructured| {
         let bytes: Vec<u8> = unstructured.arbitrary()?;
         let command = String::from_utf8_lossy(&bytes);
@@ -197,7 +197,7 @@ fn arbitrary_bytes_are_analyzed() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the test reads its corpus")]
-fn kept_inputs_are_analyzed() {
+fn recorded_inputs_are_analyzed_without_panic() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/corpora/inputs");
     let mut seen = 0;
     for entry in std::fs::read_dir(folder).expect("the folder of kept inputs") {

@@ -93,7 +93,7 @@ fn writes_to_protected_places_are_dangerous() {
 }
 
 #[test]
-fn writes_that_lock_out_are_told_apart() {
+fn writes_that_can_lock_out_are_distinguished() {
     for place in [
         "/etc/ssh/sshd_config",
         "~/.ssh/authorized_keys",
@@ -112,7 +112,7 @@ fn writes_that_lock_out_are_told_apart() {
 }
 
 #[test]
-fn folders_that_hold_protected_places_are_not_filled() {
+fn writes_into_parents_of_protected_places_are_dangerous() {
     assert_least(
         RiskClass::Dangerous,
         &[
@@ -174,7 +174,7 @@ fn ordinary_writes_stay_changes() {
 }
 
 #[test]
-fn reads_of_secrets_are_told() {
+fn reads_of_secrets_are_detected() {
     assert_least(
         RiskClass::ReadsSecret,
         &[
@@ -232,7 +232,7 @@ fn reads_of_secrets_are_told() {
 }
 
 #[test]
-fn names_and_public_files_are_no_secrets() {
+fn names_and_public_files_are_not_secrets() {
     for command in [
         "ls -la ~/.ssh",
         "stat ~/.ssh/id_rsa",
@@ -260,7 +260,7 @@ fn names_and_public_files_are_no_secrets() {
 }
 
 #[test]
-fn a_folder_that_is_not_known_makes_relative_writes_opaque() {
+fn an_unknown_directory_makes_relative_writes_opaque() {
     let unknown = in_folder(None);
     assert_eq!(analyze("echo x > f", &unknown).risk.class, RiskClass::Opaque);
     assert_eq!(analyze("echo x > /tmp/f", &unknown).risk.class, RiskClass::Changes);
@@ -276,7 +276,7 @@ fn a_folder_that_is_not_known_makes_relative_writes_opaque() {
 }
 
 #[test]
-fn what_a_target_leads_to_counts() {
+fn the_resolved_target_counts() {
     let lead = |command: &str, access, path: &str| found(command, access, vec![file(path)]).risk.class;
     assert_eq!(lead("echo x > b", Access::Write, "/home/ada/work/b"), RiskClass::Changes);
     assert_eq!(lead("echo x > b", Access::Write, "/home/ada/.bashrc"), RiskClass::Dangerous);
@@ -286,7 +286,7 @@ fn what_a_target_leads_to_counts() {
 }
 
 #[test]
-fn a_place_that_nobody_resolved_is_opaque_where_its_text_does_not_say_it() {
+fn an_unresolved_path_is_opaque_unless_its_text_is_clear() {
     for resolution in [Resolution::Host, Resolution::Elsewhere, Resolution::Failed] {
         let survey = Survey { resolution, ..bash() };
         for command in ["echo x > *.log", "echo x > \"$f\"", "echo x > $(date).log"] {
@@ -315,7 +315,7 @@ fn targets_are_recorded_as_written() {
 }
 
 #[test]
-fn a_script_of_this_session_is_read() {
+fn a_script_written_in_this_session_is_analyzed() {
     let script = |text: Option<&str>| {
         vec![ResolvedFile {
             path: "/home/ada/work/r.sh".to_owned(),

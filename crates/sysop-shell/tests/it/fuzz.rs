@@ -129,7 +129,7 @@ fn fuzz(count: usize, seed: u64, allows: &(impl Fn(&str, Dialect) -> bool + Sync
 }
 
 #[test]
-fn what_counts_as_read_only_changes_nothing() {
+fn read_only_commands_change_nothing() {
     let seed = setting("SYSOP_FUZZ_SEED", 1);
     let count =
         usize::try_from(setting("SYSOP_FUZZ_COMMANDS", COMMANDS as u64)).expect("a number of commands");
@@ -154,7 +154,7 @@ fn what_counts_as_read_only_changes_nothing() {
 
 /// Tests the fuzz itself: each kind of change is detected, and read-only commands are not reported.
 #[test]
-fn each_kind_of_change_is_seen() {
+fn each_kind_of_change_is_detected() {
     const CHANGES: &[&str] = &[
         "touch P",
         "chmod 600 f",
@@ -191,7 +191,7 @@ fn each_kind_of_change_is_seen() {
 }
 
 #[test]
-fn a_wrong_classifier_is_found_out() {
+fn a_wrong_classifier_is_detected() {
     let allows = |command: &str, _: Dialect| command.ends_with("; touch P") || command == "ls -l";
     let tally = fuzz(20, 7, &allows);
     assert!(tally.failures.iter().any(|failure| failure.contains("touch P")), "{:?}", tally.failures);
@@ -199,7 +199,7 @@ fn a_wrong_classifier_is_found_out() {
 
 /// A change that only two commands make together is reported, although no half of their batch reproduces it.
 #[test]
-fn a_change_that_no_half_shows_is_reported() {
+fn a_change_that_neither_half_reproduces_is_reported() {
     let cases = ["x=1", "ls"].map(|command| Case { command: command.to_owned(), dialect: Dialect::Bash });
     let outcome = Outcome { changes: vec!["file > P".to_owned()], runs: 2, succeeded: 2 };
     let tally = Mutex::new(Tally::default());

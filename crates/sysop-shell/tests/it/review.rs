@@ -184,7 +184,7 @@ fn commands_are_judged_in_their_dialect() {
 }
 
 #[test]
-fn commands_are_judged_by_the_places_they_use() {
+fn commands_are_judged_by_the_paths_they_use() {
     check("review_places.txt");
 }
 
@@ -194,17 +194,17 @@ fn options_are_judged_in_every_spelling() {
 }
 
 #[test]
-fn what_sends_or_connects_is_told_from_what_looks() {
+fn network_commands_are_distinguished_from_local_reads() {
     check("review_network.txt");
 }
 
 #[test]
-fn the_language_of_the_shell_hides_nothing() {
+fn shell_syntax_hides_no_danger() {
     check("review_shell.txt");
 }
 
 #[test]
-fn commands_of_every_day_run_unasked() {
+fn everyday_commands_run_without_approval() {
     check(EVERYDAY);
 }
 
@@ -218,7 +218,7 @@ fn disguised(entry: &Entry, disguise: &str) -> Option<String> {
 }
 
 #[test]
-fn disguises_hide_nothing() {
+fn disguised_commands_are_recognized() {
     let mut wrong = Vec::new();
     let mut all = 0;
     for (_, text) in TABLES {
@@ -240,7 +240,7 @@ fn disguises_hide_nothing() {
 }
 
 #[test]
-fn the_tables_are_as_large_as_promised() {
+fn the_review_tables_have_their_required_size() {
     let lines = |name: &str| {
         let table = TABLES.iter().find(|(known, _)| *known == name).expect("a table of this name").1;
         table.lines().filter(|line| !line.starts_with('#')).count()

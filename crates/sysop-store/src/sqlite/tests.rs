@@ -43,7 +43,7 @@ fn said(path: &std::path::Path, error: &StoreError, words: &str) {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_told_and_left_without_harm() {
+async fn a_full_disk_is_reported_and_recovered_from() {
     let (_folder, path, store) = store();
     store.append(&id("s"), Seq(0), &events(0, 2, 10)).await.unwrap();
     on_writer(&store, "PRAGMA max_page_count = 20").await;
@@ -55,7 +55,7 @@ async fn a_full_disk_is_told_and_left_without_harm() {
 }
 
 #[tokio::test]
-async fn an_event_that_is_too_long_is_refused() {
+async fn an_overlong_event_is_rejected() {
     let (_folder, _path, store) = store();
     let error = store.append(&id("s"), Seq(0), &events(0, 1, 17 << 20)).await.unwrap_err();
     assert!(error.to_string().contains("the longest that can be stored has 16777216"), "{error}");
@@ -63,7 +63,7 @@ async fn an_event_that_is_too_long_is_refused() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_written_is_told() {
+async fn an_unwritable_file_is_reported() {
     let (_folder, path, store) = store();
     on_writer(&store, "PRAGMA query_only = ON").await;
     let error = store.append(&id("s"), Seq(0), &events(0, 1, 10)).await.unwrap_err();
@@ -71,7 +71,7 @@ async fn a_file_that_cannot_be_written_is_told() {
 }
 
 #[tokio::test]
-async fn a_file_that_went_away_is_told() {
+async fn a_removed_file_is_reported() {
     let (_folder, path, store) = store();
     std::fs::remove_file(&path).unwrap();
     let error = store.append(&id("s"), Seq(0), &events(0, 1, 10)).await.unwrap_err();
@@ -107,7 +107,7 @@ async fn one_broken_session_does_not_fail_the_group() {
 }
 
 #[test]
-fn a_store_outlives_the_runtime_that_it_was_used_in() {
+fn a_store_survives_the_end_of_a_runtime() {
     let (_folder, _path, store) = store();
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let first = runtime();
@@ -130,7 +130,7 @@ fn a_store_outlives_the_runtime_that_it_was_used_in() {
 }
 
 #[tokio::test]
-async fn a_log_of_several_pages_is_replayed_whole() {
+async fn a_log_of_several_pages_is_read_completely() {
     let (_folder, _path, store) = store();
     let (page, total) = (8192, 2 * 8192);
     let spec = serde_json::json!({"model": "mock/mock", "system": "", "tools": [],

@@ -109,7 +109,7 @@ async fn one_job(face: &mut TestClient, said: Input) -> Option<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_that_die_at_random_lose_nothing_and_run_nothing_twice() {
+async fn randomly_crashing_nodes_lose_nothing_and_run_nothing_twice() {
     let chosen = std::env::var("SYSOP_SIM_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed: u64 = chosen.unwrap_or_else(rand::random);
     // Shown if the test fails.

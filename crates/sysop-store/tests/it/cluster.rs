@@ -298,7 +298,7 @@ pub(crate) fn owned(acquired: AcquireOutcome) -> Arc<dyn Lease> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_is_in_the_hands_of_one_node_and_the_database_refuses_all_others() {
+async fn one_node_owns_a_session_and_the_database_rejects_others() {
     let (_, url) = database().await;
     let (a, b) = (PostgresStore::connect(&url).await.unwrap(), PostgresStore::connect(&url).await.unwrap());
     let (node_a, node_b) =
@@ -329,7 +329,7 @@ async fn a_session_is_in_the_hands_of_one_node_and_the_database_refuses_all_othe
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_that_rests_on_one_node_answers_on_another() {
+async fn an_idle_session_can_be_opened_on_another_node() {
     let world = new_world();
     let (a, b, _) = two_nodes(&world).await;
     drop(a.create("s").await);
@@ -341,7 +341,7 @@ async fn a_session_that_rests_on_one_node_answers_on_another() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stale_owner_is_refused_by_the_database_even_where_it_believes_in_its_lease() {
+async fn the_database_rejects_a_stale_owner() {
     let (name, url) = database().await;
     let (a, b) = (PostgresStore::connect(&url).await.unwrap(), PostgresStore::connect(&url).await.unwrap());
     let (node_a, node_b) =
@@ -360,7 +360,7 @@ async fn a_stale_owner_is_refused_by_the_database_even_where_it_believes_in_its_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_many_nodes_that_want_a_dead_ones_session_one_gets_it() {
+async fn one_of_many_nodes_takes_over_a_dead_nodes_session() {
     let (name, url) = database().await;
     let store = PostgresStore::connect(&url).await.unwrap();
     for round in 0..5 {
@@ -390,7 +390,7 @@ async fn of_many_nodes_that_want_a_dead_ones_session_one_gets_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_letter_counts_once_however_often_it_is_posted() {
+async fn a_queued_input_counts_once_however_often_it_is_posted() {
     let (_, url) = database().await;
     let store = PostgresStore::connect(&url).await.unwrap();
     let (node, other) =
@@ -430,7 +430,7 @@ async fn a_letter_counts_once_however_often_it_is_posted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_letter_whose_word_went_astray_is_found() {
+async fn a_queued_input_whose_notification_was_lost_is_found() {
     let world = new_world();
     let (name, url) = database().await;
     let a = Node::start("a", &url, &world).await;
@@ -445,7 +445,7 @@ async fn a_letter_whose_word_went_astray_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_follows_sees_all_and_is_heard() {
+async fn a_follower_sees_all_events_and_can_send_inputs() {
     let world = new_world();
     let (a, b, _) = two_nodes(&world).await;
     let mut here = a.create("s").await;
@@ -485,7 +485,7 @@ async fn who_follows_sees_all_and_is_heard() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn inputs_from_everywhere_come_in_their_order_and_once() {
+async fn inputs_from_all_nodes_arrive_once_in_order() {
     let world = new_world();
     let (a, b, name) = two_nodes(&world).await;
     let mut here = a.create("s").await;
@@ -522,7 +522,7 @@ async fn inputs_from_everywhere_come_in_their_order_and_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dead_nodes_session_is_taken_over_in_time_and_nothing_runs_twice() {
+async fn a_dead_nodes_session_is_taken_over_in_time_without_double_runs() {
     let world = new_world();
     let (a, b, _) = two_nodes(&world).await;
     let here = a.create("s").await;
@@ -545,7 +545,7 @@ async fn a_dead_nodes_session_is_taken_over_in_time_and_nothing_runs_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_sleeps_past_its_lease_lets_go_and_follows() {
+async fn a_node_that_sleeps_past_its_lease_becomes_a_follower() {
     let world = new_world();
     let (a, b, name) = two_nodes(&world).await;
     let mut here = a.create("s").await;
@@ -571,7 +571,7 @@ async fn a_node_that_sleeps_past_its_lease_lets_go_and_follows() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_leaves_hands_its_sessions_over_at_once() {
+async fn a_leaving_node_releases_its_sessions_at_once() {
     let world = new_world();
     let (a, b, _) = two_nodes(&world).await;
     let mut here = a.create("s").await;
@@ -590,7 +590,7 @@ async fn a_node_that_leaves_hands_its_sessions_over_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_approval_may_be_answered_on_any_node_and_the_first_answer_counts() {
+async fn any_node_can_answer_an_approval_and_the_first_answer_counts() {
     let world = new_world();
     let (a, b, _) = two_nodes(&world).await;
     let mut here = a.create("s").await;

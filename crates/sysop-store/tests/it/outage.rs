@@ -61,7 +61,7 @@ async fn seqs(store: &PostgresStore) -> Vec<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_an_owner_appends_waits_for_its_database_and_is_stored_once() {
+async fn appends_wait_for_the_database_and_are_stored_once() {
     let (name, _) = database().await;
     let proxy = Proxy::to(shared().folder());
     let (store, _node, lease) = owner(&Server::url_through(proxy.folder(), &name)).await;
@@ -85,7 +85,7 @@ async fn what_an_owner_appends_waits_for_its_database_and_is_stored_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_owner_that_lost_its_session_meanwhile_is_told_so() {
+async fn an_owner_that_lost_its_session_gets_an_error() {
     let (name, url) = database().await;
     let proxy = Proxy::to(shared().folder());
     let (_store, _node, lease) = owner(&Server::url_through(proxy.folder(), &name)).await;
@@ -103,7 +103,7 @@ async fn an_owner_that_lost_its_session_meanwhile_is_told_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_without_room_is_told_and_appends_go_on_when_there_is_some() {
+async fn a_full_database_is_reported_and_appends_continue_once_it_has_room() {
     let (name, url) = database().await;
     let (store, _node, lease) = owner(&url).await;
     let full = "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
@@ -122,7 +122,7 @@ async fn a_database_without_room_is_told_and_appends_go_on_when_there_is_some() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_standby_is_told_and_appends_go_on_when_it_is_the_primary() {
+async fn a_standby_is_reported_and_appends_continue_once_it_is_primary() {
     let server = Arc::new(tokio::task::spawn_blocking(Server::start).await.unwrap());
     let name = server.database().await;
     let (store, _node, lease) = owner(&server.url(&name)).await;
@@ -143,7 +143,7 @@ async fn a_standby_is_told_and_appends_go_on_when_it_is_the_primary() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told_in_time() {
+async fn an_unreachable_server_is_reported_in_time() {
     let begun = std::time::Instant::now();
     let error = PostgresStore::connect("postgres://u:open-sesame@127.0.0.1:1/d").await.unwrap_err();
     is_one_sentence(&error.to_string(), "the database 127.0.0.1:1/d cannot be reached");
@@ -152,7 +152,7 @@ async fn a_server_that_is_not_there_is_told_in_time() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_too_old_is_told() {
+async fn an_outdated_server_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let listener = tokio::net::UnixListener::bind(folder.path().join(".s.PGSQL.5432")).unwrap();
     let old = tokio::spawn(async move {
@@ -184,7 +184,7 @@ async fn a_server_that_is_too_old_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lease_that_nobody_holds_any_more_keeps_nobody_out() {
+async fn an_abandoned_lease_blocks_no_node() {
     let (_, url) = database().await;
     let (_store, _node, lease) = owner(&url).await;
     let other = PostgresStore::connect(&url).await.unwrap();
@@ -203,7 +203,7 @@ async fn a_lease_that_nobody_holds_any_more_keeps_nobody_out() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_opening_that_is_given_up_half_way_keeps_nobody_out() {
+async fn an_aborted_open_blocks_no_node() {
     let world = new_world();
     let (a, b, _) = two_nodes(&world).await;
     for step in 0..40 {
@@ -232,7 +232,7 @@ async fn an_opening_that_is_given_up_half_way_keeps_nobody_out() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_looks_on_at_a_node_that_lost_its_database_goes_on_there() {
+async fn a_watcher_on_a_node_without_database_continues_there() {
     let world = new_world();
     let (name, _) = database().await;
     let proxy = Proxy::to(shared().folder());

@@ -40,7 +40,7 @@ fn is_one_sentence(error: &StoreError, about: &str) {
 }
 
 #[tokio::test]
-async fn an_append_whose_answer_was_lost_is_stored_once() {
+async fn an_append_with_a_lost_response_is_stored_once() {
     let (store, proxy) = store_behind_proxy().await;
     // The first append connects and prepares the statement, so that the next is one request and one answer.
     store.append(&id("s"), Seq(0), &queued(0, 1, "a")).await.unwrap();
@@ -55,7 +55,7 @@ async fn an_append_whose_answer_was_lost_is_stored_once() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_gone_is_told_and_appends_go_on_when_it_is_back() {
+async fn an_outage_is_reported_and_appends_continue_afterwards() {
     let (store, proxy) = store_behind_proxy().await;
     store.append(&id("s"), Seq(0), &queued(0, 1, "a")).await.unwrap();
     proxy.set(ProxyMode::Closed);
@@ -70,7 +70,7 @@ async fn a_database_that_is_gone_is_told_and_appends_go_on_when_it_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_crashes_takes_nothing_with_it() {
+async fn a_server_crash_loses_nothing() {
     let server = tokio::task::spawn_blocking(Server::start).await.unwrap();
     let name = server.database().await;
     let store = PostgresStore::connect(&server.url(&name)).await.unwrap();
@@ -104,7 +104,7 @@ async fn a_server_that_crashes_takes_nothing_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_nodes_may_write_one_session() {
+async fn many_nodes_can_write_one_session() {
     let (_, name) = new_store().await;
     let mut racers = Vec::new();
     for n in 0..4 {
@@ -120,7 +120,7 @@ async fn many_nodes_may_write_one_session() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_nodes_may_start_on_a_new_database_at_once() {
+async fn many_nodes_can_create_the_schema_at_once() {
     let name = shared().database().await;
     let start = |url: String| tokio::spawn(async move { PostgresStore::connect(&url).await });
     let starting: Vec<_> = (0..8).map(|_| start(shared().url(&name))).collect();
@@ -130,7 +130,7 @@ async fn many_nodes_may_start_on_a_new_database_at_once() {
 }
 
 #[tokio::test]
-async fn what_a_text_of_postgres_cannot_hold_is_stored_all_the_same() {
+async fn text_that_postgres_cannot_store_round_trips() {
     let (store, _) = new_store().await;
     let events = crate::events::log(0, 1, [opened("we\0b", "/srv/\0")]);
     store.append(&id("s"), Seq(0), &events).await.unwrap();
@@ -139,7 +139,7 @@ async fn what_a_text_of_postgres_cannot_hold_is_stored_all_the_same() {
 }
 
 #[tokio::test]
-async fn a_newer_schema_is_refused() {
+async fn a_newer_schema_is_rejected() {
     let (store, name) = new_store().await;
     shared().run(&name, "UPDATE sysop_schema SET version = 99").await;
     let error = PostgresStore::connect(&shared().url(&name)).await.unwrap_err();
@@ -148,7 +148,7 @@ async fn a_newer_schema_is_refused() {
 }
 
 #[tokio::test]
-async fn the_schema_of_0_1_0_is_migrated_and_its_logs_stay() {
+async fn the_0_1_0_schema_is_migrated_and_keeps_its_logs() {
     let (store, name) = new_store().await;
     store.append(&id("s"), Seq(0), &queued(0, 2, "a")).await.unwrap();
     shared().run(&name, "ALTER TABLE sysop_tokens DROP COLUMN owner, DROP COLUMN unattended").await;
@@ -160,7 +160,7 @@ async fn the_schema_of_0_1_0_is_migrated_and_its_logs_stay() {
 }
 
 #[tokio::test]
-async fn a_missing_event_is_told() {
+async fn a_missing_event_is_reported() {
     let (store, name) = new_store().await;
     store.append(&id("s"), Seq(0), &queued(0, 5, "a")).await.unwrap();
     shared().run(&name, "DELETE FROM sysop_events WHERE seq = 3").await;
@@ -170,7 +170,7 @@ async fn a_missing_event_is_told() {
 }
 
 #[tokio::test]
-async fn an_event_of_a_later_day_is_named() {
+async fn an_event_of_a_newer_version_is_named() {
     let (store, name) = new_store().await;
     store.append(&id("s"), Seq(0), &queued(0, 1, "a")).await.unwrap();
     shared().run(&name, r#"UPDATE sysop_events SET body = '{"type":"dreamt","secret":"x"}'"#).await;
@@ -181,7 +181,7 @@ async fn an_event_of_a_later_day_is_named() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_database_is_said_without_its_password() {
+async fn database_errors_do_not_contain_the_password() {
     let error = PostgresStore::connect("postgres://user:hunter2@host:port/").await.unwrap_err();
     is_one_sentence(&error, "postgres://USER:PASSWORD@HOST");
     assert!(!error.to_string().contains("hunter2"), "{error}");
@@ -200,7 +200,7 @@ async fn what_is_wrong_with_a_database_is_said_without_its_password() {
 }
 
 #[tokio::test]
-async fn a_database_that_cannot_be_written_is_not_ready() {
+async fn a_read_only_database_is_not_ready() {
     let (store, name) = new_store().await;
     assert_eq!(store.ready().await, Ok(()));
     shared().admin(&format!("ALTER DATABASE {name} SET default_transaction_read_only = on")).await;

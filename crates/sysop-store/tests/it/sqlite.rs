@@ -56,7 +56,7 @@ fn is_one_sentence_about(path: &Path, error: &StoreError) {
 }
 
 #[tokio::test]
-async fn what_was_appended_is_there_after_a_restart() {
+async fn appended_events_survive_a_restart() {
     let (_folder, path) = place();
     fill(&path).await;
     let store = SqliteStore::open(&path).unwrap();
@@ -66,7 +66,7 @@ async fn what_was_appended_is_there_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_store_goes_on_after_close() {
+async fn a_store_still_works_after_close() {
     let (_folder, path) = place();
     let store = SqliteStore::open(&path).unwrap();
     store.append(&id("s"), Seq(0), &queued(0, 1, "a")).await.unwrap();
@@ -76,7 +76,7 @@ async fn a_store_goes_on_after_close() {
 }
 
 #[tokio::test]
-async fn reading_a_new_file_finds_nothing() {
+async fn a_new_file_is_empty() {
     let (_folder, path) = place();
     let store = SqliteStore::open(&path).unwrap();
     assert_eq!(store.list(10).await, Ok(vec![]));
@@ -85,7 +85,7 @@ async fn reading_a_new_file_finds_nothing() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn only_the_owner_can_read_it() {
+async fn only_the_owner_can_read_the_database() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("share").join("sysop");
@@ -106,7 +106,7 @@ async fn only_the_owner_can_read_it() {
 }
 
 #[tokio::test]
-async fn a_relative_name_that_looks_like_a_uri_is_a_file() {
+async fn a_relative_path_that_looks_like_a_uri_is_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file:sysop.db?mode=memory");
     let store = SqliteStore::open(&path).unwrap();
@@ -116,7 +116,7 @@ async fn a_relative_name_that_looks_like_a_uri_is_a_file() {
 }
 
 #[test]
-fn a_folder_in_its_place_is_refused() {
+fn a_directory_in_place_of_the_file_is_rejected() {
     let (_folder, path) = place();
     std::fs::create_dir(&path).unwrap();
     let error = SqliteStore::open(&path).unwrap_err();
@@ -125,7 +125,7 @@ fn a_folder_in_its_place_is_refused() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_made_is_refused() {
+fn an_uncreatable_directory_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("file"), "").unwrap();
     let path = folder.path().join("file").join("sysop.db");
@@ -135,7 +135,7 @@ fn a_folder_that_cannot_be_made_is_refused() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_database_is_left_as_it_is() {
+async fn a_file_that_is_not_a_database_is_left_unchanged() {
     let (_folder, path) = place();
     let content = "these are my notes, not a database\n".repeat(400);
     std::fs::write(&path, &content).unwrap();
@@ -153,7 +153,7 @@ async fn a_file_that_is_no_database_is_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_damaged_page_is_told() {
+async fn a_damaged_page_is_reported() {
     let (_folder, path) = place();
     fill(&path).await;
     let mut bytes = std::fs::read(&path).unwrap();
@@ -169,7 +169,7 @@ async fn a_damaged_page_is_told() {
 }
 
 #[tokio::test]
-async fn a_reader_that_comes_first_after_a_crash_finds_what_was_committed() {
+async fn a_reader_after_a_crash_finds_all_commits() {
     let (_folder, path) = place();
     fill(&path).await;
     // A transaction with a rollback journal, cut in the middle, as when the journal mode of a new file changes.
@@ -194,7 +194,7 @@ async fn a_reader_that_comes_first_after_a_crash_finds_what_was_committed() {
 }
 
 #[tokio::test]
-async fn a_newer_schema_is_refused() {
+async fn a_newer_schema_is_rejected() {
     let (_folder, path) = place();
     fill(&path).await;
     run_raw(&path, "PRAGMA user_version = 99");
@@ -210,7 +210,7 @@ async fn a_newer_schema_is_refused() {
 }
 
 #[tokio::test]
-async fn the_database_of_another_program_is_refused() {
+async fn another_programs_database_is_rejected() {
     let (_folder, path) = place();
     std::fs::write(&path, "").unwrap();
     run_raw(&path, "CREATE TABLE bookmarks (url TEXT)");
@@ -224,7 +224,7 @@ async fn the_database_of_another_program_is_refused() {
 }
 
 #[tokio::test]
-async fn an_event_of_a_later_version_is_refused_by_name() {
+async fn an_event_of_a_newer_version_is_rejected_by_name() {
     let (_folder, path) = place();
     fill(&path).await;
     run_raw(
@@ -248,7 +248,7 @@ async fn an_event_of_a_later_version_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_missing_event_is_told() {
+async fn a_missing_event_is_reported() {
     for (sql, missing) in [
         ("DELETE FROM events WHERE session = 'a' AND seq = 1", 1),
         ("DELETE FROM events WHERE session = 'a' AND seq = 50", 50),
@@ -266,7 +266,7 @@ async fn a_missing_event_is_told() {
 }
 
 #[tokio::test]
-async fn a_long_log_is_read_whole_and_of_its_faults_the_first_is_told() {
+async fn a_long_log_is_read_completely_and_its_first_fault_reported() {
     let (_folder, path) = place();
     let store = SqliteStore::open(&path).unwrap();
     let log = queued(0, 5000, "a");
@@ -291,7 +291,7 @@ async fn a_long_log_is_read_whole_and_of_its_faults_the_first_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_processes_may_use_one_file() {
+async fn two_processes_can_use_one_file() {
     let (_folder, path) = place();
     // Both find an empty file, and both try to create the tables.
     let stores = [SqliteStore::open(&path).unwrap(), SqliteStore::open(&path).unwrap()];

@@ -42,8 +42,8 @@ macro_rules! conformance {
         );
 
         #[test]
-        fn any_log_comes_back() {
-            crate::suite::any_log_comes_back($fixture);
+        fn any_log_round_trips() {
+            crate::suite::any_log_round_trips($fixture);
         }
     };
     (@tests $fixture:ident: $($name:ident,)*) => {
@@ -78,7 +78,7 @@ pub(crate) async fn each_kind_of_event_comes_back(store: Arc<dyn Store>) {
     assert_eq!(whole(&*store, &id("all")).await, plain(&events));
 }
 
-pub(crate) fn any_log_comes_back<F: Future<Output = Fixture>>(fixture: impl Fn() -> F) {
+pub(crate) fn any_log_round_trips<F: Future<Output = Fixture>>(fixture: impl Fn() -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let fixture = runtime.block_on(fixture());
     let count = std::cell::Cell::new(0);

@@ -76,7 +76,7 @@ fn check_replay(log: &[Logged]) {
 }
 
 #[tokio::test]
-async fn the_database_of_0_1_0_is_backed_up_and_opens() {
+async fn a_0_1_0_database_is_backed_up_and_opened() {
     let (_folder, path) = old_database();
     let store = SqliteStore::open(&path).unwrap();
     check_sessions(&store).await;
@@ -97,7 +97,7 @@ async fn the_database_of_0_1_0_is_backed_up_and_opens() {
 }
 
 #[tokio::test]
-async fn a_backup_that_is_there_stays() {
+async fn an_existing_backup_is_kept() {
     let (_folder, path) = old_database();
     std::fs::write(backup_of(&path), "the first one").unwrap();
     let store = SqliteStore::open(&path).unwrap();
@@ -131,7 +131,7 @@ async fn a_backup_that_cannot_be_written_stops_the_migration() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn two_that_migrate_at_once_both_succeed_and_the_backup_is_old() {
+async fn concurrent_migrations_succeed_and_the_backup_is_the_old_database() {
     for _ in 0..10 {
         let (_folder, path) = old_database();
         let stores: Vec<_> = (0..4).map(|_| SqliteStore::open(&path).unwrap()).collect();
@@ -156,7 +156,7 @@ async fn two_that_migrate_at_once_both_succeed_and_the_backup_is_old() {
 }
 
 #[tokio::test]
-async fn a_log_with_an_unknown_kind_is_refused_and_the_others_open() {
+async fn a_log_with_an_unknown_event_is_rejected_and_others_open() {
     let (_folder, path) = old_database();
     let (newer, ..) = SESSIONS[1];
     let unknown = r#"{"type":"guard_armed2\u001b[2J","call":"s3cret"}"#;
@@ -192,7 +192,7 @@ fn old_logs() -> Vec<Vec<Logged>> {
 }
 
 #[test]
-fn logs_of_0_1_0_replay_and_are_written_as_they_were() {
+fn logs_of_0_1_0_replay_and_round_trip() {
     let logs = old_logs();
     assert_eq!(logs.len(), SESSIONS.len());
     logs.iter().for_each(|log| check_replay(log));
@@ -207,7 +207,7 @@ fn logs_of_0_1_0_replay_and_are_written_as_they_were() {
 }
 
 #[test]
-fn every_kind_is_known_by_name() {
+fn every_event_kind_has_a_known_name() {
     use proptest::strategy::{Strategy, ValueTree};
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     for number in 0..KINDS {
@@ -238,7 +238,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn unknown_fields_are_passed_over_in_every_event(event in any_event()) {
+    fn unknown_fields_are_ignored_in_every_event(event in any_event()) {
         let later = with_unknown_fields(&event);
         prop_assert_eq!(serde_json::from_value::<Event>(later.clone()).unwrap(), event.clone());
         prop_assert_eq!(serde_json::from_str::<Event>(&later.to_string()).unwrap(), event);
@@ -246,7 +246,7 @@ proptest! {
 }
 
 #[test]
-fn unknown_fields_are_passed_over_in_an_event_of_each_kind() {
+fn unknown_fields_are_ignored_in_each_kind_of_event() {
     use proptest::strategy::{Strategy, ValueTree};
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     for kind in 0..KINDS {
@@ -283,7 +283,7 @@ async fn a_deleted_session_leaves_no_text_in_the_database_and_its_backup() {
 }
 
 #[tokio::test]
-async fn text_that_0_1_0_left_is_gone_with_the_next_delete() {
+async fn text_left_by_0_1_0_is_erased_by_the_next_delete() {
     let (folder, path) = old_database();
     let (name, title, _) = SESSIONS[3];
     let sql = format!(
@@ -298,7 +298,7 @@ async fn text_that_0_1_0_left_is_gone_with_the_next_delete() {
 }
 
 #[tokio::test]
-async fn a_delete_says_where_text_stays_while_another_process_reads() {
+async fn a_delete_reports_text_that_another_reader_keeps() {
     let (folder, path) = old_database();
     let store = SqliteStore::open(&path).unwrap();
     store.append(&id("mine"), Seq(0), &queued(0, 5, "a word that only I know")).await.unwrap();

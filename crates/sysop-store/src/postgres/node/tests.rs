@@ -6,7 +6,7 @@ use sysop_core::id::{CallId, Seq, SessionId, StepId, TurnId};
 use super::{NodeMessage, PAYLOAD_BYTES_MAX, payloads};
 
 #[test]
-fn deltas_are_split_and_joined_in_their_order() {
+fn deltas_are_split_and_rejoined_in_order() {
     let step = StepId { turn: TurnId(1), step: 1 };
     let call = CallId::new("call_1");
     for text in ["x".repeat(100_000), "\u{1b}".repeat(20_000), "ü\u{1f600}\"\\".repeat(5000)] {
