@@ -294,7 +294,7 @@ mod tests {
     use super::with_cursor;
 
     #[test]
-    fn the_cursor_is_a_bar_at_the_left_of_its_cell() {
+    fn the_cursor_is_drawn_as_a_bar() {
         assert_eq!(
             with_cursor("<svg><g/>\n</svg>\n", 2, 1),
             "<svg><g/>\n<rect x=\"26.8\" y=\"28.0\" width=\"2\" height=\"18\" fill=\"#d7dae0\"/>\n</svg>\n"

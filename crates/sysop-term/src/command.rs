@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_read() {
+    fn command_lines_are_parsed() {
         let lines = [
             "",
             "   ",
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_completed() {
+    fn command_words_are_completed() {
         let of = |names: &[&str]| names.iter().map(|name| ((*name).into(), "what it is".into())).collect();
         let known =
             CompletionNames { routines: of(&["update", "service"]), hosts: of(&["web1", "web2", "db1"]) };
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn every_command_that_is_listed_is_understood() {
+    fn every_listed_command_parses() {
         for (name, arguments, _) in COMMANDS {
             let line = if arguments.starts_with('[') || arguments.is_empty() {
                 (*name).to_owned()

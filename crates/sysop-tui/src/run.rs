@@ -707,7 +707,7 @@ mod tests {
     use super::{HISTORY_BYTES_MAX, PromptHistory, read_prompt_history, remember};
 
     #[test]
-    fn of_a_long_history_the_newest_is_read() {
+    fn the_newest_part_of_a_long_history_is_read() {
         let folder = tempfile::tempdir().expect("there is room for a folder");
         let path = folder.path().join("history");
         let long = "x".repeat(1024 * 1024);

@@ -42,7 +42,7 @@ mod tests {
     use super::to_json_line;
 
     #[test]
-    fn what_a_terminal_may_obey_is_escaped() {
+    fn control_characters_are_escaped() {
         let text = "a\u{1b}[31m\u{9b}31m\u{7f}\r\n\u{202e}\u{200b}\u{e0041}ü漢😀";
         let line = to_json_line(&json!({"content": text}));
         assert_eq!(line, r#"{"content":"a\u001b[31m\u009b31m\u007f\r\n\u202e\u200b\udb40\udc41ü漢😀"}"#);
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_text_is_left_alone() {
+    fn plain_text_is_unchanged() {
         assert_eq!(to_json_line(&json!({"a": "b\"c"})), r#"{"a":"b\"c"}"#);
     }
 }

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_of_this_system_is_judged_by_what_it_needs() {
+    fn the_required_glibc_of_a_program_is_found() {
         let folder = tempfile::tempdir().unwrap();
         let (source, program) = (folder.path().join("a.c"), folder.path().join("a"));
         // This symbol is as old as that version.
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_without_a_known_package_is_named() {
+    fn a_library_without_a_known_package_is_reported() {
         let program = Path::new("/bin/bash");
         let refused = check_libraries(program, &[]).unwrap_err().to_string();
         assert!(refused.contains("/bin/bash needs libtinfo.so"), "{refused}");

@@ -163,7 +163,7 @@ fn file_name(module: &Module) -> String {
 }
 
 #[test]
-fn no_more_than_three_files_use_each_other_in_a_circle() {
+fn module_cycles_have_at_most_three_files() {
     let mut wrong = Vec::new();
     for (name, files) in crates().iter() {
         let uses = uses(files);
@@ -185,7 +185,7 @@ fn joined(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn paths_in_use_declarations_are_read() {
+fn paths_in_use_declarations_are_found() {
     assert_eq!(joined("use crate::a::B;"), ["crate::a::B"]);
     assert_eq!(joined("pub(crate) use self::a::{B, C as D};"), ["self::a::B", "self::a::C"]);
     let nested = "use crate::{\n    a::{self, b::{C, D}},\n    e::F as G, // not crate::x\n    h::*,\n};\nuse std::fs;";
@@ -195,14 +195,14 @@ fn paths_in_use_declarations_are_read() {
 }
 
 #[test]
-fn paths_between_code_are_read() {
+fn paths_in_code_are_found() {
     let code = "let a = crate::a::make::<u8>(super::b::MAX) + \"http://x\".len() + self::c::d { e: self.f };";
     assert_eq!(joined(code), ["crate::a::make::<", "super::b::MAX", "self::c::d"]);
     assert_eq!(joined("/// [`crate::a::B`]\nfn crate_name(self) {} // super::a"), [""; 0]);
 }
 
 #[test]
-fn a_path_leads_to_the_file_that_holds_its_item() {
+fn a_path_resolves_to_the_file_of_its_item() {
     let modules: BTreeSet<Module> = ["", "a", "a/b", "a/c", "d"].map(module).into();
     let resolved = |from: &str, path: &str| {
         let path: Vec<&str> = path.split("::").collect();
@@ -217,7 +217,7 @@ fn a_path_leads_to_the_file_that_holds_its_item() {
 }
 
 #[test]
-fn circles_are_found() {
+fn cycles_are_detected() {
     let files = |texts: &[(&str, &str)]| -> BTreeMap<Module, String> {
         texts.iter().map(|(path, text)| (module(path), (*text).to_owned())).collect()
     };
@@ -236,7 +236,7 @@ fn circles_are_found() {
 }
 
 #[test]
-fn tests_are_left_out() {
+fn tests_are_ignored() {
     assert_eq!(
         without_tests("use crate::a;\n#[cfg(test)]\nmod tests {\n    use crate::b;\n}\n"),
         "use crate::a;\n"

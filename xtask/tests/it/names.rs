@@ -83,7 +83,7 @@ fn types_modules_and_files_are_named_for_what_they_are() {
 }
 
 #[test]
-fn a_type_name_means_few_things() {
+fn a_type_name_has_few_definitions() {
     let mut meanings: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (path, text) in sources() {
         let path = path.strip_prefix(root()).expect("it is in the repository").display().to_string();

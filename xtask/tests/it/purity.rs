@@ -44,7 +44,7 @@ fn reason<'a>(text: &'a str, call: &str) -> Option<&'a str> {
 }
 
 #[test]
-fn pure_crates_ban_what_is_not_an_argument() {
+fn pure_crates_ban_clocks_files_and_other_inputs() {
     for folder in pure_crates() {
         let path = folder.join("clippy.toml");
         let text = read(&path);

@@ -33,14 +33,14 @@ pub(crate) fn sources() -> impl Iterator<Item = (PathBuf, String)> {
 }
 
 #[test]
-fn every_module_says_what_it_is_for() {
+fn every_module_has_a_doc_comment() {
     for (path, text) in sources() {
         assert!(text.starts_with("//!"), "{} does not begin with `//!`", path.display());
     }
 }
 
 #[test]
-fn long_files_say_why() {
+fn long_files_have_a_reason() {
     for (path, text) in sources() {
         let header: String = text.lines().take_while(|line| line.starts_with("//!")).collect();
         let lines = text.lines().count();
@@ -53,7 +53,7 @@ fn long_files_say_why() {
 }
 
 #[test]
-fn nothing_is_left_for_later() {
+fn no_todo_comments_remain() {
     let marks = ["TO".to_owned() + "DO", "FIX".to_owned() + "ME", "X".repeat(3)];
     let ignored = "#[ign".to_owned() + "ore";
     for (path, text) in sources() {
@@ -80,7 +80,7 @@ fn tests_do_not_sleep() {
 }
 
 #[test]
-fn the_architecture_stays_short() {
+fn the_architecture_document_is_short() {
     let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("it is there");
     assert!(text.lines().count() < ARCHITECTURE_LINES_MAX);
 }
@@ -97,7 +97,7 @@ fn the_glossary_names_files_that_exist() {
 }
 
 #[test]
-fn the_architecture_leads_to_files_that_exist() {
+fn the_architecture_document_names_existing_files() {
     let text = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("it is there");
     let names = text.split('`').skip(1).step_by(2);
     let paths: Vec<_> = names

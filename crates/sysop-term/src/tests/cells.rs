@@ -9,7 +9,7 @@ use crate::cells::{Span, TextRow, exact, truncate, width, wrap, wrap_exact};
 use crate::theme::StyleRole;
 
 #[test]
-fn what_terminals_disagree_on_is_written_otherwise() {
+fn characters_of_disputed_width_are_replaced() {
     let shown = |text: &str| Span::new(text, Style::new()).text().to_owned();
     assert_eq!(shown("❤\u{fe0f}"), "❤");
     assert_eq!(shown("👍🏽"), "👍");
@@ -21,7 +21,7 @@ fn what_terminals_disagree_on_is_written_otherwise() {
 }
 
 #[test]
-fn a_text_that_counts_shows_each_character() {
+fn significant_text_shows_every_character() {
     let shown =
         |text: &str| -> String { exact(text, Style::new(), Style::new()).iter().map(Span::text).collect() };
     assert_eq!(shown("a\u{fe0f}\t\u{202e}👍🏽"), "a\\u{fe0f}\\t\\u{202e}👍\\u{1f3fd}");
@@ -54,7 +54,7 @@ proptest! {
     }
 
     #[test]
-    fn a_row_never_leaves_its_cells(text in any_text(), columns in 1u16..30) {
+    fn a_row_never_exceeds_its_cells(text in any_text(), columns in 1u16..30) {
         let mut buffer = buffer(40, 3);
         buffer.set_string(0, 1, "#".repeat(40), Style::new());
         TextRow::of(&text, Style::new()).draw(&mut buffer, 3, 1, columns);
@@ -65,7 +65,7 @@ proptest! {
     }
 
     #[test]
-    fn a_text_that_counts_is_shown_whole(text in any_text()) {
+    fn significant_text_is_shown_completely(text in any_text()) {
         let shown: String = exact(&text, Style::new(), Style::new()).iter().map(Span::text).collect();
         let plain = |c: &char| c.is_ascii_graphic() && *c != '\\';
         let expected: String = neutralize_line(&text).chars().filter(plain).collect();
@@ -78,7 +78,7 @@ proptest! {
 }
 
 #[test]
-fn nothing_nasty_gets_into_a_cell() {
+fn cells_contain_no_control_characters() {
     for nasty in NASTY {
         for columns in [1, 2, 5, 60] {
             let mut buffer = buffer(columns, 1);

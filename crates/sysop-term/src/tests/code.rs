@@ -22,7 +22,7 @@ fn check(language: &str, code: &str, expected: Expect) {
 }
 
 #[test]
-fn shells_and_scripts() {
+fn shells_and_scripts_are_highlighted() {
     check(
         "bash",
         "if [ -f \"$f\" ]; then  # yes\n  FOO=1 grep -rn 'it''s' ${HOME}/x | wc -l\nfi\necho \"two\nlines\" done",
@@ -56,7 +56,7 @@ fn shells_and_scripts() {
 }
 
 #[test]
-fn compiled_languages() {
+fn compiled_languages_are_highlighted() {
     check(
         "rust",
         "#[derive(Debug)]\npub fn f<'a>(x: &'a str) -> Option<char> { /* a\nb */ Some('x') } // e",
@@ -94,7 +94,7 @@ fn compiled_languages() {
 }
 
 #[test]
-fn configuration() {
+fn configuration_files_are_highlighted() {
     check(
         "json",
         "{\"a\": [1, true, \"x\"]}",
@@ -164,7 +164,7 @@ fn configuration() {
 }
 
 #[test]
-fn a_language_is_known_by_its_names() {
+fn a_language_is_found_by_its_names() {
     for name in ["Rust", "rs", "rust,ignore", ".py", "yaml {1}", "Dockerfile"] {
         assert!(Language::named(name).is_some(), "{name}");
     }
@@ -178,7 +178,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn parts_are_the_line(code in any_text(), language in proptest::sample::select(vec!["sh", "py", "rs", "json", "yaml", "toml", "sql", "diff", "html", "lua", "ps1", "nginx", "make", ""])) {
+    fn highlighted_parts_join_to_the_line(code in any_text(), language in proptest::sample::select(vec!["sh", "py", "rs", "json", "yaml", "toml", "sql", "diff", "html", "lua", "ps1", "nginx", "make", ""])) {
         let mut highlighter = Highlighter::new(Language::named(language));
         for line in code.split('\n') {
             let mut out = String::new();

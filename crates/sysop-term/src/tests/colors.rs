@@ -32,7 +32,7 @@ fn contrast(a: Color, b: Color) -> f64 {
 }
 
 #[test]
-fn every_ink_can_be_read_on_its_ground() {
+fn every_foreground_is_readable_on_its_background() {
     let grounds = [
         (ThemeName::Dark, [Color::Rgb(0, 0, 0), Color::Rgb(40, 42, 54)]),
         (ThemeName::Light, [Color::Rgb(255, 255, 255), Color::Rgb(253, 246, 227)]),
@@ -50,7 +50,7 @@ fn every_ink_can_be_read_on_its_ground() {
 }
 
 #[test]
-fn only_colors_that_every_terminal_has_are_used() {
+fn only_standard_terminal_colors_are_used() {
     for ink in StyleRole::ALL {
         let style = Theme::new(ThemeName::None).style(ink);
         assert_eq!((style.fg, style.bg), (None, None), "{ink:?}");
@@ -61,7 +61,7 @@ fn only_colors_that_every_terminal_has_are_used() {
 }
 
 #[test]
-fn what_warns_is_set_off_also_without_colors() {
+fn warnings_stand_out_without_colors() {
     let none = Theme::new(ThemeName::None);
     for ink in [
         StyleRole::Marked,

@@ -97,7 +97,7 @@ fn tables_are_aligned_wrapped_or_listed() {
 }
 
 #[test]
-fn code_keeps_its_lines_and_their_indent() {
+fn code_keeps_its_lines_and_indentation() {
     let text = "Run:\n```sh\nfor x in *; do\n    echo \"$x\"   # all\ndone\n```\nand\n\n1. step\n   ```\n   inner\n     code\n   ```\n2. next";
     check(
         text,
@@ -119,7 +119,7 @@ fn code_keeps_its_lines_and_their_indent() {
 }
 
 #[test]
-fn a_link_says_where_it_leads() {
+fn a_link_shows_its_target() {
     check(
         "[https://good.com](https://evil.com/x) [good.com](http://evil.com) [docs](https://docs.rs/a) [x](javascript:1) \
         ![logo](http://a.b/c.png) https://good.com/a_b_c. [https://a.b/](https://a.b)",
@@ -137,7 +137,7 @@ fn a_link_says_where_it_leads() {
 }
 
 #[test]
-fn marks_within_words_and_escapes_are_text() {
+fn markers_within_words_and_escapes_are_text() {
     check(
         "snake_case_name, 2*3*4, \\*no\\*, a**b**c, `a*b*`, &lt;tag&gt; &#27;[31m",
         80,
@@ -155,7 +155,7 @@ fn marks_within_words_and_escapes_are_text() {
 }
 
 #[test]
-fn a_finished_part_is_not_laid_out_again() {
+fn finished_blocks_are_not_laid_out_again() {
     let mut text = String::new();
     let mut document = MarkdownDocument::new(60, DARK, Style::new());
     for number in 0..200 {
@@ -170,7 +170,7 @@ fn a_finished_part_is_not_laid_out_again() {
 }
 
 #[test]
-fn one_endless_line_stays_cheap() {
+fn an_endless_line_has_bounded_cost() {
     let text = "word ".repeat(20_000);
     let mut document = MarkdownDocument::new(80, DARK, Style::new());
     document.update(&text);
@@ -180,7 +180,7 @@ fn one_endless_line_stays_cheap() {
 }
 
 #[test]
-fn another_text_takes_the_place_of_the_first() {
+fn a_new_text_replaces_the_first() {
     let mut document = MarkdownDocument::new(40, DARK, Style::new());
     document.update("one\n\ntwo\n\nthree");
     document.update("other\n\ntext");
@@ -191,7 +191,7 @@ fn another_text_takes_the_place_of_the_first() {
 }
 
 #[test]
-fn nesting_without_end_is_flat() {
+fn deep_nesting_is_flattened() {
     for text in
         [">".repeat(3_000), "- ".repeat(3_000), "1. ".repeat(3_000), "[".repeat(9_000), "*a ".repeat(6_000)]
     {
@@ -200,7 +200,7 @@ fn nesting_without_end_is_flat() {
 }
 
 #[test]
-fn nothing_nasty_gets_through() {
+fn control_characters_are_removed() {
     for nasty in NASTY {
         let text = format!(
             "# {nasty}\n- {nasty} **{nasty}** `{nasty}`\n\n| {nasty} | b |\n|--|--|\n| c | {nasty} |\n\n```{nasty}\n{nasty}\n```\n[{nasty}](http://x.y/{nasty})"
@@ -221,7 +221,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn it_is_the_same_however_it_streams(text in any_text(), columns in 1usize..60, cuts in proptest::collection::vec(1usize..9, 1..20)) {
+    fn streaming_does_not_change_the_layout(text in any_text(), columns in 1usize..60, cuts in proptest::collection::vec(1usize..9, 1..20)) {
         let mut document = MarkdownDocument::new(columns, DARK, Style::new());
         let mut end = 0;
         for cut in cuts.iter().cycle() {
@@ -234,7 +234,7 @@ proptest! {
     }
 
     #[test]
-    fn rows_fit(text in any_text(), columns in 2usize..60) {
+    fn rows_fit_the_width(text in any_text(), columns in 2usize..60) {
         for row in rows(&text, columns) {
             prop_assert!(row.width() <= columns, "{:?}", row.text());
         }

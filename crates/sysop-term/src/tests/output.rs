@@ -17,7 +17,7 @@ fn check(text: &str, expected: Expect) {
 }
 
 #[test]
-fn what_overwrites_a_line_does_so_within_it() {
+fn carriage_returns_overwrite_within_the_line() {
     check(
         "10%\r50%\r100%\nabc\rX\n",
         expect![[r#"
@@ -36,7 +36,7 @@ fn what_overwrites_a_line_does_so_within_it() {
 }
 
 #[test]
-fn sequences_are_taken_out_and_controls_are_shown() {
+fn sequences_are_removed_and_controls_are_visible() {
     check(
         "\u{1b}]0;title\u{7}a\u{1b}]8;;http://x\u{1b}\\b\u{1b}]8;;\u{1b}\\c\u{1b}(Bd\u{1b}=e\u{1b}Pq\u{1b}\\f",
         expect!["abcdef"],
@@ -51,7 +51,7 @@ fn sequences_are_taken_out_and_controls_are_shown() {
 }
 
 #[test]
-fn colors_and_weights_stay() {
+fn colors_and_weights_are_kept() {
     let rows = lines(
         "\u{1b}[1;31mred\u{1b}[0m \u{1b}[38;5;208mo\u{1b}[38;2;1;2;3mr\u{1b}[48;5;4mg\u{1b}[7;9mx\u{1b}[m.",
         DARK,
@@ -79,7 +79,7 @@ fn colors_and_weights_stay() {
 }
 
 #[test]
-fn a_finished_output_has_the_colors_that_it_had_while_it_ran() {
+fn finished_output_keeps_its_live_colors() {
     let text = "\u{1b}[1;31merror\u{1b}[0m: \u{1b}[48;5;22mno\u{1b}[m\n\u{1b}]0;t\u{7}\u{1b}[2J\u{1b}[38;2;1;2;3mx\ty\n";
     let (plain, styles) = split_styles(text);
     let live = lines(text, DARK, Style::new());
@@ -95,7 +95,7 @@ fn text_cannot_be_hidden_by_its_color() {
 }
 
 #[test]
-fn a_line_without_end_is_bounded() {
+fn an_endless_line_is_bounded() {
     let rows = lines(&"x".repeat(LINE_CHARS_MAX * 4), DARK, Style::new());
     assert_eq!(rows[0].width(), LINE_CHARS_MAX);
     let rows = lines(&"\u{1b}[8000C\tx\u{1b}[1000000000G!".repeat(1_000), DARK, Style::new());
@@ -106,7 +106,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn nothing_gets_through(text in any_text(), more in "[\\x00-\\x7f]{0,60}", csi in "(\u{1b}\\[[0-9;]{0,9}[A-Za-z][a-z日]{0,4}){0,9}") {
+    fn no_control_sequence_passes(text in any_text(), more in "[\\x00-\\x7f]{0,60}", csi in "(\u{1b}\\[[0-9;]{0,9}[A-Za-z][a-z日]{0,4}){0,9}") {
         for text in [text.as_str(), &more, &csi, &format!("{csi}{text}{more}")] {
             let (plain, styles) = split_styles(text);
             let finished = styled_lines(&plain, &styles, DARK, Style::new());
@@ -124,7 +124,7 @@ proptest! {
 }
 
 #[test]
-fn nasty_output_is_harmless() {
+fn hostile_output_is_escaped() {
     for nasty in NASTY {
         for row in lines(nasty, DARK, Style::new()) {
             let mut buffer = buffer(60, 1);

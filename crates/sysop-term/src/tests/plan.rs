@@ -44,7 +44,7 @@ fn plan(call: ToolCall, command: &str) -> Proposal {
 }
 
 #[test]
-fn a_changed_part_of_a_line_is_set_off() {
+fn the_changed_part_of_a_line_is_highlighted() {
     let arguments = json!({"path": "f", "old_string": "port = 80;", "new_string": "port = 8080;"});
     let plan = plan(call("a", "edit_file", arguments), "");
     let rows = preview_rows(&plan, "", &[], DARK, 60);
@@ -60,7 +60,7 @@ fn a_changed_part_of_a_line_is_set_off() {
 }
 
 #[test]
-fn the_part_that_a_finding_is_about_is_marked() {
+fn the_text_of_a_finding_is_marked() {
     let command = "echo 'a b' && rm -rf \"$HOME/x\" # gone";
     let risk =
         Policy::new(&[r"rm\s+-rf".to_owned()], &[]).risk(command, &Survey::elsewhere(CommandContext::bash()));
@@ -106,7 +106,7 @@ fn a_command_is_shown_to_its_last_byte() {
 }
 
 #[test]
-fn letters_that_only_look_latin_are_told() {
+fn lookalike_letters_are_reported() {
     let plan = plan(bash("a", "сurl x"), "сurl x");
     let text = drawn(&preview_rows(&plan, "сurl x", &[], DARK, 60), 60);
     assert!(text.contains("look-alike letters: с (U+0441)"), "{text}");
@@ -128,7 +128,7 @@ fn every_argument_of_a_call_is_shown() {
 }
 
 #[test]
-fn the_end_of_the_last_line_is_part_of_an_edit() {
+fn a_changed_final_newline_is_shown() {
     let shown = |old: &str, new: &str| {
         let edit = FileEdit { path: "a", old: Some(old), new };
         edit.rows(60, DARK).iter().map(TextRow::text).collect::<Vec<_>>().join("|")

@@ -33,7 +33,7 @@ fn a_paragraph_streams_row_by_row() {
 }
 
 #[test]
-fn a_late_table_is_given_out_again() {
+fn a_late_table_is_redrawn() {
     let mut markdown = MarkdownStream::new(12, TERMINAL);
     assert_eq!(shown(&markdown.push("one two three four five")), "one two\nthree four\n");
     let mut rows = markdown.push(" | b\n|---|---|\n| 1 | 2 |\n");
@@ -43,13 +43,13 @@ fn a_late_table_is_given_out_again() {
 }
 
 #[test]
-fn a_link_that_cannot_be_clicked_says_where_it_leads() {
+fn an_unclickable_link_shows_its_target() {
     let rows = MarkdownStream::rows("see [the guide](http://x/y) or http://x/z", 60, TERMINAL);
     assert_eq!(shown(&rows), "see the guide (http://x/y) or http://x/z\n");
 }
 
 #[test]
-fn a_row_is_painted_with_its_styles_or_without() {
+fn rows_are_painted_with_or_without_styles() {
     let style = Style::new().fg(Color::LightRed).bg(Color::Indexed(200)).add_modifier(Modifier::BOLD);
     let row = TextRow::from(vec![
         Span::new("a", style),
@@ -62,7 +62,7 @@ fn a_row_is_painted_with_its_styles_or_without() {
 }
 
 #[test]
-fn the_checker_sees_what_is_no_style() {
+fn the_checker_detects_anything_but_styles() {
     assert_eq!(painted_intruder("a\u{1b}[1;36mb\u{1b}[0m\n"), None);
     for bad in ["\u{1b}[2J", "\u{1b}[38:5:1mx", "\r", "\u{1b}", "\u{9b}1m", "\u{202e}"] {
         assert!(painted_intruder(bad).is_some(), "{bad:?}");
@@ -73,7 +73,7 @@ fn the_checker_sees_what_is_no_style() {
 }
 
 #[test]
-fn hostile_markdown_comes_out_harmless() {
+fn hostile_markdown_is_escaped() {
     for hostile in HOSTILE {
         for columns in [16, 36, 116] {
             let mut markdown = MarkdownStream::new(columns, TERMINAL);
@@ -90,7 +90,7 @@ fn hostile_markdown_comes_out_harmless() {
 }
 
 #[test]
-fn a_fence_that_turns_out_to_be_a_code_span_gives_no_row_out_twice() {
+fn a_fence_that_becomes_a_code_span_emits_no_row_twice() {
     let text = "aa ```\n```a `";
     let mut pieces = MarkdownStream::new(8, TERMINAL);
     let mut rows = Vec::new();
@@ -117,7 +117,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn rows_say_the_same_however_the_text_is_cut(text in any_text(), columns in 8usize..40, cuts in proptest::collection::vec(1usize..7, 1..20)) {
+    fn rows_do_not_depend_on_chunk_boundaries(text in any_text(), columns in 8usize..40, cuts in proptest::collection::vec(1usize..7, 1..20)) {
         // The exception: a line that becomes a table by a bar in its middle.
         let text: String = text.split_inclusive('\n').map(|line| if line.starts_with('|') { line.to_owned() } else { line.replace('|', "/") }).collect();
         let expected = MarkdownStream::rows(&text, columns, TERMINAL);
@@ -160,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_but_styles_comes_out(text in proptest::collection::vec(any::<char>(), 0..80), columns in 10usize..60) {
+    fn only_styles_are_emitted(text in proptest::collection::vec(any::<char>(), 0..80), columns in 10usize..60) {
         let text: String = text.into_iter().collect();
         for row in MarkdownStream::rows(&text, columns, TERMINAL) {
             prop_assert_eq!(row_intruder(&row), None);

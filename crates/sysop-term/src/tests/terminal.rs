@@ -78,7 +78,7 @@ fn page(text: &str, columns: u16) -> Buffer {
 }
 
 #[test]
-fn what_we_think_is_a_cell_takes_a_cell() {
+fn computed_widths_match_a_terminal() {
     for nasty in NASTY {
         let mut buffer = buffer(60, 1);
         TextRow::from(vec![Span::new(nasty, Style::new()), Span::new("|end", Style::new())]).draw(
@@ -92,7 +92,7 @@ fn what_we_think_is_a_cell_takes_a_cell() {
 }
 
 #[test]
-fn a_link_is_one_for_the_terminal_and_ends_where_it_ends() {
+fn hyperlinks_end_with_their_text() {
     let buffer = page("see https://docs.rs/a_b and 日本 [text](http://x.y/)", 40);
     let term = shown(std::slice::from_ref(&buffer));
     compare(&buffer, &term);
@@ -107,7 +107,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn changes_from_frame_to_frame_leave_nothing_behind(a in any_text(), b in any_text(), columns in 4u16..50) {
+    fn frame_updates_leave_no_remnants(a in any_text(), b in any_text(), columns in 4u16..50) {
         let (first, second) = (page(&a, columns), page(&b, columns));
         compare(&second, &shown(&[first, second.clone()]));
     }

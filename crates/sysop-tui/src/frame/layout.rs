@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_terminal_has_its_room_on_every_screen() {
+    fn the_terminal_pane_fits_every_screen_size() {
         for width in 1..400 {
             for height in 1..120 {
                 let area = Rect::new(0, 0, width, height);

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn better_fits_come_first() {
+    fn better_matches_come_first() {
         assert_eq!(
             found("disk", &["d-i-s-k", "check the disk", "disk", "none"]),
             ["disk", "check the disk", "d-i-s-k"]
@@ -121,14 +121,14 @@ mod tests {
     }
 
     #[test]
-    fn upper_case_is_meant_when_it_is_typed() {
+    fn typed_capitals_are_case_sensitive() {
         assert_eq!(found("readme", &["README", "readme"]).len(), 2);
         assert_eq!(found("README", &["README", "readme"]), ["README"]);
         assert_eq!(found("äö", &["ÄÖ 語"]), ["ÄÖ 語"]);
     }
 
     #[test]
-    fn the_letters_that_were_typed_are_known() {
+    fn matched_letters_are_reported() {
         assert_eq!(FuzzyPattern::new("srm").places("src/main.rs"), [0, 1, 4]);
         assert_eq!(FuzzyPattern::new("語 b").places("b 日本語"), [0, 4]);
         assert_eq!(FuzzyPattern::new("").places("x"), [0_usize; 0]);

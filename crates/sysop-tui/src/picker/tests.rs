@@ -69,7 +69,7 @@ fn check(picker: &mut Picker, (width, height): (u16, u16), expected: &Expect) {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "pictures")]
-fn a_list_of_sessions() {
+fn a_session_list_is_drawn() {
     let mut picker = sessions();
     check(
         &mut picker,
@@ -173,7 +173,7 @@ fn a_list_of_sessions() {
 }
 
 #[test]
-fn keys_move_in_the_list() {
+fn keys_move_the_selection() {
     let mut picker = sessions();
     for (code, expected) in [
         (KeyCode::Down, 1),
@@ -200,7 +200,7 @@ fn keys_move_in_the_list() {
 }
 
 #[test]
-fn a_hundred_thousand_rows_cost_what_is_seen() {
+fn a_hundred_thousand_rows_cost_only_the_visible_ones() {
     let rows = (0..100_000).map(|number| PickerItem::new(&format!("line {number} of the history"), ""));
     let mut picker = Picker::new("history", rows.collect());
     picker.key(key(KeyCode::End));
@@ -228,7 +228,7 @@ fn a_hundred_thousand_rows_cost_what_is_seen() {
 }
 
 #[test]
-fn no_screen_is_too_small() {
+fn the_picker_fits_any_screen() {
     let ask = VariableForm::new(
         "t",
         vec![FormVariable { name: "name".to_owned(), description: "unit".to_owned() }],
@@ -249,7 +249,7 @@ fn no_screen_is_too_small() {
 }
 
 #[test]
-fn variables_are_asked_one_by_one() {
+fn variables_are_requested_one_by_one() {
     let variable = |name: &str, description: &str| FormVariable {
         name: name.to_owned(),
         description: description.to_owned(),

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_edited_by_whole_letters() {
+    fn editing_moves_by_grapheme() {
         let mut field = TextField::new("ein 日本");
         press(&mut field, "Left Backspace x");
         assert_eq!(field.text(), "ein x本");
@@ -155,13 +155,13 @@ mod tests {
     }
 
     #[test]
-    fn what_a_keyboard_cannot_type_does_not_get_in() {
+    fn control_characters_are_not_inserted() {
         let field = TextField::new("a\nb\tc\u{1b}[31m\u{202e}d");
         assert_eq!(field.text(), "a b c[31md");
     }
 
     #[test]
-    fn the_part_with_the_cursor_is_seen() {
+    fn the_cursor_stays_visible() {
         let mut field = TextField::new("0123456789");
         assert_eq!(field.view(5), ("6789".to_owned(), 4));
         press(&mut field, "Home");

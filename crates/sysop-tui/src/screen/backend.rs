@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changed_is_drawn_with_its_look() {
+    fn only_changed_cells_are_drawn_with_their_style() {
         let mut terminal = terminal();
         let line = |last: &'static str| {
             Line::from(vec![Span::raw("ok "), "red".red().bold(), " 漢字".into(), last.into()])
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a control character would reach the terminal")]
-    fn a_control_character_does_not_get_through() {
+    fn control_characters_are_not_written() {
         safe(&Cell::new("\x1b"));
     }
 }

@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_all_terminals_are_known() {
+    fn keys_of_all_terminals_are_decoded() {
         for (bytes, keys) in [
             ("a\u{c4}語 \r\t\x7f", "a S-\u{c4} 語   Enter Tab Backspace"),
             ("\0\x01\x08\n\x1a\x1c\x1d\x1e\x1f", "C-  C-a C-h C-j C-z C-\\ C-] C-^ C-_"),
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn escape_is_known_by_the_silence_after_it() {
+    fn escape_is_recognized_by_a_pause() {
         assert_eq!(read(b"\x1b"), "Esc");
         assert_eq!(read(b"\x1b\x1b"), "Esc Esc");
         assert_eq!(read(b"\x1b["), "A-[");
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_nobody_waits_for_are_no_keys() {
+    fn unexpected_terminal_replies_are_not_keys() {
         for answer in
             ["\x1b[24;80R", "\x1b[?62;22c", "\x1b]11;rgb:00/00/00\x07", "\x1bP>|xterm\x1b\\", "\x1b[?1u"]
         {
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paste_is_one_event_whatever_is_in_it() {
+    fn a_paste_is_one_event_with_any_content() {
         assert_eq!(read(b"\x1b[200~a\r\nb\x1b[A\x03\x1b[201~c"), "paste \"a\\nb\\u{1b}[A\\u{3}\" c");
         assert_eq!(read(b"\x1b[200~never ends"), "paste \"never ends\"");
         assert_eq!(
@@ -524,7 +524,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(300))]
 
         #[test]
-        fn it_does_not_matter_how_bytes_are_cut(
+        fn chunk_boundaries_do_not_matter(
             bytes in proptest::collection::vec(
                 proptest::prop_oneof![
                     proptest::strategy::Just(0x1b_u8), any::<u8>(), 0x20_u8..0x7f,

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_what_xterm_sends() {
+    fn keys_are_encoded_as_xterm_does() {
         for (code, held, expected) in [
             (KeyCode::Char('é'), NONE, "é"),
             (KeyCode::Char('A'), KeyModifiers::SHIFT, "A"),
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paste_cannot_leave_its_marks() {
+    fn a_paste_cannot_end_its_brackets() {
         let hostile = "ls\r\nrm\t-r x\x1b[201~\x03\u{202e}👩\u{200d}💻";
         let marked = TerminalModes { marked_paste: true, ..TerminalModes::default() };
         let text = "ls\rrm\t-r x[201~👩\u{200d}💻";
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mouse_tells_only_what_was_asked_for() {
+    fn only_requested_mouse_events_are_sent() {
         let did = |kind, mouse, sgr_mouse| {
             let event = MouseEvent { kind, column: 0, row: 0, modifiers: CONTROL };
             let modes = TerminalModes { mouse, sgr_mouse, ..TerminalModes::default() };

@@ -109,7 +109,7 @@ fn press(pane: &mut TerminalPane, code: KeyCode, held: KeyModifiers) -> PaneKeyR
 }
 
 #[tokio::test]
-async fn what_is_on_the_terminal_is_drawn() {
+async fn the_terminal_screen_is_drawn() {
     let (mut pane, terminal, sender) =
         written("one \x1b[1;31mred\x1b[0m 漢字\r\ne\u{301}\u{202e}x\tz".as_bytes()).await;
     expect![[r#"
@@ -135,7 +135,7 @@ async fn what_is_on_the_terminal_is_drawn() {
 }
 
 #[tokio::test]
-async fn of_a_larger_screen_the_part_with_the_cursor_is_drawn() {
+async fn a_larger_screen_is_cropped_around_the_cursor() {
     let (mut pane, _, _sender) = written("1\r\n2\r\n3\r\n4 long 漢字".as_bytes()).await;
     expect![[r#"
         3       |
@@ -148,7 +148,7 @@ async fn of_a_larger_screen_the_part_with_the_cursor_is_drawn() {
 }
 
 #[tokio::test]
-async fn keys_are_typed_and_one_gives_the_control_back() {
+async fn keys_are_typed_and_one_releases_control() {
     let (mut pane, terminal, sender) = written(b"$ ").await;
     assert_eq!(press(&mut pane, KeyCode::Up, KeyModifiers::NONE), PaneKeyResult::Consumed);
     sender.send(bytes("\x1b[?1h\x1b[?2004h")).unwrap();
@@ -175,7 +175,7 @@ async fn keys_are_typed_and_one_gives_the_control_back() {
 }
 
 #[tokio::test]
-async fn rows_that_left_the_screen_can_be_read() {
+async fn scrolled_off_rows_can_be_read() {
     let (mut pane, terminal, sender) = written(b"").await;
     for number in 1..=30 {
         let line = format!("line {number}\r\n");
@@ -206,7 +206,7 @@ async fn rows_that_left_the_screen_can_be_read() {
 }
 
 #[tokio::test]
-async fn the_mouse_is_for_programs_that_asked() {
+async fn mouse_events_go_to_programs_that_requested_them() {
     let (mut pane, terminal, sender) = written(b"").await;
     let area = Rect::new(2, 3, 20, 4);
     let mut buffer = Buffer::empty(Rect::new(0, 0, 30, 10));
@@ -231,7 +231,7 @@ async fn the_mouse_is_for_programs_that_asked() {
 }
 
 #[tokio::test]
-async fn a_terminal_that_is_over_says_why() {
+async fn an_ended_terminal_shows_the_reason() {
     let (mut pane, terminal, sender) = written(b"last words").await;
     sender.send(TerminalOutput::Ended("the shell ended with code 3".to_owned())).unwrap();
     pane.next_change().await;
@@ -253,7 +253,7 @@ async fn a_terminal_that_is_over_says_why() {
 }
 
 #[tokio::test]
-async fn a_program_that_never_ends_its_drawing_is_seen() {
+async fn an_unfinished_synchronized_update_is_shown() {
     let (mut pane, _, sender) = written(b"before").await;
     sender.send(bytes("\x1b[?2026h\r\nafter")).unwrap();
     pane.next_change().await;
@@ -365,7 +365,7 @@ async fn a_real_editor_is_driven_from_the_pane() {
 }
 
 #[tokio::test]
-async fn a_real_pager_turns_its_pages_with_the_keys_of_the_pane() {
+async fn a_real_pager_is_driven_from_the_pane() {
     let mut real = RealTerminal::new().await;
     real.sees(|shown| shown.contains("$ ▏")).await;
     real.types("seq 100 | less\n");

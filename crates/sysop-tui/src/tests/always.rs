@@ -65,7 +65,7 @@ fn always_shows_the_rule_and_its_file_before_it_is_written() {
 }
 
 #[test]
-fn who_says_no_to_a_rule_is_back_at_the_proposal() {
+fn declining_a_rule_returns_to_the_proposal() {
     for no in [KeyCode::Esc, KeyCode::Char('n')] {
         let mut world = in_review("touch x");
         world.press(KeyCode::Char('A')).is_read().press(no);
@@ -80,7 +80,7 @@ fn who_says_no_to_a_rule_is_back_at_the_proposal() {
 }
 
 #[test]
-fn a_long_rule_is_read_to_its_end_before_it_is_written() {
+fn a_long_rule_must_be_scrolled_to_its_end() {
     let names: Vec<String> = (0..200).map(|at| format!("name{at}")).collect();
     let mut world = in_review(&format!("touch {}", names.join(" ")));
     world.press(KeyCode::Char('A'));
@@ -97,7 +97,7 @@ fn a_long_rule_is_read_to_its_end_before_it_is_written() {
 }
 
 #[test]
-fn always_is_no_answer_where_it_is_not_offered() {
+fn always_does_nothing_if_not_offered() {
     for command in ["rm -rf /etc", "touch x; touch y", "touch x > y", "touch $(id)"] {
         let mut world = in_review(command);
         assert!(!world.screen(120, 40).contains("A always"), "{command}");
@@ -113,7 +113,7 @@ fn always_is_no_answer_where_it_is_not_offered() {
 }
 
 #[test]
-fn always_counts_only_while_the_box_is_empty() {
+fn always_works_only_with_an_empty_composer() {
     let mut world = World::new();
     world.says("go").types("and").replies(bash("c1", "touch x"));
     let plan = world.app.proposal_without_offer().unwrap();
@@ -125,7 +125,7 @@ fn always_counts_only_while_the_box_is_empty() {
 }
 
 #[test]
-fn a_plan_of_a_read_only_session_is_listed_and_run_step_by_step() {
+fn the_plan_of_a_read_only_session_is_run_step_by_step() {
     let mut world = World::new();
     world.says("/approve never").says("go").replies(bash("c1", "touch one"));
     world.replies(bash("c2", "touch two")).replies(says("That is the plan."));

@@ -49,7 +49,7 @@ fn running(world: &World) -> Option<&str> {
 }
 
 #[test]
-fn a_key_from_before_the_proposal_was_read_runs_nothing() {
+fn a_key_pressed_before_the_proposal_appeared_runs_nothing() {
     let mut world = World::new();
     world.says("go").replies(bash("c1", "touch x"));
     // Not displayed yet, or not long enough.
@@ -67,7 +67,7 @@ fn a_key_from_before_the_proposal_was_read_runs_nothing() {
 }
 
 #[test]
-fn what_is_being_written_goes_on_when_a_proposal_comes() {
+fn typing_continues_when_a_proposal_arrives() {
     let mut world = World::new();
     world.says("go").types("and a").replies(bash("c1", "touch x"));
     world.frame(80, 24);
@@ -89,7 +89,7 @@ fn what_is_being_written_goes_on_when_a_proposal_comes() {
 }
 
 #[test]
-fn a_dangerous_command_is_run_by_a_capital_y_only() {
+fn only_capital_y_runs_a_dangerous_command() {
     for command in ["sudo rm -rf /srv", "shutdown now"] {
         let mut world = in_review(command);
         assert!(world.screen(120, 24).contains("Y run"), "{command}");
@@ -107,7 +107,7 @@ fn a_dangerous_command_is_run_by_a_capital_y_only() {
 }
 
 #[test]
-fn one_key_changes_what_asks_but_never_to_auto() {
+fn shift_tab_cycles_the_approval_modes_except_auto() {
     let mut world = World::new();
     let mode = |world: &World| world.app.transcript().session_info().unwrap().approve;
     for expected in [ApprovalMode::Each, ApprovalMode::Never, ApprovalMode::Ask] {
@@ -121,7 +121,7 @@ fn one_key_changes_what_asks_but_never_to_auto() {
 }
 
 #[test]
-fn tab_goes_from_a_proposal_to_the_cards_and_back() {
+fn tab_moves_between_proposal_and_cards() {
     let mut world = in_review("touch x");
     world.press(KeyCode::Tab).press(KeyCode::Enter);
     assert!(decisions(&world).is_empty());
@@ -130,7 +130,7 @@ fn tab_goes_from_a_proposal_to_the_cards_and_back() {
 }
 
 #[test]
-fn a_proposal_is_changed_in_place_and_undone() {
+fn a_proposal_is_edited_in_place_and_undone() {
     let mut world = in_review("touch x");
     world
         .press(KeyCode::Char('i'))
@@ -184,7 +184,7 @@ fn an_empty_command_is_not_run_and_hidden_characters_are_named() {
 }
 
 #[test]
-fn a_proposal_longer_than_the_screen_is_read_to_its_end_first() {
+fn a_long_proposal_must_be_scrolled_to_its_end() {
     let command = (0..60).map(|at| format!("echo line{at}")).collect::<Vec<_>>().join("\n");
     let mut world = in_review(&command);
     let mut pages = 0;
@@ -198,7 +198,7 @@ fn a_proposal_longer_than_the_screen_is_read_to_its_end_first() {
 }
 
 #[test]
-fn a_proposal_that_is_answered_elsewhere_closes_and_says_by_whom() {
+fn a_proposal_answered_elsewhere_closes_and_names_the_user() {
     let mut world = in_review("touch x");
     let SessionPhase::AwaitingApproval { call } = world.app.transcript().phase().clone() else {
         panic!("it waits")
@@ -209,7 +209,7 @@ fn a_proposal_that_is_answered_elsewhere_closes_and_says_by_whom() {
 }
 
 #[test]
-fn escape_stops_and_the_draft_stays() {
+fn escape_stops_the_turn_and_keeps_the_draft() {
     let mut world = in_review("touch x");
     world.press(KeyCode::Enter).types("a draft").press(KeyCode::Esc);
     assert!(world.log.iter().any(|event| matches!(event, Event::CancelAsked { .. })));
@@ -220,7 +220,7 @@ fn escape_stops_and_the_draft_stays() {
 }
 
 #[test]
-fn control_c_stops_and_then_leaves() {
+fn ctrl_c_stops_the_turn_and_then_exits() {
     let mut world = World::new();
     world.says("go").key(control('c'));
     assert!(left(&world).is_none() && world.asked.is_none());
@@ -259,7 +259,7 @@ fn a_message_waits_for_the_end_of_the_turn() {
 }
 
 #[test]
-fn pause_and_resume() {
+fn a_turn_is_paused_and_resumed() {
     let mut world = in_review("touch x");
     world.key(control('p')).press(KeyCode::Enter).ends(Outcome::ok("x"));
     assert!(matches!(world.app.transcript().phase(), SessionPhase::Paused { .. }) && world.asked.is_none());
@@ -268,7 +268,7 @@ fn pause_and_resume() {
 }
 
 #[test]
-fn the_arrows_and_the_search_bring_earlier_messages() {
+fn arrows_and_search_recall_earlier_messages() {
     let mut world = World::new();
     world.app.set_prompt_history(PromptHistory::read("one\ntwo<\\n>lines\nthree\n"));
     world.types("begun").press(KeyCode::Up);
@@ -288,7 +288,7 @@ fn the_arrows_and_the_search_bring_earlier_messages() {
 }
 
 #[test]
-fn a_large_paste_is_folded_and_sent_whole() {
+fn a_large_paste_is_folded_and_sent_completely() {
     let mut world = World::new();
     let paste = "a line\r\n\u{1b}[31mof it\u{202e}\n".repeat(20);
     world.types("look: ").pastes(&paste).types(" thanks");
@@ -307,7 +307,7 @@ fn a_large_paste_is_folded_and_sent_whole() {
 }
 
 #[test]
-fn words_are_completed() {
+fn completion_offers_commands_and_paths() {
     let mut world = World::new();
     world.types("/appr").press(KeyCode::Tab);
     assert_eq!(world.app.composer().text(), "/approve ");
@@ -331,7 +331,7 @@ fn words_are_completed() {
 }
 
 #[test]
-fn lines_that_begin_with_a_slash_are_for_sysop() {
+fn lines_that_start_with_a_slash_are_commands() {
     let mut world = World::new();
     world
         .says("/model other")
@@ -377,7 +377,7 @@ fn lines_that_begin_with_a_slash_are_for_sysop() {
 }
 
 #[test]
-fn another_model_a_theme_and_a_message_are_picked() {
+fn model_theme_and_message_pickers_work() {
     let mut world = World::new();
     // Text typed while the list is loading is searched for in it.
     world.says("/model").types("demo");
@@ -415,7 +415,7 @@ fn another_model_a_theme_and_a_message_are_picked() {
 }
 
 #[test]
-fn a_secret_is_answered_and_never_seen() {
+fn a_secret_is_entered_without_echo() {
     let mut world = in_review("sudo ls");
     world.press(KeyCode::Enter).types("draft").asks(7, QuestionKind::Secret, "Password: ");
     // Keys typed before the question was displayed are not an answer.
@@ -476,7 +476,7 @@ fn the_history_scrolls_and_follows_again() {
 }
 
 #[test]
-fn nothing_moves_while_nothing_happens() {
+fn an_idle_screen_does_not_change() {
     let mut world = World::new();
     assert_eq!(world.app.next_change(world.now), None);
     world.says("go");
@@ -496,7 +496,7 @@ fn nothing_moves_while_nothing_happens() {
 }
 
 #[test]
-fn tokens_are_priced_where_the_price_is_known() {
+fn cost_is_shown_if_the_price_is_known() {
     use sysop_core::message::{Reply, Usage};
     let price = crate::Price { input: 3.0, output: 15.0, cached: Some(0.3) };
     let setup = crate::app::AppOptions {
@@ -512,7 +512,7 @@ fn tokens_are_priced_where_the_price_is_known() {
 }
 
 #[test]
-fn what_is_not_on_the_screen_is_not_answered() {
+fn a_hidden_proposal_is_not_answered() {
     // Keys typed in an editor, pager or terminal are not answers.
     let mut world = in_review("touch x");
     world.app.reset_debounce();
@@ -536,7 +536,7 @@ fn what_is_not_on_the_screen_is_not_answered() {
 }
 
 #[test]
-fn a_long_command_is_read_to_its_end_also_where_it_is_changed() {
+fn an_edited_long_command_must_be_scrolled_to_its_end() {
     let lines: Vec<String> = (0..60).map(|line| format!("echo {line}")).collect();
     let mut world = World::that_always_asks();
     world.says("go").replies(bash("c1", &lines.join("\n")));
@@ -558,7 +558,7 @@ fn a_long_command_is_read_to_its_end_also_where_it_is_changed() {
 }
 
 #[test]
-fn who_stops_a_turn_is_told_of_no_messages_that_wait() {
+fn stopping_a_turn_does_not_mention_queued_messages() {
     let mut world = World::new();
     world.says("go").says("and then");
     assert!(world.screen(120, 24).contains("1 queued"));
@@ -567,7 +567,7 @@ fn who_stops_a_turn_is_told_of_no_messages_that_wait() {
 }
 
 #[test]
-fn a_message_that_begins_with_a_space_gets_into_no_file() {
+fn a_message_that_starts_with_a_space_is_not_saved() {
     let mut world = World::new();
     world.says(" this").types(" and this");
     world.tell(Input::Cancel).key(control('c')).key(control('c'));
@@ -585,7 +585,7 @@ fn a_message_that_begins_with_a_space_gets_into_no_file() {
 }
 
 #[test]
-fn a_remark_about_one_proposal_is_none_about_the_next() {
+fn a_remark_applies_to_its_own_proposal_only() {
     let mut world = in_review("echo a\u{202e}b");
     world.press(KeyCode::Char('i'));
     assert!(world.screen(100, 24).contains("removed control and invisible"));
@@ -605,7 +605,7 @@ fn a_remark_about_one_proposal_is_none_about_the_next() {
 }
 
 #[test]
-fn what_a_box_would_hide_does_not_run_from_it() {
+fn a_command_with_hidden_characters_does_not_run_from_the_editor() {
     let mut world = in_review("rm a\u{200b}b\u{2060}c\u{e0041}\u{ad}\u{feff}\td");
     world.press(KeyCode::Char('i'));
     assert!(world.screen(120, 24).contains("invisible characters from the edited command"));
@@ -614,7 +614,7 @@ fn what_a_box_would_hide_does_not_run_from_it() {
 }
 
 #[test]
-fn every_argument_of_what_is_proposed_is_shown() {
+fn every_argument_of_a_proposal_is_shown() {
     let proposed = |name: &str, arguments: serde_json::Value| {
         let mut world = World::that_always_asks();
         let calls = vec![super::world::call("c1", name, arguments)];
@@ -629,7 +629,7 @@ fn every_argument_of_what_is_proposed_is_shown() {
 }
 
 #[test]
-fn the_rest_of_an_answer_that_nobody_waits_for_goes_nowhere() {
+fn the_rest_of_an_unexpected_terminal_reply_is_dropped() {
     let mut world = in_review("sudo ls");
     world.press(KeyCode::Enter).asks(7, QuestionKind::Secret, "Password: ").is_read().types("gehei");
     // The command was ended by its time limit.
@@ -647,7 +647,7 @@ fn the_rest_of_an_answer_that_nobody_waits_for_goes_nowhere() {
 }
 
 #[test]
-fn a_list_of_messages_does_not_open_for_a_session_that_could_not_be() {
+fn the_message_picker_needs_an_open_session() {
     let mut world = World::new();
     world.says("first").replies(says("1"));
     let other = SessionSummary {
@@ -673,7 +673,7 @@ fn a_list_of_messages_does_not_open_for_a_session_that_could_not_be() {
 }
 
 #[test]
-fn messages_that_a_stop_drops_are_in_the_box_again() {
+fn queued_messages_return_to_the_composer_after_a_stop() {
     let mut world = World::new();
     world.says("go").says("and then this").says("and that").types("half");
     assert!(world.screen(100, 24).contains("2 queued"));
@@ -689,7 +689,7 @@ fn messages_that_a_stop_drops_are_in_the_box_again() {
 }
 
 #[test]
-fn another_provider_that_was_sent_what_tools_showed_is_named() {
+fn switching_providers_names_the_one_that_saw_output() {
     let mut world = World::new();
     world.says("go").replies(bash("1", "df -h")).ends(Outcome::ok("shown")).replies(says("Done."));
     assert!(!world.screen(120, 24).contains("also seen by"), "the model that is asked is named anyway");
@@ -701,7 +701,7 @@ fn another_provider_that_was_sent_what_tools_showed_is_named() {
 }
 
 #[test]
-fn a_session_that_runs_on_is_told_of() {
+fn leaving_a_running_session_is_announced() {
     let mut world = World::new();
     let other = SessionId::new("s2");
     world.app.set_background_status(&other, Some(BackgroundStatus::Running), world.now);
@@ -736,7 +736,7 @@ fn a_session_that_runs_on_is_told_of() {
 }
 
 #[test]
-fn opening_is_said_until_it_is_open() {
+fn opening_a_session_is_shown_until_it_is_open() {
     let mut world = World::new();
     world.app.show_flash(OPENING, world.now);
     assert!(world.screen(80, 24).contains(OPENING));
@@ -745,7 +745,7 @@ fn opening_is_said_until_it_is_open() {
 }
 
 #[test]
-fn a_message_that_can_not_wait_stays_in_the_box() {
+fn a_message_that_cannot_be_queued_stays_in_the_composer() {
     let mut world = World::new();
     world.says("go");
     for number in 0..QUEUED_PROMPTS_MAX {

@@ -469,7 +469,7 @@ proptest! {
 }
 
 #[test]
-fn leaving_is_possible_from_everywhere() {
+fn exiting_is_possible_from_every_state() {
     let mut world = in_review("ls");
     world.key(control('c')).key(control('c'));
     assert!(world.actions.iter().any(|act| matches!(act, Action::Quit(_))), "{:?}", world.actions);

@@ -176,7 +176,7 @@ fn opening() -> World {
 
 /// After an intended change, run with `UPDATE_EXPECT=1` and review the differences.
 #[test]
-fn every_state_looks_as_it_should() {
+fn every_state_matches_its_snapshot() {
     let states: [(&str, State); 23] = [
         ("opening", opening),
         ("input", input),
@@ -223,7 +223,7 @@ fn framed(picture: &str, columns: u16) -> String {
 }
 
 #[test]
-fn a_screen_that_is_too_small_says_so_and_comes_back() {
+fn a_too_small_screen_shows_a_message_and_recovers() {
     let mut world = review();
     assert!(world.screen(19, 4).contains("window too small"));
     assert!(

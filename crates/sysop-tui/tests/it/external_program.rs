@@ -42,7 +42,7 @@ fn an_editor_changes_the_text() {
 }
 
 #[test]
-fn what_goes_wrong_with_an_editor_costs_nothing() {
+fn a_failing_editor_loses_nothing() {
     at_a_terminal(async {
         let mut person = Person::opens();
         person.types("e").await;
@@ -62,7 +62,7 @@ fn what_goes_wrong_with_an_editor_costs_nothing() {
 }
 
 #[test]
-fn the_end_comes_also_while_an_editor_runs() {
+fn signals_end_sysop_while_an_editor_runs() {
     at_a_terminal(async {
         let mut person = Person::opens();
         editor(&person, "echo waits; read answer");
@@ -76,7 +76,7 @@ fn the_end_comes_also_while_an_editor_runs() {
 }
 
 #[test]
-fn a_pager_shows_the_text_and_obeys_nothing_in_it() {
+fn a_pager_shows_hostile_text_escaped() {
     at_a_terminal(async {
         let mut person = Person::opens();
         person.types("v").await;

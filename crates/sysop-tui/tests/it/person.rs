@@ -22,7 +22,7 @@ use crate::frontend::{DRAFTS, ROLE};
 /// Deadline for anything that should happen at once, generous for busy machines.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 /// The test that acts as the front end in a child process.
-const FACE: &str = "terminal::it_opens_and_leaves";
+const FACE: &str = "terminal::the_screen_opens_and_closes";
 
 /// Records replies of the emulator to queries, which the front end must never send.
 #[derive(Clone, Default)]

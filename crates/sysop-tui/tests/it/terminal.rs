@@ -10,7 +10,7 @@ use crate::person::{Person, UNTOUCHED, at_a_terminal};
 const TAKEN: &str = "other screen, marks pastes, tells focus, tells clicks, tells keys apart";
 
 #[test]
-fn it_opens_and_leaves() {
+fn the_screen_opens_and_closes() {
     if std::env::var_os(ROLE).is_some() {
         // This test is also the front end of all tests here.
         return frontend::run();
@@ -29,7 +29,7 @@ fn it_opens_and_leaves() {
 }
 
 #[test]
-fn what_was_typed_before_it_opened_is_not_lost() {
+fn input_typed_before_the_screen_opens_is_kept() {
     at_a_terminal(async {
         let mut person = Person::opens_after("xyx");
         person.sees("key x\nkey y\nkey x").await;
@@ -37,7 +37,7 @@ fn what_was_typed_before_it_opened_is_not_lost() {
 }
 
 #[test]
-fn no_size_is_too_small_and_all_is_drawn_again() {
+fn any_size_works_and_a_resize_redraws_everything() {
     at_a_terminal(async {
         let mut person = Person::opens();
         person.types("\u{1b}[A").await;
@@ -54,7 +54,7 @@ fn no_size_is_too_small_and_all_is_drawn_again() {
 }
 
 #[test]
-fn a_panic_is_told_when_the_terminal_is_back() {
+fn a_panic_message_appears_after_the_terminal_is_restored() {
     at_a_terminal(async {
         let mut person = Person::opens();
         person.types("t").await;
@@ -70,7 +70,7 @@ fn a_panic_is_told_when_the_terminal_is_back() {
 }
 
 #[test]
-fn signals_end_it_and_give_the_terminal_back() {
+fn signals_restore_the_terminal() {
     for signal in [Signal::TERM, Signal::HUP, Signal::QUIT, Signal::INT] {
         at_a_terminal(async {
             let mut person = Person::opens();
@@ -84,7 +84,7 @@ fn signals_end_it_and_give_the_terminal_back() {
 }
 
 #[test]
-fn it_stops_and_goes_on_under_a_shell() {
+fn the_program_suspends_and_continues_under_a_shell() {
     at_a_terminal(async {
         let (mut person, line) = Person::in_a_shell();
         person.sees("shell>").await;
@@ -116,7 +116,7 @@ fn it_stops_and_goes_on_under_a_shell() {
 }
 
 #[test]
-fn it_does_not_stop_where_nobody_would_continue_it() {
+fn the_program_does_not_suspend_without_job_control() {
     at_a_terminal(async {
         let mut person = Person::opens();
         person.types("z").await;
@@ -131,7 +131,7 @@ fn it_does_not_stop_where_nobody_would_continue_it() {
 }
 
 #[test]
-fn a_terminal_that_is_lost_ends_it_quietly() {
+fn a_lost_terminal_ends_the_program_quietly() {
     at_a_terminal(async {
         let mut person = Person::opens();
         person.sees("size").await;
@@ -140,7 +140,7 @@ fn a_terminal_that_is_lost_ends_it_quietly() {
 }
 
 #[test]
-fn a_terminal_that_takes_nothing_holds_nobody_up() {
+fn a_blocked_terminal_does_not_block_the_program() {
     at_a_terminal(async {
         let mut person = Person::opens();
         person.types("f").await;
@@ -155,7 +155,7 @@ fn a_terminal_that_takes_nothing_holds_nobody_up() {
 }
 
 #[test]
-fn keys_are_taken_while_frames_flood() {
+fn keys_are_handled_during_a_flood_of_frames() {
     at_a_terminal(async {
         let mut person = Person::opens();
         person.types("f").await;
@@ -171,7 +171,7 @@ fn keys_are_taken_while_frames_flood() {
 }
 
 #[test]
-fn copied_text_goes_to_the_terminal() {
+fn copied_text_is_sent_to_the_terminal() {
     at_a_terminal(async {
         let mut person = Person::opens();
         person.types("c").await;

@@ -23,7 +23,7 @@ fn input(message: Value) -> Input {
 }
 
 #[test]
-fn each_wish_of_a_person_is_an_input() {
+fn each_user_message_becomes_an_input() {
     let text = "why is it slow?".to_owned();
     assert_eq!(
         input(json!({"type": "user.message", "sessionId": "s", "content": text})),
@@ -37,7 +37,7 @@ fn each_wish_of_a_person_is_an_input() {
 }
 
 #[test]
-fn a_decision_carries_what_belongs_to_it() {
+fn a_decision_carries_its_details() {
     let decide = |rest: Value| {
         let mut message = json!({"type": "approval.decision", "toolCallId": "c1"});
         message.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
@@ -57,7 +57,7 @@ fn a_decision_carries_what_belongs_to_it() {
 }
 
 #[test]
-fn hello_takes_the_manifest_in_both_forms() {
+fn hello_accepts_both_forms_of_the_manifest() {
     let message = parse(json!({
         "type": "hello", "clientVersion": "jolli 0.3", "workspaceRoot": "/home/me/docs", "resumeFrom": 41,
         "toolManifest": [
@@ -142,7 +142,7 @@ fn a_direct_call_is_a_command_or_a_tool_with_its_arguments() {
 }
 
 #[test]
-fn an_answer_is_one_thing_and_shows_nowhere() {
+fn an_answer_has_one_value_and_is_hidden_in_debug_output() {
     let answer = |message| parse(message).answer().unwrap();
     let id = QuestionId(7);
     let given = parse(json!({"type": "question.answer", "id": 7, "answer": "hunter2"}));
@@ -175,7 +175,7 @@ fn an_answer_is_one_thing_and_shows_nowhere() {
 }
 
 #[test]
-fn what_a_face_tells_a_session_travels_and_arrives() {
+fn inputs_of_front_ends_round_trip() {
     let arguments = json!({"keys": "q"}).as_object().unwrap().clone();
     let call = CallId::new("c1");
     let by = "web".to_owned();
@@ -205,7 +205,7 @@ fn what_a_face_tells_a_session_travels_and_arrives() {
 }
 
 #[test]
-fn what_is_not_for_the_session_is_no_input() {
+fn messages_for_the_server_are_not_inputs() {
     for message in [
         json!({"type": "hello"}),
         json!({"type": "tool.result", "toolCallId": "c1", "output": ""}),
@@ -225,7 +225,7 @@ fn what_is_not_for_the_session_is_no_input() {
 }
 
 #[test]
-fn the_session_may_be_named_or_not() {
+fn the_session_id_is_optional() {
     for kind in ["cancel", "pause", "resume", "retry", "clear", "terminal.detach", "configure"] {
         assert_eq!(parse(json!({"type": kind, "sessionId": "s"})).session_id(), Some(&SessionId::new("s")));
         assert_eq!(parse(json!({"type": kind})).session_id(), None);
@@ -233,7 +233,7 @@ fn the_session_may_be_named_or_not() {
 }
 
 #[test]
-fn each_message_is_read_back_as_it_is_written() {
+fn each_message_round_trips() {
     for message in [
         json!({"type": "hello", "sessionId": "s", "clientVersion": "1", "toolManifest":
             [{"name": "ls", "description": "", "parameters": {}}], "workspaceRoot": "/", "resumeFrom": 4}),
@@ -257,7 +257,7 @@ fn each_message_is_read_back_as_it_is_written() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_in_one_sentence() {
+fn invalid_messages_are_reported_in_one_sentence() {
     for (text, word) in [
         (r#"{"type":"teleport"}"#, "teleport"),
         (r#"{"content":"x"}"#, "type"),

@@ -118,7 +118,7 @@ fn check(events: Vec<Event>, expected: &Expect) {
 }
 
 #[test]
-fn a_turn_with_a_tool_call() {
+fn a_turn_with_a_tool_call_is_encoded() {
     check(
         vec![
             opened(),
@@ -161,7 +161,7 @@ fn a_turn_with_a_tool_call() {
 }
 
 #[test]
-fn a_reply_without_text_is_told_by_its_end_alone() {
+fn a_reply_without_text_sends_only_its_end() {
     check(
         vec![replied(1, "", vec![call("c1")])],
         &expect![[r#"
@@ -171,7 +171,7 @@ fn a_reply_without_text_is_told_by_its_end_alone() {
 }
 
 #[test]
-fn reasoning_is_told_with_the_text() {
+fn reasoning_is_sent_with_the_text() {
     let reply = Reply { reasoning: "They mean the log.".into(), ..Reply::default() };
     check(
         vec![Event::Replied { step: step(1), reply }],
@@ -183,7 +183,7 @@ fn reasoning_is_told_with_the_text() {
 }
 
 #[test]
-fn refused_calls() {
+fn refused_calls_are_encoded() {
     let reject = Decision::Reject { reason: "not on this host".into() };
     check(
         vec![
@@ -205,7 +205,7 @@ fn refused_calls() {
 }
 
 #[test]
-fn an_error_comes_before_the_end_and_once() {
+fn an_error_is_sent_once_before_the_end() {
     let failure = ModelFailure { kind: FailureKind::Unreachable, message: "nobody answers at :8000".into() };
     check(
         vec![
@@ -227,7 +227,7 @@ fn an_error_comes_before_the_end_and_once() {
 }
 
 #[test]
-fn a_tool_that_is_being_stopped_is_a_state() {
+fn stopping_a_tool_is_a_state() {
     check(
         vec![
             turn(1, "hi"),
@@ -250,7 +250,7 @@ fn a_tool_that_is_being_stopped_is_a_state() {
 }
 
 #[test]
-fn a_direct_call_is_no_user_message() {
+fn a_direct_call_is_not_a_user_message() {
     check(
         vec![
             Event::TurnStarted { turn: TurnId(1), prompt: String::new(), origin: Origin::User },
@@ -312,7 +312,7 @@ fn pauses_and_changes_are_states() {
 }
 
 #[test]
-fn a_turn_that_is_given_up_or_being_stopped_drops_what_waited_before() {
+fn an_abandoned_turn_drops_its_pending_approval() {
     let queued = |text: &str| Event::PromptQueued { text: text.into() };
     let last = |events: Vec<Event>| {
         messages(events).into_iter().rev().find_map(|message| {
@@ -327,7 +327,7 @@ fn a_turn_that_is_given_up_or_being_stopped_drops_what_waited_before() {
 }
 
 #[test]
-fn lent_tools_are_told_and_who_comes_later_is_told_too() {
+fn lent_tools_are_announced_to_present_and_later_clients() {
     let tool = ToolSpec {
         name: "cat".into(),
         description: "shows".into(),
@@ -364,7 +364,7 @@ fn lent_tools_are_told_and_who_comes_later_is_told_too() {
 }
 
 #[test]
-fn a_pause_lets_a_tool_end_and_is_a_pause_then() {
+fn a_pause_starts_after_the_running_tool_ends() {
     let call = ToolCall {
         id: CallId::new("c"),
         wire_id: None,
@@ -393,7 +393,7 @@ fn a_pause_lets_a_tool_end_and_is_a_pause_then() {
 }
 
 #[test]
-fn an_approval_tells_all_that_a_file_tool_would_write() {
+fn an_approval_request_contains_the_whole_file_content() {
     let arguments = json!({"path": "a.sh", "content": "rm -rf ~"});
     let serde_json::Value::Object(map) = arguments.clone() else { unreachable!("written as an object") };
     let call = ToolCall {
@@ -417,7 +417,7 @@ fn an_approval_tells_all_that_a_file_tool_would_write() {
 }
 
 #[test]
-fn what_waits_is_dropped_with_a_cancelled_turn() {
+fn a_canceled_turn_drops_its_pending_approval() {
     let events =
         vec![turn(1, "a"), Event::PromptQueued { text: "b".into() }, ended(1, StopReason::Cancelled, None)];
     let states: Vec<u32> = messages(events)
@@ -451,7 +451,7 @@ fn a_turn_counts_only_its_own_tokens() {
 }
 
 #[test]
-fn seq_rises_and_only_the_last_message_of_an_event_is_a_point_to_resume_from() {
+fn seq_increases_and_only_an_events_last_message_is_a_resume_point() {
     let events = vec![
         opened(),
         turn(1, "a"),
@@ -484,7 +484,7 @@ fn seq_rises_and_only_the_last_message_of_an_event_is_a_point_to_resume_from() {
 }
 
 #[test]
-fn deltas_have_no_place_in_the_log() {
+fn deltas_have_no_log_position() {
     let encoder = Encoder::new(SessionId::new("s"));
     let text = "more \u{1b}[31m".to_owned();
     let lines: Vec<String> = [
@@ -511,7 +511,7 @@ fn deltas_have_no_place_in_the_log() {
 }
 
 #[test]
-fn messages_that_no_event_makes() {
+fn messages_without_an_event_are_encoded() {
     let session_id = SessionId::new("s");
     let lines: Vec<String> = [
         ServerMessage::TerminalOutput {
@@ -557,7 +557,7 @@ fn messages_that_no_event_makes() {
 }
 
 #[test]
-fn how_an_output_looked_stands_beside_it_and_may_be_missing() {
+fn output_styles_are_a_separate_optional_field() {
     let (output, styles) = split_styles("a \u{1b}[1;31mred\u{1b}[0m b");
     let outcome = Outcome { styles, ..Outcome::ok(output) };
     let line = to_json_line(&messages(vec![finished("c1", outcome)])[0]);
@@ -575,7 +575,7 @@ fn how_an_output_looked_stands_beside_it_and_may_be_missing() {
 }
 
 #[test]
-fn a_turn_that_is_given_up_in_a_pause_says_why_it_waited() {
+fn a_turn_abandoned_during_a_pause_names_the_pause_reason() {
     let done = |reason, stop| {
         let events = vec![turn(1, "go"), Event::Paused { reason }, ended(1, stop, None)];
         let last = messages(events).pop().unwrap();
@@ -589,7 +589,7 @@ fn a_turn_that_is_given_up_in_a_pause_says_why_it_waited() {
 }
 
 #[test]
-fn the_end_of_a_job_names_its_command_and_host() {
+fn a_finished_job_names_its_command_and_host() {
     let (job, call) = (JobId(3), CallId::new("c1"));
     let (command, host) = ("make".to_owned(), "web-1".to_owned());
     let ended = Event::JobFinished { job, status: Status::Ok, exit_code: Some(0) };

@@ -38,7 +38,7 @@ fn assert_same(far: &Transcript, near: &Transcript) {
 }
 
 #[test]
-fn a_transcript_over_the_wire_is_that_of_the_log_after_every_update() {
+fn a_decoded_transcript_equals_the_logged_one_after_every_update() {
     arbtest(|u| {
         let world = World::random(u)?;
         let mut encoder = Encoder::new(SessionId::new("s"));
@@ -61,7 +61,7 @@ fn a_transcript_over_the_wire_is_that_of_the_log_after_every_update() {
 }
 
 #[test]
-fn a_connection_that_breaks_anywhere_loses_and_doubles_nothing() {
+fn a_connection_broken_anywhere_loses_and_duplicates_nothing() {
     arbtest(|u| {
         let log = World::random(u)?.log();
         let mut decoder = Decoder::new();
@@ -96,7 +96,7 @@ fn a_connection_that_breaks_anywhere_loses_and_doubles_nothing() {
 }
 
 #[test]
-fn an_event_is_whole_however_often_the_connection_broke_within_it() {
+fn an_event_is_complete_despite_broken_connections() {
     let of = |text: &str| serde_json::from_str::<ServerMessage>(text).expect("a message");
     let error = r#"{"type":"error","sessionId":"s","seq":1,"more":true,"message":"it broke"}"#;
     let done = r#"{"type":"assistant.done","sessionId":"s","seq":1,"metadata":{"stopReason":"failed","turn":1,
@@ -113,7 +113,7 @@ fn an_event_is_whole_however_often_the_connection_broke_within_it() {
 }
 
 #[test]
-fn an_event_that_never_became_whole_is_no_part_of_another() {
+fn an_incomplete_event_does_not_leak_into_another() {
     let queued = |seq, more: bool, content: &str| {
         let text = format!(
             r#"{{"type":"prompt.queued","sessionId":"s","seq":{seq},"more":{more},"content":"{content}"}}"#
@@ -151,7 +151,7 @@ fn bytes(seed: u64) -> Vec<u8> {
 }
 
 #[test]
-fn the_random_sessions_reach_every_kind_of_message_and_the_schema_has_them_all() {
+fn random_sessions_cover_every_message_kind_and_match_the_schema() {
     let mut kinds = HashSet::new();
     let schema = jsonschema::validator_for(&sysop_wire::schema::server()).expect("a schema");
     for seed in 1..=400 {

@@ -14,7 +14,7 @@ fn keys(value: &Value) -> Vec<&str> {
 
 /// Messages of the design's clients are parsed with their meaning.
 #[test]
-fn messages_of_a_client() {
+fn the_documented_client_messages_parse() {
     let messages = [
         json!({"type": "hello", "clientVersion": "1.0.0",
             "toolManifest": [{"name": "ls", "description": "List", "parameters": {"type": "object"}}],
@@ -31,7 +31,7 @@ fn messages_of_a_client() {
 
 /// Messages of a server have every field of the design, with its name and type.
 #[test]
-fn messages_of_a_server() {
+fn the_documented_server_messages_are_produced() {
     let spec = SessionSpec {
         model: ModelRef::new("demo", "demo"),
         system: String::new(),

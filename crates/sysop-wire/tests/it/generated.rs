@@ -37,17 +37,17 @@ fn check<M: DeserializeOwned + Serialize>(schema: &Value, examples: &str) {
 }
 
 #[test]
-fn every_message_of_a_client_has_an_example_that_is_one() {
+fn every_client_message_has_a_valid_example() {
     check::<ClientMessage>(&schema::client(), schema::CLIENT_EXAMPLES);
 }
 
 #[test]
-fn every_message_of_a_server_has_an_example_that_is_one() {
+fn every_server_message_has_a_valid_example() {
     check::<ServerMessage>(&schema::server(), schema::SERVER_EXAMPLES);
 }
 
 #[test]
-fn the_schemas_refuse_what_is_no_message() {
+fn the_schemas_reject_invalid_messages() {
     let validator = jsonschema::validator_for(&schema::client()).expect("a schema");
     for bad in [r#"{"type":"teleport"}"#, r#"{"type":"user.message"}"#, r#"{"content":"x"}"#, r#""cancel""#] {
         assert!(!validator.is_valid(&serde_json::from_str(bad).expect("JSON")), "{bad}");
@@ -57,7 +57,7 @@ fn the_schemas_refuse_what_is_no_message() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the test reads the generated files")]
-fn what_is_committed_is_what_would_be_generated() {
+fn generated_files_are_up_to_date() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for (path, text) in schema::generated_files() {
         let committed = std::fs::read_to_string(root.join(path)).unwrap_or_default();

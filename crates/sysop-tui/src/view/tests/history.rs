@@ -43,7 +43,7 @@ fn long(turns: usize) -> Story {
 }
 
 #[test]
-fn it_follows_the_end_until_the_reader_moves() {
+fn the_view_follows_the_end_until_scrolled() {
     let mut story = long(20);
     let mut reader = Reader::new(40, 8);
     assert!(reader.see(&story).contains("answer 19"));
@@ -60,7 +60,7 @@ fn it_follows_the_end_until_the_reader_moves() {
 }
 
 #[test]
-fn nothing_goes_and_nothing_moves_when_old_texts_are_let_go() {
+fn dropping_old_texts_does_not_move_the_view() {
     let mut story = Story::new();
     let long = "one more paragraph of a long answer. ".repeat(400);
     for number in 0..500 {
@@ -83,7 +83,7 @@ fn nothing_goes_and_nothing_moves_when_old_texts_are_let_go() {
 }
 
 #[test]
-fn up_and_down_are_the_way_and_its_return() {
+fn scrolling_up_and_down_returns_to_the_same_place() {
     let story = long(40);
     let mut reader = Reader::new(30, 10);
     let end = reader.see(&story);
@@ -105,7 +105,7 @@ fn up_and_down_are_the_way_and_its_return() {
 }
 
 #[test]
-fn another_width_keeps_the_place() {
+fn resizing_keeps_the_scroll_position() {
     let mut story = Story::new();
     for turn in 0..30 {
         story.prompt(&format!("question {turn}")).answer(&"some words that wrap ".repeat(10));
@@ -129,7 +129,7 @@ fn another_width_keeps_the_place() {
 }
 
 #[test]
-fn another_theme_is_seen_at_once() {
+fn a_new_theme_applies_at_once() {
     let mut story = Story::new();
     story.prompt("x");
     let mut reader = Reader::new(10, 2);
@@ -145,7 +145,7 @@ fn another_theme_is_seen_at_once() {
 }
 
 #[test]
-fn what_streams_is_what_comes_in_the_end() {
+fn streamed_text_equals_the_final_text() {
     let text = "Some **text**.\n\n- a\n- b\n\n```sh\nls -la\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n";
     let mut story = Story::new();
     story.prompt("go").log(Event::StepStarted { step: STEP });
@@ -162,7 +162,7 @@ fn what_streams_is_what_comes_in_the_end() {
 }
 
 #[test]
-fn a_reply_that_begins_again_is_drawn_again() {
+fn a_restarted_reply_is_redrawn() {
     let mut story = Story::new();
     story.prompt("go").log(Event::StepStarted { step: STEP });
     let mut reader = Reader::new(40, 6);
@@ -176,7 +176,7 @@ fn a_reply_that_begins_again_is_drawn_again() {
 }
 
 #[test]
-fn cards_unfold_where_they_stand() {
+fn cards_unfold_in_place() {
     let mut story = Story::new();
     let lines: String = (0..40).map(|line| format!("line {line}\n")).collect();
     story.prompt("go").step();
@@ -198,7 +198,7 @@ fn cards_unfold_where_they_stand() {
 }
 
 #[test]
-fn a_card_says_where_a_lent_tool_ran() {
+fn a_card_shows_the_location_of_a_lent_tool() {
     let bare = SessionSpec { host: "none".into(), tools: Vec::new(), ..crate::tests::world::spec() };
     let mut story = Story { transcript: Transcript::of(&bare), ..Story::new() };
     let tool = ToolSpec {
@@ -223,7 +223,7 @@ fn a_card_says_where_a_lent_tool_ran() {
 }
 
 #[test]
-fn the_focus_comes_into_sight() {
+fn the_focused_item_scrolls_into_view() {
     let story = long(60);
     let mut reader = Reader::new(40, 10);
     reader.see(&story);
@@ -241,7 +241,7 @@ fn the_focus_comes_into_sight() {
 }
 
 #[test]
-fn a_line_of_the_screen_tells_its_item() {
+fn a_screen_row_maps_to_its_item() {
     let mut story = Story::new();
     story.prompt("go").answer("yes");
     let mut reader = Reader::new(20, 4);
@@ -252,7 +252,7 @@ fn a_line_of_the_screen_tells_its_item() {
 }
 
 #[test]
-fn what_is_shown_elsewhere_is_left_out() {
+fn items_shown_elsewhere_are_omitted() {
     let mut story = Story::new();
     story.prompt("go").answer("yes");
     let mut buffer = buffer(20, 3);
@@ -262,7 +262,7 @@ fn what_is_shown_elsewhere_is_left_out() {
 }
 
 #[test]
-fn what_is_kept_is_bounded() {
+fn the_layout_cache_is_bounded() {
     let mut story = Story::new();
     for turn in 0..1_000 {
         story.prompt(&format!("{turn}")).answer(&"line\n\n".repeat(40));

@@ -58,7 +58,7 @@ fn typical() -> Story {
 }
 
 #[test]
-fn a_turn_at_40_columns() {
+fn a_turn_fits_40_columns() {
     check(
         &typical(),
         40,
@@ -97,7 +97,7 @@ fn a_turn_at_40_columns() {
 }
 
 #[test]
-fn a_turn_at_80_columns() {
+fn a_turn_fits_80_columns() {
     check(
         &typical(),
         80,
@@ -132,7 +132,7 @@ fn a_turn_at_80_columns() {
 }
 
 #[test]
-fn a_turn_at_120_columns() {
+fn a_turn_fits_120_columns() {
     check(
         &typical(),
         120,
@@ -167,7 +167,7 @@ fn a_turn_at_120_columns() {
 }
 
 #[test]
-fn ends_are_told_in_words() {
+fn turn_endings_are_described() {
     let mut story = Story::new();
     story.prompt("go").step();
     let ends = [
@@ -223,7 +223,7 @@ fn ends_are_told_in_words() {
 }
 
 #[test]
-fn a_fleet_tells_the_odd_hosts_first() {
+fn a_fleet_shows_odd_hosts_first() {
     let host = |name: &str, status, exit_code, group| HostOutcome {
         host: name.into(),
         status,
@@ -259,7 +259,7 @@ fn a_fleet_tells_the_odd_hosts_first() {
 }
 
 #[test]
-fn edits_are_shown_as_what_goes_and_what_comes() {
+fn edits_are_shown_as_diffs() {
     let mut story = Story::new();
     story.prompt("go").step();
     let arguments = json!({
@@ -309,7 +309,7 @@ fn edits_are_shown_as_what_goes_and_what_comes() {
 }
 
 #[test]
-fn what_runs_shows_its_tail_live() {
+fn a_running_tool_shows_its_tail() {
     let mut story = Story::new();
     story.prompt("go").step();
     story.log(Event::ToolStarted { call: bash("a", "make"), origin: Origin::Model });
@@ -350,7 +350,7 @@ fn what_runs_shows_its_tail_live() {
 }
 
 #[test]
-fn thoughts_are_short_while_they_come_and_folded_when_done() {
+fn reasoning_is_short_while_streaming_and_folded_afterwards() {
     let mut story = Story::new();
     story.prompt("go").log(Event::StepStarted { step: STEP });
     for line in 0..9 {
@@ -391,7 +391,7 @@ fn thoughts_are_short_while_they_come_and_folded_when_done() {
 }
 
 #[test]
-fn a_reply_that_broke_off_says_so() {
+fn an_interrupted_reply_is_marked() {
     let mut story = Story::new();
     story.prompt("go").log(Event::StepStarted { step: STEP });
     story.delta(Delta::Text { step: STEP, text: "Half a sent".into() });
@@ -416,7 +416,7 @@ fn a_reply_that_broke_off_says_so() {
 }
 
 #[test]
-fn nasty_items_are_harmless() {
+fn hostile_items_are_escaped() {
     for nasty in NASTY {
         let mut story = Story::new();
         story.prompt(nasty).answer(nasty);
@@ -435,7 +435,7 @@ fn nasty_items_are_harmless() {
 }
 
 #[test]
-fn who_says_it_can_be_told_without_colors() {
+fn speakers_are_distinguishable_without_colors() {
     let mut story = Story::new();
     story.prompt("same words").answer("same words");
     story.ran(bash("a", "same words"), sysop_core::outcome::Outcome::ok("same words"));
@@ -452,7 +452,7 @@ fn who_says_it_can_be_told_without_colors() {
 }
 
 #[test]
-fn a_finished_output_has_its_colors() {
+fn finished_output_keeps_its_colors() {
     let (plain, styles) = split_styles("\u{1b}[1;31merror\u{1b}[0m: no\n");
     let mut story = Story::new();
     let outcome = Outcome { styles, ..Outcome::ok(plain.trim_end()) };
