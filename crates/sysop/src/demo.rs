@@ -122,13 +122,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_it_does_not_know_it_says() {
+    async fn the_demo_admits_unknown_tasks() {
         let reply = said(vec![Message::User { text: "mend my printer".to_owned() }]).await;
         assert_eq!((reply.text.as_str(), reply.calls.len()), (UNKNOWN, 0));
     }
 
     #[tokio::test]
-    async fn the_demo_does_its_job_step_by_step_and_says_what_it_is() {
+    async fn the_demo_works_step_by_step_and_names_itself() {
         let user = Message::User { text: "demo: greet".to_owned() };
         let first = said(vec![user.clone()]).await;
         assert_eq!(first.calls.first().map(|call| call.name.as_str()), Some("write_file"));

@@ -208,7 +208,7 @@ mod tests {
     use crate::cli::{self, Command};
 
     #[test]
-    fn the_server_gets_the_flags_that_were_given() {
+    fn the_server_gets_the_given_flags() {
         let given = "--model ollama/phi3 --approve auto --root /a --host web1 --canary 1 --profile coder --config \
          c.toml \
                      -vv --no-color --resume=0198";
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_linker_is_heard_and_all_else_passed_on() {
+    fn linker_errors_are_explained_and_other_output_passes() {
         let said = "hello\n/usr/bin/sysop-desktop: error while loading shared libraries: libx.so.0: cannot open shared \
                     object file: No such file or directory\n";
         assert_eq!(relay_stderr(said.as_bytes()).as_deref(), Some("libx.so.0"));

@@ -240,7 +240,7 @@ mod tests {
         26 1 9 0 leaderless";
 
     #[test]
-    fn a_process_is_under_sysop_by_its_ancestors_its_session_or_its_terminal() {
+    fn a_process_below_sysop_is_detected_by_ancestors_session_or_terminal() {
         let table = table(MACHINE);
         for (id, what) in [
             (13, "a command"),
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_parentheses_hides_nothing() {
+    fn process_names_with_parentheses_are_parsed() {
         let process = parse_stat("7 (a) 1 (sysop) S 12 7 9 34817 7 4194304").unwrap();
         assert_eq!((process.parent, process.session, process.terminal), (12, 9, 34817));
         assert_eq!(process.name, "a) 1 (sysop");
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn subcommands_that_decide_are_for_people() {
+    fn deciding_subcommands_are_reserved_for_users() {
         let name = |line: &str| {
             let words = ["sysop"].into_iter().chain(line.split_whitespace()).map(Into::into);
             protected_name(cli::parse(words).unwrap().command.as_ref())
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn the_variables_of_calls_are_known() {
+    fn the_variables_of_tool_calls_are_recognized() {
         assert!(is_call_variable("SYSOP_CALL_0123".as_ref()));
         assert!(!is_call_variable("SYSOP_MODEL".as_ref()));
     }

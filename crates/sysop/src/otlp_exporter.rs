@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_are_read_as_the_standard_writes_them() {
+    fn headers_are_parsed_as_the_standard_specifies() {
         let read = headers("Authorization=Bearer%20a%2Cb+c==, x-scope = d&e,nothing");
         let read: Vec<_> = read.iter().map(|(name, value)| (name.as_str(), value.expose_secret())).collect();
         assert_eq!(read, [("Authorization", "Bearer a,b+c=="), ("x-scope", "d&e")]);

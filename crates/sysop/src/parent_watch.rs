@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_notice_shows_holds_no_secret_and_is_short() {
+    fn notices_are_short_and_contain_no_secret() {
         let prompt = json!({
             "type": "turn_started", "turn": 1, "origin": "model",
             "prompt": format!("use the-key-of-a-provider and --password hunter2secret {}", "x".repeat(1_000)),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_says_and_what_a_command_prints_is_not_told() {
+    fn model_text_and_command_output_are_not_reported() {
         let reply = json!({
             "type": "replied", "step": { "turn": 1, "step": 1 },
             "reply": { "text": "a secret", "protocol": "native", "finish": "stop",

@@ -70,7 +70,7 @@ mod tests {
     use super::{HostChoice, system};
 
     #[test]
-    fn it_speaks_of_the_tools_that_there_are() {
+    fn the_prompt_mentions_only_available_tools() {
         let says = |profile: Profile, word: &str| {
             system(&HostChoice::Local, "/srv", &catalog::tools(profile)).contains(word)
         };

@@ -65,7 +65,7 @@ mod tests {
     use super::TokenFile;
 
     #[test]
-    fn a_token_file_is_of_its_user_and_as_long_as_its_server() {
+    fn a_token_file_is_private_and_removed_with_its_server() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("below/my.token");
         let first = TokenFile::write(path.clone(), "one".into()).unwrap();
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn each_listener_has_a_file_of_its_own() {
+    fn each_listener_has_its_own_token_file() {
         let path = |listen: &str| TokenFile::usual_path(Path::new("/d"), listen.parse().unwrap());
         assert_eq!(path("127.0.0.1:8765").to_str(), Some("/d/sysop-127.0.0.1-8765.token"));
         assert_eq!(path("[::1]:80").to_str(), Some("/d/sysop-__1-80.token"));

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_plain_yes_is_a_yes() {
+    fn only_an_explicit_yes_grants_trust() {
         for yes in ["y\n", "Yes\n", " y \n"] {
             assert_eq!((answered(yes).0, answered(yes).2), (Some(TrustDecision::Trusted), true), "{yes:?}");
         }
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_question_shows_what_is_at_stake_and_no_control_sequence() {
+    fn the_trust_question_shows_the_effects_escaped() {
         let (_, text, _) = answered("\n");
         assert!(text.contains("  routines.r19.cmd = \"x\"\n  and 5 more\n"), "{text}");
         assert!(text.ends_with("[y/N] ") && !text.contains('\u{1b}'), "{text}");

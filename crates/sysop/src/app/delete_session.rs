@@ -98,7 +98,7 @@ mod tests {
     use crate::settings::{ColorMode, Settings};
 
     #[tokio::test]
-    async fn files_go_also_where_text_stays_in_a_backup() {
+    async fn files_are_deleted_even_if_text_stays_in_a_backup() {
         let world = World::new();
         let flags = GlobalFlags { root: Some(world.root()), ..GlobalFlags::default() };
         let environment = [("PATH", "")].into_iter().collect();

@@ -506,7 +506,7 @@ mod tests {
     use super::hide_folder;
 
     #[test]
-    fn a_file_is_told_by_its_name_in_its_folder() {
+    fn a_file_is_named_relative_to_its_root() {
         let hidden = |text| hide_folder(text, Path::new("/home/me/.local/share/sysop"));
         for (text, told) in [
             (

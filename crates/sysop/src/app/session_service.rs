@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_that_begin_with_the_word_come_before_those_that_hold_it() {
+    fn paths_that_start_with_the_word_come_first() {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(root.path().join("src/deep")).unwrap();
         for name in ["src/main.rs", "src/deep/main.rs", "README.md", ".hidden", "kept.log"] {

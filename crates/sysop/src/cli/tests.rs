@@ -24,7 +24,7 @@ fn complaint(line: &[&str]) -> String {
 }
 
 #[test]
-fn the_command_line_holds_together() {
+fn the_command_line_definition_is_valid() {
     Arguments::command().debug_assert();
     let listed: Vec<String> =
         Arguments::command().get_subcommands().map(|command| command.get_name().to_owned()).collect();
@@ -80,7 +80,7 @@ fn global_flags_work_before_and_after_the_command() {
 }
 
 #[test]
-fn no_command_is_a_conversation() {
+fn no_subcommand_starts_a_conversation() {
     assert!(parsed(&[]).command.is_none());
     let with_task = parsed(&["why is the disk full?", "--approve", "never"]);
     assert_eq!(with_task.task, ["why is the disk full?"]);
@@ -106,7 +106,7 @@ fn several_words_are_one_task() {
 }
 
 #[test]
-fn short_flags_are_the_long_ones() {
+fn short_flags_equal_the_long_ones() {
     let flags = parsed(&["-H", "web1", "-m", "ollama/phi3", "-C", "/srv", "-c"]).global;
     assert_eq!((flags.host.as_deref(), flags.root), (Some("web1"), Some("/srv".into())));
     assert_eq!(flags.model, Some(ModelRef::new("ollama", "phi3")));
@@ -116,7 +116,7 @@ fn short_flags_are_the_long_ones() {
 }
 
 #[test]
-fn a_command_with_a_slip_is_no_task() {
+fn a_misspelled_subcommand_is_not_a_task() {
     assert!(complaint(&["doctr"]).contains("tip: a similar command exists: `doctor`"));
     assert!(complaint(&["sesions"]).contains("a similar command exists: `sessions`"));
     assert!(complaint(&["acp"]).contains("the command `acp` is not part of this build"));
@@ -127,7 +127,7 @@ fn a_command_with_a_slip_is_no_task() {
 }
 
 #[test]
-fn sizes_are_bytes_or_more() {
+fn sizes_accept_bytes_and_units() {
     for (text, bytes) in [("1", 1), ("4096", 4096), ("64K", 65_536), ("2m", 2 << 20), ("2MB", 2 << 20)] {
         assert_eq!(super::size(text), Ok(bytes), "{text}");
     }
@@ -137,7 +137,7 @@ fn sizes_are_bytes_or_more() {
 }
 
 #[test]
-fn a_token_life_is_a_number_and_a_unit() {
+fn a_token_lifetime_is_a_number_with_a_unit() {
     for (text, expected) in [("30d", 30 * DAY_MS), ("2w", 14 * DAY_MS), ("12h", DAY_MS / 2), ("1m", 60_000)] {
         assert_eq!(token_lifetime(text), Ok(TokenLifetime { milliseconds: expected }));
     }
@@ -155,7 +155,7 @@ fn a_token_name_is_one_short_line() {
 }
 
 #[test]
-fn resume_takes_an_id_or_nothing() {
+fn resume_takes_an_optional_id() {
     let resume = |line: &[&str]| parsed(line).global.resume;
     let session = |id: &str| Some(ResumeTarget::Session(SessionId::new(id)));
     assert_eq!(resume(&[]), None);
@@ -178,7 +178,7 @@ fn resume_takes_an_id_or_nothing() {
 }
 
 #[test]
-fn what_a_command_takes() {
+fn subcommands_take_their_arguments() {
     let Some(Command::Exec(exec)) = parsed(&["exec", "-", "--json"]).command else { panic!() };
     assert_eq!((exec.task, exec.json), (vec!["-".to_owned()], true));
     let Some(Command::Run(run)) = parsed(&["run", "service", "name=nginx", "x=a=b"]).command else {
@@ -194,7 +194,7 @@ fn what_a_command_takes() {
 }
 
 #[test]
-fn bad_usage_is_named() {
+fn usage_errors_name_the_argument() {
     assert!(complaint(&["exec"]).contains("<TASK>"));
     assert!(complaint(&["exec", "  "]).contains("the task is empty"));
     assert!(complaint(&["run", "service", "nginx"]).contains("expected NAME=VALUE"));
@@ -210,12 +210,12 @@ fn bad_usage_is_named() {
 }
 
 #[test]
-fn demo_needs_no_name() {
+fn the_demo_provider_needs_no_model_name() {
     assert_eq!(parsed(&["--model", "demo"]).global.model, Some(ModelRef::new("demo", "demo")));
 }
 
 #[test]
-fn the_names_of_profiles_are_those_that_are_typed() {
+fn profile_names_match_their_flag_values() {
     for name in Profile::NAMES {
         assert_eq!(Profile::of_name(name).unwrap().as_str(), name);
     }

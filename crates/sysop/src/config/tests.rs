@@ -116,7 +116,7 @@ impl Config {
 }
 
 #[test]
-fn what_was_chosen_in_a_face_is_a_layer_below_the_persons_file() {
+fn ui_choices_are_a_layer_below_the_users_file() {
     let kept = ".local/share/sysop/chosen.toml";
     let world = World::new();
     super::keep_theme(&world.folders().data, "light").unwrap();
@@ -136,7 +136,7 @@ fn what_was_chosen_in_a_face_is_a_layer_below_the_persons_file() {
 }
 
 #[test]
-fn each_layer_beats_the_one_before_key_by_key() {
+fn each_layer_overrides_the_one_before_key_by_key() {
     let world = World::new()
         .own("max_iterations = 1\nmax_output_lines = 10\napprove = 'never'\nmax_output_bytes = 5\n")
         .workspace("max_iterations = 1\nmax_output_lines = 9\n")
@@ -167,7 +167,7 @@ fn each_layer_beats_the_one_before_key_by_key() {
 }
 
 #[test]
-fn what_does_not_fit_is_named_with_its_line_and_the_rest_counts() {
+fn invalid_values_are_reported_with_their_line_and_the_rest_applies() {
     let config = World::new()
         .own(
             "max_iteration = 5\n\
@@ -207,7 +207,7 @@ fn what_does_not_fit_is_named_with_its_line_and_the_rest_counts() {
 }
 
 #[test]
-fn a_file_that_is_not_toml_is_an_error_with_its_line_and_without_its_text() {
+fn invalid_toml_is_reported_with_its_line_but_not_its_text() {
     let error = World::new().own("approve = 'never'\n\napi_key = sk-secret value\n").try_load().unwrap_err();
     assert!(matches!(error, ConfigError::Syntax { line: 3, .. }), "{error:?}");
     assert!(!error.to_string().contains("sk-secret"), "{error}");
@@ -218,7 +218,7 @@ fn a_file_that_is_not_toml_is_an_error_with_its_line_and_without_its_text() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_one_sentence() {
+fn an_unreadable_file_is_reported_in_one_sentence() {
     let mut world = World::new();
     world.explicit = Some(world.root().join("absent.toml"));
     assert!(matches!(world.try_load(), Err(ConfigError::Missing(_))));
@@ -233,7 +233,7 @@ fn a_file_that_cannot_be_read_is_one_sentence() {
 }
 
 #[test]
-fn an_untrusted_workspace_only_makes_things_stricter() {
+fn an_untrusted_workspace_can_only_tighten() {
     let workspace = "approve = 'never'\n\
         max_iterations = 5\n\
         max_output_lines = 501\n\
@@ -303,7 +303,7 @@ fn an_untrusted_workspace_only_makes_things_stricter() {
 }
 
 #[test]
-fn an_untrusted_workspace_never_loosens() {
+fn an_untrusted_workspace_cannot_loosen_any_key() {
     let config = World::new()
         .own("approve = 'never'\nmax_iterations = 3\ndeny = ['reboot']\n")
         .workspace("approve = 'ask'\nmax_iterations = 4\ndeny = []\ndangerous_patterns = []\n")
@@ -315,7 +315,7 @@ fn an_untrusted_workspace_never_loosens() {
 }
 
 #[test]
-fn a_workspace_that_is_only_stricter_raises_no_question() {
+fn a_workspace_that_only_tightens_needs_no_trust() {
     let config = World::new().workspace("approve = 'never'\ndeny = ['x']\n").load();
     assert_eq!(config.untrusted, None);
     assert_eq!(config.complaints(), Vec::<String>::new());
@@ -323,7 +323,7 @@ fn a_workspace_that_is_only_stricter_raises_no_question() {
 
 #[cfg(unix)]
 #[test]
-fn what_is_trusted_is_kept_for_the_person_alone_and_bounded() {
+fn trust_decisions_are_private_and_bounded() {
     use std::os::unix::fs::PermissionsExt;
     let world = World::new();
     let data = world.folders().data;
@@ -360,7 +360,7 @@ fn what_is_trusted_is_kept_for_the_person_alone_and_bounded() {
 }
 
 #[test]
-fn a_jexida_file_loads_as_it_is() {
+fn a_jexida_file_loads_unchanged() {
     let text = r#"[connection]
 host = "192.168.1.224"
 user = "jexida"
@@ -386,7 +386,7 @@ docker_list = { description = "List running containers", cmd = "docker ps" }
 }
 
 #[test]
-fn an_agent_rs_file_loads_as_it_is() {
+fn an_agent_rs_file_loads_unchanged() {
     let text = "api_key = 'AIza-secret'\nmodel = 'gemini-1.5-flash'\nmax_history_messages = 6\n\
                 max_output_bytes = 1000\nmax_output_lines = 50\ndangerous_patterns = ['mkfs']\n";
     for world in [World::new().file(".config/agent-rs/config.toml", text), World::new().explicit(text)] {
@@ -405,7 +405,7 @@ fn an_agent_rs_file_loads_as_it_is() {
 
 #[cfg(unix)]
 #[test]
-fn a_secret_that_others_may_read_is_named() {
+fn a_secret_readable_by_others_is_reported() {
     use std::os::unix::fs::PermissionsExt;
     let world = World::new().own("[providers.openai]\napi_key = 'sk-secret'\n");
     let path = world.folders().config.join("sysop/config.toml");
@@ -420,7 +420,7 @@ fn a_secret_that_others_may_read_is_named() {
 }
 
 #[test]
-fn the_environment_names_every_key() {
+fn every_key_has_an_environment_variable() {
     let config = World::new()
         .environment(&[
             ("SYSOP_MODEL", "openai/azure/gpt-5-1"),
@@ -462,7 +462,7 @@ fn the_environment_names_every_key() {
 }
 
 #[test]
-fn the_variables_of_the_seeds_count_and_ours_count_more() {
+fn foreign_variables_apply_and_ours_take_precedence() {
     let pairs = [
         ("LLM_BASE_URL", "http://127.0.0.1:8000"),
         ("LLM_AUTH_TOKEN", "llm-secret"),
@@ -488,7 +488,7 @@ fn the_variables_of_the_seeds_count_and_ours_count_more() {
 }
 
 #[test]
-fn a_token_does_not_go_where_its_address_is_not_used() {
+fn a_token_is_not_sent_to_another_address() {
     let token = ("LLM_AUTH_TOKEN", "token");
     for address in [("LLM_BASE_URL", "not an address"), ("SYSOP_PROVIDERS__OPENAI__BASE_URL", "http://ours")]
     {
@@ -502,7 +502,7 @@ fn a_token_does_not_go_where_its_address_is_not_used() {
 }
 
 #[test]
-fn a_folder_with_an_evil_name_is_shown_escaped() {
+fn a_directory_name_with_control_characters_is_escaped() {
     assert_eq!(
         super::display_path(Path::new("/a\u{1b}[31m'b\"\n\u{202e}é")),
         "/a\\u{1b}[31m'b\"\\n\\u{202e}é"
@@ -528,7 +528,7 @@ fn ollama_host_is_read_as_ollama_reads_it() {
 }
 
 #[test]
-fn a_config_is_shown_with_origins_and_without_secrets_or_control_sequences() {
+fn show_prints_origins_and_no_secrets_or_control_sequences() {
     let world = World::new().own(
         "model = 'ollama/phi3'\n[providers.openai]\nbase_url = 'https://me:pass@example.com/v1'\n\
          headers = { authorization = 'Bearer hidden' }\n[routines.x]\ncmd = \"echo \\u001B]0;hi\\u202E\"\n",
@@ -543,19 +543,19 @@ fn a_config_is_shown_with_origins_and_without_secrets_or_control_sequences() {
 }
 
 #[test]
-fn a_name_in_a_file_cannot_carry_a_control_sequence_into_a_warning() {
+fn key_names_in_warnings_are_escaped() {
     let complaints = World::new().own("\"\\u001B[31m\" = 1\n").load().complaints();
     assert_eq!(complaints, [r#"config.toml:1: `"\u{1b}[31m"` is not a config key"#]);
 }
 
 #[test]
-fn warnings_of_one_file_are_bounded() {
+fn warnings_per_file_are_bounded() {
     let text: String = (0..10_000).map(|number| format!("unknown_{number} = 1\n")).collect();
     assert_eq!(World::new().own(&text).load().warnings.len(), super::WARNINGS_MAX + 1);
 }
 
 #[test]
-fn the_patterns_that_are_built_in_are_regular_expressions() {
+fn the_built_in_patterns_compile() {
     let config = World::new().load();
     let ConfigValue::Texts(texts) = &config.entry("dangerous_patterns").unwrap().value else { panic!() };
     assert_eq!(texts.len(), 5);
@@ -570,7 +570,7 @@ proptest! {
     // **Feature: agent-rs, Property 22: For any configuration value, environment variables SHALL take precedence
     // over config file values, and config file values SHALL take precedence over defaults.**
     #[test]
-    fn environment_beats_file_beats_defaults(
+    fn environment_overrides_file_overrides_defaults(
         key in prop::sample::select(vec![
             "max_iterations", "max_history_messages", "max_output_bytes", "max_output_lines", "max_output_tokens",
             "tool_timeout_s", "providers.ollama.num_ctx", "providers.openai.timeout_s",
@@ -604,7 +604,7 @@ proptest! {
 
     /// Any file content results in a config or an error, and an untrusted file never loosens the policy.
     #[test]
-    fn an_arbitrary_untrusted_file_never_loosens(
+    fn arbitrary_untrusted_files_never_loosen(
         approve in prop::sample::select(vec!["auto", "ask", "each", "never"]),
         wanted in prop::sample::select(vec!["auto", "ask", "each", "never", "sudo"]),
         limit in 1_i64..100,

@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_without_fences_is_a_note_in_auto_and_a_failure_in_on() {
+    fn missing_kernel_support_is_a_note_in_auto_and_a_failure_in_on() {
         let none = SandboxSupport::NONE;
         assert!(report("", none).starts_with("note  sandbox   auto: not enforced"), "{}", report("", none));
         assert!(report("sandbox = 'on'\n", none).starts_with("FAIL  sandbox   on: not enforced"));
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_with_fences_is_told_with_what_it_does_not_see() {
+    fn kernel_support_is_reported_with_its_gaps() {
         let kernel = SandboxSupport::of_kernel();
         if kernel.is_usable() {
             let text = report("", kernel);
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn remote_hosts_are_not_fenced() {
+    fn remote_hosts_are_reported_as_not_sandboxed() {
         let text = report("[connection]\nhost = 'web1'\n", SandboxSupport::of_kernel());
         assert_eq!(text, "note  sandbox   auto: not enforced on remote hosts\n");
     }

@@ -47,7 +47,7 @@ async fn report(settings: &Settings, probe: &FakeDoctorProbe) -> (String, Exit) 
 }
 
 #[tokio::test]
-async fn all_well_is_0() {
+async fn a_healthy_setup_exits_0() {
     let world = World::new();
     let (text, exit) = report(&settings(&world, &[("SYSOP_MODEL", "ollama/phi3")]), &well()).await;
     assert_eq!(exit, Exit::Done, "{text}");
@@ -66,7 +66,7 @@ async fn the_demo_needs_no_provider() {
 }
 
 #[tokio::test]
-async fn each_fault_is_a_line_with_a_hint() {
+async fn each_problem_is_a_line_with_a_hint() {
     let world = World::new();
     let no_model = report(&settings(&world, &[]), &well()).await;
     let probe = FakeDoctorProbe { models: Err("nobody answers".to_owned()), ..well() };
@@ -96,14 +96,14 @@ async fn each_fault_is_a_line_with_a_hint() {
 }
 
 #[tokio::test]
-async fn a_model_that_is_not_there_is_said() {
+async fn a_missing_model_is_reported() {
     let world = World::new();
     let (text, _) = report(&settings(&world, &[("SYSOP_MODEL", "ollama/qwen3")]), &well()).await;
     assert!(text.contains("no model qwen3; available: phi3:latest"), "{text}");
 }
 
 #[tokio::test]
-async fn each_chosen_host_is_reached_and_the_others_are_named() {
+async fn selected_hosts_are_checked_and_others_listed() {
     let mut config = "[hosts.web1]\nhost = '10.0.0.1'\nuser = 'deploy'\nport = 2222\ntags = ['prod']\n\
                       root = '/srv'\ndescription = 'shop'\n[hosts.dead]\ntags = ['prod']\n\
                       [hosts.spare]\ntags = ['old', 'db']\n"
@@ -134,7 +134,7 @@ async fn each_chosen_host_is_reached_and_the_others_are_named() {
 }
 
 #[tokio::test]
-async fn the_far_ollama_is_asked_where_there_is_a_far_machine() {
+async fn the_remote_ollama_is_checked_on_a_remote_host() {
     let world = World::new();
     let (text, _) = report(&settings(&world, &[("SYSOP_MODEL", "demo")]), &well()).await;
     let missing =
@@ -147,7 +147,7 @@ async fn the_far_ollama_is_asked_where_there_is_a_far_machine() {
 }
 
 #[tokio::test]
-async fn no_secret_is_told() {
+async fn the_report_contains_no_secret() {
     let world = World::new().file(".config/sysop/config.toml", "[providers.gemini]\napi_key = 'hidden'\n");
     let keys = [("OPENAI_API_KEY", "hidden"), ("SYSOP_MODEL", "openai/x")];
     let (text, _) = report(&settings(&world, &keys), &well()).await;
@@ -157,7 +157,7 @@ async fn no_secret_is_told() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn programs_of_the_workspace_are_not_found() {
+async fn programs_in_the_workspace_are_not_used() {
     use std::os::unix::fs::PermissionsExt;
     let world = World::new().file("work/ssh", "#!/bin/sh\ntouch ran\n").file("work/bash", "#!/bin/sh\n");
     for name in ["ssh", "bash"] {
@@ -177,7 +177,7 @@ async fn programs_of_the_workspace_are_not_found() {
 }
 
 #[test]
-fn settings_that_cannot_be_loaded_are_reported_too() {
+fn unloadable_settings_are_reported() {
     let (text, exit) = unusable(&CommandError::usage("c.toml:3: this is not TOML: x; put that line right"));
     assert_eq!(exit, Exit::Failed);
     assert!(text.starts_with(

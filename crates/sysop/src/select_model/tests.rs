@@ -28,7 +28,7 @@ fn pair(model: &str, reason: &str) -> (String, String) {
 }
 
 #[test]
-fn what_comes_first_wins() {
+fn the_first_source_wins() {
     let mut environment = vec![
         ("SYSOP_MODEL", "ollama/phi3"),
         ("LLM_BASE_URL", "http://127.0.0.1:8000"),
@@ -60,12 +60,12 @@ fn what_comes_first_wins() {
 }
 
 #[test]
-fn an_address_that_is_none_is_not_picked() {
+fn an_invalid_address_is_not_selected() {
     assert_eq!(picked(&[("LLM_BASE_URL", "nonsense"), ("GEMINI_API_KEY", "k")]).0, "gemini/gemini-3.8-flash");
 }
 
 #[test]
-fn credentials_of_an_address_are_not_told() {
+fn credentials_in_an_address_are_hidden() {
     let settings = settings(&[("OLLAMA_HOST", "http://me:pass@box:1234")]);
     let reason = select_model(&settings, |_| Some(vec!["phi3".to_owned()])).unwrap().reason;
     assert_eq!(reason, "found in Ollama at http://[set]@box:1234");
@@ -83,7 +83,7 @@ fn ollama_is_the_last_resort() {
 }
 
 #[test]
-fn without_any_model_the_error_says_what_to_do() {
+fn without_a_model_the_error_has_a_hint() {
     for nothing in [None, Some(Vec::new())] {
         let NoModelFound { ollama } = select_model(&settings(&[]), |_| nothing.clone()).unwrap_err();
         let text = NoModelFound { ollama }.to_string();
@@ -125,7 +125,7 @@ fn the_models_of_an_ollama_are_listed() {
 }
 
 #[test]
-fn what_is_no_ollama_has_no_models() {
+fn a_server_that_is_not_ollama_has_no_models() {
     for answer in ["HTTP/1.1 404 Not Found\r\n\r\n{}", "HTTP/1.1 200 OK\r\n\r\n<html>", "HTTP/1.1 200 OK", ""]
     {
         let (address, served) = answering(answer);
@@ -138,7 +138,7 @@ fn what_is_no_ollama_has_no_models() {
 }
 
 #[test]
-fn an_ollama_that_says_nothing_is_not_waited_for() {
+fn a_silent_ollama_is_skipped() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let started = std::time::Instant::now();
     assert_eq!(installed_models(&format!("http://{}", silent.local_addr().unwrap())), None);

@@ -133,12 +133,12 @@ async fn a_list_fits_the_terminal() {
 }
 
 #[tokio::test]
-async fn an_empty_list_says_so() {
+async fn an_empty_list_shows_a_message() {
     assert_eq!(listed(&MemoryStore::new(), Some(80)).await, "No sessions yet. Start one with `sysop`.\n");
 }
 
 #[tokio::test]
-async fn an_id_may_be_cut_as_long_as_it_is_the_only_one() {
+async fn a_unique_id_prefix_is_accepted() {
     let store = three_sessions().await;
     for (text, id) in
         [("0199", "0199-bbbb-3333"), ("0198-aaaa-2", "0198-aaaa-2222"), ("0198-aaaa-1111", "0198-aaaa-1111")]
@@ -150,7 +150,7 @@ async fn an_id_may_be_cut_as_long_as_it_is_the_only_one() {
 }
 
 #[tokio::test]
-async fn an_id_that_means_none_or_several_is_refused_with_a_hint() {
+async fn an_unknown_or_ambiguous_id_is_rejected_with_a_hint() {
     let store = three_sessions().await;
     let error = resolve_id(&store, "0198").await.unwrap_err();
     assert_eq!(error.exit_code(), 2);
@@ -167,7 +167,7 @@ async fn an_id_that_means_none_or_several_is_refused_with_a_hint() {
 }
 
 #[tokio::test]
-async fn resume_without_an_id_takes_the_last_changed() {
+async fn resume_without_an_id_takes_the_most_recent_session() {
     assert_eq!(most_recent(&three_sessions().await).await.unwrap(), SessionId::new("0199-bbbb-3333"));
     let error = most_recent(&MemoryStore::new()).await.unwrap_err();
     assert_eq!((error.exit_code(), error.to_string().contains("start one with `sysop`")), (2, true));
@@ -338,7 +338,7 @@ async fn a_session_is_shown_as_a_transcript() {
 }
 
 #[tokio::test]
-async fn hosts_and_typing_hands_are_told() {
+async fn hosts_and_typing_users_are_shown() {
     let host = |host: &str, code: i32, group| HostOutcome {
         host: host.into(),
         status: if code == 0 { Status::Ok } else { Status::Failed },
@@ -381,14 +381,14 @@ async fn hosts_and_typing_hands_are_told() {
 }
 
 #[tokio::test]
-async fn markdown_keeps_output_inside_its_fence() {
+async fn markdown_export_keeps_output_inside_its_fence() {
     let mut out = Vec::new();
     export(&a_day().await, "0198", ExportFormat::Markdown, &view(None), &mut out).await.unwrap();
     assert_eq!(String::from_utf8(out).unwrap(), MARKDOWN);
 }
 
 #[tokio::test]
-async fn a_call_without_an_end_is_told_to_be_interrupted() {
+async fn an_unfinished_call_is_shown_as_interrupted() {
     let call = || started("bash", json!({ "command": "sleep 60" }), Origin::Model);
     let store = MemoryStore::new();
     keep(&store, "0198killed", 1, vec![opened("local", "/w"), turn(1, "wait"), call()]).await;
@@ -406,7 +406,7 @@ async fn a_call_without_an_end_is_told_to_be_interrupted() {
 }
 
 #[tokio::test]
-async fn an_export_is_the_log_line_by_line() {
+async fn an_export_is_the_log_as_json_lines() {
     let store = MemoryStore::new();
     let texts = (0..2500).map(|n| Event::PromptQueued { text: format!("{n} \u{9b}31m\n") }).collect();
     keep(&store, "long", 5, texts).await;
@@ -419,7 +419,7 @@ async fn an_export_is_the_log_line_by_line() {
 }
 
 #[tokio::test]
-async fn delete_says_what_it_deleted() {
+async fn delete_names_the_deleted_session() {
     let store = three_sessions().await;
     let mut out = Vec::new();
     delete(&store, "0198-aaaa-1", async |id| store.delete(id).await, &mut out).await.unwrap();
@@ -429,7 +429,7 @@ async fn delete_says_what_it_deleted() {
 }
 
 #[tokio::test]
-async fn nothing_live_reaches_the_terminal() {
+async fn control_sequences_are_escaped() {
     let store = MemoryStore::new();
     let evil = "a\u{1b}[31mb";
     let events = vec![

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_named_by_the_file_and_by_those_that_it_includes() {
+    fn hosts_come_from_the_file_and_its_includes() {
         let home = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
             let path = home.path().join(".ssh").join(name);

@@ -35,7 +35,7 @@ fn key_of(settings: &Settings, provider: &str) -> Option<String> {
 }
 
 #[test]
-fn the_defaults_are_those_of_the_contract() {
+fn defaults_match_the_documentation() {
     let settings = settings("", &[]);
     assert_eq!(settings.approve(&settings.host), ApprovalMode::Ask);
     assert_eq!(settings.profile, Profile::Full);
@@ -49,7 +49,7 @@ fn the_defaults_are_those_of_the_contract() {
 }
 
 #[test]
-fn a_whole_config_is_read() {
+fn a_complete_config_is_read() {
     let settings = settings(
         "model = 'openai/x'\ntool_timeout_s = 7\ntemperature = 0\ndeny = ['a']\n\
          [providers.openai]\nbase_url = 'http://h/v1'\ntimeout_s = 9\nheaders = { X-A = 'b' }\n\
@@ -78,7 +78,7 @@ fn a_whole_config_is_read() {
 }
 
 #[test]
-fn colors_and_prices_of_the_full_screen_are_read() {
+fn theme_and_prices_are_read() {
     let written = settings(
         "theme = \"light\"\n[prices.\"anthropic/claude.x\"]\ninput = 3.0\noutput = \
          15\n[prices.\"ollama/q\"]\ncached = 0.3\n",
@@ -102,7 +102,7 @@ fn colors_and_prices_of_the_full_screen_are_read() {
 }
 
 #[test]
-fn flags_win() {
+fn flags_override_everything() {
     let world = World::new().file(OWN, "model = 'openai/x'\napprove = 'never'\nprofile = 'operator'\n");
     let flags = GlobalFlags {
         model: Some(ModelRef::new("ollama", "phi3")),
@@ -120,7 +120,7 @@ fn flags_win() {
 }
 
 #[test]
-fn an_ssh_config_is_found_from_the_home_or_from_the_file_that_names_it() {
+fn the_ssh_config_is_found_in_the_home_or_by_its_setting() {
     let named = |text: &str| {
         let world = World::new().own(&format!("ssh_config = '{text}'\n"));
         let settings = load(&world, &GlobalFlags::default(), &[]).unwrap();
@@ -134,7 +134,7 @@ fn an_ssh_config_is_found_from_the_home_or_from_the_file_that_names_it() {
 }
 
 #[test]
-fn the_default_host_is_that_of_the_config_and_a_flag_overrides_it() {
+fn the_host_flag_overrides_the_configured_host() {
     let jexida = "[connection]\nhost = '192.168.1.224'\nuser = 'jexida'\n[model]\nname = 'phi3'\n";
     let world = World::new().file(".jexida/config.toml", jexida);
     let settings = load(&world, &GlobalFlags::default(), &[]).unwrap();
@@ -154,7 +154,7 @@ fn the_default_host_is_that_of_the_config_and_a_flag_overrides_it() {
 }
 
 #[test]
-fn a_name_without_a_provider_is_of_the_ollama_where_the_tools_run() {
+fn a_bare_model_name_means_ollama_on_the_tools_host() {
     let there = "[connection]\nhost = 'web1'\n";
     for (config, environment, model) in [
         ("[model]\nname = 'phi3'\n", vec![], "ollama/phi3"),
@@ -175,7 +175,7 @@ fn a_name_without_a_provider_is_of_the_ollama_where_the_tools_run() {
 }
 
 #[test]
-fn an_unknown_provider_or_profile_keeps_a_task_from_running() {
+fn an_unknown_provider_or_profile_is_an_error() {
     for (config, environment, word) in [
         ("model = 'opnai/x'\n", vec![], "config.toml:1: unknown provider \"opnai\"; did you mean `openai`?"),
         ("", vec![("SYSOP_MODEL", "nobody/x")], "environment SYSOP_MODEL: unknown provider \"nobody\""),
@@ -196,7 +196,7 @@ fn an_unknown_provider_or_profile_keeps_a_task_from_running() {
 }
 
 #[test]
-fn a_root_must_be_a_folder() {
+fn a_root_must_be_a_directory() {
     let world = World::new().file("work/file", "");
     for wrong in ["absent", "file"] {
         let flags = GlobalFlags { root: Some(world.root().join(wrong)), ..GlobalFlags::default() };
@@ -209,7 +209,7 @@ fn a_root_must_be_a_folder() {
 }
 
 #[test]
-fn a_key_comes_from_where_it_was_said_to_be() {
+fn a_key_is_read_from_its_configured_variable() {
     let named = "[providers.openai]\napi_key_env = 'CORP_KEY'\napi_key = 'in-file'\n";
     let settings_named = settings(named, &[("CORP_KEY", "corp"), ("OPENAI_API_KEY", "open")]);
     assert_eq!(key_of(&settings_named, "openai").as_deref(), Some("corp"));
@@ -226,7 +226,7 @@ fn a_key_comes_from_where_it_was_said_to_be() {
 }
 
 #[test]
-fn a_key_does_not_follow_an_address_that_it_was_not_made_for() {
+fn a_key_is_not_sent_to_another_address() {
     let file = "[providers.openai]\napi_key = 'in-file'\nheaders = { authorization = 'in-file' }\n";
     let base = ("LLM_BASE_URL", "http://127.0.0.1:8000");
     for (config, environment) in [
@@ -256,7 +256,7 @@ fn settings_do_not_print_secrets() {
 }
 
 #[test]
-fn children_must_not_get_the_keys() {
+fn key_variables_are_listed_for_removal() {
     let settings = settings("", &[("SYSOP_PROVIDERS__OPENAI__HEADERS__X", "hidden")]);
     for name in [
         "OPENAI_API_KEY",
@@ -273,7 +273,7 @@ fn children_must_not_get_the_keys() {
 }
 
 #[test]
-fn color_is_for_terminals_that_want_it() {
+fn color_follows_the_terminal_and_environment() {
     let flags = GlobalFlags::default();
     let none = Environment::default();
     assert_eq!(color(&flags, &none, true), ColorMode::On);
@@ -288,7 +288,7 @@ fn color_is_for_terminals_that_want_it() {
 }
 
 #[test]
-fn a_config_file_that_was_named_takes_the_place_of_ones_own() {
+fn a_named_config_file_replaces_the_users_own() {
     let world = World::new().file(OWN, "max_iterations = 2\n").file("given.toml", "max_output_lines = 3\n");
     let given: PathBuf = world.folders().home.join("given.toml");
     let flags = GlobalFlags { config: Some(given.clone()), ..GlobalFlags::default() };

@@ -25,7 +25,7 @@ fn mock() -> Mock {
 }
 
 #[test]
-fn in_exec_on_a_terminal_always_writes_the_rule_and_the_next_exec_does_not_ask() {
+fn always_in_exec_writes_a_rule_that_the_next_exec_uses() {
     let mock = mock();
     let world = World::with_openai(&mock.url());
     at_a_terminal(async {
@@ -47,7 +47,7 @@ fn in_exec_on_a_terminal_always_writes_the_rule_and_the_next_exec_does_not_ask()
 }
 
 #[test]
-fn a_rule_that_cannot_be_written_decides_nothing() {
+fn an_unwritable_rule_leaves_the_proposal_open() {
     let mock = mock();
     let world = World::with_openai(&mock.url());
     std::fs::create_dir_all(rules_file(&world).parent().unwrap()).unwrap();
@@ -67,7 +67,7 @@ fn a_rule_that_cannot_be_written_decides_nothing() {
 }
 
 #[test]
-fn in_the_full_screen_always_writes_the_rule_and_later_sessions_obey_it() {
+fn always_in_the_tui_writes_a_rule_for_later_sessions() {
     let mock = mock();
     let world = World::with_openai(&mock.url());
     at_a_terminal(async {
@@ -99,7 +99,7 @@ fn in_the_full_screen_always_writes_the_rule_and_later_sessions_obey_it() {
 }
 
 #[test]
-fn a_server_writes_the_rule_that_it_offered_and_its_later_sessions_obey_it() {
+fn always_on_a_server_writes_the_offered_rule() {
     let mock = Mock::start(&[
         ("go", vec![bash("touch made"), say("Done.")]),
         ("wipe", vec![bash("rm -rf /etc"), say("Wiped.")]),
@@ -142,7 +142,7 @@ fn a_server_writes_the_rule_that_it_offered_and_its_later_sessions_obey_it() {
 }
 
 #[test]
-fn who_is_attached_has_the_server_write_the_rule() {
+fn an_attached_client_makes_the_server_write_the_rule() {
     let mock = mock();
     let world = World::with_openai(&mock.url());
     let served = serve(&world, &[]);

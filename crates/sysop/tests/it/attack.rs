@@ -215,7 +215,7 @@ fn commands() -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn each_command_of_the_attack_does_harm_where_nothing_holds_it() {
+fn each_attack_command_does_harm_without_protection() {
     let commands = commands();
     assert!(commands.len() >= 200, "{}", commands.len());
     let harmless = in_parallel(&commands, |(_, command)| {
@@ -304,7 +304,7 @@ fn a_hostile_model_does_no_harm_by_other_tools() {
 }
 
 #[test]
-fn the_tools_of_the_attack_work_where_they_are_allowed() {
+fn the_attacked_tools_work_when_allowed() {
     for calls in [
         vec![("write_file", json!({"path": "new", "content": "mine\n"}))],
         vec![("edit_file", json!({"path": "notes.txt", "old_string": "one", "new_string": "two"}))],

@@ -74,7 +74,7 @@ fn texts(body: &Value, role: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_conversation_goes_on_until_the_input_ends() {
+fn a_conversation_lasts_until_end_of_input() {
     let mock = Mock::start(&[("first", vec![say("One.")]), ("second", vec![say("Two.")])]);
     let world = World::with_openai(&mock.url());
     let mut talk = ReplProcess::begin(&world, &[]);
@@ -91,7 +91,7 @@ fn a_conversation_goes_on_until_the_input_ends() {
 }
 
 #[test]
-fn lines_that_were_all_there_from_the_start_are_worked_off_in_order() {
+fn piped_lines_are_processed_in_order() {
     let mock =
         Mock::start(&[("first", vec![bash("touch made"), say("One.")]), ("second", vec![say("Two.")])]);
     let world = World::with_openai(&mock.url());
@@ -105,7 +105,7 @@ fn lines_that_were_all_there_from_the_start_are_worked_off_in_order() {
 }
 
 #[test]
-fn a_task_given_to_a_resumed_conversation_comes_before_what_is_typed() {
+fn a_task_for_a_resumed_conversation_precedes_typed_input() {
     let mock =
         Mock::start(&[("first", vec![say("One.")]), ("second", vec![bash("touch made"), say("Two.")])]);
     let world = World::with_openai(&mock.url());
@@ -119,7 +119,7 @@ fn a_task_given_to_a_resumed_conversation_comes_before_what_is_typed() {
 }
 
 #[test]
-fn an_approval_is_given_edited_refused_or_given_for_the_session() {
+fn an_approval_is_given_edited_rejected_or_granted_for_the_session() {
     let mock = Mock::start(&[(
         "go",
         vec![
@@ -157,7 +157,7 @@ fn an_approval_is_given_edited_refused_or_given_for_the_session() {
 }
 
 #[test]
-fn commands_do_what_they_say() {
+fn slash_commands_work() {
     let write = call("write_file", json!({ "path": "notes.txt", "content": "overwritten\n" }));
     let mock =
         Mock::start(&[("remember", vec![say("I will.")]), ("overwrite", vec![write, say("Written.")])]);
@@ -195,7 +195,7 @@ fn commands_do_what_they_say() {
 }
 
 #[test]
-fn a_file_that_was_changed_since_is_not_overwritten_by_undo() {
+fn undo_does_not_overwrite_a_file_changed_since() {
     let write = call("write_file", json!({ "path": "notes.txt", "content": "by the model\n" }));
     let mock = Mock::start(&[("overwrite", vec![write, say("Written.")])]);
     let world = World::with_openai(&mock.url()).file("work/notes.txt", "before\n");
@@ -209,7 +209,7 @@ fn a_file_that_was_changed_since_is_not_overwritten_by_undo() {
 }
 
 #[test]
-fn an_interrupt_stops_the_turn_and_the_conversation_goes_on() {
+fn ctrl_c_stops_the_turn_but_not_the_conversation() {
     let name = format!("sleep 6{}", std::process::id());
     let mock = Mock::start(&[
         ("long", vec![bash(&format!("touch started; {name}")), say("never said")]),
@@ -235,7 +235,7 @@ fn an_interrupt_stops_the_turn_and_the_conversation_goes_on() {
 }
 
 #[test]
-fn the_end_of_the_input_while_a_question_is_open_runs_nothing() {
+fn end_of_input_at_an_approval_runs_nothing() {
     let mock = Mock::start(&[("go", vec![bash("touch made"), say("never said")])]);
     let world = World::with_openai(&mock.url());
     let mut running = world.start_with_input(&["chat", "--plain"]);
@@ -250,7 +250,7 @@ fn the_end_of_the_input_while_a_question_is_open_runs_nothing() {
 }
 
 #[test]
-fn at_a_terminal_a_proposal_is_allowed_and_a_turn_is_stopped() {
+fn a_terminal_user_allows_a_proposal_and_stops_a_turn() {
     let name = format!("sleep 8{}", std::process::id());
     let mock = Mock::start(&[
         ("please make", vec![bash("touch made"), say("It is made.")]),
@@ -293,7 +293,7 @@ fn at_a_terminal_a_proposal_is_allowed_and_a_turn_is_stopped() {
 }
 
 #[test]
-fn at_a_terminal_a_task_asks_there_and_ctrl_c_ends_it() {
+fn exec_on_a_terminal_asks_and_ctrl_c_ends_it() {
     let silent_server = RawServer::start(|_, _, stream| hang(stream));
     let mock = Mock::start(&[("please make", vec![bash("touch made"), say("It is made.")])]);
     let (world, silent) = (World::with_openai(&mock.url()), World::with_openai(&silent_server.url()));
@@ -323,7 +323,7 @@ fn at_a_terminal_a_task_asks_there_and_ctrl_c_ends_it() {
 }
 
 #[test]
-fn output_keeps_its_colors_in_the_panels_and_nothing_else() {
+fn panels_keep_colors_and_no_other_sequences() {
     // A window title, the alternate screen, a cleared screen, cursor movements, concealed text.
     let play = "\\033]0;owned\\007\\033[?1049h\\033[2J\\033[7;3H\\033[4A\\033[8m";
     let live = format!(
@@ -365,7 +365,7 @@ fn output_keeps_its_colors_in_the_panels_and_nothing_else() {
 }
 
 #[test]
-fn always_writes_the_rule_that_it_shows() {
+fn always_writes_the_shown_rule() {
     let mock = Mock::start(&[("go", vec![bash("touch made"), say("Done.")])]);
     let world = World::with_openai(&mock.url());
     let mut talk = ReplProcess::begin(&world, &[]);
@@ -387,7 +387,7 @@ fn always_writes_the_rule_that_it_shows() {
 }
 
 #[test]
-fn a_plan_of_a_read_only_session_is_run_step_by_step() {
+fn the_plan_of_a_read_only_session_is_run_step_by_step() {
     let mock = Mock::start(&[("go", vec![bash("touch one"), bash("touch two"), say("That is the plan.")])]);
     let world = World::with_openai(&mock.url());
     let mut talk = ReplProcess::begin(&world, &["--approve", "never"]);

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::World;
 
 #[test]
-fn help_lists_what_this_build_does_with_examples() {
+fn help_lists_subcommands_with_examples() {
     let help = World::new().run(&["--help"]);
     assert_eq!((help.code, help.err.as_str()), (Some(0), ""));
     for command in [
@@ -51,7 +51,7 @@ fn help_needs_no_home_and_reads_no_config() {
 }
 
 #[test]
-fn bad_usage_is_2() {
+fn usage_errors_exit_2() {
     for line in [
         &["exec"][..],
         &["exec", ""],
@@ -77,7 +77,7 @@ fn bad_usage_is_2() {
 }
 
 #[test]
-fn an_error_is_one_sentence_that_says_what_to_do_next() {
+fn an_error_has_a_message_and_a_hint() {
     let few = World::new().run(&["exec", "x", "--canary", "2", "--model", "demo"]);
     assert_eq!(
         few.err,
@@ -89,7 +89,7 @@ fn an_error_is_one_sentence_that_says_what_to_do_next() {
 }
 
 #[test]
-fn without_a_model_three_lines_say_how_to_get_one() {
+fn without_a_model_three_lines_explain_how_to_get_one() {
     for line in [&["exec", "hello"][..], &["chat"], &["chat", "hello there"]] {
         let run = World::new().run(line);
         assert_eq!(run.code, Some(2), "{run:?}");
@@ -99,7 +99,7 @@ fn without_a_model_three_lines_say_how_to_get_one() {
 }
 
 #[test]
-fn bash_understands_the_completions() {
+fn bash_loads_the_completions() {
     let world = World::new();
     let script = world.run(&["completions", "bash"]);
     assert_eq!(script.code, Some(0));
@@ -112,7 +112,7 @@ fn bash_understands_the_completions() {
 }
 
 #[test]
-fn the_manual_page_tells_of_each_command() {
+fn the_manual_page_describes_each_command() {
     let page = World::new().run(&["man"]);
     assert_eq!(page.code, Some(0));
     assert!(page.out.contains(".TH sysop 1"), "{}", page.out);
@@ -127,7 +127,7 @@ fn the_manual_page_tells_of_each_command() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     let world = World::new();
     let mut child = Command::new(env!("CARGO_BIN_EXE_sysop"))
         .args(["completions", "zsh"])
@@ -145,7 +145,7 @@ fn a_reader_that_goes_away_is_no_error() {
 }
 
 #[test]
-fn the_doctor_says_what_is_missing() {
+fn the_doctor_reports_missing_parts() {
     let world = World::new();
     let without = world.run(&["doctor"]);
     assert_eq!(without.code, Some(1), "{without:?}");
@@ -158,7 +158,7 @@ fn the_doctor_says_what_is_missing() {
 }
 
 #[test]
-fn the_doctor_reports_a_config_that_cannot_be_used() {
+fn the_doctor_reports_an_unusable_config() {
     let world = World::new().file(".config/sysop/config.toml", "max_iterations = 3\nbroken [\n");
     let run = world.run(&["doctor"]);
     assert_eq!(run.code, Some(1), "{run:?}");
@@ -237,13 +237,13 @@ async fn asked_about_the_workspace(answer: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_conversation_begins_with_the_question_whether_the_workspace_is_trusted() {
+async fn a_conversation_starts_with_the_workspace_trust_question() {
     assert!(asked_about_the_workspace("y\n").await.contains("answer = \"trusted\""));
     assert!(asked_about_the_workspace("n\n").await.contains("answer = \"refused\""));
 }
 
 #[test]
-fn a_routine_that_says_nothing_prints_nothing() {
+fn a_silent_routine_prints_nothing() {
     let config = "[routines.quiet]\ncmd = 'true'\n[routines.broken]\ncmd = 'false'\n";
     let world = World::new().file(".config/sysop/config.toml", config);
     for (routine, code) in [("quiet", 0), ("broken", 1)] {

@@ -15,7 +15,7 @@ fn path_prints_the_file_in_use() {
 }
 
 #[test]
-fn show_prints_each_value_and_where_it_came_from() {
+fn show_prints_each_value_with_its_origin() {
     let world = World::new()
         .file(
             ".config/sysop/config.toml",
@@ -52,7 +52,7 @@ fn show_prints_each_value_and_where_it_came_from() {
 }
 
 #[test]
-fn a_config_that_is_not_toml_is_2() {
+fn a_config_that_is_not_toml_exits_2() {
     let world = World::new().file(".config/sysop/config.toml", "max_iterations = 3\nbroken [\n");
     let run = world.run(&["config", "show"]);
     assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:?}");
@@ -61,7 +61,7 @@ fn a_config_that_is_not_toml_is_2() {
 }
 
 #[test]
-fn a_file_that_was_named_is_read_instead() {
+fn the_config_flag_replaces_the_default_file() {
     let world = World::new().file(".config/sysop/config.toml", "broken [").file(
         "given.toml",
         "[connection]\nhost = '192.168.1.224'\nuser = 'jexida'\n[model]\nname = 'phi3'\n",
@@ -78,7 +78,7 @@ fn a_file_that_was_named_is_read_instead() {
 }
 
 #[test]
-fn a_routine_that_cannot_be_filled_in_is_2() {
+fn a_routine_with_missing_values_exits_2() {
     let world = World::new().file(
         ".config/sysop/config.toml",
         "[routines.service]\ncmd = 'systemctl restart {{name}}'\n\
@@ -97,7 +97,7 @@ fn a_routine_that_cannot_be_filled_in_is_2() {
 }
 
 #[test]
-fn hosts_are_shown_with_their_lines() {
+fn hosts_are_shown_with_their_origin() {
     let own = "[hosts.web1]\nhost = '10.0.0.1'\nport = 2222\ntags = ['prod', 'web']\n[hosts.'db.1']\nuser = 'ann'\n";
     let world = World::new().file(".config/sysop/config.toml", own);
     let run = world.variable("SYSOP_HOST", "@web").run(&["config", "show"]);
@@ -115,7 +115,7 @@ fn hosts_are_shown_with_their_lines() {
 }
 
 #[test]
-fn what_is_no_host_is_2_and_nothing_runs() {
+fn an_invalid_host_exits_2_and_runs_nothing() {
     for (flags, why) in [
         (["--host", "a b"], "invalid host \"a b\""),
         (["--host", "web1,-oProxyCommand=x"], "ssh would read it as an option"),

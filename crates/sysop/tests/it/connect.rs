@@ -183,7 +183,7 @@ fn slow(world: &World) -> (Fifo, Fifo) {
 }
 
 #[test]
-fn the_session_lives_there_and_the_tools_run_here() {
+fn the_session_is_on_the_server_and_tools_run_on_the_client() {
     let mock = Mock::start(&[(
         "write the docs",
         vec![
@@ -224,7 +224,7 @@ fn the_session_lives_there_and_the_tools_run_here() {
 }
 
 #[test]
-fn a_call_runs_once_however_often_the_link_breaks() {
+fn a_call_runs_once_despite_broken_connections() {
     let mock = Mock::start(&[("go", vec![bash(SLOW), say("It is done.")])]);
     let (server, here) = (RelayedServer::start(&mock), client());
     let (began, gate) = slow(&here);
@@ -248,7 +248,7 @@ fn a_call_runs_once_however_often_the_link_breaks() {
 }
 
 #[test]
-fn a_storm_of_broken_links_loses_and_doubles_nothing() {
+fn many_broken_connections_lose_and_duplicate_nothing() {
     let steps: Vec<Value> = (0..8).map(|n| call("stat", json!({ "path": format!("file{n}") }))).collect();
     let lines: Vec<Value> = steps.into_iter().chain([say("All of it.")]).collect();
     let mock = Mock::start(&[("look around", lines)]);
@@ -272,7 +272,7 @@ fn a_storm_of_broken_links_loses_and_doubles_nothing() {
 }
 
 #[test]
-fn a_client_that_was_killed_in_the_middle_does_not_run_it_again() {
+fn a_killed_client_does_not_repeat_its_call() {
     let mock = Mock::start(&[("go", vec![bash(SLOW), say("It broke off.")])]);
     let (server, here) = (RelayedServer::start(&mock), client());
     let (began, gate) = slow(&here);
@@ -295,7 +295,7 @@ fn a_client_that_was_killed_in_the_middle_does_not_run_it_again() {
 }
 
 #[test]
-fn a_server_that_was_killed_in_the_middle_goes_on_with_the_same_session() {
+fn a_killed_server_continues_the_same_session() {
     let mock = Mock::start(&[
         ("go", vec![bash(SLOW), say("Never said.")]),
         ("are you there", vec![say("I am here.")]),
@@ -320,7 +320,7 @@ fn a_server_that_was_killed_in_the_middle_goes_on_with_the_same_session() {
 }
 
 #[test]
-fn what_is_said_while_the_server_is_away_is_said_once_when_it_is_back() {
+fn messages_sent_during_an_outage_arrive_once() {
     let mock = Mock::start(&[("hello", vec![say("Hello to you.")])]);
     let (mut server, here) = (RelayedServer::start(&mock), client());
     let mut talk = connect(&here, &server, &[]);
@@ -337,7 +337,7 @@ fn what_is_said_while_the_server_is_away_is_said_once_when_it_is_back() {
 }
 
 #[test]
-fn whatever_the_server_says_this_machine_runs_what_was_allowed_here() {
+fn the_client_runs_only_locally_approved_calls() {
     let write =
         |name: &str| vec![call("write_file", json!({ "path": name, "content": "x" })), say("So be it.")];
     let mock = Mock::start(&[("first", write("first.md")), ("second", write("second.md"))]);
@@ -366,7 +366,7 @@ fn whatever_the_server_says_this_machine_runs_what_was_allowed_here() {
 }
 
 #[test]
-fn only_what_is_lent_can_be_called_and_no_half_file_is_left() {
+fn only_lent_tools_run_and_no_partial_file_remains() {
     let chunk = |path: &str, content: &str, index: u64, total: u64| {
         call("write_file_chunk", json!({ "path": path, "content": content, "index": index, "total": total }))
     };
@@ -407,7 +407,7 @@ fn only_what_is_lent_can_be_called_and_no_half_file_is_left() {
 }
 
 #[test]
-fn two_who_are_attached_see_the_same_and_the_first_answer_counts() {
+fn two_attached_clients_see_the_same_and_the_first_answer_counts() {
     let mock = Mock::start(&[("make it", vec![bash("touch made"), say("It is made.")])]);
     let mut server = RelayedServer::new(&mock);
     let [annas, berts] =
@@ -461,7 +461,7 @@ fn proxy(target: String) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
 }
 
 #[test]
-fn requests_and_sockets_go_through_the_proxy_and_trust_the_certificates_of_the_environment() {
+fn requests_and_sockets_use_the_environments_proxy_and_certificates() {
     let mock = Mock::start(&[("hello", vec![call("ls", json!({})), say("Hello through all of it.")])]);
     let made = rcgen::generate_simple_self_signed(["sysop.test".to_owned()]).unwrap();
     let there = World::with_openai(&mock.url())
@@ -498,7 +498,7 @@ fn requests_and_sockets_go_through_the_proxy_and_trust_the_certificates_of_the_e
 }
 
 #[test]
-fn what_cannot_be_reached_or_may_not_be_used_is_said_in_a_sentence() {
+fn unreachable_and_forbidden_servers_are_reported() {
     let here = client();
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let address = format!("http://{nobody}/?token=sysop_hush");

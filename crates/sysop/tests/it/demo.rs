@@ -3,7 +3,7 @@
 use crate::World;
 
 #[test]
-fn the_demo_does_what_it_says_in_an_empty_folder() {
+fn the_demo_works_in_an_empty_directory() {
     let world = World::new();
     let run = world.finish(&["exec", "--model", "demo", "--approve", "auto", "demo: show me what you do"]);
     assert_eq!(run.code, Some(0), "{run:?}");
@@ -16,7 +16,7 @@ fn the_demo_does_what_it_says_in_an_empty_folder() {
 }
 
 #[test]
-fn without_a_model_the_hint_says_how_to_get_one() {
+fn without_a_model_the_hint_explains_how_to_get_one() {
     let world = World::new();
     let run = world.finish(&["exec", "hello"]);
     assert_eq!((run.code, run.out.as_str(), run.err.lines().count()), (Some(2), "", 2), "{run:?}");

@@ -12,7 +12,7 @@ const ESCAPE: &str = "\x1b";
 const LEAVE: &str = "\x15\x15\x04";
 
 #[test]
-fn output_keeps_its_colors_and_nothing_else() {
+fn output_keeps_colors_and_no_other_sequences() {
     let print = "printf 'x \\033[31mscarlet\\033[0m \\033]0;owned\\007\\033[2Jend\\n'";
     let mock = Mock::start(&[(
         "go",
@@ -72,7 +72,7 @@ fn a_message_is_written_in_an_editor() {
 }
 
 #[test]
-fn messages_wait_are_found_again_and_name_files() {
+fn messages_are_queued_recalled_and_complete_paths() {
     let mock = Mock::start(&[
         ("first", vec![bash("echo begun; until [ -e go-on ]; do sleep 0.02; done"), say("One is done.")]),
         ("second", vec![say("Two is done.")]),
@@ -109,7 +109,7 @@ fn messages_wait_are_found_again_and_name_files() {
 }
 
 #[test]
-fn a_turn_is_paused_goes_on_and_is_tried_again() {
+fn a_turn_is_paused_resumed_and_retried() {
     let mock = Mock::start(&[(
         "go",
         vec![bash("echo begun; until [ -e go-on ]; do sleep 0.02; done"), say("The end.")],
@@ -138,7 +138,7 @@ fn a_turn_is_paused_goes_on_and_is_tried_again() {
 }
 
 #[test]
-fn a_session_that_runs_is_left_and_found_again() {
+fn a_running_session_is_left_and_resumed() {
     let mock = Mock::start(&[
         (
             "long",
@@ -177,7 +177,7 @@ fn a_session_that_runs_is_left_and_found_again() {
 }
 
 #[test]
-fn another_session_begins_from_an_earlier_message() {
+fn a_session_forks_from_an_earlier_message() {
     let mock =
         Mock::start(&[("apples", vec![say("Apples are round.")]), ("pears", vec![say("Pears are not.")])]);
     let world = World::with_openai(&mock.url());
@@ -211,7 +211,7 @@ fn another_session_begins_from_an_earlier_message() {
 }
 
 #[test]
-fn routines_are_picked_and_keys_are_told() {
+fn routines_are_picked_and_keys_are_listed() {
     let mock = Mock::start(&[("hello", vec![say("Hello.")])]);
     let config = "[routines.greet]\ndescription = \"Greets\"\ncmd = \"echo hello {{name}} >greeted\"\n\
                   vars = { name = { description = \"who\" } }\n";
@@ -241,7 +241,7 @@ fn routines_are_picked_and_keys_are_told() {
 }
 
 #[test]
-fn colors_that_were_picked_stay() {
+fn a_picked_theme_is_remembered() {
     let world = World::new().variable("SYSOP_MODEL", "demo/demo");
     let color = |viewer: &Viewer| viewer.color_of("› Describe a task");
     let (dark, light) = (Some(Color::Indexed(117)), Some(Color::Indexed(24)));
@@ -280,7 +280,7 @@ fn colors_that_were_picked_stay() {
 }
 
 #[test]
-fn a_proposal_survives_any_size_and_an_output_is_read_in_a_pager() {
+fn a_proposal_survives_resizes_and_output_opens_in_a_pager() {
     let mock = Mock::start(&[(
         "count",
         vec![bash("touch a; seq 1000 1999; echo '日本 🦀 שלום end'"), say("Counted.")],
@@ -321,7 +321,7 @@ fn a_proposal_survives_any_size_and_an_output_is_read_in_a_pager() {
 }
 
 #[test]
-fn the_terminal_leaves_room_for_the_conversation() {
+fn the_terminal_pane_leaves_room_for_the_conversation() {
     let mock = Mock::start(&[("hello", vec![say(&format!("Good morning.\n\n{}", "y".repeat(170)))])]);
     let world = World::with_openai(&mock.url()).variable("SHELL", "/bin/bash");
     at_a_terminal(async {

@@ -232,7 +232,7 @@ fn whole_life() -> Duration {
 }
 
 #[test]
-fn killed_at_any_moment_it_keeps_what_it_told_and_runs_nothing_twice() {
+fn a_kill_at_any_moment_loses_no_published_event_and_repeats_nothing() {
     let seed = match std::env::var("SYSOP_TEST_SEED") {
         Ok(seed) => seed.parse().unwrap(),
         Err(_) => u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros()).unwrap(),
@@ -260,7 +260,7 @@ fn killed_at_any_moment_it_keeps_what_it_told_and_runs_nothing_twice() {
 }
 
 #[test]
-fn what_ran_when_it_was_killed_is_killed_too_and_told_as_interrupted() {
+fn a_kill_ends_running_commands_and_marks_them_interrupted() {
     let name = format!("sleep 4{}", std::process::id());
     // A command is registered with the crash guard once it has run for 0.1 s.
     let command = format!("echo before >> {FILE}; sleep 0.3; echo ready; {name}; echo after >> {FILE}");
@@ -296,7 +296,7 @@ fn check_open(log: &[Logged]) -> String {
 }
 
 #[test]
-fn a_chat_shows_what_was_interrupted_and_goes_on() {
+fn a_resumed_chat_shows_interrupted_calls_and_continues() {
     let mock = Mock::start(&[
         ("the long one", vec![bash("sleep 0.3; echo ready; sleep 77"), say("never said")]),
         ("go on", vec![say("Going on.")]),
@@ -317,7 +317,7 @@ fn a_chat_shows_what_was_interrupted_and_goes_on() {
 }
 
 #[test]
-fn a_question_that_was_open_at_the_kill_does_not_keep_a_later_task_waiting() {
+fn an_approval_open_at_a_kill_does_not_block_a_later_task() {
     let mock = Mock::start(&[
         ("ask me", vec![bash("touch made"), say("never said")]),
         ("go on", vec![say("Going on.")]),
@@ -335,7 +335,7 @@ fn a_question_that_was_open_at_the_kill_does_not_keep_a_later_task_waiting() {
 }
 
 #[test]
-fn a_routine_runs_in_a_session_that_was_killed_in_the_middle() {
+fn a_routine_runs_in_a_killed_session() {
     let mock = Mock::start(&[("ask me", vec![bash("touch made"), say("never said")])]);
     let world = World::with_openai(&mock.url())
         .file(".config/sysop/config.toml", "[routines.greet]\ncmd = 'echo hello'\n");
@@ -350,7 +350,7 @@ fn a_routine_runs_in_a_session_that_was_killed_in_the_middle() {
 }
 
 #[test]
-fn a_signal_that_ends_a_chat_leaves_no_command_behind() {
+fn a_signal_that_ends_a_chat_ends_its_commands() {
     for signal in [Signal::TERM, Signal::HUP] {
         let name = format!("sleep 5{}{}", std::process::id(), signal.as_raw());
         let world = World::new().variable("SYSOP_MODEL", "demo");

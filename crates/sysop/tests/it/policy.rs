@@ -12,7 +12,7 @@ fn check(world: &World, arguments: &[&str]) -> serde_json::Value {
 }
 
 #[test]
-fn check_tells_the_verdict_of_each_mode() {
+fn check_prints_the_verdict_of_each_mode() {
     let world = World::new();
     for (mode, command, verdict, class) in [
         ("ask", "df -h", "allow", "read_only"),
@@ -44,7 +44,7 @@ fn check_tells_the_verdict_of_each_mode() {
 }
 
 #[test]
-fn rules_are_read_tried_and_obeyed() {
+fn rules_are_loaded_checked_and_applied() {
     let world = World::new().file(
         CONFIG,
         "[[policy.rules]]\naction = 'allow'\nmatch = { program = 'make' }\n\
@@ -76,7 +76,7 @@ fn rules_are_read_tried_and_obeyed() {
 }
 
 #[test]
-fn a_workspace_may_only_tighten() {
+fn an_untrusted_workspace_can_only_tighten_the_policy() {
     let world = World::new().file(CONFIG, "never_network = true\napprove = 'never'\n").file(
         "work/.sysop.toml",
         "approve = 'each'\nnever_network = false\n[[policy.rules]]\naction = 'allow'\nmatch = { program = 'touch' }\n\
@@ -94,7 +94,7 @@ fn a_workspace_may_only_tighten() {
 }
 
 #[test]
-fn a_bad_pattern_drops_itself_and_a_bad_denial_denies() {
+fn an_invalid_pattern_is_dropped_and_an_invalid_deny_denies() {
     let world = World::new().file(CONFIG, "dangerous_patterns = ['(', 'deploy']\n");
     let verdict =
         |world: &World, command: &str| check(world, &["--mode", "auto", command])["verdict"].clone();
@@ -110,7 +110,7 @@ fn a_bad_pattern_drops_itself_and_a_bad_denial_denies() {
 }
 
 #[test]
-fn exec_runs_what_only_reads_and_asks_for_the_rest() {
+fn exec_runs_reads_and_asks_for_the_rest() {
     let script = [("go", vec![bash("echo seen"), bash("touch made"), say("Done.")])];
     let mock = Mock::start(&script);
     let world = World::with_openai(&mock.url());
@@ -129,14 +129,14 @@ fn exec_runs_what_only_reads_and_asks_for_the_rest() {
 }
 
 #[test]
-fn a_file_of_jexida_means_each() {
+fn a_jexida_config_means_each_mode() {
     let world = World::new().file(".jexida/config.toml", "[model]\nname = 'phi3'\n");
     assert_eq!(check(&world, &["ls"])["verdict"], "ask");
     assert_eq!(check(&World::new(), &["ls"])["verdict"], "allow");
 }
 
 #[test]
-fn a_host_that_nobody_knows_is_2() {
+fn an_unknown_host_exits_2() {
     let mock = Mock::start(&[("go", vec![say("Hello.")])]);
     let world = World::with_openai(&mock.url());
     let run = world.finish(&["exec", "--host", "nosuchhost.invalid", "go"]);
@@ -145,7 +145,7 @@ fn a_host_that_nobody_knows_is_2() {
 }
 
 #[test]
-fn check_follows_links_on_this_machine() {
+fn check_resolves_local_links() {
     let world = World::new().file(".bashrc", "");
     std::os::unix::fs::symlink(world.home().join(".bashrc"), world.home().join("notes")).unwrap();
     let answer =
@@ -156,7 +156,7 @@ fn check_follows_links_on_this_machine() {
 }
 
 #[test]
-fn a_script_of_an_earlier_sitting_is_judged_by_its_text() {
+fn a_script_of_an_earlier_run_is_judged_by_its_text() {
     let script = [
         ("write", vec![bash("echo 'rm -rf ~/keep' > r.sh"), say("Written.")]),
         ("run", vec![bash("sh r.sh"), say("Done.")]),
@@ -171,7 +171,7 @@ fn a_script_of_an_earlier_sitting_is_judged_by_its_text() {
 }
 
 #[test]
-fn git_that_only_looks_is_judged_by_the_settings_of_its_repository() {
+fn read_only_git_is_judged_by_its_repositorys_settings() {
     let world = World::new().file("work/a", "1\n").file("work/.gitattributes", "a diff=x\n");
     let git = |arguments: &[&str]| {
         let mut git = std::process::Command::new("git");

@@ -40,7 +40,7 @@ fn create(world: &World, name: &str, scope: &str) -> String {
 }
 
 #[test]
-fn a_call_cannot_make_a_token_however_it_hides() {
+fn a_call_cannot_create_a_token_in_any_disguise() {
     let world = World::new().variable("SYSOP_MODEL", "demo");
     let served = ServeProcess::start(&world, &[]);
     let home = world.home().display();
@@ -71,7 +71,7 @@ fn a_call_cannot_make_a_token_however_it_hides() {
 }
 
 #[test]
-fn a_token_for_operating_does_not_answer_what_another_one_is_asked() {
+fn an_operate_token_cannot_answer_for_another_token() {
     let mock = Mock::start(&[("tidy", vec![bash("rm -r build"), say("Done.")])]);
     let world = World::with_openai(&mock.url());
     let [operator, decider] = ["operate", "decide"].map(|scope| create(&world, scope, scope));
@@ -95,7 +95,7 @@ fn a_token_for_operating_does_not_answer_what_another_one_is_asked() {
 }
 
 #[test]
-fn the_token_of_a_start_is_in_a_file_and_gone_with_the_server() {
+fn the_start_token_is_in_a_file_that_is_removed_with_the_server() {
     let world = World::new().variable("SYSOP_MODEL", "demo");
     let served = ServeProcess::start(&world, &["--token-file", "my.token"]);
     let file = world.work().join("my.token");

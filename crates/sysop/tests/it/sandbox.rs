@@ -28,7 +28,7 @@ fn told(mock: &Mock) -> String {
 }
 
 #[test]
-fn in_never_commands_run_behind_a_fence() {
+fn never_mode_sandboxes_commands() {
     let script = [("go", vec![bash("cat /proc/self/status"), say("Done.")])];
     let mock = Mock::start(&script);
     let world = World::with_openai(&mock.url());
@@ -42,7 +42,7 @@ fn in_never_commands_run_behind_a_fence() {
 }
 
 #[test]
-fn ask_is_not_fenced_and_off_never_is() {
+fn ask_mode_and_sandbox_off_are_not_sandboxed() {
     for arguments in [&["exec", "--approve", "ask", "go"], &["exec", "--approve", "never", "go"]] {
         let mock = Mock::start(&[("go", vec![bash("cat /proc/self/status"), say("Done.")])]);
         let world = World::with_openai(&mock.url())
@@ -54,7 +54,7 @@ fn ask_is_not_fenced_and_off_never_is() {
 }
 
 #[test]
-fn on_fences_changes_of_root_too() {
+fn sandbox_on_applies_to_root() {
     let command = "echo x > inside; echo x > $HOME/outside";
     let mock = Mock::start(&[("go", vec![bash(command), say("Done.")])]);
     let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -71,7 +71,7 @@ fn on_fences_changes_of_root_too() {
 }
 
 #[test]
-fn auto_fences_plain_changes_of_a_user() {
+fn auto_mode_sandboxes_plain_changes_of_a_user() {
     let command = "mkdir inside ../outside";
     let mock = Mock::start(&[("go", vec![bash(command), say("Done.")])]);
     let world = World::with_openai(&mock.url());
@@ -117,7 +117,7 @@ fn a_call_outside_the_sandbox_asks() {
 }
 
 #[test]
-fn keys_are_gone_from_the_environment_that_the_kernel_shows() {
+fn keys_are_removed_from_proc_environ() {
     let world = World::new()
         .variable("SYSOP_MODEL", "openai/test-model")
         .variable("OPENAI_API_KEY", "sk-of-the-environment")

@@ -49,7 +49,7 @@ fn a_task_is_proposed_edited_run_and_answered() {
 }
 
 #[test]
-fn a_task_of_the_command_line_is_refused_with_a_word_and_stopped() {
+fn a_task_from_the_command_line_is_rejected_with_feedback_and_stopped() {
     let mock = Mock::start(&[(
         "count",
         vec![bash("touch never"), bash("echo begun; sleep 1000 # by the test of the screen"), say("Done.")],
@@ -103,7 +103,7 @@ fn keys_for_an_editor_run_nothing() {
 }
 
 #[test]
-fn keys_from_before_a_proposal_was_seen_run_nothing() {
+fn keys_pressed_before_a_proposal_appeared_run_nothing() {
     let mock = Mock::start(&[("go", vec![bash("touch never"), say("Done.")])]);
     let world = World::with_openai(&mock.url());
     at_a_terminal(async {
@@ -123,7 +123,7 @@ fn keys_from_before_a_proposal_was_seen_run_nothing() {
 }
 
 #[test]
-fn it_is_resized_stopped_and_continued() {
+fn the_screen_is_resized_suspended_and_continued() {
     let mock = Mock::start(&[("hello", vec![say("Good **morning**.")])]);
     let world = World::with_openai(&mock.url());
     at_a_terminal(async {
@@ -159,7 +159,7 @@ fn it_is_resized_stopped_and_continued() {
 }
 
 #[test]
-fn the_terminal_of_the_session_is_shown_and_given_back() {
+fn the_session_terminal_is_shown_and_released() {
     let world = World::new().variable("SYSOP_MODEL", "demo/demo").variable("SHELL", "/bin/bash");
     at_a_terminal(async {
         let mut viewer = Viewer::sits_down(&world, &[]);
@@ -182,7 +182,7 @@ fn the_terminal_of_the_session_is_shown_and_given_back() {
 }
 
 #[test]
-fn where_there_is_no_screen_another_command_is_named() {
+fn without_a_terminal_another_command_is_suggested() {
     let world = World::new().variable("SYSOP_MODEL", "demo/demo");
     let run = world.run(&[]);
     assert_eq!(run.code, Some(2), "{run:?}");

@@ -108,7 +108,7 @@ fn last_seq(messages: &[Value]) -> u64 {
 }
 
 #[test]
-fn a_client_in_another_language_goes_through_the_whole_flow() {
+fn a_python_client_completes_the_whole_flow() {
     let mock = Mock::start(&[(
         "write the docs",
         vec![
@@ -149,7 +149,7 @@ fn a_client_in_another_language_goes_through_the_whole_flow() {
 }
 
 #[test]
-fn a_server_killed_in_a_turn_goes_on_after_a_restart_and_runs_nothing_twice() {
+fn a_server_killed_during_a_turn_continues_after_a_restart_without_repeats() {
     let job = "echo ran >> lines; sleep 600";
     let mock = Mock::start(&[("the long job", vec![bash(job), say("It was done.")])]);
     let world = World::with_openai(&mock.url());
@@ -182,7 +182,7 @@ fn a_server_killed_in_a_turn_goes_on_after_a_restart_and_runs_nothing_twice() {
 }
 
 #[test]
-fn a_server_that_is_asked_to_end_tells_its_clients_and_ends_soon() {
+fn a_stopping_server_notifies_its_clients_and_exits_soon() {
     let mock = Mock::start(&[]);
     let world = World::with_openai(&mock.url());
     let mut served = serve(&world, &[]);
@@ -200,7 +200,7 @@ fn a_server_that_is_asked_to_end_tells_its_clients_and_ends_soon() {
 }
 
 #[test]
-fn what_is_kept_of_a_session_goes_with_it_once_no_fork_needs_it() {
+fn deleting_a_session_removes_files_that_no_fork_needs() {
     let shown = json!({ "command": "echo shown", "reasoning": "" });
     let mock = Mock::start(&[
         (
@@ -257,7 +257,7 @@ fn what_is_kept_of_a_session_goes_with_it_once_no_fork_needs_it() {
 }
 
 #[test]
-fn the_log_tells_of_calls_and_holds_no_secret_and_no_content() {
+fn the_log_records_calls_without_secrets_and_contents() {
     let mock = Mock::start(&[(
         "count",
         vec![bash("echo content-of-a-file; true private-argument"), say("private-answer")],
@@ -288,7 +288,7 @@ fn the_log_tells_of_calls_and_holds_no_secret_and_no_content() {
 }
 
 #[test]
-fn a_watched_server_tells_its_token_to_who_watches_and_to_no_log_and_ends_with_them() {
+fn a_child_server_gives_its_token_to_the_parent_only_and_ends_with_it() {
     let mock =
         Mock::start(&[("break it", vec![bash("echo x > broken --password hunter2secret"), say("Not.")])]);
     let world = World::with_openai(&mock.url()).variable("SYSOP_LOG", "trace");
@@ -321,7 +321,7 @@ fn a_watched_server_tells_its_token_to_who_watches_and_to_no_log_and_ends_with_t
 }
 
 #[test]
-fn the_description_of_the_api_is_true() {
+fn the_api_matches_its_description() {
     let mock = Mock::start(&[]);
     let world = World::with_openai(&mock.url());
     let served = serve(&world, &[]);

@@ -78,14 +78,14 @@ fn fails(server: &RawServer, words: &[&str]) -> Run {
 }
 
 #[test]
-fn a_server_that_hangs_before_its_answer() {
+fn a_model_server_that_hangs_before_answering_times_out() {
     let server = RawServer::start(|_, _, stream| hang(stream));
     fails(&server, &["nothing for 1 s", "timeout_s"]);
     assert_eq!(server.bodies().len(), 2, "tried again once");
 }
 
 #[test]
-fn a_server_that_hangs_in_the_middle() {
+fn a_model_server_that_hangs_midway_times_out() {
     let server = RawServer::start(|_, _, stream| {
         let begun = event(&json!({ "role": "assistant", "content": "I was about to" }), None);
         let _ = stream.write_all(format!("{EVENTS_HEAD}{begun}").as_bytes());
@@ -95,7 +95,7 @@ fn a_server_that_hangs_in_the_middle() {
 }
 
 #[test]
-fn a_server_that_breaks_off_in_the_middle() {
+fn a_broken_model_stream_is_reported() {
     let begun = event(&json!({ "role": "assistant", "content": "I was about to" }), None);
     let server = RawServer::replies(vec![format!("{EVENTS_HEAD}{begun}").into_bytes()]);
     fails(&server, &["reply", "tried"]);
@@ -103,7 +103,7 @@ fn a_server_that_breaks_off_in_the_middle() {
 }
 
 #[test]
-fn a_server_that_breaks_off_once_is_asked_again_and_its_half_answer_is_void() {
+fn a_stream_broken_once_is_retried_and_its_partial_answer_discarded() {
     let begun = event(&json!({ "role": "assistant", "content": "Half of an" }), None);
     let server =
         RawServer::replies(vec![format!("{EVENTS_HEAD}{begun}").into_bytes(), streamed("A whole answer.")]);
@@ -115,7 +115,7 @@ fn a_server_that_breaks_off_once_is_asked_again_and_its_half_answer_is_void() {
 }
 
 #[test]
-fn a_server_that_resets_the_connection() {
+fn a_connection_reset_is_reported() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -131,7 +131,7 @@ fn a_server_that_resets_the_connection() {
 }
 
 #[test]
-fn a_server_that_is_not_there() {
+fn an_unreachable_model_server_is_reported() {
     // A port that was free a moment ago.
     let url = format!("http://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
     let world = world(&url);
@@ -140,7 +140,7 @@ fn a_server_that_is_not_there() {
 }
 
 #[test]
-fn a_server_that_sends_garbage() {
+fn garbage_from_a_model_server_is_reported() {
     let garbage: Vec<u8> =
         (0..20_000_u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let framed = [EVENTS_HEAD.as_bytes(), &garbage].concat();
@@ -159,14 +159,14 @@ fn a_server_that_sends_garbage() {
 }
 
 #[test]
-fn a_server_that_sends_a_web_page() {
+fn a_web_page_from_a_model_server_is_reported() {
     let page = "<!DOCTYPE html>\n<html><body><h1>Welcome to the proxy</h1></body></html>";
     fails(&RawServer::replies(vec![http("200 OK", "text/html", page)]), &["web page", "base_url"]);
     fails(&RawServer::replies(vec![http("404 Not Found", "text/html", page)]), &["404"]);
 }
 
 #[test]
-fn a_line_of_ten_megabytes_is_taken_and_one_without_end_is_not() {
+fn a_ten_megabyte_line_is_accepted_and_an_endless_one_is_not() {
     let long = "long ".repeat(2_000_000);
     let server = RawServer::replies(vec![streamed(&long)]);
     let taken = world(&server.url());
@@ -181,7 +181,7 @@ fn a_line_of_ten_megabytes_is_taken_and_one_without_end_is_not() {
 }
 
 #[test]
-fn a_server_that_does_not_close_after_its_end() {
+fn a_model_server_that_keeps_the_connection_open_does_not_block() {
     let server = RawServer::start(|_, _, stream| {
         let _ = stream.write_all(&streamed("All said."));
         hang(stream);
@@ -199,7 +199,7 @@ fn refusal(status: &str, message: &str) -> Vec<u8> {
 }
 
 #[test]
-fn refusals_are_told_in_the_servers_words_without_the_key() {
+fn rejections_show_the_servers_message_without_the_key() {
     for (status, words) in [
         ("401 Unauthorized", "OPENAI_API_KEY"),
         ("403 Forbidden", "key"),
@@ -213,7 +213,7 @@ fn refusals_are_told_in_the_servers_words_without_the_key() {
 }
 
 #[test]
-fn a_server_in_trouble_is_asked_again_and_then_given_up() {
+fn a_failing_model_server_is_retried_a_limited_number_of_times() {
     std::thread::scope(|scope| {
         for (status, words) in [("500 Internal Server Error", "tried"), ("429 Too Many Requests", "wait")] {
             scope.spawn(move || {
@@ -245,7 +245,7 @@ fn a_server_in_trouble_is_asked_again_and_then_given_up() {
 }
 
 #[test]
-fn a_redirect_does_not_take_the_key_along() {
+fn a_redirect_does_not_forward_the_key() {
     let other = RawServer::start(|_, head, stream| {
         assert!(!head.contains(CANARY));
         let _ = stream.write_all(&streamed("I am another server."));
@@ -259,7 +259,7 @@ fn a_redirect_does_not_take_the_key_along() {
 }
 
 #[test]
-fn a_session_that_failed_goes_on() {
+fn a_failed_session_can_continue() {
     let server = RawServer::replies(vec![refusal("401 Unauthorized", "No"), streamed("Now it works.")]);
     let world = world(&server.url());
     assert_eq!(world.finish(&["exec", "the first"]).code, Some(1));
@@ -272,7 +272,7 @@ fn a_session_that_failed_goes_on() {
 // Keys.
 
 #[test]
-fn the_key_reaches_no_command_no_model_and_no_disk() {
+fn the_key_reaches_no_command_model_or_disk() {
     // The script is older than the session, so its text is not judged.
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/scripts/read_parent.sh");
     let mock = Mock::start(&[(
@@ -333,7 +333,7 @@ fn storage_fails(world: &World, words: &[&str]) {
 }
 
 #[test]
-fn a_data_folder_that_cannot_be_used() {
+fn an_unusable_data_directory_is_reported() {
     let mock = Mock::start(&[("go", vec![say("never said")])]);
     let file_in_its_place =
         world(&mock.url()).file("data", "a file").variable("XDG_DATA_HOME", "/dev/null/data");
@@ -349,7 +349,7 @@ fn a_data_folder_that_cannot_be_used() {
 }
 
 #[test]
-fn a_database_that_is_damaged_is_told_and_left_as_it_is() {
+fn a_damaged_database_is_reported_and_left_unchanged() {
     let mock = Mock::start(&[("go", vec![say("never said")])]);
     for content in
         ["this is no database, whatever its name says ".repeat(500), "SQLite format 3\0".repeat(500)]
@@ -389,7 +389,7 @@ fn talkative() -> Mock {
 }
 
 #[test]
-fn a_disk_that_is_full() {
+fn a_full_disk_is_reported() {
     let mock = talkative();
     // A file size limit stands in for a full disk where mounting is not possible; this variant runs everywhere.
     let limited = world(&mock.url());
@@ -433,7 +433,7 @@ fn check_full(world: &World, run: &Run) {
 }
 
 #[test]
-fn outputs_that_cannot_be_written() {
+fn unwritable_output_is_reported() {
     let mock = Mock::start(&[("go", vec![say("An answer.")])]);
     let full = || OpenOptions::new().write(true).open("/dev/full").unwrap();
     let start = |world: &World, json: &[&str]| {
@@ -468,7 +468,7 @@ fn outputs_that_cannot_be_written() {
 // Files and bytes.
 
 #[test]
-fn a_config_that_cannot_be_read() {
+fn an_unreadable_config_is_reported() {
     let broken =
         world("http://127.0.0.1:1").file(".config/sysop/config.toml", "max_iterations = 3\nmodel = \n");
     let run = broken.finish(&["exec", "go"]);
@@ -491,7 +491,7 @@ fn a_config_that_cannot_be_read() {
 }
 
 #[test]
-fn a_config_with_a_mistake_is_warned_of_and_the_rest_counts() {
+fn a_config_mistake_causes_a_warning_and_the_rest_applies() {
     let mock = Mock::start(&[("go", vec![say("An answer.")])]);
     let world = world(&mock.url()).file(
         ".config/sysop/config.toml",
@@ -505,7 +505,7 @@ fn a_config_with_a_mistake_is_warned_of_and_the_rest_counts() {
 }
 
 #[test]
-fn bytes_that_are_no_text() {
+fn invalid_utf8_is_handled() {
     let mock = Mock::start(&[(
         "go",
         vec![
@@ -541,7 +541,7 @@ fn bytes_that_are_no_text() {
 }
 
 #[test]
-fn an_environment_that_is_no_text() {
+fn a_non_utf8_environment_is_handled() {
     use std::os::unix::ffi::OsStrExt;
     let mock = Mock::start(&[("go", vec![bash("echo fine"), say("Done.")])]);
     let world = world(&mock.url());

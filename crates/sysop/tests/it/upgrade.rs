@@ -56,7 +56,7 @@ fn use_existing_root(bytes: &mut [u8]) {
 }
 
 #[test]
-fn a_log_of_a_newer_version_is_refused_in_one_sentence_and_the_others_open() {
+fn a_log_of_a_newer_version_is_rejected_and_the_others_open() {
     let (world, database) = old_home();
     let mut bytes = DATABASE.to_vec();
     replace(&mut bytes, br#""tool_started","call":{"id":"w1""#, br#""guard_armed2","call":{"id":"w1""#);
@@ -80,7 +80,7 @@ fn a_log_of_a_newer_version_is_refused_in_one_sentence_and_the_others_open() {
 }
 
 #[test]
-fn a_database_of_a_newer_version_is_refused_in_one_sentence() {
+fn a_database_of_a_newer_version_is_rejected_in_one_sentence() {
     let (world, database) = old_home();
     let mut bytes = DATABASE.to_vec();
     bytes[USER_VERSION_AT..USER_VERSION_AT + 4].copy_from_slice(&99_u32.to_be_bytes());

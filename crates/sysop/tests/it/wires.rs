@@ -97,7 +97,7 @@ fn check_messages(run: &Run) -> Vec<Value> {
 }
 
 #[test]
-fn openai_does_the_job() {
+fn openai_completes_a_task() {
     let mock = the_job();
     does_the_job(&World::with_openai(&mock.url()).variable("OPENAI_API_KEY", "sk-test-key"));
     let requests = mock.requests();
@@ -106,7 +106,7 @@ fn openai_does_the_job() {
 }
 
 #[test]
-fn the_base_url_of_the_seeds_environment_does_the_job() {
+fn llm_base_url_from_the_environment_completes_a_task() {
     let mock = the_job();
     let world = World::new()
         .variable("LLM_BASE_URL", &mock.url())
@@ -120,7 +120,7 @@ fn the_base_url_of_the_seeds_environment_does_the_job() {
 }
 
 #[test]
-fn gemini_does_the_job() {
+fn gemini_completes_a_task() {
     let mock = the_job();
     let world = World::new()
         .variable("SYSOP_MODEL", "gemini/gemini-test")
@@ -133,7 +133,7 @@ fn gemini_does_the_job() {
 }
 
 #[test]
-fn vertex_with_a_key_does_the_job() {
+fn vertex_with_a_key_completes_a_task() {
     let mock = the_job();
     let world = World::new()
         .variable("SYSOP_MODEL", "vertex/gemini-test")
@@ -147,7 +147,7 @@ fn vertex_with_a_key_does_the_job() {
 }
 
 #[test]
-fn ollama_does_the_job() {
+fn ollama_completes_a_task() {
     let mock = the_job();
     let world = World::new().variable("OLLAMA_HOST", &mock.address()).variable("SYSOP_MODEL", "ollama/qwen3");
     does_the_job(&world);
@@ -156,7 +156,7 @@ fn ollama_does_the_job() {
 }
 
 #[test]
-fn a_model_without_tools_does_the_job_by_the_text_protocol() {
+fn a_model_without_tools_completes_a_task_by_the_text_protocol() {
     let mock = the_job();
     let world = World::new().variable("OLLAMA_HOST", &mock.address()).variable("SYSOP_MODEL", "ollama/phi3");
     does_the_job(&world);
@@ -167,7 +167,7 @@ fn a_model_without_tools_does_the_job_by_the_text_protocol() {
 }
 
 #[test]
-fn anthropic_does_the_job() {
+fn anthropic_completes_a_task() {
     let mock = the_job();
     let world = World::new()
         .variable("SYSOP_MODEL", "anthropic/claude-test")
@@ -188,7 +188,7 @@ fn texts(body: &Value, role: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_resumed_session_goes_on_with_its_history() {
+fn a_resumed_session_sends_its_history() {
     let mock = Mock::start(&[
         ("the first", vec![bash("echo from-the-first"), say("First done.")]),
         ("the second", vec![say("Second done.")]),
@@ -253,7 +253,7 @@ fn each_call_of_a_reply_runs_once_in_order_and_gets_its_result() {
 }
 
 #[test]
-fn a_call_that_cannot_run_is_told_to_the_model_and_the_turn_goes_on() {
+fn an_invalid_call_is_reported_to_the_model_and_the_turn_continues() {
     let mock = Mock::start(&[(
         "go",
         vec![
@@ -285,7 +285,7 @@ fn a_call_that_cannot_run_is_told_to_the_model_and_the_turn_goes_on() {
 }
 
 #[test]
-fn arguments_that_are_no_json_are_told_to_the_model() {
+fn invalid_json_arguments_are_reported_to_the_model() {
     let broken = json!({ "role": "assistant", "tool_calls": [{
         "index": 0, "id": "call_1", "type": "function",
         "function": { "name": "bash", "arguments": "{\"command\": \"touch made" },
@@ -309,7 +309,7 @@ fn arguments_that_are_no_json_are_told_to_the_model() {
 }
 
 #[test]
-fn without_a_terminal_the_first_approval_ends_it_with_3_and_nothing_ran() {
+fn without_a_terminal_the_first_approval_exits_3_and_runs_nothing() {
     let mock = Mock::start(&[("go", vec![bash("touch made"), say("never said")])]);
     let world = World::with_openai(&mock.url());
     let run = world.finish(&["exec", "go"]);
@@ -329,7 +329,7 @@ fn without_a_terminal_the_first_approval_ends_it_with_3_and_nothing_ran() {
 }
 
 #[test]
-fn never_refuses_what_changes_something_and_runs_what_looks() {
+fn never_mode_runs_reads_and_rejects_changes() {
     let mock = Mock::start(&[(
         "go",
         vec![
@@ -355,7 +355,7 @@ fn never_refuses_what_changes_something_and_runs_what_looks() {
 }
 
 #[test]
-fn the_limit_of_model_calls_ends_it_with_1() {
+fn the_model_call_limit_exits_1() {
     let steps = (0..9).map(|number| bash(&format!("echo {number}"))).collect();
     let mock = Mock::start(&[("go", steps)]);
     let world = World::with_openai(&mock.url()).variable("SYSOP_MAX_ITERATIONS", "3");
@@ -368,7 +368,7 @@ fn the_limit_of_model_calls_ends_it_with_1() {
 }
 
 #[test]
-fn a_model_that_repeats_itself_is_given_up_with_1() {
+fn a_repeating_model_exits_1() {
     let mock = Mock::start(&[("go", vec![bash("echo same"); 9])]);
     let world = World::with_openai(&mock.url());
     let run = world.finish(&["exec", "--approve", "auto", "go"]);
@@ -378,7 +378,7 @@ fn a_model_that_repeats_itself_is_given_up_with_1() {
 }
 
 #[test]
-fn a_routine_runs_with_its_variables_and_gives_its_output() {
+fn a_routine_runs_with_its_variables_and_prints_its_output() {
     let world = World::new().file(
         ".config/sysop/config.toml",
         "[routines.greet]\ncmd = 'printf \"%s\\n\" hello {{name}} >> said; cat said'\nvars = { name = { default = 'you' } }\n\
@@ -442,7 +442,7 @@ fn a_signal_stops_the_command_and_its_children() {
 }
 
 #[test]
-fn a_signal_stops_a_model_that_says_nothing() {
+fn a_signal_stops_a_silent_model_call() {
     let server = RawServer::start(|_, _, stream| hang(stream));
     let world = World::with_openai(&server.url());
     let running = world.start(&["exec", "go", "--json"]);
@@ -454,7 +454,7 @@ fn a_signal_stops_a_model_that_says_nothing() {
 }
 
 #[test]
-fn a_prompt_that_is_an_argument_never_reads_the_input() {
+fn a_prompt_argument_does_not_read_standard_input() {
     let mock = Mock::start(&[("go", vec![bash("cat"), say("Done.")])]);
     let world = World::with_openai(&mock.url());
     let mut running = world.start_with_input(&["exec", "--approve", "auto", "go"]);
@@ -464,7 +464,7 @@ fn a_prompt_that_is_an_argument_never_reads_the_input() {
 }
 
 #[test]
-fn a_dash_reads_the_prompt_from_the_input() {
+fn a_dash_reads_the_prompt_from_standard_input() {
     let mock = Mock::start(&[("from the input", vec![say("Read.")])]);
     let world = World::with_openai(&mock.url());
     let mut running = world.start_with_input(&["exec", "-"]);

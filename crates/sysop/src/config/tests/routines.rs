@@ -25,7 +25,7 @@ fn values(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn values_are_put_in_place() {
+fn values_replace_placeholders() {
     let restart = routine("sudo systemctl restart {{name}}", Some("^[a-z0-9@._-]+$"), None);
     assert_eq!(
         restart.render(&values(&[("name", "nginx.service")])).unwrap(),
@@ -66,13 +66,13 @@ fn a_pattern_must_match_the_whole_value() {
 }
 
 #[test]
-fn braces_that_are_not_ours_stay() {
+fn other_braces_are_kept() {
     let docker = routine("docker ps --format '{{.Names}} {{json .Ports}}' {{", None, Some("x"));
     assert_eq!(docker.render(&[]).unwrap(), docker.cmd);
 }
 
 #[test]
-fn a_value_that_needs_quotes_does_not_go_where_they_would_not_hold() {
+fn a_value_that_needs_quotes_is_rejected_inside_quotes() {
     for cmd in [
         "echo '{{name}}'",
         "echo \"{{name}}\"",
@@ -106,7 +106,7 @@ proptest! {
 
     /// A shell reads any value as exactly one word, wherever a placeholder is accepted.
     #[test]
-    fn a_value_is_one_word_of_the_shell(value in "[^\\x00]{0,24}", frame in prop::sample::select(vec![
+    fn a_value_is_quoted_as_one_shell_word(value in "[^\\x00]{0,24}", frame in prop::sample::select(vec![
         "printf '%s|' {{name}}", "printf '%s|' 'it''s' {{name}}", "printf '%s|' \"$HOME\" {{name}} # it's\n",
         "printf '%s|' '{{name}}'", "printf '%s|' \"{{name}}\"", "printf '%s|' x{{name}}y",
     ])) {

@@ -21,7 +21,7 @@ fn the_sandbox_has_defaults_and_variables() {
 }
 
 #[test]
-fn an_untrusted_workspace_may_only_fence_more() {
+fn an_untrusted_workspace_can_only_tighten_the_sandbox() {
     let wanted =
         |own: &str, workspace: &str, key: &str| World::new().own(own).workspace(workspace).load().text(key);
     let words = ["off", "auto", "on"];
@@ -40,7 +40,7 @@ fn an_untrusted_workspace_may_only_fence_more() {
 }
 
 #[test]
-fn a_folder_to_write_below_is_absolute_or_in_the_home() {
+fn writable_directories_are_absolute_or_below_home() {
     let config = World::new().own("sandbox_write = ['/a', 'target', '~/b', '~', '~ann/c']\n").load();
     assert_eq!(config.text("sandbox_write"), r#"["/a", "~/b", "~"]"#);
     assert_eq!(config.warnings.len(), 2);

@@ -70,7 +70,7 @@ fn a_table_describes_a_host() {
 }
 
 #[test]
-fn a_host_lets_only_its_models_see_what_it_shows_by_whatever_name_it_is_called() {
+fn a_host_restricts_its_models_under_every_name() {
     let config = "[hosts.db1]\nhost = 'ssh://ann@DB.example:2222'\nmodels = ['local/*', 'ollama/*']\ntags = ['prod']\n\
         [hosts.db2]\nhost = '10.0.0.2'\nmodels = ['ollama/phi3']\ntags = ['prod']\n[hosts.web]\ntags = ['prod']\n\
         [hosts.shut]\nmodels = 'ollama/*'\n[hosts.typo]\nmodels = ['ollama']\n";
@@ -107,7 +107,7 @@ fn a_host_lets_only_its_models_see_what_it_shows_by_whatever_name_it_is_called()
 }
 
 #[test]
-fn what_is_named_is_a_host_or_a_tag_or_for_ssh_to_know() {
+fn a_name_is_a_host_a_tag_or_an_ssh_destination() {
     for (text, expected) in [
         ("local", "local"),
         ("web2", "web2"),
@@ -136,7 +136,7 @@ fn what_is_named_is_a_host_or_a_tag_or_for_ssh_to_know() {
 }
 
 #[test]
-fn what_is_no_host_is_refused_with_the_reason() {
+fn an_invalid_host_is_rejected_with_a_reason() {
     for (text, why) in [
         ("-oProxyCommand=touch x", "ssh would read it as an option"),
         ("web2,-oProxyCommand=x", "ssh would read it as an option"),
@@ -168,7 +168,7 @@ fn what_is_no_host_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_host_that_cannot_be_keeps_a_task_from_running_but_not_a_look() {
+fn an_invalid_host_blocks_tasks_but_not_config_show() {
     let settings = with("[hosts.x]\nhost = '-oProxyCommand=x'\n[hosts.y]\nuser = '-l'\n", &on("x"), &[]);
     let refused = settings.require_runnable().unwrap_err();
     assert_eq!(refused.exit, Exit::Usage);
@@ -184,7 +184,7 @@ fn a_host_that_cannot_be_keeps_a_task_from_running_but_not_a_look() {
 }
 
 #[test]
-fn names_that_could_not_be_typed_are_left_out() {
+fn names_that_cannot_be_typed_are_ignored() {
     let config = "[hosts.'a b']\nuser = 'x'\n[hosts.local]\nuser = 'x'\n[hosts.'@t']\nuser = 'x'\n\
                   [hosts.'a,b']\nuser = 'x'\n[hosts.fine]\ntags = ['good', 'a b', 'c,d', '@e', 1]\n";
     let settings = with(config, &GlobalFlags::default(), &[]);
@@ -210,7 +210,7 @@ fn names_that_could_not_be_typed_are_left_out() {
 }
 
 #[test]
-fn wrong_types_are_named_with_their_line() {
+fn wrong_types_are_reported_with_their_line() {
     let config = "[hosts]\na = 'x'\n[hosts.b]\nport = 'x'\n[hosts.c]\nport = 70000\ntags = 'prod'\n\
                   approve = 'allways'\nhots = 'x'\n[connection]\nport = true\n";
     let settings = with(config, &GlobalFlags::default(), &[]);
@@ -245,7 +245,7 @@ fn the_connection_is_the_default_host_with_its_user_and_port() {
 }
 
 #[test]
-fn the_user_of_one_layer_is_not_that_of_a_host_in_a_later_one() {
+fn a_user_from_one_layer_does_not_apply_to_a_host_of_another() {
     let config = "[connection]\nhost = 'a'\nuser = 'ann'\nport = 22\n";
     for (flags, environment, destination) in [
         (GlobalFlags::default(), vec![], "ann@a"),
@@ -267,7 +267,7 @@ fn the_user_of_one_layer_is_not_that_of_a_host_in_a_later_one() {
 }
 
 #[test]
-fn the_default_host_may_be_one_of_the_table_or_several() {
+fn the_default_host_may_name_configured_hosts() {
     let settings = with(&format!("[connection]\nhost = 'web2'\n{TABLE}"), &GlobalFlags::default(), &[]);
     assert_eq!(only(settings.host).destination, "deploy@10.0.0.2");
     let settings = with(&format!("[connection]\nhost = '@prod'\n{TABLE}"), &GlobalFlags::default(), &[]);
@@ -281,7 +281,7 @@ fn the_default_host_may_be_one_of_the_table_or_several() {
 }
 
 #[test]
-fn hosts_can_be_described_in_the_environment() {
+fn hosts_can_be_configured_in_the_environment() {
     let environment = [
         ("SYSOP_HOST", "@lab"),
         ("SYSOP_HOSTS__WEB1__USER", "ann"),
@@ -300,7 +300,7 @@ fn hosts_can_be_described_in_the_environment() {
 }
 
 #[test]
-fn a_workspace_names_no_host_until_it_is_trusted() {
+fn an_untrusted_workspace_cannot_name_a_host() {
     let file = "[connection]\nhost = 'far'\nuser = 'x'\n[hosts.web2]\nhost = 'evil'\napprove = 'auto'\n\
                 [hosts.evil]\ntags = ['prod']\n";
     let world = World::new().own(TABLE).file("work/.sysop.toml", file);
@@ -316,7 +316,7 @@ fn a_workspace_names_no_host_until_it_is_trusted() {
 }
 
 #[test]
-fn a_root_on_another_machine_is_not_looked_for_on_this_one() {
+fn a_remote_root_is_not_checked_locally() {
     let far = |config: &str, root: &str, environment: &[(&str, &str)]| {
         let flags = GlobalFlags { root: Some(root.into()), ..GlobalFlags::default() };
         load(&World::new().own(config), &flags, environment).unwrap()
@@ -343,7 +343,7 @@ fn a_root_on_another_machine_is_not_looked_for_on_this_one() {
 }
 
 #[test]
-fn the_approval_of_several_hosts_is_the_strictest() {
+fn several_hosts_use_the_strictest_approval_mode() {
     let table = "[hosts.free]\napprove = 'auto'\ntags = ['all']\n[hosts.plain]\ntags = ['all']\n\
                  [hosts.care]\napprove = 'ask'\n[hosts.shut]\napprove = 'never'\ntags = ['all']\n";
     let approve = |config: &str, host: &str, flag: Option<Approve>, environment: &[(&str, &str)]| {
@@ -380,7 +380,7 @@ fn the_approval_of_several_hosts_is_the_strictest() {
 }
 
 #[test]
-fn a_canary_needs_others_to_follow() {
+fn a_canary_needs_more_hosts() {
     let problem_of = |host: Option<&str>, resume: Option<ResumeTarget>| {
         let flags = GlobalFlags {
             host: host.map(str::to_owned),
@@ -401,7 +401,7 @@ fn a_canary_needs_others_to_follow() {
 }
 
 #[test]
-fn the_ollama_of_a_host_is_that_of_one_host() {
+fn remote_ollama_needs_exactly_one_host() {
     let config = format!("[model]\nname = 'phi3'\n{TABLE}");
     let several = with(&config, &on("@prod"), &[]);
     let refused = problem(&several).unwrap();

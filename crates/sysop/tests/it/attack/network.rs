@@ -73,7 +73,7 @@ fn visits(served: &ServeProcess) -> Vec<(&'static str, &'static str, Vec<String>
 }
 
 #[test]
-fn a_hostile_visitor_opens_nothing() {
+fn a_hostile_visitor_gets_no_access() {
     let world = World::new().variable("SYSOP_MODEL", "demo");
     let served = ServeProcess::start(&world, &[]);
     let visits = visits(&served);
@@ -98,7 +98,7 @@ fn a_hostile_visitor_opens_nothing() {
 const CALLS: usize = 25;
 
 #[test]
-fn a_hostile_server_does_no_harm_to_a_client_that_only_looks() {
+fn a_hostile_server_does_no_harm_to_a_never_mode_client() {
     let commands = commands();
     let tries: Vec<_> = commands.chunks(CALLS).collect();
     let harmed = in_parallel(&tries, |tried| {

@@ -30,7 +30,7 @@ fn new_session(server: &RelayedServer, wish: &Value) -> (u16, Value) {
 }
 
 #[test]
-fn the_terminal_of_a_session_on_a_server_is_typed_into_resized_and_there_again_after_a_break() {
+fn a_server_terminal_takes_input_and_resizes_and_survives_a_reconnect() {
     let mock = Mock::start(&[("hello", vec![say("Hello.")])]);
     let mut server = RelayedServer::new(&mock);
     server.world = server.world.variable("SHELL", "/bin/bash");
@@ -75,7 +75,7 @@ fn the_terminal_of_a_session_on_a_server_is_typed_into_resized_and_there_again_a
 }
 
 #[test]
-fn the_output_of_a_session_on_a_server_keeps_its_colors_and_nothing_else() {
+fn server_output_keeps_colors_and_no_other_sequences() {
     let print = "printf 'x \\033[31mscarlet\\033[0m \\033]0;owned\\007\\033[2Jend\\n'";
     let mock = Mock::start(&[("go", vec![bash(print), say("Done.")])]);
     let server = RelayedServer::start(&mock);
@@ -102,7 +102,7 @@ fn the_output_of_a_session_on_a_server_keeps_its_colors_and_nothing_else() {
 }
 
 #[test]
-fn a_session_without_a_machine_needs_nothing_of_the_servers_files() {
+fn a_session_without_a_host_needs_no_server_files() {
     let mock = Mock::start(&[(
         "write it down",
         vec![

@@ -20,7 +20,7 @@ fn shown(world: &World) -> String {
 }
 
 #[test]
-fn an_approval_and_its_call_are_told_with_who_what_where_and_how_it_ended() {
+fn approvals_and_calls_are_audited_with_user_host_and_result() {
     let mock = Mock::start(&[(
         "deploy",
         vec![bash("echo content-of-a-file --password hunter22 sk-canary-0123456789 >said"), say("done")],
@@ -55,7 +55,7 @@ fn an_approval_and_its_call_are_told_with_who_what_where_and_how_it_ended() {
 }
 
 #[test]
-fn whoever_changes_a_line_is_found_out() {
+fn a_changed_line_is_detected() {
     let world = World::new().variable("SYSOP_MODEL", "demo");
     let served = ServeProcess::start(&world, &[]);
     let session = served.session();
@@ -80,7 +80,7 @@ fn whoever_changes_a_line_is_found_out() {
 }
 
 #[test]
-fn what_cannot_be_audited_does_not_run() {
+fn a_call_that_cannot_be_audited_does_not_run() {
     let world = World::new().variable("SYSOP_MODEL", "demo");
     let served = ServeProcess::start(&world, &[]);
     let session = served.session();

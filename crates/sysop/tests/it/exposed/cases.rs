@@ -59,7 +59,7 @@ fn opencode_cve_2026_22812_openyak_cve_2026_46409_every_route_asks_who_calls_and
 }
 
 #[test]
-fn no_route_for_looking_changes_anything() {
+fn get_routes_change_nothing() {
     let world = demo();
     let served = ServeProcess::start(&world, &[]);
     let session = served.session();
@@ -110,7 +110,7 @@ fn claude_code_templates_studio_ghsa_79wm_x847_7cvg_it_listens_on_this_machine_o
 }
 
 #[test]
-fn beyond_this_machine_it_needs_tls_or_a_proxy() {
+fn listening_beyond_loopback_needs_tls_or_a_proxy() {
     let world = demo();
     for listen in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
         let run = world.finish(&["serve", "--listen", listen]);
@@ -290,7 +290,7 @@ fn openclaw_cve_2026_25253_the_token_leaves_the_address_at_once_and_works_there_
 }
 
 #[test]
-fn who_guesses_is_slowed_down_and_who_has_a_token_is_not() {
+fn guessing_is_throttled_and_token_holders_are_not() {
     let world = demo();
     let served = ServeProcess::start(&world, &[]);
     let guess = || served.ask("GET", "/api/agent/sessions", &["authorization: Bearer sysop_guess"], "");
@@ -302,7 +302,7 @@ fn who_guesses_is_slowed_down_and_who_has_a_token_is_not() {
 }
 
 #[test]
-fn who_says_nothing_locks_nobody_out() {
+fn silent_connections_lock_nobody_out() {
     // Both ends of all connections are open in this process at once.
     let limits = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limits.maximum, ..limits }).unwrap();
@@ -328,7 +328,7 @@ fn who_says_nothing_locks_nobody_out() {
 }
 
 #[test]
-fn what_one_token_may_use_has_bounds() {
+fn resources_of_one_token_are_limited() {
     let world = demo();
     let served = ServeProcess::start(&world, &["--max-connections", "2"]);
     let session = served.session();

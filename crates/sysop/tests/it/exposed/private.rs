@@ -64,7 +64,7 @@ pub(crate) fn open_home(world: &World) {
 }
 
 #[test]
-fn sessions_tokens_audit_and_artifacts_are_for_their_owner_only() {
+fn data_files_are_readable_by_their_owner_only() {
     let mock = Mock::start(&[("much", vec![bash("seq 100000"), say("Done.")])]);
     let world = World::with_openai(&mock.url());
     open_home(&world);
@@ -82,7 +82,7 @@ fn sessions_tokens_audit_and_artifacts_are_for_their_owner_only() {
 }
 
 #[test]
-fn an_error_does_not_tell_where_the_servers_folders_are() {
+fn errors_do_not_reveal_server_paths() {
     let world = World::new().variable("SYSOP_MODEL", "demo");
     let served = ServeProcess::start(&world, &[]);
     let session = served.session();
@@ -103,7 +103,7 @@ fn an_error_does_not_tell_where_the_servers_folders_are() {
 }
 
 #[test]
-fn a_key_that_others_can_read_is_warned_of() {
+fn a_key_readable_by_others_causes_a_warning() {
     let world = World::new().variable("SYSOP_MODEL", "demo");
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let (cert, key) = (world.home().join("cert.pem"), world.home().join("key.pem"));

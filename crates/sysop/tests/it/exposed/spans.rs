@@ -30,7 +30,7 @@ fn attribute<'a>(span: &'a Value, key: &str) -> &'a Value {
 }
 
 #[test]
-fn a_turn_its_model_calls_and_its_tool_calls_are_spans_of_one_trace_without_what_they_are_about() {
+fn a_turn_with_its_calls_is_one_trace_without_content() {
     let collector = RawServer::replies(vec![http("200 OK", "application/json", "{}")]);
     let mock = Mock::start(&[(
         "canary-of-the-prompt",
@@ -91,7 +91,7 @@ fn a_turn_its_model_calls_and_its_tool_calls_are_spans_of_one_trace_without_what
 }
 
 #[test]
-fn what_is_left_is_told_at_the_end_and_a_collector_that_fails_stops_nothing() {
+fn spans_are_flushed_at_exit_and_a_failing_collector_blocks_nothing() {
     let collector = RawServer::replies(vec![
         http("503 Service Unavailable", "text/plain", "no"),
         http("200 OK", "application/json", "{}"),

@@ -41,7 +41,7 @@ fn ask(served: &ServeProcess, trusted: &CertificateDer<'static>, path: &str) -> 
 }
 
 #[test]
-fn the_server_speaks_tls_and_reads_its_certificate_again_on_sighup() {
+fn the_server_uses_tls_and_reloads_its_certificate_on_sighup() {
     let world = World::new().variable("SYSOP_MODEL", "demo");
     let first = certify(&world);
     let (cert, key) = (world.home().join("cert.pem"), world.home().join("key.pem"));
@@ -69,7 +69,7 @@ fn the_server_speaks_tls_and_reads_its_certificate_again_on_sighup() {
 }
 
 #[test]
-fn files_that_cannot_be_used_are_named() {
+fn unusable_tls_files_are_named() {
     let world = World::new().variable("SYSOP_MODEL", "demo");
     let run = world.finish(&["serve", "--port", "0", "--tls-cert", "none.pem", "--tls-key", "none.pem"]);
     assert!(run.code == Some(2) && run.err.contains("none.pem"), "{run:?}");

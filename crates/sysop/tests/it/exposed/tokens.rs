@@ -37,7 +37,7 @@ fn is_in_files(folder: &std::path::Path, wanted: &str) -> bool {
 }
 
 #[test]
-fn a_token_is_shown_once_and_never_kept() {
+fn a_token_is_shown_once_and_never_stored() {
     let world = demo();
     let token = create(&world, "operate");
     let served = ServeProcess::start(&world, &[]);
@@ -84,7 +84,7 @@ fn tokens_survive_a_restart() {
 }
 
 #[test]
-fn a_token_for_reading_watches_and_does_nothing_else() {
+fn a_read_token_can_only_watch() {
     let world = demo();
     let token = create(&world, "read");
     let served = ServeProcess::start(&world, &[]);
@@ -109,7 +109,7 @@ fn a_token_for_reading_watches_and_does_nothing_else() {
 }
 
 #[test]
-fn a_server_that_runs_honors_revocation_at_once() {
+fn a_running_server_honors_revocation_at_once() {
     let world = demo();
     let served = ServeProcess::start(&world, &[]);
     let session = served.session();
@@ -139,7 +139,7 @@ fn a_server_that_runs_honors_revocation_at_once() {
 }
 
 #[test]
-fn the_list_says_when_a_token_was_used() {
+fn the_token_list_shows_the_last_use() {
     let world = demo();
     let token = create(&world, "read");
     let served = ServeProcess::start(&world, &[]);

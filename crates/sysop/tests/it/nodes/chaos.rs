@@ -238,7 +238,7 @@ impl Chaos {
 }
 
 #[test]
-fn whatever_goes_wrong_under_load_nothing_is_lost_and_nothing_runs_twice() {
+fn failures_under_load_lose_nothing_and_run_nothing_twice() {
     let seed = std::env::var("SYSOP_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     let seed = seed.unwrap_or_else(now);

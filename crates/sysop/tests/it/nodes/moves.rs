@@ -50,7 +50,7 @@ impl Pair {
 }
 
 #[test]
-fn a_session_goes_on_at_another_node_when_its_own_is_shut_down() {
+fn a_session_continues_on_another_node_after_a_shutdown() {
     let job = "echo ran >> lines; sleep 600";
     let mut pair = Pair::start([
         ("the long job", vec![bash(job), say("It was done.")]),
@@ -92,7 +92,7 @@ fn a_session_goes_on_at_another_node_when_its_own_is_shut_down() {
 }
 
 #[test]
-fn tools_are_lent_at_whichever_node_the_client_reaches() {
+fn client_tools_work_on_any_node() {
     let pair = Pair::start([("look", vec![call("look", json!({ "path": "." })), say("I looked.")])]);
     let [here, there] = pair.reaches();
     let schema = json!({ "type": "object", "properties": { "path": { "type": "string" } } });

@@ -14,7 +14,7 @@ use crate::support::{bash, say};
 const DRAIN_MAX: Duration = Duration::from_secs(15);
 
 #[test]
-fn sessions_go_on_by_themselves_when_their_database_is_back() {
+fn sessions_continue_when_their_database_is_back() {
     let outside = World::new();
     let gate = outside.home().join("gate");
     let long = format!("echo ran >> lines; until [ -e {} ]; do sleep 0.02; done", gate.display());
@@ -68,7 +68,7 @@ fn sessions_go_on_by_themselves_when_their_database_is_back() {
 }
 
 #[test]
-fn a_node_without_its_database_says_so_ends_in_time_and_never_tells_its_password() {
+fn a_node_without_database_reports_it_and_hides_the_password() {
     let server = Server::start();
     let database = Database::on(&server);
     let url = database.url().replace("postgres@", "postgres:open-sesame@");
@@ -103,7 +103,7 @@ fn a_node_without_its_database_says_so_ends_in_time_and_never_tells_its_password
 }
 
 #[test]
-fn a_server_that_cannot_have_its_database_says_why_in_one_sentence() {
+fn an_unusable_database_is_reported_in_one_sentence() {
     let server = Server::start();
     let good = Database::on(&server);
     let world = World::with_openai("http://127.0.0.1:1");

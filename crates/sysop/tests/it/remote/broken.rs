@@ -11,7 +11,7 @@ fn endless(far_file: &str) -> String {
 }
 
 #[test]
-fn a_command_whose_connection_is_lost_is_unknown_and_not_run_again() {
+fn a_command_on_a_lost_connection_is_unknown_and_not_repeated() {
     let far = RemoteMachineRig::with(&[(
         "long",
         vec![bash(&endless("runs")), bash("wc -l < runs"), say("It was cut off.")],
@@ -31,7 +31,7 @@ fn a_command_whose_connection_is_lost_is_unknown_and_not_run_again() {
 }
 
 #[test]
-fn a_routine_whose_connection_is_lost_has_failed() {
+fn a_routine_on_a_lost_connection_fails() {
     let mut far = RemoteMachineRig::with(&[]);
     let path = ".config/sysop/config.toml";
     let config = fs::read_to_string(far.world.home().join(path)).unwrap();
@@ -46,7 +46,7 @@ fn a_routine_whose_connection_is_lost_has_failed() {
 }
 
 #[test]
-fn a_terminal_whose_connection_is_lost_is_unknown_and_opened_anew() {
+fn a_terminal_on_a_lost_connection_is_unknown_and_reopened() {
     let run_command =
         |command: &str| call("run_command", serde_json::json!({ "command": command, "reasoning": "" }));
     let long = format!("sh -c '{}'", endless("runs"));
@@ -69,7 +69,7 @@ fn a_terminal_whose_connection_is_lost_is_unknown_and_opened_anew() {
 
 /// Resumes after a kill, as after a power failure: the session continues on the same host.
 #[test]
-fn a_session_is_gone_on_with_on_its_own_machine() {
+fn a_session_resumes_on_its_own_host() {
     let far = RemoteMachineRig::with(&[
         ("long", vec![bash(&endless("runs")), say("never said")]),
         ("go on", vec![bash("cat runs"), say("It had run once.")]),

@@ -32,13 +32,13 @@ fn sentence(run: &Run) -> &str {
 }
 
 #[test]
-fn who_gets_in_is_told_nothing() {
+fn a_successful_login_prints_nothing() {
     let run = routine(&far(), "far");
     assert_eq!((run.code, run.out.as_str()), (Some(0), "seen\n"), "{run:?}");
 }
 
 #[test]
-fn each_failure_of_ssh_is_told_apart() {
+fn each_ssh_failure_is_distinguished() {
     let far = far();
     far.sshd.configure(&format!(
         "Host nowhere\n  HostName nowhere.invalid\nHost closed\n  HostName 127.0.0.1\n  Port 1\n\
@@ -78,7 +78,7 @@ fn each_failure_of_ssh_is_told_apart() {
 }
 
 #[test]
-fn a_path_that_is_too_long_for_a_socket_keeps_nobody_out() {
+fn an_overlong_socket_path_does_not_prevent_connecting() {
     let mut far = far();
     let home = far.world.home().join("a-home-with-quite-a-long-name-".repeat(5));
     fs::create_dir(&home).unwrap();
@@ -91,7 +91,7 @@ fn a_path_that_is_too_long_for_a_socket_keeps_nobody_out() {
 }
 
 #[test]
-fn a_task_with_a_model_tells_it_why_nothing_runs() {
+fn the_model_gets_the_reason_that_nothing_runs() {
     let far = RemoteMachineRig::with(&[("look", vec![bash("echo seen"), say("It is closed.")])]);
     far.sshd.configure("Host closed\n  HostName 127.0.0.1\n  Port 1\n");
     let run = far.world.finish(&["exec", "--host", "closed", "--approve", "auto", "look"]);
@@ -102,7 +102,7 @@ fn a_task_with_a_model_tells_it_why_nothing_runs() {
 }
 
 #[test]
-fn what_ssh_would_take_for_something_else_is_no_host() {
+fn a_host_that_ssh_would_misinterpret_is_rejected() {
     let far = far();
     for host in ["-oProxyCommand=touch made", "a b", "", "far,,far"] {
         let run = far.world.finish(&["run", &format!("--host={host}"), "look"]);

@@ -66,7 +66,7 @@ fn end(host: &str, status: &str, code: Value, group: u32) -> (String, String, Va
 }
 
 #[test]
-fn the_odd_one_comes_first_and_each_host_has_its_own_end() {
+fn odd_hosts_come_first_and_each_host_has_its_own_result() {
     let fleet = Fleet::with(&[("which", vec![bash("cat kind; grep -q new kind"), say("Beta is old.")])]);
     let hosts = "alpha,beta,gamma";
     let run = fleet.world.finish(&["exec", "--json", "--host", hosts, "--approve", "auto", "which"]);
@@ -89,7 +89,7 @@ fn the_odd_one_comes_first_and_each_host_has_its_own_end() {
 }
 
 #[test]
-fn a_routine_prints_what_the_hosts_said() {
+fn a_routine_prints_the_output_of_all_hosts() {
     let mut fleet = Fleet::with(&[]);
     let path = ".config/sysop/config.toml";
     let config = fs::read_to_string(fleet.world.home().join(path)).unwrap();
@@ -122,7 +122,7 @@ fn one_approval_names_every_host() {
 }
 
 #[test]
-fn a_host_that_is_down_keeps_nobody_else_from_working() {
+fn an_unreachable_host_does_not_affect_others() {
     let fleet = Fleet::with(&[("make", vec![bash("touch made; echo done"), say("Down is down.")])]);
     let run = fleet.world.finish(&["exec", "--host", "alpha,down,gamma", "--approve", "auto", "make"]);
     assert_eq!(run.code, Some(0), "{run:?}");
@@ -140,7 +140,7 @@ fn a_host_that_is_down_keeps_nobody_else_from_working() {
 }
 
 #[test]
-fn the_rest_does_not_follow_a_canary_that_fails() {
+fn a_failing_canary_stops_the_rollout() {
     let fleet = Fleet::with(&[
         ("break", vec![bash("touch tried; false"), say("It failed.")]),
         ("works", vec![bash("touch worked"), say("It worked.")]),
@@ -166,7 +166,7 @@ fn the_rest_does_not_follow_a_canary_that_fails() {
 
 /// Each host has its own connection, and each prompt names its host.
 #[test]
-fn a_passphrase_is_asked_for_each_host_that_wants_one() {
+fn a_passphrase_is_requested_for_each_host_that_needs_one() {
     let fleet = Fleet::with(&[("enter", vec![bash("echo inside"), say("All are in.")])]);
     let secret = format!("Sesam-fleet-{}", std::process::id());
     for machine in &fleet.machines[..2] {
@@ -194,7 +194,7 @@ fn a_passphrase_is_asked_for_each_host_that_wants_one() {
 }
 
 #[test]
-fn a_fleet_goes_on_in_the_root_that_it_had() {
+fn a_resumed_fleet_keeps_its_root() {
     let fleet = Fleet::with(&[("where", vec![bash("pwd"), say("There.")])]);
     let root = text(&fleet.machines[0].path("home/one"));
     fs::create_dir(&root).unwrap();
@@ -209,7 +209,7 @@ fn a_fleet_goes_on_in_the_root_that_it_had() {
 }
 
 #[test]
-fn a_fleet_whose_roots_have_moved_does_not_go_on() {
+fn a_fleet_with_moved_roots_is_not_resumed() {
     let mut fleet = Fleet::with(&[("where", vec![bash("pwd"), say("There.")])]);
     let run = fleet.world.finish(&["exec", "--host", "alpha,beta", "--approve", "auto", "where is it?"]);
     assert_eq!(run.code, Some(0), "{run:?}");
@@ -226,7 +226,7 @@ fn a_fleet_whose_roots_have_moved_does_not_go_on() {
 }
 
 #[test]
-fn a_fleet_has_no_shell_and_one_of_it_has() {
+fn a_fleet_has_no_terminal_but_each_host_has() {
     let fleet = Fleet::with(&[]);
     at_a_terminal(async {
         let mut person = Person::sits_down(&fleet.world, &["chat", "--host", "@all"]);

@@ -26,7 +26,7 @@ fn with_sshd_and_server(lines: &str, scenarios: &[(&str, Vec<serde_json::Value>)
 }
 
 #[test]
-fn a_model_there_is_reached_through_the_connection() {
+fn a_remote_model_is_reached_through_the_connection() {
     let far = with_server(&[("count", vec![bash("echo 4 files"), say("There are four.")])]);
     let line = ["exec", "--host", "far", "--model", "ollama+ssh/qwen3", "--approve", "auto", "count them"];
     let run = far.world.finish(&line);
@@ -38,7 +38,7 @@ fn a_model_there_is_reached_through_the_connection() {
 }
 
 #[test]
-fn a_session_that_goes_on_asks_the_models_of_its_host() {
+fn a_resumed_session_uses_the_models_of_its_host() {
     let mut far =
         with_server(&[("count", vec![bash("touch counted; echo 4 files"), say("There are four.")])]);
     // Default host of new sessions.
@@ -73,7 +73,7 @@ fn joined(first: &RemoteMachineRig, second: &RemoteMachineRig, name: &str) {
 }
 
 #[test]
-fn a_session_left_running_keeps_asking_the_models_of_its_own_host() {
+fn a_background_session_keeps_using_the_models_of_its_host() {
     let wait = "until [ -e go ]; do sleep 0.05; done; echo 4 files";
     let first = with_server(&[("count", vec![bash(wait), say("There are four.")])]);
     let second = with_server(&[("count", vec![say("I know nothing of files.")])]);
@@ -105,7 +105,7 @@ fn a_session_left_running_keeps_asking_the_models_of_its_own_host() {
 }
 
 #[test]
-fn where_nothing_is_forwarded_a_program_there_carries_the_same_requests() {
+fn without_forwarding_a_remote_program_relays_the_requests() {
     let long = "word ".repeat(20_000);
     let answers = vec![bash("echo 4 files"), say(&long)];
     let far = with_sshd_and_server("AllowTcpForwarding no", &[("count", answers)]);
@@ -120,7 +120,7 @@ fn where_nothing_is_forwarded_a_program_there_carries_the_same_requests() {
 }
 
 #[test]
-fn an_ollama_that_does_not_run_there_is_told() {
+fn a_stopped_remote_ollama_is_reported() {
     for lines in ["", "AllowTcpForwarding no"] {
         let far = with_sshd_and_server(lines, &[]);
         fs::write(far.there(".bashrc"), "export OLLAMA_HOST=127.0.0.1:1\n").unwrap();
@@ -135,7 +135,7 @@ fn an_ollama_that_does_not_run_there_is_told() {
 
 /// Jexida's flow: question, PLAN, confirmation, output, analysis; with only Jexida's own config file.
 #[test]
-fn a_config_of_jexida_works_as_it_did_there() {
+fn a_jexida_config_works_unchanged() {
     let look = calls("Look at the disk.", &[("", "bash", json!({ "command": "echo free: 4 GB" }))]);
     let answers = vec![look, say("Four gigabytes are free.")];
     let far = with_sshd_and_server("AllowTcpForwarding no", &[("how much space", answers)]);
@@ -196,7 +196,7 @@ const REFUSED: &str = "may not receive output of far: `models` of [hosts.far] al
                        hint: choose an allowed model with /model or --model, or add this one there";
 
 #[test]
-fn a_model_that_may_not_see_a_host_is_sent_nothing_from_there() {
+fn a_model_not_allowed_for_a_host_gets_none_of_its_output() {
     let far = with_own_models();
     for host in ["far", "root@far"] {
         let run = far.world.finish(&["exec", "--host", host, "--model", "openai/other", "count them"]);
@@ -218,7 +218,7 @@ fn a_model_that_may_not_see_a_host_is_sent_nothing_from_there() {
 }
 
 #[test]
-fn a_model_that_is_chosen_later_is_withheld_what_a_host_shows_until_another_is_chosen() {
+fn a_later_model_not_allowed_for_a_host_is_blocked_until_switched() {
     let far = with_own_models();
     at_a_terminal(async {
         let line = ["chat", "--host", "far", "--model", "openai/own-1"];
@@ -243,7 +243,7 @@ fn a_model_that_is_chosen_later_is_withheld_what_a_host_shows_until_another_is_c
 }
 
 #[test]
-fn a_server_withholds_what_a_host_shows_too() {
+fn a_server_enforces_the_allowed_models_of_a_host() {
     let far = with_own_models();
     let server = serve(&far.world, &["--host", "far", "--model", "openai/other"]);
     let post = |path: &str, body: serde_json::Value| server.post_as(&server.token, path, &body);

@@ -9,7 +9,7 @@ use crate::viewer::Viewer;
 const LEAVE: &str = "\x15\x15\x04";
 
 #[test]
-fn the_next_turn_runs_on_the_host_that_was_picked() {
+fn the_next_turn_runs_on_the_picked_host() {
     let far = RemoteMachineRig::with(&[
         ("before", vec![say("Nothing to do.")]),
         ("go there", vec![bash("touch made; pwd"), say("Made there.")]),
@@ -58,7 +58,7 @@ fn the_next_turn_runs_on_the_host_that_was_picked() {
 }
 
 #[test]
-fn the_next_turn_goes_to_the_model_that_was_picked() {
+fn the_next_turn_uses_the_picked_model() {
     let first = Mock::start(&[("who", vec![say("I am the first.")])]);
     let second = Mock::start(&[("who", vec![say("I am the second.")])]);
     let world = World::with_openai(&first.url()).variable("OLLAMA_HOST", &second.address());

@@ -16,7 +16,7 @@ fn typed(log: &[Value]) -> Vec<(String, Value)> {
 }
 
 #[test]
-fn a_person_works_in_the_terminal_there_and_comes_back() {
+fn a_user_works_in_the_remote_terminal_and_returns() {
     let far = RemoteMachineRig::with(&[("hello", vec![say("Hello to you.")])]);
     fs::write(far.there(".profile"), "PS1='there$ '\n").unwrap();
     at_a_terminal(async {
@@ -51,7 +51,7 @@ fn a_person_works_in_the_terminal_there_and_comes_back() {
 }
 
 #[test]
-fn a_command_typed_there_is_shown_with_where_and_how_it_ended() {
+fn a_command_typed_on_a_remote_host_shows_host_and_result() {
     let far = RemoteMachineRig::with(&[]);
     at_a_terminal(async {
         let mut person = Person::sits_down(&far.world, &["chat", "--host", "root@far"]);
@@ -76,7 +76,7 @@ fn a_command_typed_there_is_shown_with_where_and_how_it_ended() {
 }
 
 #[test]
-fn another_machine_is_chosen_in_the_middle_of_a_conversation() {
+fn the_host_can_be_switched_during_a_conversation() {
     let far = RemoteMachineRig::with(&[]);
     let root = text(&far.there(""));
     at_a_terminal(async {

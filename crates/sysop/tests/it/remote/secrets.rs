@@ -39,7 +39,7 @@ fn nobody_was_given(far: &RemoteMachineRig, secret: &str) {
 }
 
 #[test]
-fn a_host_key_and_a_passphrase_are_asked_for_and_the_run_goes_on() {
+fn host_key_and_passphrase_prompts_are_answered_and_the_run_continues() {
     let (secret, wrong) = (word("passphrase"), word("wrong"));
     let far = RemoteMachineRig::with(&[("look", vec![bash("echo looked around"), say("I have looked.")])]);
     with_passphrase(&far.sshd, &secret);
@@ -76,7 +76,7 @@ fn a_host_key_and_a_passphrase_are_asked_for_and_the_run_goes_on() {
 }
 
 #[test]
-fn a_passphrase_that_is_refused_keeps_the_session() {
+fn declining_a_passphrase_keeps_the_session() {
     let secret = word("refused");
     let far = RemoteMachineRig::with(&[
         ("look", vec![bash("echo looked around"), say("I cannot get in.")]),
@@ -110,7 +110,7 @@ fn a_passphrase_that_is_refused_keeps_the_session() {
 }
 
 #[test]
-fn a_task_on_a_terminal_asks_for_the_passphrase_there() {
+fn exec_on_a_terminal_asks_for_the_passphrase() {
     let secret = word("exec");
     let far = RemoteMachineRig::with(&[("look", vec![bash("echo looked around"), say("I have looked.")])]);
     with_passphrase(&far.sshd, &secret);
@@ -130,7 +130,7 @@ fn a_task_on_a_terminal_asks_for_the_passphrase_there() {
 
 /// The askpass program is a process too, and so is the `ssh` that waits for its answer.
 #[test]
-fn who_is_killed_while_ssh_asks_leaves_nobody_waiting() {
+fn a_kill_during_an_ssh_prompt_leaves_no_process() {
     let far = RemoteMachineRig::with(&[("look", vec![bash("echo looked around"), say("never said")])]);
     with_passphrase(&far.sshd, &word("killed"));
     at_a_terminal(async {
@@ -144,7 +144,7 @@ fn who_is_killed_while_ssh_asks_leaves_nobody_waiting() {
 }
 
 #[test]
-fn ctrl_c_refuses_and_then_stops_the_turn() {
+fn ctrl_c_declines_a_prompt_and_then_stops_the_turn() {
     let secret = word("stopped");
     let far = RemoteMachineRig::with(&[("look", vec![bash("echo looked around"), say("never said")])]);
     with_passphrase(&far.sshd, &secret);
@@ -226,7 +226,7 @@ fn a_password_is_entered(far: &RemoteMachineRig, host: &str, secret: &str, wrong
 }
 
 #[test]
-fn a_password_in_the_middle_of_a_run_is_entered_by_a_person() {
+fn a_user_enters_a_password_during_a_run() {
     let (secret, wrong) = (word("stand-in"), word("not-it"));
     let mut far = RemoteMachineRig::with(&[]);
     let asker = asker(&far, &secret);
@@ -236,7 +236,7 @@ fn a_password_in_the_middle_of_a_run_is_entered_by_a_person() {
 }
 
 #[test]
-fn without_a_terminal_a_password_ends_the_task() {
+fn without_a_terminal_a_password_prompt_ends_the_task() {
     let secret = word("nobody");
     let mut far = RemoteMachineRig::with(&[]);
     // sysop would read a shell script as new as the session and ask about it.
@@ -264,7 +264,7 @@ fn without_a_terminal_a_password_ends_the_task() {
 
 /// The real sudo of this machine.
 #[test]
-fn sudo_there_is_answered_by_a_person() {
+fn a_user_answers_remote_sudo() {
     // Only root can create a user with a known password.
     if !rustix::process::geteuid().is_root() {
         return;
@@ -314,7 +314,7 @@ impl Drop for SudoUser {
 }
 
 #[test]
-fn the_sockets_of_a_connection_are_for_their_owner_only() {
+fn connection_sockets_are_private() {
     let far = RemoteMachineRig::with(&[(
         "wait",
         vec![bash("touch begun; until [ -e go ]; do sleep 0.05; done"), say("Done.")],

@@ -24,7 +24,7 @@ fn the_task() -> Vec<Value> {
 }
 
 #[test]
-fn every_tool_works_there_and_the_log_tells_of_it() {
+fn every_tool_works_remotely_and_is_logged() {
     let far = RemoteMachineRig::with(&[("do it", the_task())]);
     let (home, world) = (super::text(&far.there("")), &far.world);
     let line = ["exec", "--host", "root@far", "--root", &home, "--approve", "auto", "do it"];
@@ -51,7 +51,7 @@ fn every_tool_works_there_and_the_log_tells_of_it() {
 }
 
 #[test]
-fn programs_read_where_it_ran_and_how_it_ended() {
+fn json_output_contains_host_and_result() {
     let far = RemoteMachineRig::with(&[("do it", the_task())]);
     let run = far.world.finish(&["exec", "--json", "--host", "far", "--approve", "auto", "do it"]);
     assert_eq!(run.code, Some(0), "{run:?}");
@@ -84,7 +84,7 @@ fn a_killed_program_leaves_no_connection_behind() {
 }
 
 #[test]
-fn a_stopped_program_leaves_nothing_running_there() {
+fn stopping_leaves_no_remote_process() {
     let name = format!("sleep 37{}", std::process::id());
     let far = RemoteMachineRig::with(&[(
         "wait",
@@ -102,7 +102,7 @@ fn a_stopped_program_leaves_nothing_running_there() {
 }
 
 #[test]
-fn the_doctor_reaches_the_machine() {
+fn the_doctor_checks_the_remote_host() {
     let far = RemoteMachineRig::with(&[]);
     let run = far.world.finish(&["doctor", "--host", "far"]);
     assert_eq!(run.code, Some(0), "{run:?}");
