@@ -137,7 +137,7 @@ async fn serve(listener: UnixListener, shared: Arc<AskpassState>, closed: Cancel
                 () = closed.cancelled() => {}
                 answered = answer(stream, &shared) => {
                     if let Err(error) = answered {
-                        tracing::debug!(%error, "a question of ssh was given up");
+                        tracing::debug!(%error, "an ssh prompt was withdrawn");
                     }
                 }
             }
@@ -224,7 +224,7 @@ pub fn run_as_askpass() -> Option<u8> {
         Ok(AskpassResponse::Refused) => Some(1),
         Err(_) => {
             // The system's error message would look like one of ssh. Nothing can be done if writing fails.
-            let told = "sysop: what ssh asks cannot be passed on: the sysop that started it is gone";
+            let told = "sysop: cannot forward the ssh prompt: the sysop process that started ssh has exited";
             let _ = writeln!(io::stderr(), "{told}");
             Some(1)
         }

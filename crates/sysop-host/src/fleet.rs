@@ -79,13 +79,13 @@ pub enum FleetError {
     #[error("no host given; set --host")]
     Empty,
     /// The name is empty or not printable.
-    #[error("{0:?} is no name for a host; give it one that can be read")]
+    #[error("invalid host name {0:?}; use printable characters")]
     InvalidName(String),
     /// Two names denote the same host.
-    #[error("the hosts {0} and {1} are one and the same; name each host once")]
+    #[error("{0} and {1} are the same host; name each host once")]
     DuplicateHost(String, String),
     /// In `HOST:PATH`, a path on one host would look like a path on another.
-    #[error("the hosts {0} and {1} cannot be told apart in {0}:PATH; give one of them another name")]
+    #[error("hosts {0} and {1} are ambiguous in {0}:PATH; rename one of them")]
     AmbiguousNames(String, String),
 }
 
@@ -136,7 +136,7 @@ impl Fleet {
             let names: Vec<&str> = self.specs.iter().map(|spec| spec.name.as_str()).collect();
             let name = &call.name;
             return Err(if TERMINAL_TOOLS.contains(&name.as_str()) {
-                format!("{name} needs one terminal, and there are several hosts; use bash")
+                format!("{name} needs a single terminal, but several hosts are selected; use bash")
             } else {
                 format!("no tool {name} on all these hosts; available: {}", names.join(", "))
             });
@@ -153,12 +153,12 @@ impl Fleet {
         let changes: Vec<FileChange> =
             serde_json::from_value(changes).map_err(|error| format!("wrong argument `changes`: {error}"))?;
         if changes.is_empty() {
-            return Err("there is nothing to undo".to_owned());
+            return Err("nothing to undo".to_owned());
         }
         let mut of_member = vec![Vec::new(); self.members.len()];
         for change in changes {
             let (place, path) = self.split_host_path(&change.path).ok_or_else(|| {
-                format!("{} is on none of these hosts; nothing was undone", neutralize_line(&change.path))
+                format!("{} is not on any of these hosts; nothing was undone", neutralize_line(&change.path))
             })?;
             of_member[place].push(FileChange { path, ..change });
         }
@@ -229,7 +229,7 @@ impl Fleet {
                 && let Some((place, HostCall { member, call })) = waiting.next()
             {
                 // Remains as the result if the host's task panics.
-                told[place].outcome = Outcome::new(Status::Unknown, "sysop broke; nobody knows how it ended");
+                told[place].outcome = Outcome::new(Status::Unknown, "internal error; the result is unknown");
                 let (sink, cancel) = (sink.clone(), cancel.clone());
                 running.spawn(async move {
                     let lines = LinePrefixer::new(&member.name, sink);
@@ -240,7 +240,7 @@ impl Fleet {
             }
             match running.join_next().await {
                 Some(Ok((place, outcome))) => told[place].outcome = outcome,
-                Some(Err(error)) => tracing::error!(%error, "a host broke in the middle of a call"),
+                Some(Err(error)) => tracing::error!(%error, "a host task panicked during a call"),
                 None => return told,
             }
         }

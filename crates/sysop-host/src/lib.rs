@@ -8,7 +8,7 @@
 //! user, except inside a fence (`sandbox`).
 
 #[cfg(not(target_os = "linux"))]
-compile_error!("tools run on Linux only so far: sessions, process trees and waiting use its own calls");
+compile_error!("sysop-host supports Linux only: sessions, process trees and waiting use Linux system calls");
 
 mod askpass;
 mod environment;

@@ -195,7 +195,7 @@ impl LocalMachine {
                 (self.shell.clone(), arguments.collect(), self.git_environment(&settings).entries().into())
             }
         };
-        let zero = |_| MachineError::Refused("a command cannot hold a zero byte".to_owned());
+        let zero = |_| MachineError::Refused("a command cannot contain a NUL byte".to_owned());
         let arguments = arguments.into_iter().map(CString::new).collect::<Result<_, _>>().map_err(zero)?;
         Ok(ProgramInvocation { executable, arguments, environment })
     }

@@ -235,19 +235,19 @@ pub(crate) struct FileSearchResult {
 pub(crate) enum MachineError {
     #[error("{0} does not exist")]
     NotFound(String),
-    #[error("{0} leads outside the root; file tools stay inside it")]
+    #[error("{0} is outside the root; file tools work only below the root")]
     OutsideRoot(String),
-    #[error("{0} is a folder")]
+    #[error("{0} is a directory")]
     IsFolder(String),
-    #[error("a part of {0} is a file, not a folder")]
+    #[error("a parent of {0} is a file, not a directory")]
     NotAFolder(String),
-    #[error("{0} is neither a file nor a folder")]
+    #[error("{0} is neither a regular file nor a directory")]
     Special(String),
-    #[error("{0} is a link to nothing; file tools do not create what a link points to")]
+    #[error("{0} is a broken symbolic link; file tools do not create link targets")]
     DanglingLink(String),
-    #[error("{path} has {bytes} bytes; file tools take at most {most}")]
+    #[error("{path} is {bytes} bytes; the limit for file tools is {most}")]
     TooLarge { path: String, bytes: u64, most: u64 },
-    #[error("{0} was changed by someone else in the meantime; read it again")]
+    #[error("{0} was changed by another program in the meantime; read it again")]
     Changed(String),
     #[error("{0}")]
     Refused(String),
@@ -255,7 +255,7 @@ pub(crate) enum MachineError {
     #[error("{0}")]
     Unreachable(SshError),
     /// The connection was lost during the operation.
-    #[error("it is not known whether this was done: {0}")]
+    #[error("the result is unknown: {0}")]
     Unknown(SshError),
     #[error("stopped")]
     Cancelled,

@@ -18,13 +18,13 @@ impl RootPath {
     /// Parses a path. An absolute path must begin with one of the root's names.
     pub(crate) fn parse(text: &str, roots: &[String]) -> Result<Self, MachineError> {
         if text.is_empty() || text.len() > PATH_BYTES_MAX || text.contains('\0') {
-            let why = "a path has 1 to 4096 bytes, none of them zero";
-            return Err(MachineError::Refused(format!("{} is no path: {why}", shown(text))));
+            let why = "a path must have 1 to 4096 bytes and no NUL byte";
+            return Err(MachineError::Refused(format!("invalid path {}: {why}", shown(text))));
         }
         let path = Self::below_root(text, roots)?;
         if path.0.split('/').count() > NAMES_MAX {
             let why = format!("a path has at most {NAMES_MAX} names below the root");
-            return Err(MachineError::Refused(format!("this is no path: {why}")));
+            return Err(MachineError::Refused(format!("invalid path: {why}")));
         }
         Ok(path)
     }

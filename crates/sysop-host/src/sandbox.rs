@@ -94,7 +94,7 @@ impl SandboxSupport {
     pub fn summary(self) -> String {
         if !self.is_usable() {
             return match self.abi {
-                0 => "not enforced: this kernel has no Landlock, or forbids it or seccomp here".to_owned(),
+                0 => "not enforced: Landlock or seccomp is unavailable on this kernel".to_owned(),
                 abi => format!("not enforced: Landlock ABI {abi} is too old, {ABI_MIN} is needed"),
             };
         }
@@ -106,7 +106,7 @@ impl SandboxSupport {
     pub fn gaps(self) -> Vec<&'static str> {
         let mut gaps = vec!["chmod, chown and times of files (but in `never`)"];
         if self.abi < 9 {
-            gaps.push("sockets with a path, such as docker.sock and D-Bus");
+            gaps.push("path-based sockets, such as docker.sock and D-Bus");
         }
         if self.abi < 6 {
             gaps.push("signals to other processes");
@@ -197,7 +197,7 @@ impl PreparedFence {
         }
         let status = self.ruleset.restrict_self().map_err(io::Error::other)?;
         if status.ruleset == RulesetStatus::NotEnforced || !status.no_new_privs {
-            return Err(io::Error::other("the kernel does not enforce it"));
+            return Err(io::Error::other("the kernel does not enforce the sandbox"));
         }
         apply_filter(self.filter).map_err(io::Error::other)?;
         Ok(status)
@@ -209,7 +209,7 @@ fn on_thread<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("sandbox".to_owned()).stack_size(STACK_BYTES);
         let thread = thread.spawn_scoped(scope, act)?;
-        thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread of the sandbox broke")))
+        thread.join().unwrap_or_else(|_| Err(io::Error::other("the sandbox thread panicked")))
     })
 }
 

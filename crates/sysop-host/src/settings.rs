@@ -113,7 +113,7 @@ impl RemoteSettings {
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// The root does not exist, is not a folder, or cannot be opened.
-    #[error("the root {} cannot be opened ({source}); name a folder with --root", root.display())]
+    #[error("cannot open the root {} ({source}); choose a directory with --root", root.display())]
     Root {
         /// Root as given in the settings.
         root: PathBuf,
@@ -122,6 +122,6 @@ pub enum HostError {
         source: io::Error,
     },
     /// The destination is not safe to pass to `ssh`.
-    #[error("{0:?} is no destination for ssh; name an alias, a host, user@host or ssh://user@host:port")]
+    #[error("invalid ssh destination {0:?}; use an alias, a host, user@host or ssh://user@host:port")]
     Destination(String),
 }

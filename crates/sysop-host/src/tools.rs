@@ -237,14 +237,13 @@ fn ended(exec: ExecResult, limit: Duration, captured: CapturedOutput, say_succes
             (Status::Timeout, None, Some(format!("[timed out after {} s; stopped]", limit.as_secs())))
         }
         ExitReason::Cancelled => (Status::Cancelled, None, Some("[stopped]".to_owned())),
-        ExitReason::Unknown { why } => {
-            (Status::Unknown, None, Some(format!("[not known how it ended: {why}]")))
-        }
+        ExitReason::Unknown { why } => (Status::Unknown, None, Some(format!("[result unknown: {why}]"))),
     };
     let mut outcome = outcome(status, captured);
     outcome.exit_code = exit_code;
-    let left =
-        exec.left_running.then(|| "[something that it started still runs in the background]".to_owned());
+    let left = exec
+        .left_running
+        .then(|| "[a process started by the command is still running in the background]".to_owned());
     for line in left.into_iter().chain(note) {
         push_line(&mut outcome.output, &line);
     }

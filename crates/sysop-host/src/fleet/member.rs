@@ -53,9 +53,9 @@ impl Member {
         let mut outcome = match (timeout(STOP_TIME, running).await, why) {
             (Ok(outcome), CallStopReason::Cancelled) => outcome,
             (Ok(outcome), CallStopReason::Overdue(time)) => timed_out(outcome, time),
-            (Err(_), CallStopReason::Cancelled) => unknown("it did not stop when it was told to"),
+            (Err(_), CallStopReason::Cancelled) => unknown("the command did not stop when signaled"),
             (Err(_), CallStopReason::Overdue(time)) => {
-                unknown(&format!("no answer within {} s, and it did not stop", time.as_secs()))
+                unknown(&format!("no response within {} s, and the command did not stop", time.as_secs()))
             }
         };
         outcome.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -97,7 +97,7 @@ fn time_of(call: &ToolCall) -> Duration {
 }
 
 fn unknown(why: &str) -> Outcome {
-    Outcome::new(Status::Unknown, format!("[{why}; nobody knows how it ended]"))
+    Outcome::new(Status::Unknown, format!("[{why}; the result is unknown]"))
 }
 
 /// Marks a stopped call as timed out.

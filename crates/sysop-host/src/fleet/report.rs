@@ -53,14 +53,16 @@ pub(super) async fn canary_failure(
         return Some((Status::Cancelled, "not run: stopped before its turn".to_owned()));
     }
     if let Some(bad) = told.iter().find(|told| told.outcome.status != Status::Ok) {
-        let why = format!("not run: {}, which went first, ended with: {}", bad.name, end(&bad.outcome));
+        let why = format!("not run: {} in the canary group ended with: {}", bad.name, end(&bad.outcome));
         return Some((Status::Rejected, why));
     }
     if groups(told, artifacts).await.len() == 1 {
         return None;
     }
-    let why =
-        format!("not run: {}, which went first, did not end alike", names(told.iter(), NAMES_BYTES_MAX));
+    let why = format!(
+        "not run: {} in the canary group gave different results",
+        names(told.iter(), NAMES_BYTES_MAX)
+    );
     Some((Status::Rejected, why))
 }
 
@@ -148,7 +150,7 @@ fn end(outcome: &Outcome) -> String {
         (Some(code), _) => format!("exit code {code}"),
         (None, Status::Timeout) => "timed out".to_owned(),
         (None, Status::Cancelled) => "stopped".to_owned(),
-        (None, Status::Unknown) => "unknown how it ended".to_owned(),
+        (None, Status::Unknown) => "the result is unknown".to_owned(),
         (None, Status::Rejected) => "not run".to_owned(),
         (None, status @ (Status::Ok | Status::Failed | Status::Interrupted)) => status.as_str().to_owned(),
     }
@@ -373,8 +375,8 @@ impl<'a> ReportWriter<'a> {
             None => self.artifacts.store_output(section.outcome.output.as_bytes()).await,
         };
         let place = match &kept {
-            Ok(name) => format!("whole output: artifact {name}"),
-            Err(error) => format!("the whole could not be kept: {error}"),
+            Ok(name) => format!("full output: artifact {name}"),
+            Err(error) => format!("the full output could not be saved: {error}"),
         };
         let mut excerpt = HeadTail::new(OutputLimits {
             bytes: share.bytes.saturating_sub(place.len() + HEADING_BYTES),
@@ -385,7 +387,7 @@ impl<'a> ReportWriter<'a> {
         self.artifact = self.artifact.take().or(kept.ok());
         let Some(gap) = excerpt.gap else { return (section.body, section.styles) };
         let gap = format!("{}, {}", counted(gap.lines, "line"), counted(gap.bytes, "byte"));
-        let text = joined(&excerpt.head, &format!("… [{gap} left out here; {place}] …"), &excerpt.tail);
+        let text = joined(&excerpt.head, &format!("… [{gap} omitted; {place}] …"), &excerpt.tail);
         (text, StyleRuns::default())
     }
 }

@@ -47,7 +47,9 @@ pub(super) fn remove(root: &Dir, path: &RootPath, before: &Precondition) -> Resu
     let told = path.to_string();
     let target = WriteTarget::find(root, path)?;
     if target.links > 0 {
-        return Err(MachineError::Refused(format!("{told} is a link; file tools do not remove links")));
+        return Err(MachineError::Refused(format!(
+            "{told} is a symbolic link; file tools do not remove links"
+        )));
     }
     target.check(before, &told)?;
     if target.there.is_none() {
@@ -132,7 +134,7 @@ impl WriteTarget {
             };
             return Ok(Self { name: name.to_owned(), folder: opened, there, links });
         }
-        Err(MachineError::Refused(format!("{told} goes through too many links")))
+        Err(MachineError::Refused(format!("too many levels of symbolic links in {told}")))
     }
 
     fn check(&self, before: &Precondition, told: &str) -> Result<(), MachineError> {
@@ -222,13 +224,15 @@ pub(super) fn plain(error: &io::Error, told: &str) -> MachineError {
         Some(Errno::NOENT) => MachineError::NotFound(told),
         Some(Errno::ISDIR) => MachineError::IsFolder(told),
         Some(Errno::NOTDIR) => MachineError::NotAFolder(told),
-        Some(Errno::LOOP) => MachineError::Refused(format!("{told} goes through too many links")),
+        Some(Errno::LOOP) => MachineError::Refused(format!("too many levels of symbolic links in {told}")),
         Some(Errno::NXIO) => MachineError::Special(told),
-        Some(Errno::ACCESS | Errno::PERM) => MachineError::Refused(format!("{told}: no permission")),
-        Some(Errno::EXIST) => MachineError::Refused(format!("{told} exists and is no folder")),
-        Some(Errno::NAMETOOLONG) => MachineError::Refused(format!("{told}: a name in it is too long")),
-        Some(Errno::NOSPC | Errno::DQUOT) => MachineError::Refused(format!("{told}: the disk is full")),
-        Some(Errno::ROFS) => MachineError::Refused(format!("{told}: the disk is read-only")),
+        Some(Errno::ACCESS | Errno::PERM) => MachineError::Refused(format!("{told}: permission denied")),
+        Some(Errno::EXIST) => MachineError::Refused(format!("{told} exists but is not a directory")),
+        Some(Errno::NAMETOOLONG) => MachineError::Refused(format!("{told}: file name too long")),
+        Some(Errno::NOSPC | Errno::DQUOT) => {
+            MachineError::Refused(format!("{told}: no space left on the disk"))
+        }
+        Some(Errno::ROFS) => MachineError::Refused(format!("{told}: the file system is read-only")),
         Some(_) | None => MachineError::Refused(format!("{told}: {}", shown(&error.to_string()))),
     }
 }

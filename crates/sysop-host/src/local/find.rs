@@ -51,7 +51,7 @@ impl FolderWalk<'_> {
                 return Err(MachineError::Cancelled);
             }
             if self.visited > VISITED_MAX {
-                self.found.incomplete = Some("there are too many files; search a subfolder");
+                self.found.incomplete = Some("too many files; search a subdirectory");
                 break;
             }
             if let (Ok(name), Ok(kind)) = (entry.file_name().into_string(), entry.file_type()) {
@@ -84,7 +84,7 @@ impl FolderWalk<'_> {
         }
         if is_folder {
             if depth == DEPTH_MAX {
-                self.found.incomplete = Some("folders are nested too deep; search a subfolder");
+                self.found.incomplete = Some("directories are nested too deeply; search a subdirectory");
                 return Ok(());
             }
             return match folder.open_dir_nofollow(name) {
@@ -95,7 +95,7 @@ impl FolderWalk<'_> {
         let subject = if self.search.by_name { name } else { below.as_str() };
         if self.search.glob.is_match(subject) {
             if self.found.paths.len() == FIND_FILES_MAX {
-                self.found.incomplete = Some("there are more; use a narrower pattern");
+                self.found.incomplete = Some("more files match; use a narrower pattern");
                 return Ok(());
             }
             self.found.paths.push(self.search.folder.join(&below).as_str().to_owned());

@@ -257,7 +257,7 @@ impl CaptureSinks<'_> {
     async fn finish_artifact(&mut self, rest: (Vec<u8>, usize)) -> io::Result<ArtifactRef> {
         match self.writer.take() {
             Some(writer) => writer.finish(rest).await,
-            None => Err(io::Error::other("it was not begun")),
+            None => Err(io::Error::other("the output file was not opened")),
         }
     }
 }
@@ -281,9 +281,9 @@ fn redacted_text(
 
 fn notice(gap: Gap, kept: &io::Result<ArtifactRef>, bytes_max: u64) -> String {
     let place = match kept {
-        Ok(ArtifactRef { name, cut: false }) => format!("whole output: artifact {name}"),
+        Ok(ArtifactRef { name, cut: false }) => format!("full output: artifact {name}"),
         Ok(ArtifactRef { name, cut: true }) => format!("first {} bytes: artifact {name}", grouped(bytes_max)),
-        Err(error) => format!("the whole could not be kept: {error}"),
+        Err(error) => format!("the full output could not be saved: {error}"),
     };
     format!("… [{}, {} left out; {place}] …", counted(gap.lines, "line"), counted(gap.bytes, "byte"))
 }

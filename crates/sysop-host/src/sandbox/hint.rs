@@ -46,10 +46,13 @@ pub(crate) fn hint(fence: &Fence, root: &Path, escape: Escape, printed: &str) ->
     let network = if has_network(fence) { "" } else { "; no network" };
     let next = match (fence, escape) {
         (Fence::Workspace { .. }, Escape::Offered) => {
-            "If that is the cause, call again with outside_sandbox=true and say why; a person will be asked."
+            "If the sandbox is the cause, call again with outside_sandbox=true and a reason; the user will be asked."
         }
-        (Fence::Workspace { .. }, Escape::Missing) => "Nothing runs outside of it here.",
-        (Fence::ReadOnly { .. } | Fence::Off, _) => "This session is read-only; nothing runs outside of it.",
+        (Fence::Workspace { .. }, Escape::Missing) => "This session cannot run commands outside the sandbox.",
+        (Fence::ReadOnly { .. } | Fence::Off, _) => {
+            "This session is read-only; it cannot run commands outside the \
+             sandbox."
+        }
     };
     Some(format!("[sysop: this ran in a sandbox (write: {writes}{network}). {next}]"))
 }

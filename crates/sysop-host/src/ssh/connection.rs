@@ -97,7 +97,7 @@ impl SshConnection {
         run_script(&self.0, RemoteScript::new("true", &[]), SCRIPT_BYTES_MAX, SCRIPT_MAX).await?;
         self.0.known_machine_info().ok_or_else(|| SshError::Failed {
             destination: self.destination().to_owned(),
-            why: "it says nothing of itself".to_owned(),
+            why: "the host did not report its system".to_owned(),
         })
     }
 
@@ -195,7 +195,7 @@ impl ConnectionInner {
             // Dropped, what is being started ends.
             _ = closed.changed() => Err(SshError::Dropped {
                 destination: self.name().to_owned(),
-                why: "it was closed".to_owned(),
+                why: "the connection was closed".to_owned(),
             }),
             master = self.started_master() => master,
         }

@@ -12,16 +12,16 @@ const TOLD_CHARS_MAX: usize = 300;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SshError {
     /// There is no `ssh` on PATH.
-    #[error("there is no `ssh` on PATH; install an OpenSSH client")]
+    #[error("`ssh` not found on PATH; install an OpenSSH client")]
     NoSsh,
     /// The name has no address.
-    #[error("the name {0} is unknown; check the spelling, or give it an address in ~/.ssh/config")]
+    #[error("unknown host name {0}; check the spelling, or set its address in ~/.ssh/config")]
     UnknownHost(String),
     /// Nobody listens there.
-    #[error("{0} refused the connection; check the port, and that sshd runs there")]
+    #[error("{0} refused the connection; check the port, and that sshd is running")]
     Refused(String),
     /// No way to the machine.
-    #[error("{destination} cannot be reached ({why}); check the network, the VPN, or the address")]
+    #[error("cannot reach {destination} ({why}); check the network, the VPN and the address")]
     Unreachable {
         /// As it was given.
         destination: String,
@@ -29,29 +29,27 @@ pub enum SshError {
         why: String,
     },
     /// Nothing came back in time.
-    #[error("{0} did not answer in time; check that it is up, and what a firewall lets through")]
+    #[error("{0} did not respond in time; check that the host is up and that no firewall blocks it")]
     Timeout(String),
     /// The key of the machine is not the one that is known.
     #[error(
-        "the host key of {0} has CHANGED: someone may be in between, or it was installed anew; ask who runs it, \
-         and only then remove the old key with `ssh-keygen -R`"
+        "the host key of {0} has CHANGED: the connection may be intercepted, or the host was reinstalled; ask its \
+         administrator before you remove the old key with `ssh-keygen -R`"
     )]
     HostKeyChanged(String),
     /// The key of the machine is not known, and nobody could be asked.
-    #[error(
-        "the host key of {0} is not known yet; run `ssh {0}` once, compare the fingerprint and accept it"
-    )]
+    #[error("the host key of {0} is not known; run `ssh {0}` once, compare the fingerprint and accept it")]
     HostKeyUnknown(String),
     /// No key or password was accepted.
     #[error(
-        "{0} accepted none of the keys or passwords; try `ssh {0}`, and `ssh-add -l` for the agent's keys"
+        "{0} rejected all keys and passwords; try `ssh {0}`, and check the agent's keys with `ssh-add -l`"
     )]
     Auth(String),
     /// ssh's own config is wrong.
-    #[error("ssh does not accept its configuration ({0}); `ssh -G` shows what is wrong")]
+    #[error("ssh rejects its configuration ({0}); run `ssh -G` for details")]
     Config(String),
     /// The connection ended.
-    #[error("the connection to {destination} was lost ({why}); the next step connects again")]
+    #[error("lost the connection to {destination} ({why}); the next step reconnects")]
     Dropped {
         /// As it was given.
         destination: String,
@@ -71,8 +69,8 @@ pub enum SshError {
     },
     /// The machine or its ssh server refuses to open ports, and no program there connects instead.
     #[error(
-        "{destination} does not forward connections ({why}) and has no `bash` or `nc` to connect with; install \
-         `nc` there, or allow forwarding (AllowTcpForwarding in its sshd_config)"
+        "{destination} does not allow port forwarding ({why}) and has neither `bash` nor `nc` to relay with; install \
+         `nc` on {destination}, or set AllowTcpForwarding in its sshd_config"
     )]
     ForwardRefused {
         /// As it was given.
@@ -81,7 +79,7 @@ pub enum SshError {
         why: String,
     },
     /// There is no service at the far end of a forward.
-    #[error("nothing listens on {far} at {destination} ({why}); start the service there")]
+    #[error("nothing listens on {far} at {destination} ({why}); start the service on {destination}")]
     ForwardNobody {
         /// As it was given.
         destination: String,
@@ -91,7 +89,7 @@ pub enum SshError {
         why: String,
     },
     /// The root is not there.
-    #[error("the root {root} cannot be entered on {destination}; name a folder there with --root")]
+    #[error("cannot enter the root {root} on {destination}; choose another directory with --root")]
     Root {
         /// As it was given.
         destination: String,
@@ -99,7 +97,7 @@ pub enum SshError {
         root: String,
     },
     /// Something on this machine is in the way: no socket, no folder, no process.
-    #[error("no connection to {destination} can be made from here: {why}")]
+    #[error("cannot start a connection to {destination}: {why}")]
     Here {
         /// As it was given.
         destination: String,
@@ -107,7 +105,7 @@ pub enum SshError {
         why: String,
     },
     /// Anything else.
-    #[error("ssh to {destination} failed: {why}; `ssh -v {destination}` says more")]
+    #[error("ssh to {destination} failed: {why}; run `ssh -v {destination}` for details")]
     Failed {
         /// As it was given.
         destination: String,
@@ -117,7 +115,7 @@ pub enum SshError {
 }
 
 fn spawn_hint(said: &str) -> String {
-    if said.is_empty() { String::new() } else { format!(" (it said: {said})") }
+    if said.is_empty() { String::new() } else { format!(" (ssh printed: {said})") }
 }
 
 impl SshError {
@@ -158,7 +156,7 @@ impl SshError {
             return Self::Dropped { destination: name(), why: last_line(printed) };
         }
         let why = last_line(printed);
-        let why = if why.is_empty() { "it ended without a word".to_owned() } else { why };
+        let why = if why.is_empty() { "ssh exited without a message".to_owned() } else { why };
         Self::Failed { destination: name(), why }
     }
 

@@ -282,9 +282,9 @@ impl RunningProgram {
         self.is_over = true;
         match ended {
             Ok(()) => end,
-            Err(error) => {
-                ExitReason::Unknown { why: format!("it was to be stopped, and may still run: {error}") }
-            }
+            Err(error) => ExitReason::Unknown {
+                why: format!("the command was being stopped and may still run: {error}"),
+            },
         }
     }
 }

@@ -99,7 +99,8 @@ impl RemoteFiles<'_> {
         let (folder, name) = path.split().unwrap_or((path.as_str(), "."));
         let said = self.run_read_only(STAT, &[folder, name], LIST_BYTES_MAX, &told).await?;
         let said = String::from_utf8_lossy(&said).into_owned();
-        read_stat(&said).ok_or_else(|| MachineError::Refused(format!("{told}: it cannot be told what it is")))
+        read_stat(&said)
+            .ok_or_else(|| MachineError::Refused(format!("{told}: cannot determine the file type")))
     }
 
     pub(super) async fn list(&self, path: &RootPath) -> Result<Listing, MachineError> {
@@ -190,10 +191,14 @@ impl RemoteFiles<'_> {
             "special" => MachineError::Special(told),
             "dangling" => MachineError::DanglingLink(told),
             "changed" => MachineError::Changed(told),
-            "link" => MachineError::Refused(format!("{told} is a link; file tools do not remove links")),
-            "loop" => MachineError::Refused(format!("{told} goes through too many links")),
-            "permission" => MachineError::Refused(format!("{told}: no permission")),
-            "short" => MachineError::Refused(format!("{told}: it did not arrive whole; nothing was changed")),
+            "link" => {
+                MachineError::Refused(format!("{told} is a symbolic link; file tools do not remove links"))
+            }
+            "loop" => MachineError::Refused(format!("too many levels of symbolic links in {told}")),
+            "permission" => MachineError::Refused(format!("{told}: permission denied")),
+            "short" => {
+                MachineError::Refused(format!("{told}: the transfer was incomplete; nothing was changed"))
+            }
             "root" => MachineError::Unreachable(SshError::root(self.inner.name(), self.root)),
             other => MachineError::Refused(format!("{told}: {}", shown(other))),
         }
@@ -214,12 +219,15 @@ fn system_said(errors: &str) -> String {
     let known = [
         ("No space left", "the disk is full"),
         ("quota exceeded", "the disk is full"),
-        ("File too large", "the file is larger than the limits there allow"),
+        (
+            "the file exceeds the file size limit of the remote host",
+            "the file is larger than the limits there allow",
+        ),
         ("Read-only file system", "the disk is read-only"),
         ("ermission denied", "no permission"),
         ("not permitted", "no permission"),
-        ("name too long", "a name in it is too long"),
-        ("File exists", "it exists and is no folder"),
+        ("file name too long", "a name in it is too long"),
+        ("File exists", "it exists but is not a directory"),
     ];
     let said = known.iter().find(|(text, _)| errors.contains(text));
     let last = || shown(errors.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it failed"));

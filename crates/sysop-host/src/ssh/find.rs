@@ -33,9 +33,9 @@ pub(super) fn select_files(search: &FileSearch, said: &[u8], bytes_max: usize) -
         .collect();
     paths.sort_by_cached_key(|path| path.split('/').collect::<Vec<_>>());
     let incomplete = if cut {
-        Some("there are too many files; search a subfolder")
+        Some("too many files; search a subdirectory")
     } else {
-        (paths.len() > FIND_FILES_MAX).then_some("there are more; use a narrower pattern")
+        (paths.len() > FIND_FILES_MAX).then_some("more files match; use a narrower pattern")
     };
     paths.truncate(FIND_FILES_MAX);
     let paths = paths.into_iter().map(|path| search.folder.join(path).as_str().to_owned()).collect();

@@ -151,7 +151,7 @@ impl ForwardChannel {
                 Err(_) => return Err(inner.connection_lost(&master, SILENT)),
             }
         }
-        Err(SshError::Dropped { destination: inner.name().to_owned(), why: "it ended at once".to_owned() })
+        Err(SshError::Dropped { destination: inner.name().to_owned(), why: "ssh exited at once".to_owned() })
     }
 
     /// Carries bytes until both sides have ended.

@@ -170,7 +170,9 @@ impl Machine for SshMachine {
         cancel: &CancellationToken,
     ) -> Result<ExecResult, MachineError> {
         if *fence != Fence::Off {
-            return Err(MachineError::Refused("a remote host has no sandbox; nothing ran".to_owned()));
+            return Err(MachineError::Refused(
+                "the sandbox is not available on remote hosts; nothing ran".to_owned(),
+            ));
         }
         let piece = match &program {
             Program::Shell { command, variables } => shell_script(command, variables),
@@ -180,7 +182,7 @@ impl Machine for SshMachine {
             }
         };
         if piece.1.iter().any(|argument| argument.contains('\0')) {
-            let zero = "the command cannot be run: a command cannot hold a zero byte";
+            let zero = "cannot run the command: a command cannot contain a NUL byte";
             return Err(MachineError::Refused(zero.to_owned()));
         }
         let root = self.resolved_root.get().map_or(self.given.as_str(), String::as_str);

@@ -95,7 +95,7 @@ impl RemoteProcessTree {
             Ok(ScriptOutput { status: 0, .. }) => Ok(()),
             Ok(_) => Err(SshError::Failed {
                 destination: self.inner.name().to_owned(),
-                why: "some of what it started cannot be ended".to_owned(),
+                why: "some of its processes could not be ended".to_owned(),
             }),
             Err(error) => Err(error),
         }
@@ -108,7 +108,7 @@ impl RemoteProcessTree {
             if let Ok(runtime) = runtime
                 && let Err(error) = runtime.block_on(self.end())
             {
-                tracing::warn!(%error, "what was started there may still run");
+                tracing::warn!(%error, "processes on the remote host may still run");
             }
         });
     }
@@ -120,7 +120,7 @@ impl RemoteProcessTree {
         // That others are being ended first says nothing of the connection.
         let permit = inner.spare_permit().await;
         let Some(master) = inner.running_master().await else {
-            return Err(dropped("there is no connection"));
+            return Err(dropped("there is no connection to the host"));
         };
         let nonce = nonce();
         let text = format!("{START}\n(\n{SCRIPT}\n)\ne=$?\n{END}");

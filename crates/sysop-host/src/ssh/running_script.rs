@@ -228,11 +228,15 @@ impl RunningScript {
                 Some(master) => last_line(&master.printed()),
                 None => last_line(&printed),
             };
-            let why = if why.is_empty() { "its end came without a word".to_owned() } else { why };
+            let why = if why.is_empty() {
+                "the remote session ended without an exit status".to_owned()
+            } else {
+                why
+            };
             return ScriptEnd::Unknown(SshError::Dropped { destination, why });
         }
         if self.output.has_started() {
-            let why = "the session there was ended from outside".to_owned();
+            let why = "the remote session was killed".to_owned();
             return ScriptEnd::Unknown(SshError::Dropped { destination, why });
         }
         let said = [self.output.noise(), printed].map(|text| last_line(&text));
@@ -321,11 +325,11 @@ pub(super) async fn collect(
     }
     let failed = |why: &str| SshError::Failed { destination: inner.name().to_owned(), why: why.to_owned() };
     if too_much {
-        return Err(RunError::unknown(failed("it answers with more than was asked for")));
+        return Err(RunError::unknown(failed("the host sent more than was requested")));
     }
     match running.conclude(inner).await {
         ScriptEnd::Exited { status, .. } => Ok(ScriptOutput { status, output, errors: running.notices() }),
-        ScriptEnd::NoRoot => Err(RunError::not_run(failed("the root is gone"))),
+        ScriptEnd::NoRoot => Err(RunError::not_run(failed("the root was removed"))),
         ScriptEnd::NotRun(error) => Err(RunError::not_run(error)),
         ScriptEnd::Unknown(error) => Err(RunError::unknown(error)),
     }

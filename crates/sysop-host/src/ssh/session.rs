@@ -27,7 +27,7 @@ use crate::pipe::sized_pipe;
 /// How long an answer to the request for a session is waited for; the network may be gone without a word.
 const OPEN_MAX: Duration = Duration::from_secs(15);
 /// Said where it is not.
-pub(super) const SILENT: &str = "it does not answer";
+pub(super) const SILENT: &str = "the host does not respond";
 /// What a pipe takes at once.
 const PIPE_BYTES: usize = 64 * 1024;
 /// What a pipe holds, where the system allows it: a program that prints a lot rarely waits for us.
@@ -98,7 +98,10 @@ impl SshSession {
         let held = match open_multiplexed(inner, &sent.line, &ends, asked).await {
             Ok(opened) => SessionTransport::Multiplexed { _opened: opened },
             Err(SessionOpenError::Refused(why)) => {
-                tracing::debug!(why, "no session on the shared connection; opening one of its own");
+                tracing::debug!(
+                    why,
+                    "the shared connection allows no more sessions; opening another connection"
+                );
                 SessionTransport::Dedicated(
                     open_dedicated(inner, sent.line, &ends).map_err(RunError::not_run)?,
                 )
@@ -198,7 +201,7 @@ async fn open_multiplexed(
     }
     Err(SessionOpenError::Failed(RunError::not_run(SshError::Dropped {
         destination: inner.name().to_owned(),
-        why: "it ended as soon as it was made".to_owned(),
+        why: "the session ended as soon as it was opened".to_owned(),
     })))
 }
 

@@ -115,7 +115,7 @@ impl SharedTerminal {
         self.check_place(&live, TerminalUse::Command, call).await?;
         let _open = CaptureGuard(&live);
         if let Some(what) = incomplete_command(command) {
-            return Err(CallError::Refused(format!("incomplete command: {what}; nothing was run")));
+            return Err(CallError::Refused(format!("incomplete command: {what}; nothing ran")));
         }
         let kind = live.state().shell_kind();
         let dialect = kind.filter(|kind| kind.evaluates_commands()).map_or(Dialect::Sh, ShellKind::dialect);
@@ -128,12 +128,12 @@ impl SharedTerminal {
                 LineAcceptance::Accepted => using.follow(command, limit, capture).await,
                 LineAcceptance::Rejected => CallEnd::new(
                     Status::Unknown,
-                    "the shell did not take the command; look at the screen with send_keys",
+                    "the shell did not accept the command; check the screen with send_keys",
                 ),
                 LineAcceptance::Unknown => CallEnd::new(
                     Status::Unknown,
-                    "nobody knows whether the shell took the command; it may still run. It was sent Ctrl+C; look at \
-                     what it has done before you run it again",
+                    "it is unknown whether the shell accepted the command; it may still run. Ctrl+C was sent; check the \
+                     effects before you run the command again",
                 ),
             }
         };
@@ -200,15 +200,15 @@ impl TerminalCall<'_> {
                     self.no_secret = Some(prompt);
                     return Ok(());
                 }
-                SecretPromptOutcome::Refused => "nobody entered it; it was stopped with Ctrl+C",
+                SecretPromptOutcome::Refused => "no one answered the prompt; stopped with Ctrl+C",
                 SecretPromptOutcome::Closed { entered: true } => ENTERED,
                 SecretPromptOutcome::Closed { entered: false } => "that is over",
             };
             self.settle(false).await;
             let screen = self.live.state().shared_text();
             return Err(CallError::Refused(format!(
-                "nothing was typed: a program waited for a secret, which only a person may enter ({told}). The screen \
-                 now:\n{screen}"
+                "nothing was typed: a program is waiting for a secret, which only the user may enter ({told}). Current \
+                 screen:\n{screen}"
             )));
         }
         Ok(())
@@ -299,8 +299,8 @@ impl TerminalCall<'_> {
     fn busy(&self) -> CallError {
         let screen = self.live.state().shared_text();
         CallError::Refused(format!(
-            "nothing was run: a program still runs in the terminal. Answer it or end it with send_keys (as in Ctrl+C or \
-             q), then run the command. The screen now:\n{screen}"
+            "nothing ran: a program is still running in the terminal. Answer it or end it with send_keys (for example \
+             Ctrl+C or q), then run the command. Current screen:\n{screen}"
         ))
     }
 
@@ -436,10 +436,9 @@ impl TerminalCall<'_> {
                 CommandEnd::MarkLost => {
                     CallEnd::new(Status::Unknown, "the command ended, but its exit code was lost")
                 }
-                CommandEnd::ShellLeft => CallEnd::new(
-                    Status::Unknown,
-                    "the inner shell ended; commands now go to the one around it",
-                ),
+                CommandEnd::ShellLeft => {
+                    CallEnd::new(Status::Unknown, "the inner shell ended; commands now go to the outer shell")
+                }
             });
         };
         let next = format!("{ended}; the next call opens a new one");
@@ -464,7 +463,7 @@ impl TerminalCall<'_> {
         match attended {
             SecretPromptOutcome::NotASecret => self.no_secret = Some(prompt),
             SecretPromptOutcome::Refused => {
-                *noted = Some("nobody entered the secret that it asked for; stopped with Ctrl+C".to_owned());
+                *noted = Some("no one entered the requested secret; stopped with Ctrl+C".to_owned());
                 let refused = |inner: &mut TerminalState| {
                     let done = inner.capture.as_ref().is_none_or(|capture| capture.done.is_some());
                     (done || inner.ended.is_some()).then_some(())
@@ -492,22 +491,24 @@ impl TerminalCall<'_> {
             (inner.screen.is_full(), inner.screen.line_to_cursor(), inner.screen.cursor().1, still)
         };
         let told = if full && still >= FULL_SCREEN_QUIET {
-            "a program has the whole screen and still runs; go on with send_keys, and end it before the next command"
+            "a full-screen program is still running; continue with send_keys, and end it before the next command"
         } else if full || still < PROGRAM_QUIET {
             return None;
         } else if is_pager(&line) {
-            "a pager still shows its output; page with send_keys (Space), end it with q"
+            "a pager is still open; page with send_keys (Space), quit with q"
         } else if self.has_lost_marks().await {
             set_up_again(self.live).await;
             return self.ended().or_else(|| {
                 Some(CallEnd::new(Status::Unknown, "the command ended, but its exit code was lost"))
             });
         } else if let Some(kind) = self.enter_nested(Some(command)).await {
-            let note =
-                format!("another shell ({}) runs inside; commands now go to it until `exit`", kind.name());
+            let note = format!(
+                "another shell ({}) is running inside this one; it receives all commands until `exit`",
+                kind.name()
+            );
             return Some(CallEnd::new(Status::Unknown, note));
         } else if column > 0 && still >= QUESTION_QUIET && (self.live.is_raw() || is_question(&line)) {
-            "it still runs and seems to wait for an answer; answer with send_keys"
+            "the command is still running and seems to wait for an answer; answer with send_keys"
         } else {
             return None;
         };
@@ -518,7 +519,7 @@ impl TerminalCall<'_> {
     fn timed_out(&self, limit: Duration, capture: &mut Capture<'_>) -> CallEnd {
         self.show_screen(capture);
         let note = format!(
-            "it still runs after {} s; look again or answer with send_keys, end it with Ctrl+C",
+            "the command is still running after {} s; check again or answer with send_keys, or end it with Ctrl+C",
             limit.as_secs()
         );
         CallEnd::new(Status::Timeout, note)
@@ -592,7 +593,7 @@ impl TerminalCall<'_> {
     fn type_blind(&self, command: &str, guarded: bool) -> Result<(), CallError> {
         let nonce = random_key();
         let line = shells::beside(&nonce, command, guarded).ok_or_else(|| {
-            let long = "the command is too long for this shell; put it in a file first";
+            let long = "the command is too long for this shell; write it to a file first";
             CallError::Refused(long.to_owned())
         })?;
         {
@@ -638,7 +639,7 @@ impl TerminalCall<'_> {
             looks = if is_blind_rest(&self.live.state(), waits, POLL_INTERVAL) { looks + 1 } else { 0 };
             if looks > if waits.is_some() { BLIND_POLLS } else { 2 * BLIND_POLLS } {
                 self.reveal_blind();
-                let note = "exit code unknown: this shell cannot tell it";
+                let note = "exit code unknown: this shell does not report it";
                 return CallEnd {
                     notes: noted.into_iter().chain([note.to_owned()]).collect(),
                     ..CallEnd::new(Status::Unknown, "")
@@ -663,7 +664,7 @@ impl TerminalCall<'_> {
     async fn press_keys(&mut self, keys: &str) -> Result<Vec<String>, CallError> {
         let strokes = keys::parse(keys);
         if strokes.is_empty() {
-            return Err(CallError::Refused("there is no key in `keys`".to_owned()));
+            return Err(CallError::Refused("`keys` contains no key".to_owned()));
         }
         let mut notes = Vec::new();
         let mut at_shell = false;
@@ -694,7 +695,7 @@ impl TerminalCall<'_> {
                 break;
             }
             if !last && (entered.is_some() || self.open_secret_prompt().await.is_some()) {
-                notes.push("the keys after that were not pressed: a program asked for a secret".to_owned());
+                notes.push("the remaining keys were not sent: a program asked for a secret".to_owned());
                 break;
             }
         }
@@ -741,7 +742,7 @@ impl TerminalCall<'_> {
                     told = match attended {
                         SecretPromptOutcome::Closed { entered: true } => Some(ENTERED),
                         SecretPromptOutcome::Refused => {
-                            Some("nobody entered the secret; stopped with Ctrl+C")
+                            Some("no one entered the secret; stopped with Ctrl+C")
                         }
                         SecretPromptOutcome::Closed { entered: false }
                         | SecretPromptOutcome::NotASecret
@@ -777,12 +778,12 @@ impl TerminalCall<'_> {
             (Some(ended), ..) => return format!("{ended}; the next call opens a new one"),
             (None, true, _) => "the shell is at its prompt",
             (None, false, _) if inner.private_use.is_on() && !inner.shells.is_empty() => {
-                "a program that a person started runs; what it shows is private unless they share it"
+                "a program started by the user is running; its output is private unless the user shares it"
             }
             (None, false, true) => "a full-screen program runs",
-            (None, false, false) if inner.shells.is_empty() => "nobody can tell whether a program runs",
+            (None, false, false) if inner.shells.is_empty() => "it is unknown whether a program is running",
             (None, false, false) => "a program runs",
         };
-        format!("screen as it is now; cursor in row {}, column {}; {what}", row + 1, column + 1)
+        format!("current screen; cursor in row {}, column {}; {what}", row + 1, column + 1)
     }
 }

@@ -162,7 +162,7 @@ impl SharedTerminal {
             let news = match &typed {
                 TypedInput::Activity { seconds, .. } => {
                     format!(
-                        "{by} typed into the terminal for {seconds} s; it is private unless they share it"
+                        "{by} typed into the terminal for {seconds} s; the output is private unless they share it"
                     )
                 }
                 TypedInput::Secret { .. } => format!("{by} entered a password"),

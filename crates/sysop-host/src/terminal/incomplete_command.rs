@@ -96,7 +96,7 @@ impl HereDocument {
     }
 
     fn missing(&self) -> String {
-        format!("the here-document is never ended by a line `{}`", self.end)
+        format!("the here-document has no closing line `{}`", self.end)
     }
 }
 

@@ -77,7 +77,7 @@ fn local_reader(live: &LiveShell, command: Option<&str>) -> SecretReader {
     let mut details = vec![described(reader)];
     let others = other_names(&processes, reader);
     if !others.is_empty() {
-        details.push(format!("These can read what you enter as well: {}.", others.join(", ")));
+        details.push(format!("These programs can also read your input: {}.", others.join(", ")));
     }
     details.extend(started_by(command, reader.is_setuid_root && others.is_empty()));
     SecretReader { name: format!("{}{role} on this machine", neutralize_line(&reader.name)), details }
@@ -98,7 +98,7 @@ fn started_by(command: Option<&str>, is_trusted: bool) -> Vec<String> {
     let Some(command) = command else { return Vec::new() };
     let mut told = vec![format!("Started by the model: `{}`.", bounded(command))];
     if !is_trusted {
-        told.push("Warning: the command that the model started can read what you enter.".to_owned());
+        told.push("Warning: the command started by the model can read your input.".to_owned());
     }
     told
 }

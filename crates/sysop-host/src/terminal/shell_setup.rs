@@ -60,7 +60,7 @@ impl SharedTerminal {
                 MachineError::Refused(format!("{} cannot be started: {error}", start.program.display()))
             })?;
         if again {
-            slot.news = Some("the shell had ended; this is a new one, in its first folder".to_owned());
+            slot.news = Some("the shell had exited; this is a new shell in the initial directory".to_owned());
             let (picture, _) = live.state().subscribe(0);
             // Fails only if nobody watches.
             let _ = outputs.send(TerminalOutput::Redrawn(picture));
@@ -201,7 +201,7 @@ async fn type_setup(live: &LiveShell, kind: ShellKind, key: &str, lines: Vec<Str
     if ready == Some(true) {
         return true;
     }
-    tracing::debug!(shell = kind.name(), "the shell does not tell of its commands");
+    tracing::debug!(shell = kind.name(), "the shell does not report its commands");
     let mut inner = live.state();
     inner.hidden = None;
     inner.shells.pop();

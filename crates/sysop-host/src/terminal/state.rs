@@ -435,7 +435,7 @@ impl TerminalState {
         if let Some(recording) = &mut self.recording
             && let Err(error) = act(recording)
         {
-            tracing::warn!(%error, "the recording of the terminal ends here");
+            tracing::warn!(%error, "the terminal recording ends here");
             self.recording = None;
         }
     }

@@ -61,16 +61,16 @@ impl TerminalPlace {
     fn difference(&self, now: &Self) -> Option<&'static str> {
         let moved = |known: &Option<String>, found: &Option<String>| known.is_some() && known != found;
         if (self.is_home && !now.is_home) || moved(&self.machine, &now.machine) {
-            return Some("the terminal went to another machine or user");
+            return Some("the terminal switched to another host or user");
         }
         if self.dialect != Dialect::Unknown && self.dialect != now.dialect {
             return Some("another shell reads the terminal");
         }
         if moved(&self.folder, &now.folder) {
-            return Some("the shell went to another folder");
+            return Some("the shell changed its directory");
         }
         (self.focus != TerminalFocus::Unknown && self.focus != now.focus)
-            .then_some("what stands at the cursor changed")
+            .then_some("the text at the cursor changed")
     }
 }
 
@@ -124,7 +124,7 @@ impl SharedTerminal {
         match judged.difference(&now) {
             None => Ok(()),
             Some(what) => Err(CallError::Refused(format!(
-                "nothing was run: {what} since the call was judged; look at the terminal and call again"
+                "nothing ran: {what} after the call was judged; check the terminal and call again"
             ))),
         }
     }

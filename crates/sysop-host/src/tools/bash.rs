@@ -28,11 +28,14 @@ impl Toolbox {
     pub(super) async fn bash(&self, arguments: Bash, call: &CallContext<'_>) -> ToolOutcome {
         let seconds = arguments.timeout_s.unwrap_or(BASH_TIMEOUT_S_DEFAULT);
         if !(1..=BASH_TIMEOUT_S_MAX).contains(&seconds) {
-            let wrong = format!("wrong argument `timeout_s`: {seconds} is not 1 to {BASH_TIMEOUT_S_MAX}");
+            let wrong = format!(
+                "invalid argument `timeout_s`: {seconds} is not in the range 1 to {BASH_TIMEOUT_S_MAX}"
+            );
             return Err(ToolError::Arguments(wrong));
         }
         if arguments.command.len() > COMMAND_BYTES_MAX {
-            let long = format!("the command has more than {COMMAND_BYTES_MAX} bytes; put it in a file first");
+            let long =
+                format!("the command is longer than {COMMAND_BYTES_MAX} bytes; write it to a file first");
             return Err(ToolError::Arguments(long));
         }
         let mut capture = self.capture(call.sink.clone());

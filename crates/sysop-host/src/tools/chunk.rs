@@ -62,25 +62,25 @@ impl ChunkedFiles {
         }
         let Some(pieces) = self.files.get_mut(path) else {
             return Err(format!(
-                "there is no piece 0 of it yet; send the pieces in order, 0 to {}",
+                "piece 0 of the file is missing; send the pieces in order, 0 to {}",
                 total - 1
             ));
         };
         pieces.touched = touched;
         if pieces.total != total {
             return Err(format!(
-                "it was begun with {} pieces, not {total}; begin again with 0",
+                "the file was started with {} pieces, not {total}; start again with piece 0",
                 pieces.total
             ));
         }
         let again = index + 1 == pieces.count && pieces.text[pieces.newest..] == content;
         if index != pieces.count && !again {
-            return Err(format!("piece {} is next, not {index}; piece 0 begins again", pieces.count));
+            return Err(format!("expected piece {}, got {index}; send piece 0 to start again", pieces.count));
         }
         if !again {
             if (pieces.text.len() + content.len()) as u64 > FILE_BYTES_MAX {
                 self.files.remove(path);
-                return Err(format!("it has more than {FILE_BYTES_MAX} bytes; nothing was written"));
+                return Err(format!("the file is larger than {FILE_BYTES_MAX} bytes; nothing was written"));
             }
             pieces.newest = pieces.text.len();
             pieces.text.push_str(&content);

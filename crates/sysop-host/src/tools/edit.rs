@@ -25,7 +25,7 @@ pub(crate) enum EditError {
         nearest: Option<(usize, String)>,
     },
     #[error(
-        "old_string occurs {count} times (lines {}); add lines around it until it is unique",
+        "old_string occurs {count} times (lines {}); add surrounding lines until it is unique",
         listed(lines)
     )]
     Ambiguous { count: usize, lines: Vec<usize> },

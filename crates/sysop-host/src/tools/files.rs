@@ -109,7 +109,7 @@ impl Toolbox {
     async fn write_over_large(&self, path: &RootPath, content: String) -> ToolOutcome {
         let bytes = counted(content.len() as u64, "byte");
         self.machine.write(path, content.into_bytes(), Precondition::Any).await?;
-        let note = Some("the file that was there is too large to be kept".to_owned());
+        let note = Some("the previous file is too large to be saved for undo".to_owned());
         Ok(change_outcome(format!("OK, {bytes} written"), ChangeRecord { change: None, note }))
     }
 
@@ -167,7 +167,7 @@ impl Toolbox {
         let keeping = tokio::task::spawn_blocking(move || artifacts.store_preimage(&bytes));
         match keeping.await {
             Ok(Ok(name)) => Ok(name),
-            Ok(Err(error)) => Err(format!("what was there could not be kept: {error}")),
+            Ok(Err(error)) => Err(format!("cannot save the previous file for undo: {error}")),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -198,7 +198,7 @@ impl Toolbox {
             }
         };
         if lossy {
-            output.push_str("\n[not all of it is UTF-8 text; \u{FFFD} stands for what is not]");
+            output.push_str("\n[invalid UTF-8 is shown as \u{FFFD}]");
         }
         Outcome { truncated: excerpt.gap.is_some(), ..Outcome::ok(output) }
     }
@@ -237,7 +237,7 @@ fn change_record(path: &RootPath, kept: Result<Option<String>, String>, after_ha
             let path = path.as_str().to_owned();
             ChangeRecord { change: Some(FileChange { path, before, after_hash }), note: None }
         }
-        Err(why) => ChangeRecord { change: None, note: Some(format!("this cannot be undone: {why}")) },
+        Err(why) => ChangeRecord { change: None, note: Some(format!("cannot undo this: {why}")) },
     }
 }
 

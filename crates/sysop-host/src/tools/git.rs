@@ -137,8 +137,8 @@ impl Toolbox {
         if let Some(filter) = repository.filters.first() {
             // Without the filter the wrong bytes would be staged.
             return Err(ToolError::Refused(format!(
-                "this repository's own config names programs for the filter {filter}, which this tool does not \
-                 run; stage it in a shell, if you trust it"
+                "the repository's own config defines programs for the filter {filter}, which this tool does not run; if \
+                 you trust them, stage the file in a shell"
             )));
         }
         self.git_in(&repository, line, call).await
@@ -161,7 +161,7 @@ impl Toolbox {
         if let Some(revision) = revision {
             let odd = revision.is_empty() || revision.starts_with('-') || revision.contains(char::is_control);
             if odd {
-                return Err(ToolError::Arguments("wrong argument `revision`: it is no revision".to_owned()));
+                return Err(ToolError::Arguments("invalid argument `revision`: not a revision".to_owned()));
             }
             line.extend(["--end-of-options".to_owned(), revision]);
         }

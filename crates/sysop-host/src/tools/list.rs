@@ -44,10 +44,10 @@ impl Toolbox {
             .expect("a string takes all");
         }
         if listing.more {
-            text.push_str(&format!("[there are more than {}]\n", grouped(LIST_ENTRIES_MAX as u64)));
+            text.push_str(&format!("[more than {} entries]\n", grouped(LIST_ENTRIES_MAX as u64)));
         }
         if text.is_empty() {
-            text.push_str("[the folder is empty]");
+            text.push_str("[empty directory]");
         }
         Ok(self.outcome_text(text).await)
     }

@@ -42,18 +42,20 @@ impl Toolbox {
         let RunCommand { command, timeout_s } = arguments;
         let seconds = timeout_s.unwrap_or(RUN_COMMAND_TIMEOUT_S_DEFAULT);
         if !(1..=RUN_COMMAND_TIMEOUT_S_MAX).contains(&seconds) {
-            let wrong =
-                format!("wrong argument `timeout_s`: {seconds} is not 1 to {RUN_COMMAND_TIMEOUT_S_MAX}");
+            let wrong = format!(
+                "invalid argument `timeout_s`: {seconds} is not in the range 1 to {RUN_COMMAND_TIMEOUT_S_MAX}"
+            );
             return Err(ToolError::Arguments(wrong));
         }
         if command.trim().is_empty() {
-            return Err(ToolError::Arguments("wrong argument `command`: it is empty".to_owned()));
+            return Err(ToolError::Arguments("invalid argument `command`: must not be empty".to_owned()));
         }
         if command.contains('\0') {
-            return Err(ToolError::Arguments("a command cannot hold a zero byte".to_owned()));
+            return Err(ToolError::Arguments("a command cannot contain a NUL byte".to_owned()));
         }
         if command.len() > COMMAND_BYTES_MAX {
-            let long = format!("the command has more than {COMMAND_BYTES_MAX} bytes; put it in a file first");
+            let long =
+                format!("the command is longer than {COMMAND_BYTES_MAX} bytes; write it to a file first");
             return Err(ToolError::Arguments(long));
         }
         let mut capture = self.capture(call.sink.clone());
@@ -93,8 +95,7 @@ fn terminal_outcome(mut end: CallEnd, captured: CapturedOutput) -> sysop_core::o
     if end.exit_code.is_some_and(|code| code != 0)
         && INCOMPLETE.iter().any(|said| captured.text.contains(said))
     {
-        end.notes
-            .insert(0, "it seems to be an incomplete command: something in it is never closed".to_owned());
+        end.notes.insert(0, "the command seems to be incomplete: something is not closed".to_owned());
     }
     let mut outcome = outcome(end.status, captured);
     outcome.exit_code = end.exit_code;

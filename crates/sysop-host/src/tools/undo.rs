@@ -34,7 +34,7 @@ struct Restoration {
 impl Toolbox {
     pub(super) async fn undo(&self, arguments: Undo, call: &CallContext<'_>) -> ToolOutcome {
         if arguments.changes.is_empty() {
-            return Err(ToolError::Refused("there is nothing to undo".to_owned()));
+            return Err(ToolError::Refused("nothing to undo".to_owned()));
         }
         if arguments.changes.len() > CHANGES_MAX {
             return Err(ToolError::Refused(format!(
@@ -49,7 +49,7 @@ impl Toolbox {
         for (done, restoration) in restorations.into_iter().enumerate() {
             let told = restoration.path.to_string();
             if let Err(error) = self.restore(restoration).await {
-                let why = format!("{error}; {done} of {total} files were put back before {told}");
+                let why = format!("{error}; {done} of {total} files were restored before {told}");
                 return Err(ToolError::Refused(why));
             }
         }
@@ -82,9 +82,7 @@ impl Toolbox {
         let reading = tokio::task::spawn_blocking(move || artifacts.preimage(&name, FILE_BYTES_MAX));
         let read = reading.await.map_err(|error| ToolError::Refused(error.to_string()))?;
         read.map_err(|error| {
-            ToolError::Refused(format!(
-                "{path}: what was there before cannot be read ({error}); nothing was undone"
-            ))
+            ToolError::Refused(format!("{path}: cannot read the saved file ({error}); nothing was undone"))
         })
     }
 

@@ -36,8 +36,7 @@ const HARMLESS_SETTINGS: [&str; 4] =
 const HARMLESS_SECTIONS: [&str; 8] =
     ["credential", "diff", "gpg", "interactive", "merge", "protocol", "sequence", "trailer"];
 /// What to do about a repository that is refused.
-const ADVICE: &str =
-    "choose a root that holds all of it, or a profile with a shell, where git can be run if you trust it";
+const ADVICE: &str = "choose a root that contains the whole repository, or, if you trust it, a profile with a shell to run git in";
 
 /// What a repository's own config says that matters here.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -77,7 +76,7 @@ fn refusal(said: &str) -> String {
     let mut fields = said.splitn(3, '\0');
     match (fields.next(), fields.next(), fields.next()) {
         (Some("outside"), Some(name), Some(place)) => {
-            format!("{name} leads to {place}, outside of the root, where git tools do not go; {ADVICE}")
+            format!("{name} points to {place}, outside the root, where git tools do not work; {ADVICE}")
         }
         (Some("unknown"), Some(why), _) => format!("the repository cannot be used: {}", why.trim()),
         _ => format!("the repository cannot be followed; {ADVICE}"),
@@ -90,7 +89,8 @@ fn parse(bytes: &[u8]) -> Result<Repository, String> {
     let mut repository = Repository::default();
     let mut fields = bytes.split(|byte| *byte == 0);
     while let (Some(scope), Some(setting)) = (fields.next(), fields.next()) {
-        let setting = std::str::from_utf8(setting).map_err(|_| "the repository's config is no UTF-8 text")?;
+        let setting =
+            std::str::from_utf8(setting).map_err(|_| "the repository's config is not UTF-8 text")?;
         let (key, value) = setting.split_once('\n').unwrap_or((setting, ""));
         if key == "extensions.objectformat" {
             repository.sha256 = value.eq_ignore_ascii_case("sha256");
@@ -131,8 +131,8 @@ impl Repository {
             && !is_plain_git_setting(key)
         {
             return Err(format!(
-                "the repository sets {key}, which may name a program; unset it, or choose a profile with a shell, where \
-                 git can be run if you trust it"
+                "the repository sets {key}, which may run a program; unset it, or, if you trust the repository, choose a \
+                 profile with a shell to run git in"
             ));
         }
         Ok(())
