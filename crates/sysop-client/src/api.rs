@@ -36,7 +36,7 @@ impl Api {
         let no_client = |error: reqwest::Error| {
             let why = causes(&error);
             ClientError::Failed(format!(
-                "no HTTP client can be made: {why}; check the proxy variables and the system's certificates"
+                "cannot create an HTTP client: {why}; check the proxy variables and the system's certificates"
             ))
         };
         let requests = builder(&server).timeout(REQUEST_TIMEOUT).build().map_err(no_client)?;
@@ -78,7 +78,7 @@ impl Api {
         let status = response.status();
         let answer = read(response).await.map_err(|error| self.unreachable(&error))?;
         let answer = answer.ok_or_else(|| {
-            ClientError::Failed(format!("the server's answer is longer than {ANSWER_BYTES_MAX} bytes"))
+            ClientError::Failed(format!("the server's response is longer than {ANSWER_BYTES_MAX} bytes"))
         })?;
         if status.is_success() { Ok(answer) } else { Err(refusal(status, &answer)) }
     }
@@ -136,14 +136,14 @@ pub(crate) fn refusal(status: StatusCode, answer: &[u8]) -> ClientError {
         StatusCode::UNAUTHORIZED => ClientError::Refused(told(
             "unknown token; run `sysop token list` on the server to see its tokens",
         )),
-        StatusCode::FORBIDDEN => ClientError::Refused(told("this token may not do that")),
+        StatusCode::FORBIDDEN => ClientError::Refused(told("this token lacks the required scope")),
         StatusCode::NOT_FOUND | StatusCode::UNPROCESSABLE_ENTITY | StatusCode::BAD_REQUEST => {
             ClientError::Unknown(said.unwrap_or_else(no_server))
         }
-        _ if status.is_redirection() => {
-            ClientError::Unreachable("the server is elsewhere; give its own address".to_owned())
-        }
-        _ => ClientError::Failed(told(&format!("the server answered with {status}"))),
+        _ if status.is_redirection() => ClientError::Unreachable(
+            "the server redirected to another address; use its own address".to_owned(),
+        ),
+        _ => ClientError::Failed(told(&format!("the server returned {status}"))),
     }
 }
 

@@ -241,7 +241,7 @@ impl LocalToolExecutor {
                 self.tasks.spawn(async move {
                     let id = call.id.clone();
                     let outcome = if count > RUNNING_MAX {
-                        Outcome::failed("the client runs too many calls already; nothing ran")
+                        Outcome::failed("the client is already running too many calls; nothing ran")
                     } else {
                         tool_executor.run_once(&call, origin, &line, cancel).await
                     };
@@ -291,7 +291,7 @@ impl LocalToolExecutor {
         };
         tokio::select! {
             outcome = done => outcome,
-            () = lives => Outcome::failed("the clock of the client stopped"),
+            () = lives => Outcome::failed("the client's clock stopped"),
         }
     }
 
@@ -348,7 +348,7 @@ impl LocalToolExecutor {
         let answer = tokio::select! {
             answer = self.prompts.ask(asked) => answer,
             () = cancel.cancelled() => {
-                return Err(Outcome::new(Status::Cancelled, "stopped before the person at the client answered; nothing ran"));
+                return Err(Outcome::new(Status::Cancelled, "stopped before the client's user answered; nothing ran"));
             }
         };
         match answer {
@@ -356,7 +356,7 @@ impl LocalToolExecutor {
                 Ok(())
             }
             PromptReply::Given { .. } | PromptReply::NoSecret | PromptReply::Refused => {
-                Err(rejected("the person at the client's machine refused it; nothing ran"))
+                Err(rejected("the client's user rejected the call; nothing ran"))
             }
         }
     }

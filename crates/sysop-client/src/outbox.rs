@@ -84,7 +84,7 @@ impl Outbox {
 
 fn what(message: &ClientMessage) -> &'static str {
     match message {
-        ClientMessage::UserMessage { .. } => "what you said",
+        ClientMessage::UserMessage { .. } => "your last message",
         ClientMessage::ApprovalDecision { .. } => "your decision",
         ClientMessage::Direct { .. } => "your command",
         ClientMessage::Cancel { .. } => "your stop",

@@ -133,7 +133,7 @@ impl RemoteSessionInner {
     /// Ends the session for all front ends.
     pub(crate) fn fail(&self, why: String) {
         self.error.lock().get_or_insert(why);
-        self.terminal.failed("the session is gone");
+        self.terminal.failed("the session was closed");
         self.fanout.end();
     }
 }

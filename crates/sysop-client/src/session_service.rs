@@ -204,7 +204,8 @@ fn read_session(shown: &mut Value) -> Option<(Seq, SessionSpec)> {
 
 fn id_of(made: &Value) -> Result<SessionId, ClientError> {
     let id = made["sessionId"].as_str().filter(|id| !id.is_empty());
-    id.map(SessionId::new).ok_or_else(|| ClientError::Unreachable("the server made no session".to_owned()))
+    id.map(SessionId::new)
+        .ok_or_else(|| ClientError::Unreachable("the server did not create a session".to_owned()))
 }
 
 #[derive(Deserialize)]

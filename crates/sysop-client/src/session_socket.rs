@@ -101,7 +101,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SessionSocket<S> {
     /// passed on to the next call.
     pub(crate) async fn receive(&mut self, since: tokio::time::Instant) -> Result<SocketEvent, SocketError> {
         let Ok(heard) = tokio::time::timeout_at(since + SILENCE, self.socket.next()).await else {
-            return Err(SocketError("the server has said nothing for 25 s".to_owned()));
+            return Err(SocketError("no message from the server for 25 s".to_owned()));
         };
         match heard {
             Some(Ok(Message::Text(text))) => Ok(SocketEvent::Text(text.as_str().to_owned())),
@@ -112,7 +112,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SessionSocket<S> {
             Some(Ok(Message::Close(_))) | None => {
                 Err(SocketError("the server closed the connection".to_owned()))
             }
-            Some(Err(error)) => Err(SocketError(format!("the connection broke ({error})"))),
+            Some(Err(error)) => Err(SocketError(format!("connection lost ({error})"))),
         }
     }
 
@@ -134,8 +134,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SessionSocket<S> {
     async fn write(&mut self, message: Message) -> Result<(), SocketError> {
         match tokio::time::timeout(WRITE, self.socket.send(message)).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(SocketError(format!("the connection broke ({error})"))),
-            Err(_) => Err(SocketError("the server takes nothing any more".to_owned())),
+            Ok(Err(error)) => Err(SocketError(format!("connection lost ({error})"))),
+            Err(_) => Err(SocketError("the server does not read any more".to_owned())),
         }
     }
 }

@@ -341,10 +341,10 @@ impl SessionConnection {
 fn from_server(question: Question, server: &str) -> Question {
     let claimed: String = sentence(&question.from).chars().take(CLAIM_CHARS_MAX).collect();
     let own = [
-        format!("Warning: your answer goes to {server}, and it alone decides who reads it there."),
-        format!("It says that {claimed} asks."),
+        format!("Warning: your answer goes to {server}, which alone decides who reads it."),
+        format!("The server names {claimed} as the program."),
     ];
-    let claims = question.details.iter().map(|detail| format!("It says: {detail}"));
+    let claims = question.details.iter().map(|detail| format!("Details from the server: {detail}"));
     let details = own.into_iter().chain(claims).collect();
     Question { from: format!("the server {server}"), details, ..question }
 }

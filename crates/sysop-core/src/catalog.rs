@@ -151,7 +151,7 @@ static OUTSIDE_BASH: LazyLock<ToolSpec> = LazyLock::new(|| {
     let mut parameters = (*spec.parameters).clone();
     parameters["properties"][OUTSIDE_SANDBOX] = json!({
         "type": "boolean",
-        "description": "Run it outside the sandbox; only after the sandbox stopped it. A person is asked; say why in reason",
+        "description": "Run outside the sandbox; only after the sandbox blocked the command. The user is asked; give the reason in `reason`",
     });
     spec.parameters = Arc::new(parameters);
     spec
@@ -191,14 +191,14 @@ fn write_file() -> ToolSpec {
 fn write_file_chunk() -> ToolSpec {
     spec(
         "write_file_chunk",
-        "Write a large file in pieces, in order; it appears when the last piece came",
+        "Write a large file in pieces, in order; the file is created after the last piece",
         ToolEffect::Writes,
         &["path", "content", "index", "total"],
         &[
             ("path", text("File path to write")),
             ("content", text("This piece")),
-            ("index", number("Number of this piece, from 0; 0 starts over", 0, Some(CHUNKS_MAX - 1))),
-            ("total", number("How many pieces there are", 1, Some(CHUNKS_MAX))),
+            ("index", number("Index of this piece, from 0; 0 starts over", 0, Some(CHUNKS_MAX - 1))),
+            ("total", number("Total number of pieces", 1, Some(CHUNKS_MAX))),
         ],
     )
 }
@@ -225,8 +225,8 @@ fn bash() -> ToolSpec {
         &["command"],
         &[
             ("command", text("Command to execute")),
-            ("reason", text("Why, in a few words, for the person who approves it")),
-            ("timeout_s", number("Seconds until it is stopped; 30 if left out", 1, Some(BASH_TIMEOUT_S_MAX))),
+            ("reason", text("Reason, in a few words, for the user who approves it")),
+            ("timeout_s", number("Timeout in seconds; default 30", 1, Some(BASH_TIMEOUT_S_MAX))),
         ],
     )
 }
@@ -234,18 +234,16 @@ fn bash() -> ToolSpec {
 fn run_command() -> ToolSpec {
     spec(
         "run_command",
-        "Run a shell command in the terminal that the person sees, and get its output and exit code. Its folder, \
-         variables and functions last. Use options that ask nothing (as in `apt-get -y`), and neither editors nor \
-         pagers.",
+        "Run a shell command in the terminal that the user sees, and get its output and exit code. Directory, variables and functions persist. Use non-interactive options (such as `apt-get -y`), and no editors or pagers.",
         ToolEffect::Command,
         &["command", "reasoning"],
         &[
-            ("command", text("Command to run; several lines are fine")),
-            ("reasoning", text("Why, in a few words, for the person who approves it")),
+            ("command", text("Command to run; may have several lines")),
+            ("reasoning", text("Reason, in a few words, for the user who approves it")),
             (
                 "timeout_s",
                 number(
-                    "Seconds to wait; 60 if left out. It goes on after that",
+                    "Seconds to wait; default 60. The command keeps running after that",
                     1,
                     Some(RUN_COMMAND_TIMEOUT_S_MAX),
                 ),
@@ -257,20 +255,18 @@ fn run_command() -> ToolSpec {
 fn send_keys() -> ToolSpec {
     spec(
         "send_keys",
-        "Press keys in the terminal, and get the screen as it then looks: to answer a question, to stop a program \
-         (`Ctrl+C`), to end its input (`Ctrl+D`), to use a full-screen program. For commands use run_command. \
-         Never for passwords: the person enters those.",
+        "Press keys in the terminal, and get the resulting screen: to answer a question, stop a program (`Ctrl+C`), end its input (`Ctrl+D`), or use a full-screen program. For commands use run_command. Never for passwords: the user enters those.",
         ToolEffect::Keys,
         &["keys", "reasoning"],
         &[
             (
                 "keys",
                 text(
-                    "Keys, split by spaces: `y Enter`, `Ctrl+C`, `Up`, `Escape`, `PageDown`, `F1`, `Alt+x`, \
-                     `Space`. Text stands for itself; text with spaces in quotes: `\"git status\" Enter`",
+                    "Keys, separated by spaces: `y Enter`, `Ctrl+C`, `Up`, `Escape`, `PageDown`, `F1`, `Alt+x`, \
+                     `Space`. Other text is typed as it is; quote text with spaces: `\"git status\" Enter`",
                 ),
             ),
-            ("reasoning", text("Why, in a few words, for the person who approves it")),
+            ("reasoning", text("Reason, in a few words, for the user who approves it")),
         ],
     )
 }
@@ -278,22 +274,22 @@ fn send_keys() -> ToolSpec {
 fn task_complete() -> ToolSpec {
     spec(
         "task_complete",
-        "Say that the task is finished, when it is",
+        "Report that the task is finished",
         ToolEffect::Completes,
         &["summary"],
-        &[("summary", text("What was done and what came of it"))],
+        &[("summary", text("Summary of the work and its result"))],
     )
 }
 
 fn find_files() -> ToolSpec {
     spec(
         "find_files",
-        "Find files by glob, leaving out ignored ones",
+        "Find files by glob, except ignored ones",
         ToolEffect::Reads,
         &["pattern"],
         &[
-            ("pattern", text("Glob, as in `*.rs` or `src/**/*.toml`")),
-            ("path", text("Folder to search; the root if left out")),
+            ("pattern", text("Glob, such as `*.rs` or `src/**/*.toml`")),
+            ("path", text("Directory to search; default: the root")),
         ],
     )
 }
@@ -301,34 +297,34 @@ fn find_files() -> ToolSpec {
 fn ls() -> ToolSpec {
     spec(
         "ls",
-        "List a folder",
+        "List a directory",
         ToolEffect::Reads,
         &[],
-        &[("path", text("Folder to list; the root if left out"))],
+        &[("path", text("Directory to list; default: the root"))],
     )
 }
 
 fn cat() -> ToolSpec {
-    spec("cat", "Show a whole file", ToolEffect::Reads, &["path"], &[("path", text("File path to show"))])
+    spec("cat", "Show a complete file", ToolEffect::Reads, &["path"], &[("path", text("File path to show"))])
 }
 
 fn stat() -> ToolSpec {
     spec(
         "stat",
-        "Show kind, size, mode and time of change of a path",
+        "Show type, size, mode and modification time of a path",
         ToolEffect::Reads,
         &["path"],
-        &[("path", text("Path to look at"))],
+        &[("path", text("Path to inspect"))],
     )
 }
 
 fn mkdir() -> ToolSpec {
     spec(
         "mkdir",
-        "Create a folder and its parents",
+        "Create a directory and its parents",
         ToolEffect::Writes,
         &["path"],
-        &[("path", text("Folder to create"))],
+        &[("path", text("Directory to create"))],
     )
 }
 
@@ -339,7 +335,7 @@ fn git_status() -> ToolSpec {
 fn git_diff() -> ToolSpec {
     spec(
         "git_diff",
-        "Show changes that are not staged, or staged ones, or since a revision",
+        "Show unstaged changes, staged changes, or changes since a revision",
         ToolEffect::Reads,
         &[],
         &[
@@ -357,9 +353,9 @@ fn git_log() -> ToolSpec {
         ToolEffect::Reads,
         &[],
         &[
-            ("revision", text("Revision or range; HEAD if left out")),
-            ("path", text("Only those that touch this path")),
-            ("limit", number("How many; 20 if left out", 1, Some(GIT_LOG_COMMITS_MAX))),
+            ("revision", text("Revision or range; default HEAD")),
+            ("path", text("Only commits that touch this path")),
+            ("limit", number("Maximum number; default 20", 1, Some(GIT_LOG_COMMITS_MAX))),
         ],
     )
 }
@@ -390,7 +386,7 @@ fn git_add() -> ToolSpec {
 fn git_commit() -> ToolSpec {
     spec(
         "git_commit",
-        "Commit what is staged",
+        "Commit the staged changes",
         ToolEffect::Writes,
         &["message"],
         &[("message", text("Commit message"))],

@@ -51,7 +51,7 @@ impl From<ModelRef> for String {
 
 /// The text is not of the form `PROVIDER/NAME`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not PROVIDER/NAME, for example `ollama/phi3`")]
+#[error("invalid model `{0}`; use PROVIDER/NAME, for example `ollama/phi3`")]
 pub struct InvalidModelRef(pub String);
 
 impl std::str::FromStr for ModelRef {

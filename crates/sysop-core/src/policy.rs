@@ -376,14 +376,13 @@ impl Policy {
 
 impl Assessment {
     fn denied_by(rule: &str, risk: Risk, covers: Grant) -> Self {
-        let refusal = format!("refused by the rule `{rule}`; do not try to get around it");
+        let refusal = format!("denied by the rule `{rule}`; do not try to work around it");
         Self { verdict: Verdict::Deny, risk, covers, refusal, rule: Some(rule.to_owned()) }
     }
 }
 
 /// Result for a model whose call [`ApprovalMode::Never`] denied.
-pub const READ_ONLY_REFUSAL: &str = "refused: this session is read-only (approve = never); nothing ran. The call is \
-    noted as a step of your plan: go on looking, and end with the steps that you propose";
+pub const READ_ONLY_REFUSAL: &str = "denied: this session is read-only (approve = never); nothing ran. The call was recorded as a step of your plan: keep investigating, and end with the steps that you propose";
 
 fn read_only_refusal(verdict: Verdict) -> String {
     match verdict {

@@ -91,7 +91,7 @@ const BY_SYSOP: &str = "sysop";
 
 /// The log does not begin with `SessionOpened`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the log does not begin with the opening of a session")]
+#[error("the log does not start with a session's opening event")]
 pub struct MissingSessionOpened;
 
 /// A session: its state, and what is derived from it. Compared by state only.
@@ -413,10 +413,10 @@ impl Session {
             matches!(&decision, Decision::Reject { reason } if reason.trim().eq_ignore_ascii_case("stop"));
         let refused = match &decision {
             Decision::Reject { reason } if reason.trim().is_empty() => {
-                Some("the person refused this; nothing ran".to_owned())
+                Some("the user rejected this call; nothing ran".to_owned())
             }
             Decision::Reject { reason } => {
-                Some(format!("the person refused this; nothing ran. They say: {reason}"))
+                Some(format!("the user rejected this call; nothing ran. Reason: {reason}"))
             }
             Decision::Allow { .. } | Decision::AllowSession { .. } => None,
         };
@@ -511,11 +511,11 @@ impl Session {
     /// Rejects the pending approval: the call that the user saw is not the one that would run.
     fn withdraw_approval(&mut self, out: &mut Output, call: CallId) {
         self.survey = None;
-        let why = "this tool runs elsewhere now";
+        let why = "this tool now runs at another location";
         let decision = Decision::Reject { reason: why.to_owned() };
         self.emit(out, Event::Decided { call: call.clone(), decision, by: BY_SYSOP.to_owned() });
         let outcome =
-            Outcome::new(Status::Rejected, format!("not run: {why}; call it again if it is still wanted"));
+            Outcome::new(Status::Rejected, format!("not run: {why}; call it again if it is still needed"));
         self.finish(out, call, outcome);
     }
 
@@ -590,7 +590,7 @@ impl Session {
         let given_up = self.state.cancel_requested.is_some()
             && self.state.running_call().is_some_and(|running| running.id == call);
         if given_up {
-            let text = format!("it did not stop within {} s; outcome unknown", STOP_GRACE.as_secs());
+            let text = format!("the call did not stop within {} s; outcome unknown", STOP_GRACE.as_secs());
             self.finish_and_requeue(out, call, Outcome::new(Status::Unknown, text));
         }
     }
@@ -706,7 +706,7 @@ impl Session {
         match tools.check(&call) {
             Ok(spec) if spec.effect == ToolEffect::Completes => {
                 if let Some(unseen) = self.unseen_results(&call) {
-                    let why = format!("you have not seen {unseen}; call it again when you have");
+                    let why = format!("you have not seen {unseen} yet; call this again afterwards");
                     return self.finish(out, call.id, Outcome::new(Status::Rejected, why));
                 }
                 let summary = call.text_argument("summary").unwrap_or_default().to_owned();

@@ -287,7 +287,7 @@ impl<'de> Deserialize<'de> for StyleRuns {
             type Value = StyleRuns;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("a list of places and SGR parameters")
+                f.write_str("a list of positions and SGR parameters")
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<StyleRuns, A::Error> {

@@ -57,8 +57,7 @@ use crate::replay::replay;
 use crate::{DriverError, LOAD_EVENTS_MAX, Ports, Runtime};
 
 /// Shown if the task that opens a session panics.
-pub(crate) const OPEN_BUG: &str =
-    "internal error while opening this session; the log is intact, open it again";
+pub(crate) const OPEN_BUG: &str = "internal error while opening this session; the log is intact; reopen it";
 /// Shown if the task that creates a session panics.
 const CREATE_BUG: &str = "internal error while creating this session; create another one";
 

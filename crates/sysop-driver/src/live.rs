@@ -402,7 +402,7 @@ impl LiveSession {
             let mut inbox = self.inbox.lock();
             if inbox.closed.is_none() {
                 if closed.elsewhere {
-                    tracing::warn!(session = %self.id, why = closed.why, "session let go");
+                    tracing::warn!(session = %self.id, why = closed.why, "session released");
                 } else {
                     tracing::error!(session = %self.id, why = closed.why, "session closed");
                 }
@@ -471,7 +471,7 @@ impl LiveSession {
     /// Adds the result of an effect; ignored if the session ended for good.
     pub(crate) fn deliver(self: &Arc<Self>, input: Input) {
         if let Err(error) = self.send(input) {
-            tracing::debug!(session = %self.id, %error, "an answer came too late");
+            tracing::debug!(session = %self.id, %error, "a response arrived too late");
         }
     }
 

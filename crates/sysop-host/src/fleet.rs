@@ -138,7 +138,7 @@ impl Fleet {
             return Err(if TERMINAL_TOOLS.contains(&name.as_str()) {
                 format!("{name} needs a single terminal, but several hosts are selected; use bash")
             } else {
-                format!("no tool {name} on all these hosts; available: {}", names.join(", "))
+                format!("no tool {name} on all of these hosts; available: {}", names.join(", "))
             });
         }
         let job = |member: &Arc<Member>| HostCall { member: Arc::clone(member), call: call.clone() };
@@ -150,8 +150,8 @@ impl Fleet {
             return Err("the arguments are not a JSON object; send them again".to_owned());
         };
         let changes = arguments.get("changes").cloned().unwrap_or_default();
-        let changes: Vec<FileChange> =
-            serde_json::from_value(changes).map_err(|error| format!("wrong argument `changes`: {error}"))?;
+        let changes: Vec<FileChange> = serde_json::from_value(changes)
+            .map_err(|error| format!("invalid argument `changes`: {error}"))?;
         if changes.is_empty() {
             return Err("nothing to undo".to_owned());
         }
@@ -218,7 +218,7 @@ impl Fleet {
         sink: &DeltaSink,
         cancel: &CancellationToken,
     ) -> Vec<HostResult> {
-        let unrun = || Outcome::new(Status::Cancelled, "not run: stopped before its turn");
+        let unrun = || Outcome::new(Status::Cancelled, "not run: stopped first");
         let mut told: Vec<HostResult> =
             jobs.iter().map(|job| HostResult::new(&job.member.name, unrun())).collect();
         let mut waiting = jobs.into_iter().enumerate();

@@ -248,7 +248,7 @@ impl Machine for LocalMachine {
         cancel: &CancellationToken,
     ) -> Result<ExecResult, MachineError> {
         let mut invocation = self.command(program)?;
-        let refused = |error| MachineError::Refused(format!("the command cannot be run: {error}"));
+        let refused = |error| MachineError::Refused(format!("cannot run the command: {error}"));
         let root = OpenRoot { folder: self.root.as_fd(), path: &self.root_path };
         let request = FenceRequest { fence, root: Some(root), tty: None };
         let mut fence = PreparedFence::new(&request, self.sandbox).map_err(refused)?;

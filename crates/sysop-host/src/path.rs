@@ -23,7 +23,7 @@ impl RootPath {
         }
         let path = Self::below_root(text, roots)?;
         if path.0.split('/').count() > NAMES_MAX {
-            let why = format!("a path has at most {NAMES_MAX} names below the root");
+            let why = format!("a path may have at most {NAMES_MAX} components below the root");
             return Err(MachineError::Refused(format!("invalid path: {why}")));
         }
         Ok(path)

@@ -95,7 +95,7 @@ impl SandboxSupport {
         if !self.is_usable() {
             return match self.abi {
                 0 => "not enforced: Landlock or seccomp is unavailable on this kernel".to_owned(),
-                abi => format!("not enforced: Landlock ABI {abi} is too old, {ABI_MIN} is needed"),
+                abi => format!("not enforced: Landlock ABI {abi} is too old; ABI {ABI_MIN} is required"),
             };
         }
         let signals = if self.abi >= 6 { ", signals" } else { "" };
@@ -104,7 +104,7 @@ impl SandboxSupport {
 
     /// Lists effects that fences do not prevent with this kernel.
     pub fn gaps(self) -> Vec<&'static str> {
-        let mut gaps = vec!["chmod, chown and times of files (but in `never`)"];
+        let mut gaps = vec!["chmod, chown and file times (except in `never`)"];
         if self.abi < 9 {
             gaps.push("path-based sockets, such as docker.sock and D-Bus");
         }
@@ -115,7 +115,7 @@ impl SandboxSupport {
             gaps.push("ioctl on devices");
         }
         if self.abi < 3 {
-            gaps.push("truncate (but in `never`)");
+            gaps.push("truncate (except in `never`)");
         }
         gaps
     }
@@ -168,9 +168,9 @@ impl PreparedFence {
 
     fn build(request: &FenceRequest<'_>, temporary: Option<TempDir>) -> io::Result<Self> {
         let ruleset = rules::ruleset(request, temporary.as_ref().map(TempDir::path))
-            .map_err(|error| io::Error::other(format!("the sandbox cannot be built: {error}")))?;
+            .map_err(|error| io::Error::other(format!("cannot set up the sandbox: {error}")))?;
         let filter = syscalls::filter(request.fence)
-            .map_err(|error| io::Error::other(format!("the sandbox cannot be built: {error}")))?;
+            .map_err(|error| io::Error::other(format!("cannot set up the sandbox: {error}")))?;
         Ok(Self { ruleset, filter, capabilities: kept_capabilities(request.fence), temporary })
     }
 

@@ -89,7 +89,7 @@ pub(crate) fn spawn(start: &SpawnSpec<'_>) -> io::Result<Pid> {
         )
     };
     checked(code)?;
-    Pid::from_raw(pid).ok_or_else(|| io::Error::other("the system gave no process id"))
+    Pid::from_raw(pid).ok_or_else(|| io::Error::other("the system returned no process id"))
 }
 
 /// Opens a descriptor that becomes readable when the process ends. Fails before Linux 5.3.

@@ -138,7 +138,7 @@ impl Toolbox {
             "git_add" => self.git_add(read(arguments)?, call).await,
             "git_commit" => self.git_commit(read(arguments)?, call).await,
             UNDO => self.undo(read(arguments)?, call).await,
-            unknown => Err(ToolError::Refused(format!("the tool {unknown} cannot run on this machine"))),
+            unknown => Err(ToolError::Refused(format!("the tool {unknown} is not available on this host"))),
         }
     }
 
@@ -209,7 +209,7 @@ fn read<T: DeserializeOwned>(arguments: &Arguments) -> Result<T, ToolError> {
     serde_path_to_error::deserialize(Value::Object(map)).map_err(|error| {
         let field = error.path().to_string();
         let place = if field == "." { String::new() } else { format!(" `{field}`") };
-        ToolError::Arguments(format!("wrong argument{place}: {}", error.inner()))
+        ToolError::Arguments(format!("invalid argument{place}: {}", error.inner()))
     })
 }
 

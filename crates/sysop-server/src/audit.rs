@@ -41,7 +41,8 @@ const WAITING_MAX: usize = 65_536;
 pub enum AuditError {
     /// Writing to the disk failed.
     #[error(
-        "the audit {path} cannot be written ({why}), and what is not audited does not run; see that its disk has room and can be written"
+        "cannot write the audit log {path} ({why}), and calls do not run without an audit entry; check the disk space \
+         and permissions"
     )]
     Disk {
         path: String,
@@ -50,11 +51,12 @@ pub enum AuditError {
     },
     /// The last line is malformed, so nothing can be chained to it.
     #[error(
-        "the last line of the audit {0} is damaged; `sysop audit verify` says more; move the file away to begin another"
+        "the last line of the audit log {0} is damaged; run `sysop audit verify` for details, and move the file away to \
+         start a new log"
     )]
     Damaged(String),
     /// Too many lines are waiting for the disk.
-    #[error("the audit {0} is slower than what is to be audited; try again")]
+    #[error("the audit log {0} cannot keep up; try again")]
     Behind(String),
 }
 

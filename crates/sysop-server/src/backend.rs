@@ -90,7 +90,7 @@ pub trait SessionBackend: Send + Sync {
         person: &str,
     ) -> Result<(), BackendError> {
         let _ = (before, id, person);
-        Err(BackendError::Invalid(format!("session {from} cannot be forked here")))
+        Err(BackendError::Invalid(format!("session {from} cannot be forked on this server")))
     }
 
     /// Returns paths below the root of the session's file tools that contain `word`; empty if they cannot be listed quickly.
@@ -120,7 +120,7 @@ pub trait SessionBackend: Send + Sync {
     /// its location in the file. The error is one sentence.
     async fn save_rule(&self, rule: Rule) -> Result<Rule, String> {
         let _ = rule;
-        Err("this server writes no rules; nothing was decided".to_owned())
+        Err("this server cannot save rules; nothing was decided".to_owned())
     }
 
     /// Attributes the session's actions from now on to `who`, for the audit.
@@ -158,7 +158,7 @@ pub trait SessionBackend: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BackendError {
     /// No session has this id.
-    #[error("there is no session {0}")]
+    #[error("session {0} not found")]
     NotFound(SessionId),
     /// The request cannot be fulfilled as stated.
     #[error("{0}")]

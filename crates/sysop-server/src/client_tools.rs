@@ -202,10 +202,10 @@ impl ClientToolBroker {
         }
         let refusal = match &state.registration {
             Some(registered) if registered.client_tools.named(&call.name).is_none() => {
-                Some(format!("`{}` is not among the tools that the client lends now; nothing ran", call.name))
+                Some(format!("the client does not currently lend `{}`; nothing ran", call.name))
             }
             Some(_) | None if state.made.len() >= self.settings.calls_per_minute => Some(format!(
-                "the client may be sent {} calls a minute, and these were made; nothing ran: wait, or do more with one call",
+                "the client's limit of {} calls per minute is reached; nothing ran: wait, or do more in one call",
                 self.settings.calls_per_minute
             )),
             Some(_) | None => None,
@@ -271,9 +271,11 @@ impl ClientToolBroker {
     fn timeout_message(&self, call_timeout: Duration) -> String {
         let seconds = call_timeout.as_secs_f64();
         if self.is_registered() {
-            format!("the client said nothing of this call for {seconds} s; nobody knows how far it came")
+            format!("the client sent nothing about this call for {seconds} s; its result is unknown")
         } else {
-            format!("the client that lends this tool was away for {seconds} s; nobody knows whether it ran")
+            format!(
+                "the client that lends this tool was disconnected for {seconds} s; it is unknown whether the call ran"
+            )
         }
     }
 
@@ -283,14 +285,14 @@ impl ClientToolBroker {
         if !self.is_registered() {
             return Outcome::new(
                 Status::Unknown,
-                "stopped while the client was away; nobody knows whether it ran",
+                "stopped while the client was disconnected; it is unknown whether the call ran",
             );
         }
         match tokio::time::timeout(self.settings.stop_wait, result).await {
             Ok(outcome) => outcome.unwrap_or_else(|_| connection_lost()),
             Err(_) => Outcome::new(
                 Status::Unknown,
-                "the client was told to stop and did not say at once how it ended; nobody knows how far it came",
+                "the client was asked to stop and did not report a result in time; the result is unknown",
             ),
         }
     }
@@ -311,7 +313,7 @@ fn remember(calls: &mut VecDeque<CallId>, call: &CallId) {
 }
 
 fn connection_lost() -> Outcome {
-    Outcome::new(Status::Unknown, "the connection to the client broke; nobody knows how far it came")
+    Outcome::new(Status::Unknown, "the connection to the client broke; the result is unknown")
 }
 
 /// Removes a call when its future ends or is dropped.

@@ -17,7 +17,7 @@ use crate::registry::SessionRef;
 use crate::session_feed::Follower;
 
 /// Error message during shutdown.
-pub(crate) const DRAINING: &str = "the server is about to end; connect again in a moment";
+pub(crate) const DRAINING: &str = "the server is shutting down; reconnect in a moment";
 
 #[derive(Debug)]
 pub(crate) struct MessageRejection {
@@ -106,12 +106,12 @@ async fn check_decision(
     if known.asked_about() != Some(tool_call_id)
         && !inner.registry.backend.is_logged(&session_ref.state.id, known.seq().next()).await
     {
-        let why = format!("no approval of call {tool_call_id} is open; it may have been answered before");
+        let why = format!("no pending approval for call {tool_call_id}; it may already have been answered");
         return Err(rejection(ErrorCode::Stale, why));
     }
     if matches!(decision, DecisionKind::AllowSession | DecisionKind::AllowAlways) && known.allows_once_only()
     {
-        let why = "this kind of command can be allowed only once; nothing was decided";
+        let why = "this kind of command can only be allowed once; nothing was decided";
         return Err(rejection(ErrorCode::BadMessage, why));
     }
     if decision == DecisionKind::AllowAlways {
@@ -225,7 +225,7 @@ fn answer(
     if session_ref.opened.session.answer(id, answer) {
         return Ok(MessageOutcome::Accepted);
     }
-    Err(rejection(ErrorCode::Stale, "this question is not open; it may have been answered before"))
+    Err(rejection(ErrorCode::Stale, "this question is closed; it may already have been answered"))
 }
 
 pub(crate) fn terminal(session_ref: &SessionRef) -> Result<Arc<dyn Terminal>, MessageRejection> {
@@ -309,7 +309,10 @@ pub(crate) fn require_operate(caller: &Caller) -> Result<(), MessageRejection> {
     if caller.scopes.operate {
         return Ok(());
     }
-    Err(rejection(ErrorCode::Forbidden, "this token may not do that; make one with `--scope operate`"))
+    Err(rejection(
+        ErrorCode::Forbidden,
+        "this token lacks the scope `operate`; create one with `--scope operate`",
+    ))
 }
 
 /// Fails if the caller may not decide in this session. A command of the session must not approve its own calls, so an
@@ -329,15 +332,15 @@ async fn require_decide(
     if let Some(token) = unattended
         && known.prompted().is_some_and(|prompted| token.created >= prompted)
     {
-        let what = "a token that was made after the last prompt";
+        let what = "a token created after the last prompt";
         inner.registry.backend.audit_refusal(&session_ref.state.id, &caller.name, what).await;
-        let why = "this token was made after the session's last prompt by a process of unknown origin, and may not \
-                   decide; make one in a terminal of your own";
+        let why = "this token was created after the session's last prompt by a process of unknown origin and cannot \
+             decide; create one in your own terminal";
         return Err(rejection(ErrorCode::Forbidden, why));
     }
     if caller.scopes.decide || known.is_opened_by(caller) {
         return Ok(());
     }
-    let why = "this token did not open the session and may not decide in it; make one with `--scope decide`";
+    let why = "this token did not open the session and cannot decide in it; create one with `--scope decide`";
     Err(rejection(ErrorCode::Forbidden, why))
 }

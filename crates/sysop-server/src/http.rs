@@ -50,21 +50,21 @@ fn routes() -> Vec<Route> {
             "get",
             "/healthz",
             Scope::Public,
-            RouteDoc::of("The server lives", ResponseKind::Status),
+            RouteDoc::of("Report that the server is running", ResponseKind::Status),
             get(health::alive),
         ),
         at(
             "get",
             "/readyz",
             Scope::Public,
-            RouteDoc::of("The server takes work", ResponseKind::Ready),
+            RouteDoc::of("Report that the server accepts work", ResponseKind::Ready),
             get(health::ready),
         ),
         at(
             "get",
             "/metrics",
             Scope::Read,
-            RouteDoc::of("Counters for Prometheus", ResponseKind::Metrics),
+            RouteDoc::of("Get metrics for Prometheus", ResponseKind::Metrics),
             get(health::metrics),
         ),
         at("get", "/", Scope::Read, RouteDoc::of("The page", ResponseKind::Page), get(assets::index)),
@@ -72,7 +72,7 @@ fn routes() -> Vec<Route> {
             "get",
             "/assets/{name}",
             Scope::Read,
-            RouteDoc::of("A file of the page", ResponseKind::Asset),
+            RouteDoc::of("Get a file of the web page", ResponseKind::Asset),
             get(assets::asset),
         ),
         at(
@@ -86,14 +86,14 @@ fn routes() -> Vec<Route> {
             "post",
             SESSIONS,
             Scope::Operate,
-            RouteDoc::of("Make a session", ResponseKind::Made).with_body(RouteBody::NewSession),
+            RouteDoc::of("Create a session", ResponseKind::Made).with_body(RouteBody::NewSession),
             post(sessions::create),
         ),
         at(
             "get",
             SESSIONS,
             Scope::Read,
-            RouteDoc::of("The sessions, the most recently changed first", ResponseKind::List)
+            RouteDoc::of("List sessions, most recently changed first", ResponseKind::List)
                 .with_query(&["limit", "search"]),
             get(sessions::list),
         ),
@@ -101,61 +101,59 @@ fn routes() -> Vec<Route> {
             "get",
             SESSION,
             Scope::Read,
-            RouteDoc::of("How a session works and what it does", ResponseKind::Session),
+            RouteDoc::of("Show a session's configuration and state", ResponseKind::Session),
             get(sessions::show),
         ),
         at(
             "delete",
             SESSION,
             Scope::Operate,
-            RouteDoc::of("Delete a session and all of it", ResponseKind::Gone),
+            RouteDoc::of("Delete a session and its data", ResponseKind::Gone),
             delete(sessions::delete),
         ),
         at(
             "get",
             "/api/agent/sessions/{id}/stream",
             Scope::Read,
-            RouteDoc::of("The session's socket", ResponseKind::Socket),
+            RouteDoc::of("Open the session's WebSocket", ResponseKind::Socket),
             get(socket::open),
         ),
         at(
             "get",
             "/api/agent/sessions/{id}/events",
             Scope::Read,
-            RouteDoc::of("The session's messages as server-sent events", ResponseKind::Events).with_query(&[
-                "resumeFrom",
-                "lend",
-                "terminal",
-                "cols",
-                "rows",
-                "scrollback",
-                "Last-Event-ID",
-            ]),
+            RouteDoc::of("Stream the session's messages as server-sent events", ResponseKind::Events)
+                .with_query(&[
+                    "resumeFrom",
+                    "lend",
+                    "terminal",
+                    "cols",
+                    "rows",
+                    "scrollback",
+                    "Last-Event-ID",
+                ]),
             get(sse::events),
         ),
         at(
             "get",
             "/api/agent/sessions/{id}/artefacts/{name}",
             Scope::Read,
-            RouteDoc::of("The whole output of a call", ResponseKind::Artifact),
+            RouteDoc::of("Get the full output of a call", ResponseKind::Artifact),
             get(sessions::artifact),
         ),
         at(
             "post",
             "/api/agent/sessions/{id}/fork",
             Scope::Operate,
-            RouteDoc::of(
-                "Make a session with the log of this one up to a prompt, which is left out",
-                ResponseKind::Made,
-            )
-            .with_body(RouteBody::Fork),
+            RouteDoc::of("Create a session from this session's log before a prompt", ResponseKind::Made)
+                .with_body(RouteBody::Fork),
             post(catalog::fork),
         ),
         at(
             "get",
             "/api/agent/sessions/{id}/paths",
             Scope::Read,
-            RouteDoc::of("Paths below the session's root that hold a word", ResponseKind::Paths)
+            RouteDoc::of("List paths below the session's root that contain a word", ResponseKind::Paths)
                 .with_query(&["word", "limit"]),
             get(catalog::paths),
         ),
@@ -163,21 +161,21 @@ fn routes() -> Vec<Route> {
             "get",
             "/api/hosts",
             Scope::Read,
-            RouteDoc::of("The hosts that are known by a name", ResponseKind::Hosts),
+            RouteDoc::of("List the named hosts", ResponseKind::Hosts),
             get(catalog::hosts),
         ),
         at(
             "get",
             "/api/models",
             Scope::Read,
-            RouteDoc::of("The models that can be asked, that of the settings first", ResponseKind::Models),
+            RouteDoc::of("List the available models, the configured one first", ResponseKind::Models),
             get(catalog::models),
         ),
         at(
             "post",
             "/chat",
             Scope::Operate,
-            RouteDoc::of("Say something and stream the answer", ResponseKind::Chat)
+            RouteDoc::of("Send a message and stream the answer", ResponseKind::Chat)
                 .with_body(RouteBody::Chat),
             post(chat::chat),
         ),
@@ -185,7 +183,7 @@ fn routes() -> Vec<Route> {
             "post",
             "/login",
             Scope::Public,
-            RouteDoc::of("Give a browser its cookie for a token", ResponseKind::LoggedIn)
+            RouteDoc::of("Exchange a token for a browser cookie", ResponseKind::LoggedIn)
                 .with_body(RouteBody::LogIn),
             post(log_in::log_in),
         ),
@@ -193,14 +191,14 @@ fn routes() -> Vec<Route> {
             "post",
             "/clear",
             Scope::Operate,
-            RouteDoc::of("Forget what was said in the chat", ResponseKind::Status),
+            RouteDoc::of("Clear the chat history", ResponseKind::Status),
             post(chat::clear),
         ),
         at(
             "post",
             "/api/gemini/agent",
             Scope::Operate,
-            RouteDoc::of("One step of an agent whose tools are the client's", ResponseKind::Parts)
+            RouteDoc::of("Run one step of an agent with client tools", ResponseKind::Parts)
                 .with_body(RouteBody::GeminiAgent),
             post(gemini::agent),
         ),
@@ -208,7 +206,7 @@ fn routes() -> Vec<Route> {
             "post",
             "/api/gemini/chat",
             Scope::Operate,
-            RouteDoc::of("One answer of a chat", ResponseKind::Reply).with_body(RouteBody::GeminiChat),
+            RouteDoc::of("Get one chat answer", ResponseKind::Reply).with_body(RouteBody::GeminiChat),
             post(gemini::chat),
         ),
     ];
@@ -239,13 +237,13 @@ fn message_routes() -> Vec<Route> {
         ),
         message_routes(
             "/api/agent/sessions/{id}/tool-results",
-            "What came of a call that this client ran",
+            "Send the result of a call that this client ran",
             "tool.result",
             post(sessions::tool_result),
         ),
         message_routes(
             "/api/agent/sessions/{id}/tool-outputs",
-            "More of the output of a call that this client runs",
+            "Send more output of a call that this client runs",
             "tool.output",
             post(sessions::tool_output),
         ),
@@ -257,19 +255,19 @@ fn message_routes() -> Vec<Route> {
         ),
         message_routes(
             "/api/agent/sessions/{id}/questions",
-            "Answer a program's question",
+            "Answer a program's prompt",
             "question.answer",
             post(sessions::question),
         ),
         message_routes(
             "/api/agent/sessions/{id}/direct",
-            "Make one call without a model",
+            "Run one tool call without a model",
             "direct",
             post(sessions::direct),
         ),
         message_routes(
             "/api/agent/sessions/{id}/configure",
-            "Change how it works",
+            "Change the session's configuration",
             "configure",
             post(sessions::configure),
         ),
@@ -283,16 +281,11 @@ fn message_routes() -> Vec<Route> {
         message_routes("/api/agent/sessions/{id}/resume", "Go on", "resume", post(sessions::resume)),
         message_routes(
             "/api/agent/sessions/{id}/retry",
-            "Run the last prompt again with a fresh history",
+            "Retry the last prompt with an empty history",
             "retry",
             post(sessions::retry),
         ),
-        message_routes(
-            "/api/agent/sessions/{id}/clear",
-            "Forget the history",
-            "clear",
-            post(sessions::clear),
-        ),
+        message_routes("/api/agent/sessions/{id}/clear", "Clear the history", "clear", post(sessions::clear)),
         message_routes(
             "/api/agent/sessions/{id}/terminal/input",
             "Type into the live terminal",
@@ -301,13 +294,13 @@ fn message_routes() -> Vec<Route> {
         ),
         message_routes(
             "/api/agent/sessions/{id}/terminal/resize",
-            "Change the size of the live terminal",
+            "Resize the live terminal",
             "terminal.resize",
             post(sessions::terminal_resize),
         ),
         message_routes(
             "/api/agent/sessions/{id}/terminal/release",
-            "Let the agent use the live terminal again",
+            "Return the live terminal to the agent",
             "terminal.release",
             post(sessions::terminal_release),
         ),
@@ -395,6 +388,6 @@ async fn no_route(request: Request) -> Response {
     if request.method() == axum::http::Method::GET && assets::is_file(request.uri().path()) {
         return assets::send(request.uri().path().trim_start_matches('/'), request.headers());
     }
-    let said = json!({ "error": "there is nothing here; see /api/openapi.json", "code": "not_found" });
+    let said = json!({ "error": "no such endpoint; see /api/openapi.json", "code": "not_found" });
     (StatusCode::NOT_FOUND, axum::Json(said)).into_response()
 }

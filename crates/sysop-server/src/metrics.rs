@@ -62,44 +62,44 @@ impl Metrics {
 
     fn register(&mut self) {
         let registry = &mut self.registry;
-        registry.register("sessions_created", "Sessions opened anew", self.sessions_created.clone());
-        registry.register("sessions_live", "Sessions that are in memory", self.sessions_live.clone());
-        registry.register("tasks", "Tasks that are under way, whoever they are for", self.tasks.clone());
-        registry.register("sockets", "Sockets that are connected", self.sockets.clone());
-        registry.register("streams", "Event streams that are connected", self.streams.clone());
+        registry.register("sessions_created", "Sessions created", self.sessions_created.clone());
+        registry.register("sessions_live", "Sessions in memory", self.sessions_live.clone());
+        registry.register("tasks", "Running tasks of all users", self.tasks.clone());
+        registry.register("sockets", "Connected sockets", self.sockets.clone());
+        registry.register("streams", "Connected event streams", self.streams.clone());
         registry.register("messages_received", "Messages from clients", self.messages_in.clone());
         registry.register("messages_sent", "Messages to clients", self.messages_out.clone());
         registry.register(
             "sockets_dropped",
-            "Sockets that the server closed, by why",
+            "Sockets closed by the server, by reason",
             self.sockets_dropped.clone(),
         );
         registry.register(
             "streams_dropped",
-            "Event streams that the server closed, by why",
+            "Event streams closed by the server, by reason",
             self.streams_dropped.clone(),
         );
         registry.register("http_requests", "Requests by route and status", self.requests.clone());
         registry.register_with_unit(
             "http_request_duration",
-            "How long requests took until their response began",
+            "Time until the response to a request started",
             Unit::Seconds,
             self.request_seconds.clone(),
         );
         registry.register(
             "tool_calls",
-            "Tool calls that ended; those that ran on clients are `client`",
+            "Finished tool calls, by tool (`client` for client tools)",
             self.tool_calls.clone(),
         );
         registry.register_with_unit(
             "tool_call_duration",
-            "How long tool calls took",
+            "Duration of tool calls",
             Unit::Seconds,
             self.tool_seconds.clone(),
         );
         registry.register_with_unit(
             "tool_output",
-            "What tool calls said",
+            "Output bytes of tool calls",
             Unit::Bytes,
             self.tool_output_bytes.clone(),
         );

@@ -87,7 +87,7 @@ impl SessionRegistry {
     /// Opens a session; reuses the one in memory if there is one.
     pub(crate) async fn open(&self, id: &SessionId) -> Result<SessionRef, BackendError> {
         if id.as_str().len() > ID_BYTES_MAX {
-            return Err(BackendError::NotFound(SessionId::new("of so long a name")));
+            return Err(BackendError::NotFound(SessionId::new("with an overlong id")));
         }
         let state = self.state_of(id);
         match self.backend.open(id, decorate(&state)).await {

@@ -93,7 +93,7 @@ pub(crate) async fn open(
     let upgrade = match upgrade {
         Ok(upgrade) => upgrade,
         Err(_) => {
-            let why = "this is a socket: connect with `Upgrade: websocket`, version 13";
+            let why = "this endpoint is a WebSocket; connect with `Upgrade: websocket`, version 13";
             return problem::of(StatusCode::UPGRADE_REQUIRED, ErrorCode::BadMessage, why);
         }
     };

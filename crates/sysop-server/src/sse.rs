@@ -20,7 +20,7 @@ use crate::session_feed::{Follower, SessionFeed, StartPosition};
 use crate::socket::{TerminalFeed, next_terminal_message};
 
 const LAST_EVENT_ID: &str = "last-event-id";
-const TOO_SLOW: &str = "this client does not read fast enough; connect again with `Last-Event-ID` to go on";
+const TOO_SLOW: &str = "this client reads too slowly; reconnect with `Last-Event-ID` to continue";
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -51,11 +51,11 @@ pub(crate) async fn events(
         return problem::draining();
     }
     let Ok(Query(query)) = query else {
-        let why = "`resumeFrom`, `cols`, `rows` and `scrollback` are numbers, `lend` and `terminal` are true or false";
+        let why = "`resumeFrom`, `cols`, `rows` and `scrollback` must be numbers, `lend` and `terminal` true or false";
         return problem::bad(why);
     };
     let Ok(start) = start(&headers, &query) else {
-        return problem::bad("`Last-Event-ID` is the `id` of an event: a number");
+        return problem::bad("`Last-Event-ID` must be the numeric `id` of an event");
     };
     let session_ref = match shared.registry.open(&SessionId::new(id)).await {
         Ok(session_ref) => session_ref,

@@ -32,7 +32,7 @@ pub enum TlsError {
         why: String,
     },
     /// Key and certificate do not match, or are of an unsupported kind.
-    #[error("the key {key} cannot be used with the certificate {certificate}: {why}")]
+    #[error("cannot use the key {key} with the certificate {certificate}: {why}")]
     Pair {
         key: String,
         certificate: String,
@@ -85,7 +85,8 @@ fn warn_of_readers(key: &Path) {
         use std::os::unix::fs::PermissionsExt;
         let mode = std::fs::metadata(key).map_or(0, |found| found.permissions().mode());
         if mode & 0o007 != 0 {
-            tracing::warn!(key = %key.display(), "everybody on this machine can read the key of the server; `chmod o= FILE`");
+            tracing::warn!(key = %key.display(), "other users of this machine can read the server's key; run `chmod o= \
+                FILE`");
         }
     }
     #[cfg(not(unix))]

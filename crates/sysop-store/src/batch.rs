@@ -20,10 +20,10 @@ pub(crate) fn check_seq_order(id: &SessionId, after: Seq, events: &[Arc<Logged>]
     for logged in events {
         if logged.seq != last.next() {
             return Err(StoreError::Corrupt(format!(
-                "event {} was handed over where event {} of session {id} belongs, and nothing was stored; \
-                 this is a defect of sysop, please report it",
-                logged.seq,
-                last.next()
+                "expected event {} of session {id}, got event {}; nothing was stored; this is a bug in sysop, please \
+                 report it",
+                last.next(),
+                logged.seq
             )));
         }
         last = logged.seq;

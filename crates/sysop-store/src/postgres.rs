@@ -82,9 +82,9 @@ impl PostgresStore {
         {
             Ok((true, false)) => return Ok(()),
             Ok((_, true)) => {
-                format!("the database {place} is read-only or a standby; point sysop to the primary")
+                format!("database {place} is read-only or a standby; use the primary")
             }
-            Ok((false, false)) => format!("the tables of the database {place} are gone; start sysop again"),
+            Ok((false, false)) => format!("the tables of database {place} were dropped; restart sysop"),
             Err(fault) => return Err(schema_error(place, &fault)),
         };
         Err(StoreError::Unavailable(missing))

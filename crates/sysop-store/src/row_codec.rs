@@ -44,13 +44,13 @@ impl EncodedBatch {
 fn encode(logged: &Arc<Logged>) -> Result<EventRow, StoreError> {
     let body = serde_json::to_string(&logged.event).map_err(|error| {
         StoreError::Corrupt(format!(
-            "event {} cannot be stored as JSON ({error}); this is a defect of sysop, please report it",
+            "event {} cannot be stored as JSON ({error}); this is a bug in sysop, please report it",
             logged.seq
         ))
     })?;
     if body.len() > EVENT_BYTES_MAX {
         return Err(StoreError::Unavailable(format!(
-            "event {} has {} bytes and the longest that can be stored has {EVENT_BYTES_MAX}; send less at once",
+            "event {} is {} bytes; the limit is {EVENT_BYTES_MAX}; send less at once",
             logged.seq,
             body.len()
         )));
@@ -78,7 +78,7 @@ impl<'a, P: Display> LogDecoder<'a, P> {
         self.last = self.last.next();
         let Some((seq, at, body)) = row.filter(|(seq, ..)| *seq == self.last) else {
             return Err(StoreError::Corrupt(format!(
-                "event {} of session {id} is missing from the database {}; delete the session with \
+                "event {} of session {id} is missing from database {}; delete the session with \
                  `sysop sessions delete {id}` or restore the database",
                 self.last,
                 self.database,
@@ -97,8 +97,8 @@ impl<'a, P: Display> LogDecoder<'a, P> {
             return StoreError::NewerLog { id: self.id.clone(), seq, kind: printable(kind) };
         }
         StoreError::Corrupt(format!(
-            "event {seq} ({}) of session {id} in the database {} cannot be read; it was written by a newer sysop or is \
-             damaged: use that version, or delete the session with `sysop sessions delete {id}`",
+            "cannot read event {seq} ({}) of session {id} in database {}; it was written by a newer version of sysop or \
+             is damaged: use that version, or delete the session with `sysop sessions delete {id}`",
             kind.map_or_else(|| "not an event".to_owned(), |kind| format!("`{}`", printable(&kind))),
             self.database,
             id = self.id,

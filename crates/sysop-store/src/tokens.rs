@@ -42,11 +42,12 @@ pub(crate) fn token_from_row(row: TokenRow) -> Option<TokenRecord> {
 
 pub(crate) fn too_many_tokens_error() -> StoreError {
     StoreError::Unavailable(format!(
-        "there are {TOKENS_MAX} tokens already; `sysop token list` shows them, and `sysop token revoke ID` removes one"
+        "the limit of {TOKENS_MAX} tokens is reached; list them with `sysop token list`, and remove one with `sysop \
+         token revoke ID`"
     ))
 }
 
 /// The id is taken.
 pub(crate) fn duplicate_token_error(id: &TokenId) -> StoreError {
-    StoreError::Unavailable(format!("there is a token {id} already; try again"))
+    StoreError::Unavailable(format!("token {id} already exists; try again"))
 }

@@ -299,7 +299,7 @@ impl App {
         self.transcript.restore_items(items);
     }
 
-    /// Reports that a session could not be opened.
+    /// Reports that cannot open a session.
     pub fn open_failed(&mut self, why: String, now: Duration) {
         self.fork_next = false;
         self.show_flash(why, now);

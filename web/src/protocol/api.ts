@@ -6,7 +6,7 @@ import { errorFromResponse, noResponse, type RequestError } from "./request-erro
 export interface SessionRow {
   sessionId: SessionId;
   title: string;
-  /** Milliseconds since 1970. */
+  /** Milliseconds since 1970-01-01 UTC. */
   created: number;
   changed: number;
   lastSeq: number;

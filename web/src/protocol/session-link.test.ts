@@ -105,7 +105,7 @@ describe("a link", () => {
     expect(heard).toEqual(["m1", "m2", "m3"]);
   });
 
-  test("hears nothing of a connection that is over", async () => {
+  test("hears nothing of a connection that ended", async () => {
     const old = last();
     old.greet(0);
     await old.breaks();

@@ -119,9 +119,9 @@ const task = log(
   starts("c1", "run_command", df),
   ends("c1", "run_command", "42 %"),
   step(1, 2),
-  reply("", 2, call("c2", "task_complete", { summary: "All is well." })),
-  starts("c2", "task_complete", { summary: "All is well." }),
-  ends("c2", "task_complete", "All is well."),
+  reply("", 2, call("c2", "task_complete", { summary: "Healthy." })),
+  starts("c2", "task_complete", { summary: "Healthy." }),
+  ends("c2", "task_complete", "Healthy."),
   done(1, "end_turn", 2),
 );
 
@@ -137,7 +137,7 @@ describe("a turn", () => {
       decided: { state: "allowed", by: "ann", session: false },
       outcome: { status: "ok", output: "42 %", exitCode: 0 },
     });
-    expect(textOf(transcript, "complete")).toBe("All is well.");
+    expect(textOf(transcript, "complete")).toBe("Healthy.");
     expect(transcript).toMatchObject({ phase: "idle", turn: 1, lastPrompt: "check the disk", seq: 13 });
     expect(transcript.usage).toEqual({ inputTokens: 20, outputTokens: 10, cachedTokens: 0 });
   });
@@ -243,7 +243,7 @@ describe("a stream", () => {
     expect(textOf(transcript, "answer")).toBe("whole");
   });
 
-  test("of a step that is over is late and dropped", () => {
+  test("of a step that ended is late and dropped", () => {
     const over = fold(begun, [{ type: "step.finished", sessionId, seq: 4, iteration: 1, usage }]);
     expect(fold(over, [live("assistant.delta", { content: "late" })]).items).toEqual(over.items);
   });

@@ -60,7 +60,7 @@ export interface Transcript {
   turn: number;
   iteration: number;
   maxIterations: number;
-  /** Whether a model speaks now: late pieces of a step that is over are dropped. */
+  /** Whether a model speaks now: late pieces of a step that ended are dropped. */
   stepOpen: boolean;
   /** Queued prompts for the end of the turn. */
   queued: readonly string[];

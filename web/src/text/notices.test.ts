@@ -20,7 +20,7 @@ describe("a message without an item of its own is one line", () => {
     expect(line({ ...message, elided: ["a", "b"] }).text).toBe(
       "context compacted: 41 k → 2100 tokens; 2 outputs left out",
     );
-    expect(line({ ...message, elided: ["a"] }).text).toContain("; 1 output left out");
+    expect(line({ ...message, elided: ["a"] }).text).toContain("; 1 output omitted");
     expect(line({ ...message, elided: [] }).text).toBe("context compacted: 41 k → 2100 tokens");
   });
 

@@ -137,7 +137,8 @@ impl Ledger {
             Some(LedgerCall::Running) => CallClaim::Running,
             Some(LedgerCall::Done(result)) => CallClaim::Done(result.clone()),
             Some(LedgerCall::Forgotten) => {
-                let gone = Outcome::new(Status::Unknown, "it ran long ago; its result is not kept any more");
+                let gone =
+                    Outcome::new(Status::Unknown, "the call ran long ago; its result is no longer stored");
                 CallClaim::Done(Box::new(ToolResult::new(call.clone(), gone)))
             }
             None => {
@@ -200,7 +201,7 @@ fn line(line: &LedgerLine) -> Vec<u8> {
 }
 
 fn interrupted() -> Outcome {
-    let why = "the client that ran it was ended in the middle; nobody knows how far it came, and it was not run again";
+    let why = "the client process ended during the call; its result is unknown, and it was not repeated";
     Outcome::new(Status::Interrupted, why)
 }
 

@@ -187,14 +187,12 @@ impl LocalPolicy {
             ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes => None,
         };
         if let Some(rule) = rule {
-            return LocalVerdict::Refuse(format!(
-                "refused by the rule `{rule}` of the client's machine; nothing ran"
-            ));
+            return LocalVerdict::Refuse(format!("denied by the client's rule `{rule}`; nothing ran"));
         }
         let grants: Vec<Grant> = self.grants.iter().cloned().collect();
         let Assessment { verdict, risk, .. } = assess(policy, self.mode, &grants, survey, spec, call);
         if self.mode == ApprovalMode::Never && verdict != Verdict::Allow {
-            let why = "refused: the client's machine only looks (--approve never); nothing ran";
+            let why = "rejected: the client is read-only (--approve never); nothing ran";
             return LocalVerdict::Refuse(why.to_owned());
         }
         // The user saw the assessment of the text; any worse risk has not been shown.
@@ -212,7 +210,7 @@ impl LocalPolicy {
                 format!("{} {}", call.name, call.arguments.to_value())
             }
         };
-        let danger = if risk.class >= RiskClass::Dangerous { " It is dangerous." } else { "" };
+        let danger = if risk.class >= RiskClass::Dangerous { " The call is dangerous." } else { "" };
         let prompt = format!(
             "The server requests a call on your machine.{danger}\n{what}\nType yes to run it once; anything else \
              rejects it."
@@ -231,7 +229,7 @@ impl LocalPolicy {
 fn findings_of(risk: &Risk) -> Vec<String> {
     let class = ui_text::class(risk.class);
     let found = risk.findings.iter().map(|finding| finding.why.as_str()).filter(|why| *why != class);
-    let class = format!("Judged on this machine: {class}.");
+    let class = format!("Risk on this machine: {class}.");
     std::iter::once(class).chain(found.take(FINDINGS_MAX).map(str::to_owned)).collect()
 }
 

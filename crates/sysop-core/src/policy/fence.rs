@@ -183,12 +183,10 @@ impl Policy {
         }
         let refusal = match (sandbox, mode) {
             (SandboxMode::On, _) => {
-                "refused: every command runs in the sandbox here (sandbox = on); nothing ran"
+                "denied: every command must run in the sandbox (sandbox = on); nothing ran"
             }
             (_, ApprovalMode::Never) => READ_ONLY_REFUSAL,
-            _ if call.reason().trim().is_empty() => {
-                "not run: a call with outside_sandbox says in `reason` why it needs that"
-            }
+            _ if call.reason().trim().is_empty() => "not run: outside_sandbox needs a reason in `reason`",
             _ => return unconfined(assessment),
         };
         Assessment { verdict: Verdict::Deny, refusal: refusal.to_owned(), ..assessment }

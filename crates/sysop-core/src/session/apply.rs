@@ -15,8 +15,7 @@ use crate::policy::{Grant, ScopedGrant};
 use crate::session::UNDO_TOOL;
 
 /// Appended to a repeated result; this ends most loops of small models.
-const AGAIN: &str =
-    "\n[you made the same call just before: do not make it again; do something else, or answer now]";
+const AGAIN: &str = "\n[you just made the same call: do not repeat it; do something else, or answer now]";
 
 impl Session {
     /// Takes the event by value, so that replaying a long log copies nothing.
@@ -281,7 +280,7 @@ fn add_missing(rules: &mut Vec<String>, more: &[String]) {
 fn result_of(call: &ToolCall, edited: Option<String>, outcome: &Outcome, again: bool) -> ToolResult {
     let mut output = match edited {
         Some(command) => {
-            format!("[the person changed the command before it ran, to: {command}]\n{}", outcome.output)
+            format!("[the user changed the command before it ran, to: {command}]\n{}", outcome.output)
         }
         None => outcome.output.clone(),
     };

@@ -10,8 +10,7 @@ use crate::mode::CHAT_PROMPT;
 use crate::spec::SessionSpec;
 
 /// Result for a model that calls a tool in plain chat.
-pub(super) const NO_TOOLS: &str = "nothing ran: this is a plain chat without tools. Answer in words, and write each \
-     command that the person may want to run as <cmd>the command</cmd>";
+pub(super) const NO_TOOLS: &str = "nothing ran: this is a plain chat without tools. Answer in words, and write each command that the user may want to run as <cmd>the command</cmd>";
 
 /// Stands for a reply with neither text nor a call to describe.
 const EMPTY_REPLY: &str = "(no words)";
@@ -96,7 +95,7 @@ fn results_as_text(results: &[ToolResult], completes: impl Fn(&str) -> bool) -> 
         let how = if result.is_error { " failed" } else { "" };
         let output = result.output.trim_end();
         let output = if output.is_empty() { "(nothing was printed)" } else { output };
-        format!("(what came of {}{how})\n{output}", result.name)
+        format!("(result of {}{how})\n{output}", result.name)
     });
     told.collect::<Vec<_>>().join("\n\n")
 }

@@ -86,7 +86,7 @@ impl Session {
             call.text_argument("keys").filter(|_| types).and_then(|keys| policy.denies_keys(keys, survey));
         let rule = call.text_argument("command").and_then(|command| policy.denies(command, survey)).or(typed);
         if let Some(rule) = rule {
-            return Some(format!("refused by the rule `{rule}`; nothing ran"));
+            return Some(format!("denied by the rule `{rule}`; nothing ran"));
         }
         let never = ApprovalMode::Never;
         if self.state.spec.approve != never {

@@ -27,9 +27,7 @@ const ARGUMENT_ERRORS_MAX: usize = 5;
 
 /// Added to the system prompt of a read-only session.
 const READ_ONLY_PROMPT: &str = "\
-This session is read-only: commands that change anything do not run. Look around as far as is needed, then end with a \
-plan: the commands that you would run, each with its purpose. To propose a step, call its tool as if it ran: the call \
-is refused and noted, and the person can run the noted steps later.";
+This session is read-only: commands that change anything do not run. Investigate as far as needed, then end with a plan: the commands that you would run, each with its purpose. To propose a step, call its tool: the call is denied and recorded, and the user can run the recorded steps later.";
 
 const EMPTY_NUDGE: &str = "Your last reply was empty. Continue, or say that you are done.";
 
@@ -162,7 +160,7 @@ impl Session {
         let text = reply.text.trim();
         match reply.finish {
             FinishReason::Refused => {
-                let said = if text.is_empty() { "it gave no reason" } else { text };
+                let said = if text.is_empty() { "no reason given" } else { text };
                 Some((StopReason::Failed, Some(format!("the model refused the request: {said}"))))
             }
             FinishReason::Length if !text.is_empty() => {
@@ -192,7 +190,7 @@ impl Session {
     }
 }
 
-const DUPLICATE_ID: &str = "this call has the same id as another one in the same reply; it was not run";
+const DUPLICATE_ID: &str = "not run: another call in this reply has the same id";
 
 /// The system prompt, plus a line on where client tools run if there are any.
 fn system(spec: &SessionSpec, client_tools: &ClientTools) -> Arc<str> {
@@ -201,7 +199,7 @@ fn system(spec: &SessionSpec, client_tools: &ClientTools) -> Arc<str> {
     }
     let names: Vec<_> = client_tools.tools.iter().map(|tool| format!("`{}`", tool.name)).collect();
     let line = format!(
-        "These tools run on the person's own machine, in the folder {}: {}. All others run as said above.",
+        "These tools run on the user's own machine, in the directory {}: {}. All other tools run as described above.",
         serde_json::Value::from(client_tools.root.as_str()), // quoted, so that it reads as nothing more than a name
         names.join(", ")
     );
@@ -265,7 +263,7 @@ impl OfferedTools {
                 path => format!("{}: {error}", path.trim_start_matches('/')),
             })
             .collect();
-        Err(format!("the arguments of `{}` do not fit: {}; nothing ran", call.name, problems.join("; ")))
+        Err(format!("invalid arguments of `{}`: {}; nothing ran", call.name, problems.join("; ")))
     }
 }
 

@@ -69,8 +69,8 @@ fn context_compacted(compaction: &Compaction) -> String {
         (ui_text::tokens(compaction.tokens_before), ui_text::tokens(compaction.tokens_after));
     let elided = match compaction.elided.len() {
         0 => String::new(),
-        1 => "; 1 output left out".to_owned(),
-        count => format!("; {count} outputs left out"),
+        1 => "; 1 output omitted".to_owned(),
+        count => format!("; {count} outputs omitted"),
     };
     format!("context compacted: {before} → {after} tokens{elided}")
 }

@@ -89,8 +89,8 @@ fn a_call_in_a_chat_is_answered_with_an_error() {
         .reply(calls(vec![bash("b", "touch a"), call("c", "task_complete", json!({"summary": "done"}))]));
     expect![[r#"
         replied "" [b=bash c=task_complete]
-        finished b failed: nothing ran: this is a plain chat without tools. Answer in words, and write each command that the person may want to run as <cmd>the command</cmd>
-        finished c failed: nothing ran: this is a plain chat without tools. Answer in words, and write each command that the person may want to run as <cmd>the command</cmd>
+        finished b failed: nothing ran: this is a plain chat without tools. Answer in words, and write each command that the user may want to run as <cmd>the command</cmd>
+        finished c failed: nothing ran: this is a plain chat without tools. Answer in words, and write each command that the user may want to run as <cmd>the command</cmd>
         step 1.2"#]]
     .assert_eq(&world.lines());
     assert!(world.ran.is_empty());

@@ -83,8 +83,12 @@ fn a_proposal_is_withdrawn_when_its_location_changes() {
     let mut world = World::each();
     world.prompt("go").reply(calls(vec![bash("1", "rm a")])).lend("/home/me", &["bash"]);
     assert_eq!(world.session.activity(), Activity::Thinking, "the model is told");
-    assert!(world.lines().contains("decided 1 Reject { reason: \"this tool runs elsewhere now\" } by sysop"));
-    assert!(world.lines().contains("finished 1 rejected: not run: this tool runs elsewhere now"));
+    assert!(
+        world
+            .lines()
+            .contains("decided 1 Reject { reason: \"this tool now runs at another location\" } by sysop")
+    );
+    assert!(world.lines().contains("finished 1 rejected: not run: this tool now runs at another location"));
     let late = Decision::Allow { command: None };
     world.tell(Input::Decision { call: CallId::new("1"), decision: late, by: "late".to_owned() });
     assert!(world.ran.is_empty());

@@ -244,7 +244,7 @@ fn a_rejection_reaches_the_model_with_its_reason() {
         world.decide(Decision::Reject { reason: "use b".to_owned() }),
         expect![[r#"
             decided 1 Reject { reason: "use b" } by tester
-            finished 1 rejected: the person refused this; nothing ran. They say: use b
+            finished 1 rejected: the user rejected this call; nothing ran. They say: use b
             step 1.2"#]],
     );
 }
@@ -257,7 +257,7 @@ fn rejecting_with_stop_ends_the_turn() {
         world.decide(Decision::Reject { reason: "stop".to_owned() }),
         expect![[r#"
             decided 1 Reject { reason: "stop" } by tester
-            finished 1 rejected: the person refused this; nothing ran. They say: stop
+            finished 1 rejected: the user rejected this call; nothing ran. They say: stop
             finished 2 cancelled: not run: the turn was stopped
             turn 1 ended cancelled"#]],
     );
@@ -296,7 +296,7 @@ fn of_two_calls_with_one_id_the_first_runs() {
         &world,
         expect![[r#"
             finished x ok: made
-            finished x_2 failed: this call has the same id as another one in the same reply; it was not run
+            finished x_2 failed: not run: another call in this reply has the same id
             step 1.2"#]],
     );
     assert_eq!(world.ran.len(), 1);
@@ -617,7 +617,7 @@ fn a_routine_needs_approval() {
         world.decide(Decision::Reject { reason: String::new() }),
         expect![[r#"
             decided direct_2 Reject { reason: "" } by tester
-            finished direct_2 rejected: the person refused this; nothing ran
+            finished direct_2 rejected: the user rejected this call; nothing ran
             turn 2 ended cancelled"#]],
     );
 }

@@ -185,7 +185,7 @@ impl SessionFollower {
                 // Questions can be answered only on the owning node: a secret must not pass through the store.
                 Delta::Question { question } => {
                     let (from, owner) = (question.from, &self.owner);
-                    let text = format!("{from} asks for something that can only be typed on node {owner}");
+                    let text = format!("{from} requests input that can only be entered on node {owner}");
                     self.hub.delta(&Delta::Notice { text });
                 }
                 Delta::QuestionClosed { .. } => {}

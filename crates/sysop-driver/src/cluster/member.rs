@@ -160,7 +160,7 @@ impl Membership {
         tokio::select! {
             () = background_tasks.wait() => {}
             () = driver.ports.clock.sleep(FLUSH_ON_LEAVE_TIME_MAX) => {
-                tracing::warn!("some of the last inputs may not have reached the other nodes");
+                tracing::warn!("some recent inputs may not have reached the other nodes");
             }
         }
         Ok(left?)

@@ -142,7 +142,7 @@ impl ClusterSession {
                     return self.spawn_delivery();
                 }
                 Err(DriverError::Store(StoreError::Unavailable(why))) => {
-                    tracing::warn!(session = %self.id, why, "cannot find out who owns it for now");
+                    tracing::warn!(session = %self.id, why, "cannot determine the session's owner for now");
                 }
                 Err(error) => return self.set(Location::Closed(error.to_string())),
             }
@@ -166,7 +166,7 @@ impl ClusterSession {
     /// Adds an input to the outbox, after earlier ones.
     fn enqueue(self: &Arc<Self>, input: Input) -> Result<(), String> {
         if !is_user_input(&input) {
-            return Err("only the node of a session can tell it this".to_owned());
+            return Err("only the owning node accepts this input".to_owned());
         }
         {
             let mut outbox = self.outbox.lock();

@@ -105,7 +105,7 @@ fn timed_out(outcome: Outcome, time: Duration) -> Outcome {
     if outcome.status != Status::Cancelled {
         return outcome;
     }
-    let note = format!("[no answer within {} s; stopped]", time.as_secs());
+    let note = format!("[no response within {} s; stopped]", time.as_secs());
     let border = if outcome.output.is_empty() || outcome.output.ends_with('\n') { "" } else { "\n" };
     Outcome { status: Status::Timeout, output: format!("{}{border}{note}", outcome.output), ..outcome }
 }

@@ -50,7 +50,7 @@ pub(super) async fn canary_failure(
     artifacts: &Artifacts,
 ) -> Option<(Status, String)> {
     if told.iter().any(|told| told.outcome.status == Status::Cancelled) {
-        return Some((Status::Cancelled, "not run: stopped before its turn".to_owned()));
+        return Some((Status::Cancelled, "not run: stopped first".to_owned()));
     }
     if let Some(bad) = told.iter().find(|told| told.outcome.status != Status::Ok) {
         let why = format!("not run: {} in the canary group ended with: {}", bad.name, end(&bad.outcome));
@@ -348,7 +348,7 @@ impl<'a> ReportWriter<'a> {
         let hosts = counted(places.len() as u64, "host");
         let endings = counted(left_out.len() as u64, "other ending");
         let names = names(places.into_iter().map(|place| &self.told[place]), self.names_bytes_max());
-        format!("… [{hosts} with {endings} left out: {names}; ask fewer hosts at once] …\n")
+        format!("… [{hosts} with {endings} omitted: {names}; select fewer hosts at once] …\n")
     }
 
     /// Returns the limits of each section; sections share what others do not need.

@@ -283,7 +283,7 @@ impl ChildProcess {
     /// Reaps a program that has ended.
     fn reap(&mut self) -> io::Result<ExitReason> {
         let status = waitid(WaitId::Pid(self.pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG)?
-            .ok_or_else(|| io::Error::other("the program has not ended"))?;
+            .ok_or_else(|| io::Error::other("the program is still running"))?;
         self.reaped = true;
         end_of(&status)
     }

@@ -84,7 +84,7 @@ impl Artifacts {
         if is_output(name) {
             return Ok(self.folder.join(name));
         }
-        Err(io::Error::new(io::ErrorKind::InvalidInput, "no name of an output"))
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "invalid output name"))
     }
 
     pub(crate) fn create(&self, name: &str) -> io::Result<File> {
@@ -114,7 +114,7 @@ impl Artifacts {
     /// Reads a preimage. Fails if the name is invalid, or if the bytes do not match the hash in it.
     pub(crate) fn preimage(&self, name: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
         let hash = preimage_hash(name)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no name of an artifact"))?;
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "invalid artifact name"))?;
         let mut bytes = Vec::new();
         File::open(self.folder.join(name))?.take(bytes_max).read_to_end(&mut bytes)?;
         if blake3::hash(&bytes).to_hex().as_str() != hash {

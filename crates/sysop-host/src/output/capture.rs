@@ -245,7 +245,7 @@ impl CaptureSinks<'_> {
         }
         let kept = match tokio::time::timeout(ARTIFACT_WAIT_MAX, self.finish_artifact(rest)).await {
             Ok(kept) => kept,
-            Err(_) => Err(io::Error::other("the disk does not answer")),
+            Err(_) => Err(io::Error::other("the disk does not respond")),
         };
         let notice = notice(gap, &kept, self.artifacts.map_or(0, Artifacts::bytes_max));
         let (tail, tail_looks) = redacted_text(secrets, &excerpt.tail, redact_shapes);
@@ -285,7 +285,7 @@ fn notice(gap: Gap, kept: &io::Result<ArtifactRef>, bytes_max: u64) -> String {
         Ok(ArtifactRef { name, cut: true }) => format!("first {} bytes: artifact {name}", grouped(bytes_max)),
         Err(error) => format!("the full output could not be saved: {error}"),
     };
-    format!("… [{}, {} left out; {place}] …", counted(gap.lines, "line"), counted(gap.bytes, "byte"))
+    format!("… [{}, {} omitted; {place}] …", counted(gap.lines, "line"), counted(gap.bytes, "byte"))
 }
 
 /// Joins head, notice and tail, each on separate lines.

@@ -35,7 +35,7 @@ fn log_failure(name: &str, gone: io::Result<()>) {
     if let Err(error) = gone
         && error.kind() != io::ErrorKind::NotFound
     {
-        tracing::warn!(%error, "{name} of a deleted session cannot be removed");
+        tracing::warn!(%error, "cannot remove {name} of a deleted session");
     }
 }
 

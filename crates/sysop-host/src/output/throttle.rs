@@ -54,7 +54,7 @@ impl Throttle {
             let excerpt = waiting.finish();
             let bytes = excerpt.gap.map_or(0, |gap| gap.bytes);
             let skipped = counted(bytes, "byte");
-            self.sink.output(&format!("{}\n… [{skipped} not shown] …\n{}", excerpt.head, excerpt.tail));
+            self.sink.output(&format!("{}\n… [{skipped} omitted] …\n{}", excerpt.head, excerpt.tail));
             return Vec::new();
         }
         let mut whole = waiting.whole();

@@ -35,7 +35,7 @@ pub(crate) fn hint(fence: &Fence, root: &Path, escape: Escape, printed: &str) ->
     SYMPTOMS.iter().find(|symptom| printed.contains(**symptom))?;
     let writes = match fence {
         Fence::Off => return None,
-        Fence::ReadOnly { .. } => "nothing but $TMPDIR".to_owned(),
+        Fence::ReadOnly { .. } => "$TMPDIR only".to_owned(),
         Fence::Workspace { write, .. } => {
             let root = root.display().to_string();
             let folders = [root.as_str()].into_iter().chain(TEMPORARY_FOLDERS);
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(
             told(&Fence::ReadOnly { network: false }, Escape::Offered).as_deref(),
             Some(
-                "[sysop: this ran in a sandbox (write: nothing but $TMPDIR; no network). This session is \
+                "[sysop: this ran in a sandbox (write: $TMPDIR only; no network). This session is \
                  read-only; nothing runs outside of it.]"
             )
         );

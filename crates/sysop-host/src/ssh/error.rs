@@ -58,7 +58,7 @@ pub enum SshError {
     },
     /// The login shell did not run `sh`.
     #[error(
-        "the login shell on {destination} did not run `sh`{}; commands need an account with a usual shell",
+        "the login shell on {destination} did not run `sh`{}; use an account with a POSIX-like shell",
         spawn_hint(said)
     )]
     NoShell {

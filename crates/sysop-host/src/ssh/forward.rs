@@ -78,7 +78,7 @@ impl SshConnection {
     /// connections that are closed without an answer.
     pub async fn forward(&self, far: &str) -> Result<PortForward, SshError> {
         let here = |why: &dyn std::fmt::Display| SshError::here(self.destination(), why);
-        let to = ForwardTarget::parse(far).ok_or_else(|| here(&"a forward leads to host:port"))?;
+        let to = ForwardTarget::parse(far).ok_or_else(|| here(&"the forward target must be HOST:PORT"))?;
         // The first channel only asks; it is closed at once.
         let relay = match ForwardChannel::open(&self.0, &to).await {
             Ok(_) => None,

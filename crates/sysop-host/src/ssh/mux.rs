@@ -98,7 +98,7 @@ async fn open(socket: &Path, request: MuxPacket, ends: &[BorrowedFd<'_>]) -> Res
             SESSION_OPENED => return Ok(MuxChannel { _stream: stream }),
             PERMISSION_DENIED | FAILURE => return Err(MuxError::Refused(reason(&body))),
             other => {
-                let odd = format!("an unexpected answer {other:#x}");
+                let odd = format!("unexpected response {other:#x}");
                 return Err(MuxError::Broken(io::Error::new(io::ErrorKind::InvalidData, odd)));
             }
         }
@@ -124,7 +124,7 @@ async fn send_descriptor(stream: &UnixStream, end: BorrowedFd<'_>) -> io::Result
 async fn receive(stream: &mut UnixStream) -> io::Result<(u32, Vec<u8>)> {
     let length = stream.read_u32().await? as usize;
     if !(4..=PACKET_BYTES_MAX).contains(&length) {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "a packet of an impossible length"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "invalid packet length"));
     }
     let kind = stream.read_u32().await?;
     let mut body = vec![0; length - 4];

@@ -202,7 +202,7 @@ impl TerminalCall<'_> {
                 }
                 SecretPromptOutcome::Refused => "no one answered the prompt; stopped with Ctrl+C",
                 SecretPromptOutcome::Closed { entered: true } => ENTERED,
-                SecretPromptOutcome::Closed { entered: false } => "that is over",
+                SecretPromptOutcome::Closed { entered: false } => "that ended",
             };
             self.settle(false).await;
             let screen = self.live.state().shared_text();
@@ -538,7 +538,7 @@ impl TerminalCall<'_> {
                 return CallEnd::new(Status::Cancelled, "stopped");
             }
         }
-        let note = "stopped; the program did not heed Ctrl+C and still runs in the terminal";
+        let note = "stopped; the program ignored Ctrl+C and still runs in the terminal";
         CallEnd::new(Status::Cancelled, note)
     }
 
@@ -780,9 +780,9 @@ impl TerminalCall<'_> {
             (None, false, _) if inner.private_use.is_on() && !inner.shells.is_empty() => {
                 "a program started by the user is running; its output is private unless the user shares it"
             }
-            (None, false, true) => "a full-screen program runs",
+            (None, false, true) => "a full-screen program is running",
             (None, false, false) if inner.shells.is_empty() => "it is unknown whether a program is running",
-            (None, false, false) => "a program runs",
+            (None, false, false) => "a program is running",
         };
         format!("current screen; cursor in row {}, column {}; {what}", row + 1, column + 1)
     }

@@ -18,11 +18,11 @@ pub(super) fn incomplete_command(command: &str) -> Option<String> {
             '\\' => after.chars().next().map_or(after, |escaped| &after[escaped.len_utf8()..]),
             '\'' => match after.find('\'') {
                 Some(end) => &after[end + 1..],
-                None => return Some("a ' is never closed".to_owned()),
+                None => return Some("unterminated single quote".to_owned()),
             },
             '"' => match end_of_double(after) {
                 Some(end) => &after[end + 1..],
-                None => return Some("a \" is never closed".to_owned()),
+                None => return Some("unterminated double quote".to_owned()),
             },
             '#' if at_word => after.find('\n').map_or("", |end| &after[end..]),
             '<' if after.starts_with("<<") => &after[2..],

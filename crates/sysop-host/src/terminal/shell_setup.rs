@@ -57,7 +57,7 @@ impl SharedTerminal {
         let outputs = self.outputs.get_or_init(|| broadcast::Sender::new(OUTPUTS_WAITING_MAX));
         let live = LiveShell::start(&start, size, outputs.clone(), recording, Arc::clone(&self.secrets))
             .map_err(|error| {
-                MachineError::Refused(format!("{} cannot be started: {error}", start.program.display()))
+                MachineError::Refused(format!("cannot start {}: {error}", start.program.display()))
             })?;
         if again {
             slot.news = Some("the shell had exited; this is a new shell in the initial directory".to_owned());

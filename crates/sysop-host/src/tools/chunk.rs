@@ -51,7 +51,7 @@ impl ChunkedFiles {
     fn take(&mut self, path: &str, piece: WriteFileChunk) -> Result<ChunkProgress, String> {
         let WriteFileChunk { content, index, total, .. } = piece;
         if total == 0 || total > CHUNKS_MAX || index >= total {
-            return Err(format!("index is 0 to total - 1, and total is 1 to {CHUNKS_MAX}"));
+            return Err(format!("index must be 0 to total - 1, and total 1 to {CHUNKS_MAX}"));
         }
         self.clock += 1;
         let touched = self.clock;
@@ -116,7 +116,7 @@ impl Toolbox {
         };
         match step.map_err(|why| ToolError::Refused(format!("{path}: {why}")))? {
             ChunkProgress::Incomplete { received, total } => Ok(Outcome::ok(format!(
-                "OK, {received} of {total} pieces; nothing is written before the last"
+                "OK, {received} of {total} pieces; the file is written after the last one"
             ))),
             ChunkProgress::Complete(content) => self.write_whole(&path, content, call).await,
         }

@@ -17,7 +17,7 @@ const HINT_CHARS_MAX: usize = 120;
 pub(crate) enum EditError {
     #[error("old_string is empty; write_file creates files")]
     Empty,
-    #[error("old_string and new_string are the same; nothing would change")]
+    #[error("old_string and new_string are equal")]
     Same,
     #[error("old_string was not found{}", nearest.as_ref().map(nearest_hint).unwrap_or_default())]
     NotFound {
@@ -32,7 +32,7 @@ pub(crate) enum EditError {
 }
 
 fn nearest_hint((number, line): &(usize, String)) -> String {
-    format!("; the nearest is line {number}: {line}")
+    format!("; the closest is line {number}: {line}")
 }
 
 fn listed(lines: &[usize]) -> String {

@@ -147,7 +147,7 @@ impl Toolbox {
         if before.as_ref() == Some(&after) {
             return Ok(ChangeRecord {
                 change: None,
-                note: Some("the file was like this already".to_owned()),
+                note: Some("the file already had this content".to_owned()),
             });
         }
         let before = before.map(Arc::new);
@@ -187,9 +187,9 @@ impl Toolbox {
                 let from = first_line + excerpt.head.matches('\n').count() as u64;
                 let bytes = counted(gap.bytes, "byte");
                 let notice = match gap.lines {
-                    0 => format!("… [{bytes} of line {} left out] …", grouped(from)),
+                    0 => format!("… [{bytes} of line {} omitted] …", grouped(from)),
                     lines => format!(
-                        "… [lines {} to {} left out ({bytes}); read them with start_line and end_line] …",
+                        "… [lines {} to {} omitted ({bytes}); read them with start_line and end_line] …",
                         grouped(from),
                         grouped(from + lines - 1)
                     ),
@@ -209,7 +209,7 @@ fn lines(bytes: &[u8], start: Option<u64>, end: Option<u64>) -> Result<(u64, &[u
     let first = start.unwrap_or(1);
     let last = end.unwrap_or(u64::MAX);
     if first == 0 || last < first {
-        return Err("has lines from 1; end_line cannot be before start_line".to_owned());
+        return Err("must be at least 1, and end_line not less than start_line".to_owned());
     }
     if start.is_none() && end.is_none() {
         return Ok((1, bytes));

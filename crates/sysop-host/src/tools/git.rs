@@ -127,7 +127,7 @@ impl Toolbox {
 
     pub(super) async fn git_add(&self, arguments: GitAdd, call: &CallContext<'_>) -> ToolOutcome {
         if arguments.paths.is_empty() {
-            return Err(ToolError::Arguments("wrong argument `paths`: name at least one".to_owned()));
+            return Err(ToolError::Arguments("invalid argument `paths`: must not be empty".to_owned()));
         }
         let mut line = strings(&["add", "--"]);
         for path in &arguments.paths {

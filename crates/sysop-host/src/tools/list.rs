@@ -62,7 +62,7 @@ impl Toolbox {
             FileKind::Special => "special file".to_owned(),
         };
         let modified = Timestamp::from_second(found.modified_s)
-            .map_or_else(|_| format!("{} s after 1970", found.modified_s), |time| time.to_string());
+            .map_or_else(|_| format!("{} s since 1970", found.modified_s), |time| time.to_string());
         let (user, group) = found.owner;
         Ok(Outcome::ok(format!(
             "{kind}\nsize: {} bytes\nmode: {:04o}\nowner: {user}:{group}\nmodified: {modified}",
@@ -82,7 +82,7 @@ impl Toolbox {
         let glob = GlobBuilder::new(pattern)
             .literal_separator(true)
             .build()
-            .map_err(|error| ToolError::Arguments(format!("wrong argument `pattern`: {}", error.kind())))?;
+            .map_err(|error| ToolError::Arguments(format!("invalid argument `pattern`: {}", error.kind())))?;
         let by_name = !pattern.contains('/');
         let search = FileSearch { folder, glob: glob.compile_matcher(), by_name };
         let found = self.machine.find(search, call.cancel).await?;
@@ -91,7 +91,7 @@ impl Toolbox {
             text.push_str(&format!("[{why}]\n"));
         }
         if text.is_empty() {
-            text.push_str("[no file matches]");
+            text.push_str("[no matching files]");
         }
         Ok(self.outcome_text(text).await)
     }

@@ -67,7 +67,7 @@ impl Toolbox {
 
     pub(super) async fn send_keys(&self, arguments: SendKeys, call: &CallContext<'_>) -> ToolOutcome {
         if arguments.keys.len() > KEYS_BYTES_MAX {
-            let long = format!("more than {KEYS_BYTES_MAX} bytes of keys cannot be pressed at once");
+            let long = format!("`keys` is longer than {KEYS_BYTES_MAX} bytes");
             return Err(ToolError::Arguments(long));
         }
         let mut capture = self.capture(call.sink.clone());

@@ -37,9 +37,7 @@ impl Toolbox {
             return Err(ToolError::Refused("nothing to undo".to_owned()));
         }
         if arguments.changes.len() > CHANGES_MAX {
-            return Err(ToolError::Refused(format!(
-                "more than {CHANGES_MAX} changes cannot be undone at once"
-            )));
+            return Err(ToolError::Refused(format!("cannot undo more than {CHANGES_MAX} changes at once")));
         }
         let mut restorations = Vec::new();
         for change in collapsed(arguments.changes) {
@@ -53,7 +51,7 @@ impl Toolbox {
                 return Err(ToolError::Refused(why));
             }
         }
-        Ok(Outcome::ok(format!("OK, {} put back", counted(total as u64, "file"))))
+        Ok(Outcome::ok(format!("OK, {} restored", counted(total as u64, "file"))))
     }
 
     /// Checks that a file is as the last change left it, and finds its bytes from before. Changes nothing.

@@ -239,7 +239,7 @@ async fn files_are_found_by_name_and_by_path(factory: &impl Factory) {
         (json!({ "pattern": "./**/{b,d}.*" }), "src/b.rs\nsrc/deep/d.toml\n"),
         (json!({ "pattern": "*", "path": "src/deep" }), "src/deep/c.rs\nsrc/deep/d.toml\n"),
         (json!({ "pattern": "*.toml", "path": "" }), "src/deep/d.toml\n"),
-        (json!({ "pattern": "*.py" }), "[no file matches]"),
+        (json!({ "pattern": "*.py" }), "[no matching files]"),
     ] {
         let outcome = world.call("find_files", arguments.clone()).await;
         assert_eq!((outcome.status, outcome.output.as_str()), (Status::Ok, expected), "{arguments}");

@@ -249,7 +249,7 @@ async fn a_search_does_not_follow_links(factory: &impl Factory) {
         assert!(world.at(line).is_symlink() || line == "a/inside", "{line}");
     }
     let outcome = world.call("find_files", json!({ "pattern": "secret" })).await;
-    assert_eq!(outcome.output, "[no file matches]");
+    assert_eq!(outcome.output, "[no matching files]");
     // Ignore rules are not read from outside either.
     fs::write(world.home().join("outside/rules"), "inside\n").unwrap();
     symlink("../outside/rules", world.at(".gitignore")).unwrap();

@@ -148,7 +148,7 @@ impl AuditFile {
         };
         if whole < len {
             open.file.set_len(whole)?;
-            let what = Some(format!("{} bytes of an unfinished line", len - whole));
+            let what = Some(format!("{} bytes of an incomplete line", len - whole));
             lines.push_str(&open.end.add(&AuditEntry { what, ..AuditEntry::new(Kind::Mended, now()) }));
         }
         Ok(open)
@@ -216,7 +216,7 @@ fn lock_within(file: &File, wait: Duration) -> io::Result<()> {
                 std::thread::sleep(LOCK_STEP)
             }
             Err(std::fs::TryLockError::WouldBlock) => {
-                let why = format!("another process has it locked for {} s", wait.as_secs());
+                let why = format!("another process has held the lock for {} s", wait.as_secs());
                 return Err(io::Error::new(io::ErrorKind::WouldBlock, why));
             }
         }

@@ -82,7 +82,7 @@ impl AuditedStore {
             ..AuditEntry::new(Kind::Refused, self.clock.now())
         };
         if let Err(error) = self.audit.write(vec![entry]).await {
-            tracing::error!(%error, "a refused decision is not audited");
+            tracing::error!(%error, "cannot audit a rejected decision");
         }
     }
 
@@ -119,7 +119,7 @@ impl AuditedStore {
             (Ok(()), _) => Ok(()),
             (Err(error), AuditFailurePolicy::Stop) => Err(StoreError::Unavailable(error.to_string())),
             (Err(error), AuditFailurePolicy::Continue) => {
-                tracing::error!(%error, "something is not audited");
+                tracing::error!(%error, "cannot audit an event");
                 Ok(())
             }
         }
@@ -135,7 +135,7 @@ impl AuditedStore {
             ..AuditEntry::new(Kind::Void, now)
         });
         if let Err(error) = self.audit.write(void.collect()).await {
-            tracing::error!(%error, "the audit tells of something that did not happen");
+            tracing::error!(%error, "the audit log contains an event that was not stored");
         }
     }
 }

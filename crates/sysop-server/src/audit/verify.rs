@@ -19,7 +19,7 @@ pub struct ChainSummary {
 #[derive(Debug, thiserror::Error)]
 pub enum ChainError {
     /// A line was changed, removed or moved.
-    #[error("{path}, line {line}: {why}")]
+    #[error("{path}:{line}: {why}")]
     BadLine {
         path: String,
         /// Line number, from 1.
@@ -28,7 +28,7 @@ pub enum ChainError {
         why: &'static str,
     },
     /// A file cannot be read.
-    #[error("{path} cannot be read: {error}")]
+    #[error("cannot read {path}: {error}")]
     Unreadable {
         path: String,
         /// Underlying error.
@@ -81,18 +81,17 @@ pub fn verify(files: &[PathBuf]) -> Result<ChainSummary, ChainError> {
     for path in files {
         read(path, |number, text| {
             let broken = |why| ChainError::BadLine { path: path.display().to_string(), line: number, why };
-            let line =
-                text.and_then(AuditLine::parse).ok_or_else(|| broken("this is no line of an audit"))?;
+            let line = text.and_then(AuditLine::parse).ok_or_else(|| broken("not an audit log line"))?;
             let before = match end {
                 Some(end) => end,
                 // Older files may have been deleted, so the first file's stated predecessor is trusted.
-                None => first(&line).ok_or_else(|| broken("the beginning of the file is missing"))?,
+                None => first(&line).ok_or_else(|| broken("the start of the file is missing"))?,
             };
             if line.n != before.n + 1 {
-                return Err(broken("lines before it are missing, or it stands in the wrong place"));
+                return Err(broken("lines before this one are missing, or it is out of order"));
             }
             if line.hash != before.hash_of(&line.body) {
-                return Err(broken("it was changed, or the line before it was"));
+                return Err(broken("this line or the one before it was changed"));
             }
             end = Some(line.link());
             lines += 1;

@@ -61,10 +61,10 @@ fn bracketed(address: IpAddr) -> String {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OriginParseError {
     /// Not `NAME` or `NAME:PORT`.
-    #[error("write it as NAME or NAME:PORT")]
+    #[error("use NAME or NAME:PORT")]
     Authority,
     /// Not `http://NAME` or `https://NAME`.
-    #[error("write it as http://NAME or https://NAME, with :PORT where it is not the usual one")]
+    #[error("use http://NAME or https://NAME, with :PORT for a non-default port")]
     Origin,
 }
 
@@ -207,8 +207,8 @@ pub struct Exposure {
 /// Error: the server would accept plain connections from other machines. `Display` tells the user what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0} can be reached from other machines, and tokens would cross the network in the clear; give --tls-cert and \
-     --tls-key, or --behind-proxy if a proxy with TLS stands in front, or listen on 127.0.0.1"
+    "{0} is reachable from other machines, and tokens would cross the network unencrypted; set --tls-cert and --tls-key, \
+     or --behind-proxy behind a TLS proxy, or listen on 127.0.0.1"
 )]
 pub struct UnprotectedListenError(SocketAddr);
 

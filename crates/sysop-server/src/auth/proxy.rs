@@ -12,7 +12,7 @@ const HOPS_MAX: usize = 16;
 
 /// Not an address or a network in CIDR notation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("write it as an address, or as a network like 10.0.0.0/8")]
+#[error("use an address, or a network such as 10.0.0.0/8")]
 pub struct BadNetwork;
 
 #[derive(Debug, Clone, Default)]

@@ -69,36 +69,36 @@ impl AuthError {
             Self::Host => (
                 StatusCode::FORBIDDEN,
                 "forbidden_host",
-                "this server does not answer to that name; start it with --allow-host NAME if it should",
+                "this server does not accept that host name; start it with --allow-host NAME to allow it",
             ),
             Self::Origin => (
                 StatusCode::FORBIDDEN,
                 "forbidden_origin",
-                "pages from there may not call this server; start it with --allow-origin ORIGIN if they should",
+                "pages from that origin may not call this server; start it with --allow-origin ORIGIN to allow them",
             ),
-            Self::Token | Self::TokenInBrowser => {
-                (StatusCode::UNAUTHORIZED, "unauthorized", "a token is needed: Authorization: Bearer TOKEN")
-            }
+            Self::Token | Self::TokenInBrowser => (
+                StatusCode::UNAUTHORIZED,
+                "unauthorized",
+                "authentication required; send `Authorization: Bearer TOKEN`",
+            ),
             Self::Scope(Scope::Answer) => (
                 StatusCode::FORBIDDEN,
                 "forbidden_scope",
-                "this token may only look; the scope `decide` is needed, or `operate` in a session of its own",
+                "this token is read-only; answering needs the scope `decide`, or `operate` in a session that it opened",
             ),
-            Self::Scope(Scope::Public | Scope::Read | Scope::Operate) => (
-                StatusCode::FORBIDDEN,
-                "forbidden_scope",
-                "this token may not do that; the scope `operate` is needed",
-            ),
+            Self::Scope(Scope::Public | Scope::Read | Scope::Operate) => {
+                (StatusCode::FORBIDDEN, "forbidden_scope", "this token lacks the scope `operate`")
+            }
             Self::ContentType => (
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "unsupported_media_type",
-                "send JSON as application/json",
+                "send JSON with `Content-Type: application/json`",
             ),
             Self::RateLimited(_) => {
-                (StatusCode::TOO_MANY_REQUESTS, "too_many", "too many requests; wait a little")
+                (StatusCode::TOO_MANY_REQUESTS, "too_many", "too many requests; try again later")
             }
             Self::Unavailable => {
-                (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "the server cannot look at tokens just now")
+                (StatusCode::SERVICE_UNAVAILABLE, "unavailable", "the server cannot check tokens right now")
             }
         }
     }

@@ -215,7 +215,7 @@ fn refuse(refusal: AuthError) -> Box<Response> {
 }
 
 fn unavailable(error: &sysop_driver::port::StoreError) -> AuthError {
-    tracing::error!(%error, "the tokens cannot be read, and nobody is let in");
+    tracing::error!(%error, "cannot read the tokens; rejecting all requests");
     AuthError::Unavailable
 }
 

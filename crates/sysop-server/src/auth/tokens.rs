@@ -179,7 +179,7 @@ impl Tokens {
                 () = self.clock.sleep(FRESH) => {}
             }
             if let Err(error) = self.read().await {
-                tracing::warn!(%error, "the tokens cannot be read");
+                tracing::warn!(%error, "cannot read the tokens");
             }
             self.write_uses().await;
         }
@@ -333,7 +333,7 @@ impl Tokens {
             return;
         }
         if let Err(error) = self.store.record_token_uses(&uses).await {
-            tracing::warn!(%error, "when tokens were used last cannot be written down");
+            tracing::warn!(%error, "cannot record the last use of tokens");
         }
     }
 }

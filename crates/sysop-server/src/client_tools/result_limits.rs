@@ -11,8 +11,8 @@ pub(super) fn limit_result(mut outcome: Outcome, settings: &ClientToolSettings) 
     if bytes > settings.result_bytes_max {
         let most = settings.result_bytes_max;
         return Outcome::failed(format!(
-            "the client's result has {bytes} bytes, and {most} are the most; it ran, but its result was not taken: ask \
-             for less at a time"
+            "the client's result is {bytes} bytes; the limit is {most}; the call ran, but its result was dropped: \
+             request less at a time"
         ));
     }
     let text = strip_controls(&outcome.output);
@@ -34,7 +34,7 @@ fn shortened(text: &str, bytes_max: usize, lines_max: usize) -> (String, bool) {
         return (text.to_owned(), false);
     }
     let gap = tail - head;
-    (format!("{}\n[… {gap} bytes left out …]\n{}", text[..head].trim_end_matches('\n'), &text[tail..]), true)
+    (format!("{}\n[… {gap} bytes omitted …]\n{}", text[..head].trim_end_matches('\n'), &text[tail..]), true)
 }
 
 /// Returns the end of the head and the start of the tail, each with half of the lines.

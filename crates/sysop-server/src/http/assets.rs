@@ -44,7 +44,7 @@ pub(super) fn is_file(path: &str) -> bool {
 
 pub(super) fn send(name: &str, headers: &HeaderMap) -> Response {
     let Some(file) = FILES.iter().find(|file| file.name == name) else {
-        let why = "the page has no such file; load it again";
+        let why = "no such file; reload the page";
         return super::problem::of(StatusCode::NOT_FOUND, sysop_wire::ErrorCode::BadMessage, why);
     };
     let keep = if name.starts_with(ASSETS) { IMMUTABLE } else { REVALIDATE };

@@ -18,13 +18,13 @@ pub(super) async fn read(body: Body, shared: &SharedServer, bytes_max: usize) ->
     if let Ok(read) = tokio::time::timeout(wait, collect(body, bytes_max)).await {
         return read;
     }
-    let why = format!("the body did not come within {} s", wait.as_secs());
+    let why = format!("the request body did not arrive within {} s", wait.as_secs());
     Err(problem::of(StatusCode::REQUEST_TIMEOUT, ErrorCode::BadMessage, &why))
 }
 
 async fn collect(body: Body, bytes_max: usize) -> Result<Bytes, Response> {
     let too_large = || {
-        let why = format!("the body is too large; it may have {bytes_max} bytes");
+        let why = format!("the request body is too large; the limit is {bytes_max} bytes");
         problem::of(StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::TooLarge, &why)
     };
     if body.size_hint().lower() > bytes_max as u64 {
@@ -33,7 +33,7 @@ async fn collect(body: Body, bytes_max: usize) -> Result<Bytes, Response> {
     let mut whole = BytesMut::new();
     let mut pieces = body.into_data_stream();
     while let Some(piece) = pieces.next().await {
-        let piece = piece.map_err(|_| problem::bad("the body cannot be read"))?;
+        let piece = piece.map_err(|_| problem::bad("cannot read the request body"))?;
         if whole.len() + piece.len() > bytes_max {
             return Err(too_large());
         }
@@ -64,7 +64,7 @@ impl FromRequest<SharedServer> for Object {
         }
         match serde_json::from_slice(&bytes) {
             Ok(object) => Ok(Self(object)),
-            Err(error) => Err(problem::bad(&format!("the body is no JSON object: {error}"))),
+            Err(error) => Err(problem::bad(&format!("the request body is not a JSON object: {error}"))),
         }
     }
 }
@@ -72,6 +72,6 @@ impl FromRequest<SharedServer> for Object {
 impl Object {
     pub(super) fn read<T: DeserializeOwned>(self) -> Result<T, Box<Response>> {
         serde_json::from_value(Value::Object(self.0))
-            .map_err(|error| Box::new(problem::bad(&format!("the body cannot be used: {error}"))))
+            .map_err(|error| Box::new(problem::bad(&format!("invalid request body: {error}"))))
     }
 }

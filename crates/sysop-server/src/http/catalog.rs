@@ -45,14 +45,14 @@ pub(super) async fn paths(
     query: Result<Query<PathsQuery>, axum::extract::rejection::QueryRejection>,
 ) -> Response {
     let Ok(Query(PathsQuery { word, limit })) = query else {
-        return problem::bad("`word` is a text and `limit` a number");
+        return problem::bad("`word` must be text and `limit` a number");
     };
     let limit = limit.unwrap_or(PATHS_DEFAULT);
     if !(1..=PATHS_MAX).contains(&limit) {
-        return problem::bad(&format!("`limit` is a number from 1 to {PATHS_MAX}"));
+        return problem::bad(&format!("`limit` must be a number from 1 to {PATHS_MAX}"));
     }
     if word.chars().count() > WORD_CHARS_MAX {
-        return problem::bad(&format!("`word` has {WORD_CHARS_MAX} characters at most"));
+        return problem::bad(&format!("`word` must have at most {WORD_CHARS_MAX} characters"));
     }
     match shared.registry.backend.paths(&SessionId::new(id), &word, limit).await {
         Ok(paths) => Json(json!({ "paths": paths })).into_response(),

@@ -254,7 +254,7 @@ impl WebChatResponse {
                     "sessionId": self.session_ref.state.id, "toolCallId": call.id, "command": command, "reason": reason,
                 });
                 self.push_event("approval", &data);
-                self.text(&format!("\n[waiting for somebody to allow: {command}]\n"));
+                self.text(&format!("\n[waiting for approval of: {command}]\n"));
             }
             Event::TurnEnded { turn, error, .. } if Some(*turn) == self.turn => {
                 if let Some(error) = error {

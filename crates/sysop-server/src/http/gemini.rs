@@ -245,7 +245,7 @@ fn answered(messages: &mut Vec<Message>, open: &mut Vec<ToolCall>, mut given: Ve
             let output = at.map(|at| given.remove(at).1);
             ToolResult {
                 is_error: output.is_none(),
-                output: output.unwrap_or_else(|| "no result was given".to_owned()),
+                output: output.unwrap_or_else(|| "no result was provided".to_owned()),
                 call: call.id,
                 wire_id: None,
                 name: call.name,
@@ -288,10 +288,10 @@ fn checked(messages: Vec<Message>) -> Result<Vec<HistoryMessage>, &'static str> 
         return Err("the history has too many messages");
     }
     if !matches!(messages.first(), Some(Message::User { .. })) {
-        return Err("the history begins with a message of the user");
+        return Err("the history must start with a user message");
     }
     if matches!(messages.last(), Some(Message::Assistant { .. })) {
-        return Err("the history ends with a message of the user or with the results of all calls");
+        return Err("the history must end with a user message or the results of all calls");
     }
     Ok(messages.into_iter().map(HistoryMessage::new).collect())
 }

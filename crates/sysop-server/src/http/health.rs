@@ -19,7 +19,7 @@ pub(super) async fn ready(State(shared): State<SharedServer>) -> Response {
         let backend = &shared.registry.backend;
         backend.readiness_error().await.map(|missing| backend.without_folders(missing))
     } else {
-        Some("the server is about to end".to_owned())
+        Some("the server is shutting down".to_owned())
     };
     match missing {
         None => Json(json!({ "status": "ready" })).into_response(),

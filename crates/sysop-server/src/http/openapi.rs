@@ -156,7 +156,7 @@ fn problem() -> Value {
         "required": ["error", "code"],
         "properties": {
             "error": { "type": "string", "description": "One sentence" },
-            "code": { "type": "string", "description": "For programs; as in the message `error`" },
+            "code": { "type": "string", "description": "Machine-readable code, as in the message `error`" },
         },
     })
 }
@@ -194,28 +194,34 @@ fn parameters(route: &Route) -> Vec<Value> {
     });
     let asked = route.doc.asks.iter().map(|name| match *name {
         "Last-Event-ID" => {
-            json!({ "name": name, "in": "header", "schema": { "type": "integer", "minimum": 0 }, "description": "The last event that the client has" })
+            json!({ "name": name, "in": "header", "schema": { "type": "integer", "minimum": 0 }, "description": "Last event that the client received" })
         }
         "lend" => {
-            json!({ "name": name, "in": "query", "schema": { "type": "boolean" }, "description": "Whether this client runs the tools that are lent to the session" })
+            json!({ "name": name, "in": "query", "schema": { "type": "boolean" }, "description": "True if this client \
+                runs the tools lent to the session" })
         }
         "terminal" => {
-            json!({ "name": name, "in": "query", "schema": { "type": "boolean" }, "description": "Whether `terminal.output` is among the messages" })
+            json!({ "name": name, "in": "query", "schema": { "type": "boolean" }, "description": "True to include \
+                `terminal.output` messages" })
         }
         "cols" | "rows" => {
-            json!({ "name": name, "in": "query", "schema": { "type": "integer", "minimum": 0, "maximum": u16::MAX }, "description": "The size of the client's own screen" })
+            json!({ "name": name, "in": "query", "schema": { "type": "integer", "minimum": 0, "maximum": u16::MAX }, "description": "Size \
+                 of the client's screen" })
         }
         "scrollback" => {
-            json!({ "name": name, "in": "query", "schema": { "type": "integer", "minimum": 0, "maximum": u16::MAX }, "description": "How many rows that were above the screen the terminal's picture begins with" })
+            json!({ "name": name, "in": "query", "schema": { "type": "integer", "minimum": 0, "maximum": u16::MAX }, "description": "Number \
+                 of scrollback rows at the start of the terminal snapshot" })
         }
         "search" => {
-            json!({ "name": name, "in": "query", "schema": { "type": "string", "maxLength": 4096 }, "description": "Words that are in the title, the host, the root or the id, of the newest 1000" })
+            json!({ "name": name, "in": "query", "schema": { "type": "string", "maxLength": 4096 }, "description": "Words \
+                 to find in the title, host, root or id of the newest 1000 sessions" })
         }
         "limit" => {
             json!({ "name": name, "in": "query", "schema": { "type": "integer", "minimum": 1, "maximum": 1000 } })
         }
         "word" => {
-            json!({ "name": name, "in": "query", "schema": { "type": "string", "maxLength": 4096 }, "description": "What the paths hold" })
+            json!({ "name": name, "in": "query", "schema": { "type": "string", "maxLength": 4096 }, "description": "Text \
+                 that the paths must contain" })
         }
         _ => json!({ "name": name, "in": "query", "schema": { "type": "integer", "minimum": 0 } }),
     });
@@ -231,40 +237,40 @@ fn responses(route: &Route) -> Value {
             "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
         });
     };
-    bad("403", "Not from here, or not with this token");
-    bad("503", "The server is about to end, or something is missing");
+    bad("403", "Forbidden for this origin or token");
+    bad("503", "The server is shutting down, or a dependency is unavailable");
     if route.scope != Scope::Public {
-        bad("401", "A token is needed");
+        bad("401", "Authentication required");
         bad("429", "Too many requests");
     }
     if route.path.contains('{') {
-        bad("404", "There is no such session, or no such part of it");
-        bad("409", "It cannot be done now, or was done before");
+        bad("404", "Session or resource not found");
+        bad("409", "Not possible in the current state, or already done");
     }
     let takes = route.doc.body != RouteBody::Nothing;
     if takes || !route.doc.asks.is_empty() || route.doc.answers == ResponseKind::Socket {
-        bad("400", "The request cannot be used");
+        bad("400", "Invalid request");
     }
     if takes {
-        bad("413", "The body is too large");
-        bad("415", "The body is not JSON");
-        bad("422", "What was asked for cannot be had");
+        bad("413", "The request body is too large");
+        bad("415", "The body is not valid JSON");
+        bad("422", "The resource is unavailable");
     }
     if route.path.contains('{') || takes || route.doc.answers == ResponseKind::List {
-        bad("500", "The server could not do it");
+        bad("500", "Internal server error");
     }
     if matches!(route.doc.answers, ResponseKind::Parts | ResponseKind::Reply) {
-        bad("502", "The model gave no answer");
+        bad("502", "The model did not answer");
     }
     if route.doc.answers == ResponseKind::Socket {
-        bad("426", "This is a socket");
+        bad("426", "A WebSocket upgrade is required");
     }
     if route.doc.answers == ResponseKind::Artifact {
-        bad("422", "This is no name of an artifact");
+        bad("422", "Invalid artifact name");
     }
     if route.doc.answers == ResponseKind::Ready {
         let body = json!({ "application/json": { "schema": { "type": "object", "required": ["status", "missing"] } } });
-        responses["503"] = json!({ "description": "What is missing", "content": body });
+        responses["503"] = json!({ "description": "Missing resource", "content": body });
     }
     responses
 }
@@ -279,7 +285,7 @@ fn good(answers: ResponseKind) -> (&'static str, Value) {
         json!({ "type": "object", "required": required, "properties": properties })
     };
     match answers {
-        ResponseKind::Status => ("200", json("All is well", object(json!({ "status": { "const": "ok" } })))),
+        ResponseKind::Status => ("200", json("Healthy", object(json!({ "status": { "const": "ok" } })))),
         ResponseKind::Ready => ("200", json("It does", object(json!({ "status": { "const": "ready" } })))),
         ResponseKind::Metrics => ("200", text("OpenMetrics", "application/openmetrics-text")),
         ResponseKind::Page => ("200", text("HTML", "text/html")),
@@ -292,7 +298,7 @@ fn good(answers: ResponseKind) -> (&'static str, Value) {
         ResponseKind::Description => ("200", json("OpenAPI 3.1", json!({ "type": "object" }))),
         ResponseKind::Made => (
             "201",
-            json("It is kept", object(json!({ "sessionId": { "$ref": "#/components/schemas/SessionId" } }))),
+            json("Stored", object(json!({ "sessionId": { "$ref": "#/components/schemas/SessionId" } }))),
         ),
         ResponseKind::List => (
             "200",
@@ -301,7 +307,7 @@ fn good(answers: ResponseKind) -> (&'static str, Value) {
         ResponseKind::Session => (
             "200",
             json(
-                "As `session.created` tells it, with its `state`",
+                "The session as in `session.created`, with its `state`",
                 object(json!({
                     "sessionId": { "$ref": "#/components/schemas/SessionId" },
                     "model": { "$ref": "#/components/schemas/ModelRef" },
@@ -314,21 +320,20 @@ fn good(answers: ResponseKind) -> (&'static str, Value) {
                 })),
             ),
         ),
-        ResponseKind::LoggedIn => ("303", json!({ "description": "To the page, with the cookie" })),
-        ResponseKind::Gone => ("204", json!({ "description": "It is gone" })),
+        ResponseKind::LoggedIn => ("303", json!({ "description": "Redirects to the page with the cookie" })),
+        ResponseKind::Gone => ("204", json!({ "description": "Deleted" })),
         ResponseKind::Socket => {
             ("101", json!({ "description": "A WebSocket of `ClientMessage` and `ServerMessage`" }))
         }
-        ResponseKind::Events => (
-            "200",
-            text("One `ServerMessage` an event; its `id` is a point to resume from", "text/event-stream"),
-        ),
+        ResponseKind::Events => {
+            ("200", text("One `ServerMessage` per event; its `id` is a resume point", "text/event-stream"))
+        }
         ResponseKind::Artifact => {
             ("200", json!({ "description": "The bytes", "content": { "application/octet-stream": {} } }))
         }
         ResponseKind::Paths => {
             let paths = json!({ "type": "array", "items": { "type": "string" } });
-            ("200", json("They are, folders with a `/` at their end", object(json!({ "paths": paths }))))
+            ("200", json("The paths; directories end with `/`", object(json!({ "paths": paths }))))
         }
         ResponseKind::Hosts => {
             let host = object(json!({ "name": { "type": "string" }, "description": { "type": "string" } }));
@@ -339,12 +344,12 @@ fn good(answers: ResponseKind) -> (&'static str, Value) {
             ("200", json("They are", object(json!({ "models": models }))))
         }
         ResponseKind::Accepted => {
-            let status =
-                json!({ "enum": ["accepted", "ignored"], "description": "`ignored`: nobody waits for it" });
+            let status = json!({ "enum": ["accepted", "ignored"], "description": "`ignored`: no call waits for this \
+                result" });
             (
                 "202",
                 json(
-                    "What comes of it is told by the session's messages",
+                    "Accepted; the session's messages report the result",
                     object(json!({ "status": status })),
                 ),
             )
@@ -352,13 +357,13 @@ fn good(answers: ResponseKind) -> (&'static str, Value) {
         ResponseKind::Chat => (
             "200",
             text(
-                "Events `text {content}`, `tool {name, input}`, `approval`, `error`, and at last `done`",
+                "Events `text {content}`, `tool {name, input}`, `approval`, `error`, and finally `done`",
                 "text/event-stream",
             ),
         ),
         ResponseKind::Parts => {
             let parts = json!({ "type": "array", "items": { "type": "object" } });
-            ("200", json("As Gemini writes it", object(json!({ "parts": parts }))))
+            ("200", json("In Gemini's format", object(json!({ "parts": parts }))))
         }
         ResponseKind::Reply => ("200", json("The answer", object(json!({ "reply": { "type": "string" } })))),
     }
@@ -370,13 +375,14 @@ fn row_of_list() -> Value {
         "required": ["sessionId", "title", "created", "changed", "lastSeq", "host", "root"],
         "properties": {
             "sessionId": { "$ref": "#/components/schemas/SessionId" },
-            "title": { "type": "string", "description": "The first words of its first prompt" },
-            "created": { "type": "integer", "description": "Milliseconds since 1970" },
+            "title": { "type": "string", "description": "First words of the first prompt" },
+            "created": { "type": "integer", "description": "Milliseconds since 1970-01-01 UTC" },
             "changed": { "type": "integer" },
-            "lastSeq": { "type": "integer", "description": "Its last event" },
+            "lastSeq": { "type": "integer", "description": "Position of its last event" },
             "host": { "type": "string" },
             "root": { "type": "string" },
-            "state": { "$ref": "#/components/schemas/SessionState", "description": "Where it is live on this server" },
+            "state": { "$ref": "#/components/schemas/SessionState", "description": "State of the session if it is live \
+                 on this server" },
         },
     })
 }
@@ -445,16 +451,16 @@ fn new_session() -> Value {
         "type": "object",
         "additionalProperties": false,
         "properties": {
-            "host": { "allOf": [text], "description": "Where its tools run; `none`: only what clients lend" },
+            "host": { "allOf": [text], "description": "Location of the tools; `none` for client tools only" },
             "model": { "anyOf": [{ "$ref": "#/components/schemas/ModelRef" }, { "type": "null" }] },
             "approve": { "anyOf": [{ "$ref": "#/components/schemas/ApprovalMode" }, { "type": "null" }] },
             "profile": text,
-            "root": { "allOf": [text], "description": "The root of its file tools" },
+            "root": { "allOf": [text], "description": "Root of its file tools" },
             "clientVersion": { "type": "string" },
             "toolManifest": {
                 "type": "array",
                 "items": { "$ref": "#/components/schemas/ManifestTool" },
-                "description": "Tools that run on the client, which is told of calls by its stream of events",
+                "description": "Tools that run on the client; the event stream announces its calls",
             },
             "workspaceRoot": { "type": "string" },
         },

@@ -32,7 +32,7 @@ pub(crate) fn backend_error(shared: &ServerInner, error: &BackendError) -> Respo
         BackendError::Failed(_) => (StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::Internal),
     };
     if status.is_server_error() {
-        tracing::error!(%error, "a session could not be opened");
+        tracing::error!(%error, "cannot open a session");
     }
     of(status, code, &shared.registry.backend.without_folders(error.to_string()))
 }

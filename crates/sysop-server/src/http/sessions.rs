@@ -67,7 +67,7 @@ pub(super) async fn create(
         .flatten()
         .any(|text| text.chars().count() > WISH_CHARS_MAX || text.contains(char::is_control))
     {
-        return problem::bad("`host`, `profile` and `root` are short and of one line");
+        return problem::bad("`host`, `profile` and `root` must be short single lines");
     }
     let hello = Hello {
         client_version: new.client_version,
@@ -121,14 +121,14 @@ pub(super) async fn list(
     page: Result<Query<ListQuery>, axum::extract::rejection::QueryRejection>,
 ) -> Response {
     let Ok(Query(ListQuery { limit, search })) = page else {
-        return problem::bad("`limit` is a number, and `search` a text");
+        return problem::bad("`limit` must be a number and `search` text");
     };
     let limit = limit.unwrap_or(LIST_DEFAULT);
     if !(1..=LIST_MAX).contains(&limit) {
-        return problem::bad(&format!("`limit` is a number from 1 to {LIST_MAX}"));
+        return problem::bad(&format!("`limit` must be a number from 1 to {LIST_MAX}"));
     }
     if search.chars().count() > WISH_CHARS_MAX {
-        return problem::bad(&format!("`search` has {WISH_CHARS_MAX} characters at most"));
+        return problem::bad(&format!("`search` may have at most {WISH_CHARS_MAX} characters"));
     }
     let words: Vec<String> = search.split_whitespace().map(str::to_lowercase).collect();
     let looked_at = if words.is_empty() { limit } else { LIST_MAX };
@@ -171,16 +171,13 @@ pub(super) async fn show(State(shared): State<SharedServer>, Path(id): Path<Stri
     let Some(created) = follower.hello_reply() else {
         return problem::rejection(
             &shared,
-            &rejection(ErrorCode::Closed, "the log of this session cannot be read"),
+            &rejection(ErrorCode::Closed, "cannot read the log of this session"),
         );
     };
     let mut shown = match serde_json::to_value(created) {
         Ok(Value::Object(shown)) => shown,
         Ok(_) | Err(_) => {
-            return problem::rejection(
-                &shared,
-                &rejection(ErrorCode::Internal, "this session cannot be shown"),
-            );
+            return problem::rejection(&shared, &rejection(ErrorCode::Internal, "cannot show this session"));
         }
     };
     shown.remove("type");
@@ -260,7 +257,7 @@ async fn post_message(
         Err(bad) => return problem::bad(&bad.to_string()),
     };
     if message.session_id().is_some_and(|other| *other != id) {
-        return problem::bad("`sessionId` is another one than that of the address");
+        return problem::bad("`sessionId` does not match the URL");
     }
     let session_ref = match shared.registry.open(&id).await {
         Ok(session_ref) => session_ref,

@@ -99,7 +99,7 @@ impl Listener {
                 Ok(accepted) => return Some(accepted),
                 Err(error) if is_of_peer(&error) => {}
                 Err(error) => {
-                    tracing::error!(%error, "no connection can be taken");
+                    tracing::error!(%error, "cannot accept connections");
                     let wait = if self.slots.make_room() { ROOM_MADE_WAIT } else { NO_ROOM_WAIT };
                     tokio::time::sleep(wait).await;
                 }

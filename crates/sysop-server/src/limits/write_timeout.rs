@@ -37,7 +37,7 @@ impl<S> WriteTimeout<S> {
         let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
         match stalled.as_mut().poll(context) {
             Poll::Ready(()) => {
-                tracing::info!("a peer that takes nothing is let go of");
+                tracing::info!("closing the connection of a peer that does not read");
                 Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
             }
             Poll::Pending => Poll::Pending,

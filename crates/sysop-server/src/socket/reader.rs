@@ -45,13 +45,13 @@ impl<'a> SocketReader<'a> {
         loop {
             let Ok(heard) = tokio::time::timeout(silence, stream.next()).await else {
                 self.inner.metrics.socket_dropped("silent");
-                tracing::info!(session = %self.session_ref.state.id, by = self.caller.name, "a silent socket is dropped");
+                tracing::info!(session = %self.session_ref.state.id, by = self.caller.name, "dropping a silent socket");
                 return;
             };
             match heard {
                 Some(Ok(Message::Text(text))) => self.handle_text(text.as_str()).await,
                 Some(Ok(Message::Binary(_))) => {
-                    let why = "messages are text: one JSON object each";
+                    let why = "messages must be text frames with one JSON object each";
                     self.refuse(None, &rejection(ErrorCode::BadMessage, why)).await;
                 }
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
@@ -91,7 +91,7 @@ impl<'a> SocketReader<'a> {
         {
             return;
         }
-        let why = format!("the message has {} bytes, and {MESSAGE_BYTES_MAX} are the most", text.len());
+        let why = format!("the message is {} bytes; the limit is {MESSAGE_BYTES_MAX}", text.len());
         self.refuse(None, &rejection(ErrorCode::TooLarge, why)).await;
     }
 
@@ -100,13 +100,13 @@ impl<'a> SocketReader<'a> {
         if let Some(other) = message.session_id()
             && *other != self.session_ref.state.id
         {
-            let why = format!("this socket is of session {}, not of {other}", self.session_ref.state.id);
+            let why = format!("this socket belongs to session {}, not to {other}", self.session_ref.state.id);
             return Err(rejection(ErrorCode::NoSession, why));
         }
         match message {
             ClientMessage::Hello(hello) => self.hello(hello).await,
             ClientMessage::Heartbeat {} => Ok(()),
-            _ if !self.greeted => Err(rejection(ErrorCode::BadMessage, "say `hello` first")),
+            _ if !self.greeted => Err(rejection(ErrorCode::BadMessage, "the first message must be `hello`")),
             ClientMessage::TerminalAttach { cols, rows, scrollback, .. } => {
                 self.attach(cols.zip(rows), usize::from(scrollback.unwrap_or(0)))
             }
@@ -120,7 +120,7 @@ impl<'a> SocketReader<'a> {
                     == MessageOutcome::Ignored
                 {
                     // The result came late, or no call asked for it.
-                    tracing::debug!(session = %self.session_ref.state.id, "a result that nobody waits for is ignored");
+                    tracing::debug!(session = %self.session_ref.state.id, "ignoring a result that no call waits for");
                 }
                 Ok(())
             }

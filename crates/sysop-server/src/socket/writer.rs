@@ -95,7 +95,7 @@ impl<'a> SocketWriter<'a> {
                 () = self.caller.ended.cancelled() => return SocketEnd::Closed(SocketClose {
                     code: ErrorCode::Forbidden,
                     close: POLICY,
-                    why: "this token has ended; connect again with another".to_owned(),
+                    why: "this token has expired or was revoked; reconnect with another one".to_owned(),
                 }),
                 command = self.command.recv() => match command {
                     Some(command) => self.command(sink, command).await,
@@ -189,8 +189,7 @@ impl<'a> SocketWriter<'a> {
             Err(_) => Err(SocketEnd::Closed(SocketClose {
                 code: ErrorCode::TooSlow,
                 close: POLICY,
-                why: "this client does not read fast enough; connect again with `resumeFrom` to go on"
-                    .to_owned(),
+                why: "this client reads too slowly; reconnect with `resumeFrom` to continue".to_owned(),
             })),
         }
     }
@@ -198,7 +197,7 @@ impl<'a> SocketWriter<'a> {
     fn session_gone(&self) -> SocketClose {
         let why = self.session_ref.opened.session.last_error();
         let why = why.map(|why| self.inner.registry.backend.without_folders(why));
-        let why = why.unwrap_or_else(|| "the log cannot be read now; connect again to go on".to_owned());
+        let why = why.unwrap_or_else(|| "cannot read the log; reconnect to continue".to_owned());
         SocketClose { code: ErrorCode::Closed, close: FAULT, why }
     }
 }

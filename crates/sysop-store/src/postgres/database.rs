@@ -37,8 +37,7 @@ impl Database {
         // An invalid URL is not repeated: it may contain a password.
         let options: PgConnectOptions = url.parse().map_err(|_| {
             StoreError::Unavailable(
-                "the URL of the database cannot be read; its form is postgres://USER:PASSWORD@HOST:PORT/DATABASE"
-                    .to_owned(),
+                "invalid database URL; use postgres://USER:PASSWORD@HOST:PORT/DATABASE".to_owned(),
             )
         })?;
         let options = options.application_name("sysop").disable_statement_logging();

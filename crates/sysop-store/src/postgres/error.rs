@@ -42,31 +42,30 @@ pub(super) fn store_error(place: &str, error: &sqlx::Error) -> StoreError {
     let unavailable = StoreError::Unavailable;
     match code(error) {
         Some("53100") => unavailable(format!(
-            "there is no room left for the database {place}, and nothing was stored; free some space on its disk \
-             and try again"
+            "database {place} is out of space, and nothing was stored; free disk space on its server and try again"
         )),
         Some("53300") => unavailable(format!(
-            "the database {place} has no connection left for sysop; raise its `max_connections` or end other programs"
+            "database {place} has no free connection; raise its `max_connections` or stop other clients"
         )),
         Some("25006") => unavailable(format!(
-            "the database {place} cannot be written: it is read-only or a standby; point sysop to the primary"
+            "cannot write to database {place}: it is read-only or a standby; use the primary"
         )),
         Some("42501") => unavailable(format!(
-            "the user of sysop has no right to do this in the database {place}; grant it CREATE, and its own tables"
+            "sysop's database user lacks a privilege in database {place}; grant it CREATE and ownership of its tables"
         )),
-        Some("3D000") => unavailable(format!("there is no database {place}; create it with `createdb`")),
+        Some("3D000") => unavailable(format!("database {place} does not exist; create it with `createdb`")),
         Some(code) if code.starts_with("28") => unavailable(format!(
-            "the database {place} refused the user or the password ({}); check the URL and `pg_hba.conf`",
+            "database {place} rejected the user or password ({}); check the URL and `pg_hba.conf`",
             message(error)
         )),
-        Some(code) if is_transient(error) => unavailable(format!(
-            "the database {place} is not there (PostgreSQL {code}); try again when it is"
-        )),
+        Some(code) if is_transient(error) => {
+            unavailable(format!("database {place} is unavailable (PostgreSQL {code}); try again later"))
+        }
         Some(code) if code.starts_with("XX") => StoreError::Corrupt(format!(
-            "the database {place} is damaged (PostgreSQL {code}: {}); restore it from a backup",
+            "database {place} is damaged (PostgreSQL {code}: {}); restore it from a backup",
             message(error)
         )),
-        Some(code) => unavailable(format!("the database {place} did not obey (PostgreSQL {code})")),
+        Some(code) => unavailable(format!("an operation failed in database {place} (PostgreSQL {code})")),
         None => unavailable(lost(place, error)),
     }
 }
@@ -75,15 +74,14 @@ pub(super) fn store_error(place: &str, error: &sqlx::Error) -> StoreError {
 fn lost(place: &str, error: &sqlx::Error) -> String {
     if let sqlx::Error::Io(error) = error {
         format!(
-            "the database {place} cannot be reached ({error}); see that it runs and that the network is up"
+            "cannot reach database {place} ({error}); check that PostgreSQL is running and the network is up"
         )
     } else if let sqlx::Error::Tls(error) = error {
         format!(
-            "no secure connection to the database {place} ({error}); check its certificate, or the `sslmode` in the \
-             URL"
+            "cannot establish TLS to database {place} ({error}); check its certificate, or `sslmode` in the URL"
         )
     } else {
-        format!("the connection to the database {place} broke; try again")
+        format!("the connection to database {place} broke; try again")
     }
 }
 
@@ -92,12 +90,12 @@ pub(super) fn schema_error(place: &str, fault: &SchemaError) -> StoreError {
     match fault {
         SchemaError::Sql(error) => store_error(place, error),
         SchemaError::UnsupportedServer { found } => StoreError::Unavailable(format!(
-            "the server of the database {place} is PostgreSQL {found}, and sysop needs {} or newer; update it",
+            "database {place} runs PostgreSQL {found}, but sysop needs {} or newer; upgrade it",
             super::schema::SERVER_MIN
         )),
         SchemaError::NewerSchema { found, known } => StoreError::Unavailable(format!(
-            "the database {place} was written by a newer sysop (schema {found}; this one knows {known}); use that \
-             version or another database"
+            "database {place} was written by a newer version of sysop (schema {found}; this version supports {known}); \
+                use that version or another database"
         )),
     }
 }

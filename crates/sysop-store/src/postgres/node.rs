@@ -227,7 +227,7 @@ impl PostgresNode {
         }
         if !self.inner.incarnation().is_valid() {
             return Err(StoreError::Unavailable(format!(
-                "this node could not say to the database {} that it lives; it waits until it can",
+                "this node cannot renew its lease in database {}; waiting until it can",
                 self.inner.database.place
             )));
         }
@@ -236,7 +236,7 @@ impl PostgresNode {
 }
 
 fn leaving() -> StoreError {
-    StoreError::Unavailable("this node is being shut down and takes no sessions; use another one".to_owned())
+    StoreError::Unavailable("this node is shutting down; use another one".to_owned())
 }
 
 impl Drop for NodeInner {
@@ -265,7 +265,7 @@ impl NodeInner {
         let database = &self.database;
         let dead = || {
             StoreError::Unavailable(format!(
-                "this node could not say to the database {} that it lives; try again",
+                "this node cannot renew its lease in database {}; try again",
                 database.place
             ))
         };
@@ -375,7 +375,9 @@ impl Cluster for PostgresNode {
     async fn enqueue(&self, id: &SessionId, letter: &ForwardedInput) -> Result<(), StoreError> {
         let database = &self.inner.database;
         let body = serde_json::to_string(&letter.input).map_err(|error| {
-            StoreError::Corrupt(format!("an input cannot be posted as JSON ({error}); please report this"))
+            StoreError::Corrupt(format!(
+                "cannot encode an input as JSON ({error}); this is a bug in sysop, please report it"
+            ))
         })?;
         let post = || {
             sqlx::query(
@@ -418,7 +420,7 @@ impl Cluster for PostgresNode {
             watched.remove(id);
         }
         if let Err(error) = self.inner.set_watching(id, false).await {
-            tracing::debug!(session = %id, %error, "words about it still come");
+            tracing::debug!(session = %id, %error, "notifications about this session still arrive");
         }
     }
 
@@ -506,7 +508,7 @@ impl Lease for PostgresLease {
             }
         }
         if !unreadable.is_empty() {
-            tracing::warn!(session = %self.id, ?unreadable, "letters of a later sysop are left out");
+            tracing::warn!(session = %self.id, ?unreadable, "ignoring queued inputs of a newer version of sysop");
             self.take(unreadable).await?;
         }
         Ok(waiting)
@@ -552,7 +554,7 @@ impl Drop for PostgresLease {
         let (database, id, claim) = (Arc::clone(&self.database), self.id.clone(), self.claim.clone());
         runtime.spawn(async move {
             if let Err(error) = release_session(&database, &id, &claim).await {
-                tracing::debug!(session = %id, %error, "a session that nobody works on is not given back");
+                tracing::debug!(session = %id, %error, "cannot release an unused session");
             }
         });
     }

@@ -108,7 +108,7 @@ impl PostgresWriter {
     pub(super) async fn append(&self, append: AppendRequest) -> Result<Seq, StoreError> {
         let stopped = || {
             StoreError::Unavailable(format!(
-                "sysop was stopped while it wrote to the database {}; start it again to see what was stored",
+                "sysop was stopped while it wrote to database {}; restart it to see what was stored",
                 self.database.place
             ))
         };
@@ -209,7 +209,7 @@ impl WriterTask {
     /// Writes jobs separately: one may be the cause of the error, and the others must not fail with it.
     async fn write_one_by_one(&mut self, group: Vec<AppendJob>, error: &sqlx::Error) {
         if let [job] = &*group {
-            tracing::debug!(session = %job.append.id, "an append is refused");
+            tracing::debug!(session = %job.append.id, "an append was rejected");
             let fault = self.database.fault(error);
             return group.into_iter().for_each(|job| drop(job.answer.send(Err(fault.clone()))));
         }

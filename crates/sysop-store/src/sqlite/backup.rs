@@ -30,7 +30,7 @@ pub(super) fn ensure(connection: &Connection, path: &Path, version: i64) -> Resu
     let copy = UnfinishedCopy(with_suffix(&backup, &format!(".{}-{number}.tmp", std::process::id())));
     let failed = |reason: String| OpenDatabaseError::Rejected(cannot_back_up(path, &backup, &reason));
     create_private(&copy.0).map_err(|error| failed(error.to_string()))?;
-    let target = copy.0.to_str().ok_or_else(|| failed("its path is not UTF-8".to_owned()))?;
+    let target = copy.0.to_str().ok_or_else(|| failed("the backup path is not UTF-8".to_owned()))?;
     match connection.execute("VACUUM INTO ?1", [target]) {
         Ok(_) => {}
         Err(error) if is_busy_error(&error) => return Err(error.into()),
@@ -79,7 +79,7 @@ impl Drop for UnfinishedCopy {
         if let Err(error) = std::fs::remove_file(&self.0)
             && error.kind() != ErrorKind::NotFound
         {
-            tracing::warn!(path = %self.0.display(), %error, "a temporary copy of the database stays");
+            tracing::warn!(path = %self.0.display(), %error, "cannot remove a temporary copy of the database");
         }
     }
 }
@@ -111,8 +111,9 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 
 fn cannot_back_up(path: &Path, backup: &Path, reason: &str) -> StoreError {
     StoreError::Unavailable(format!(
-        "the database {} is of an older sysop and was not migrated, because its backup {} cannot be written ({reason}); \
-         free some space, make the folder writable, or copy the database there yourself, and try again",
+        "database {} is from an older version of sysop and was not migrated, because its backup {} cannot be written \
+         ({reason}); free some space, make the directory writable, or copy the database to that path yourself, and try \
+         again",
         path.display(),
         backup.display()
     ))

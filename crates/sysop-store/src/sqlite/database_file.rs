@@ -30,7 +30,7 @@ impl DatabaseFile {
         let path = std::path::absolute(path).map_err(|error| cannot_create(path, &error))?;
         if path.to_str().is_none() {
             return Err(StoreError::Unavailable(format!(
-                "the path of the database, {}, must be UTF-8; choose another folder with XDG_DATA_HOME",
+                "the database path {} must be UTF-8; choose another directory with XDG_DATA_HOME",
                 path.display()
             )));
         }
@@ -38,8 +38,8 @@ impl DatabaseFile {
         match std::fs::metadata(&path) {
             Ok(found) if found.is_dir() => {
                 return Err(StoreError::Unavailable(format!(
-                    "{} is a folder, and sysop keeps its database in a file of that name; move the folder away \
-                     or choose another place with XDG_DATA_HOME",
+                    "{} is a directory, but sysop stores its database in a file of that name; move the directory away or \
+                     choose another location with XDG_DATA_HOME",
                     path.display()
                 )));
             }
@@ -103,7 +103,7 @@ fn restrict_permissions(path: &Path, found: &std::fs::Metadata) {
     if found.permissions().mode() & 0o077 != 0
         && let Err(error) = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
     {
-        tracing::warn!(path = %path.display(), %error, "others can read the database");
+        tracing::warn!(path = %path.display(), %error, "other users can read the database");
     }
 }
 
@@ -112,7 +112,7 @@ fn restrict_permissions(_path: &Path, _found: &std::fs::Metadata) {}
 
 fn cannot_create(path: &Path, error: &std::io::Error) -> StoreError {
     StoreError::Unavailable(format!(
-        "cannot create the database {}: {error}; make its folder writable or choose another with XDG_DATA_HOME",
+        "cannot create database {}: {error}; make its directory writable or choose another with XDG_DATA_HOME",
         path.display()
     ))
 }

@@ -66,34 +66,33 @@ pub(super) fn store_error(path: &Path, error: &rusqlite::Error) -> StoreError {
     let unavailable = StoreError::Unavailable;
     match primary_code(error) {
         Some(FULL) => unavailable(format!(
-            "there is no room left for the database {path}, and nothing was stored; free some space on its disk and \
-             try again"
+            "the disk of database {path} is full, and nothing was stored; free some space and try again"
         )),
         Some(READONLY) => unavailable(format!(
-            "the database {path} cannot be written; make the file and its folder writable or choose another folder \
-             with XDG_DATA_HOME"
+            "cannot write to database {path}; make the file and its directory writable or choose another directory with \
+             XDG_DATA_HOME"
         )),
         Some(BUSY | LOCKED) => unavailable(format!(
-            "another process kept the database {path} busy for {} s; try again when it is done",
+            "database {path} was locked by another process for {} s; try again later",
             BUSY_TIMEOUT.as_secs()
         )),
         Some(CANTOPEN) => unavailable(format!(
-            "cannot open the database {path}; see that the file is there and that its folder is writable"
+            "cannot open database {path}; check that the file exists and its directory is writable"
         )),
         Some(IOERR) => unavailable(format!(
-            "the disk failed under the database {path} ({}); see that it has room and works, and try again",
+            "disk error in database {path} ({}); check the disk and its free space, and try again",
             message(error)
         )),
-        Some(TOOBIG) => unavailable(format!("the database {path} cannot hold an event of this size")),
+        Some(TOOBIG) => unavailable(format!("this event is too large for database {path}")),
         Some(CORRUPT | NOTADB) => StoreError::Corrupt(format!(
-            "the database {path} is damaged or is no database ({}); move it away, together with its `-wal` and \
-             `-shm` files, to start with an empty one",
+            "database {path} is damaged or not a database ({}); move it away, together with its `-wal` and `-shm` files, \
+             to start with an empty one",
             message(error)
         )),
         Some(code) => {
-            unavailable(format!("the database {path} did not obey (SQLite {code}: {})", message(error)))
+            unavailable(format!("an operation failed in database {path} (SQLite {code}: {})", message(error)))
         }
-        None => unavailable(format!("the connection to the database {path} broke; try again")),
+        None => unavailable(format!("the connection to database {path} broke; try again")),
     }
 }
 

@@ -94,7 +94,7 @@ impl SqliteReader {
             let idle = std::mem::take(&mut *reader.idle.lock());
             for connection in idle {
                 if let Err((_, error)) = connection.close() {
-                    tracing::warn!(%error, "the database did not close well");
+                    tracing::warn!(%error, "the database did not close cleanly");
                 }
             }
             Ok(())

@@ -90,8 +90,8 @@ pub(super) fn is_current(connection: &Connection, path: &Path) -> Result<bool, O
     let known = i64::try_from(MIGRATIONS.len()).expect("there are few migrations");
     if version > known {
         return Err(OpenDatabaseError::Rejected(StoreError::Unavailable(format!(
-            "the database {} was written by a newer sysop (schema {version}; this one knows {known}); use that \
-             version or choose another folder with XDG_DATA_HOME",
+            "database {} was written by a newer version of sysop (schema {version}; this version supports {known}); use \
+             that version or choose another directory with XDG_DATA_HOME",
             path.display()
         ))));
     }
@@ -131,7 +131,7 @@ fn reject_foreign_database(connection: &Connection, path: &Path) -> Result<(), O
     )?;
     if foreign {
         return Err(OpenDatabaseError::Rejected(StoreError::Unavailable(format!(
-            "{} is the database of another program; choose another folder with XDG_DATA_HOME",
+            "{} belongs to another program; choose another directory with XDG_DATA_HOME",
             path.display()
         ))));
     }

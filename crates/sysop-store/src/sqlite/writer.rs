@@ -115,8 +115,8 @@ impl SqliteWriter {
         match emptied {
             Ok(0) => erased,
             Ok(_) | Err(_) => Err(StoreError::Unavailable(format!(
-                "session {id} is deleted, but its text stays in {}-wal while another process reads the database; it \
-                 goes when all of them have ended",
+                "session {id} is deleted, but its text stays in {}-wal until all processes that read the database have \
+                 exited",
                 self.file.path().display()
             ))),
         }
@@ -175,7 +175,7 @@ impl SqliteWriter {
         }
         answered.await.unwrap_or_else(|_| {
             Err(StoreError::Unavailable(format!(
-                "sysop was stopped while it wrote to the database {}; start it again to see what was stored",
+                "sysop was stopped while it wrote to database {}; restart it to see what was stored",
                 self.file.path().display()
             )))
         })
@@ -189,7 +189,7 @@ impl SqliteWriter {
             let mut queue = self.queue.lock();
             queue.has_worker = false;
             queue.jobs.clear(); // their callers get an error
-            StoreError::Unavailable(format!("the system gives no thread to write the database: {error}"))
+            StoreError::Unavailable(format!("cannot create a thread to write the database: {error}"))
         })
     }
 
@@ -395,6 +395,6 @@ fn insert(connection: &Connection, id: &SessionId, rows: &[EventRow]) -> rusqlit
 
 fn close(connection: Connection) {
     if let Err((_, error)) = connection.close() {
-        tracing::warn!(%error, "the database did not close well");
+        tracing::warn!(%error, "the database did not close cleanly");
     }
 }

@@ -36,7 +36,8 @@ const HARMLESS_SETTINGS: [&str; 4] =
 const HARMLESS_SECTIONS: [&str; 8] =
     ["credential", "diff", "gpg", "interactive", "merge", "protocol", "sequence", "trailer"];
 /// What to do about a repository that is refused.
-const ADVICE: &str = "choose a root that contains the whole repository, or, if you trust it, a profile with a shell to run git in";
+const ADVICE: &str = "choose a root that contains the whole repository, or, if you trust it, a profile with a shell to \
+    run git in";
 
 /// What a repository's own config says that matters here.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -63,7 +64,7 @@ impl Toolbox {
             (ExitReason::Cancelled, _) => return Err(MachineError::Cancelled.into()),
             (ExitReason::Unknown { why }, _) => why,
             (ExitReason::Exited(_) | ExitReason::Killed { .. } | ExitReason::TimedOut, Some(_)) => {
-                format!("the repository cannot be followed; {ADVICE}")
+                format!("cannot inspect the repository; {ADVICE}")
             }
             (_, None) => "the repository's config is too large".to_owned(),
         };
@@ -78,8 +79,8 @@ fn refusal(said: &str) -> String {
         (Some("outside"), Some(name), Some(place)) => {
             format!("{name} points to {place}, outside the root, where git tools do not work; {ADVICE}")
         }
-        (Some("unknown"), Some(why), _) => format!("the repository cannot be used: {}", why.trim()),
-        _ => format!("the repository cannot be followed; {ADVICE}"),
+        (Some("unknown"), Some(why), _) => format!("cannot use the repository: {}", why.trim()),
+        _ => format!("cannot inspect the repository; {ADVICE}"),
     }
 }
 
@@ -99,7 +100,7 @@ fn parse(bytes: &[u8]) -> Result<Repository, String> {
             repository.take(key, value)?;
         }
         if repository.overrides.len() > OVERRIDES_MAX {
-            return Err("the repository's config names too many programs".to_owned());
+            return Err("the repository's config defines too many programs".to_owned());
         }
     }
     Ok(repository)
@@ -125,7 +126,7 @@ impl Repository {
         } else if FILE_SETTINGS.contains(&key) {
             set(key.to_owned(), "/dev/null");
         } else if key == "extensions.refstorage" && value.contains(':') {
-            return Err(format!("the repository keeps its branches in {value}; {ADVICE}"));
+            return Err(format!("the repository stores its refs as {value}; {ADVICE}"));
         } else if !HARMLESS_SETTINGS.contains(&key)
             && !HARMLESS_SECTIONS.contains(&section)
             && !is_plain_git_setting(key)

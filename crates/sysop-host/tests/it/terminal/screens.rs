@@ -17,7 +17,7 @@ async fn keys_drive_an_editor() {
     assert!(refused.output.contains("still runs in the terminal"), "{}", refused.output);
     let outcome = rig.keys("i \"two words\" Escape").await;
     assert!(outcome.output.contains("two words"), "{}", outcome.output);
-    assert!(outcome.output.contains("a full-screen program runs"), "{}", outcome.output);
+    assert!(outcome.output.contains("a full-screen program is running"), "{}", outcome.output);
     rig.keys_until(":wq Enter", |screen| screen.contains("the shell is at its prompt")).await;
     assert_eq!(rig.output("cat note").await, "two words\n");
 }
@@ -66,7 +66,7 @@ async fn programs_started_by_keys_are_waited_for() {
     let outcome = rig.keys("\"sleep 0.4; echo late\" Enter").await;
     assert!(outcome.output.contains("\nlate\n"), "{}", outcome.output);
     let outcome = rig.keys("cat Enter").await;
-    assert!(outcome.output.contains("a program runs"), "{}", outcome.output);
+    assert!(outcome.output.contains("a program is running"), "{}", outcome.output);
     let outcome = rig.keys("hello Enter Ctrl+D").await;
     assert!(outcome.output.contains("hello\nhello\n"), "{}", outcome.output);
     assert!(outcome.output.contains("the shell is at its prompt"), "{}", outcome.output);

@@ -111,7 +111,7 @@ pub(super) async fn run(node: Weak<NodeInner>) {
             Ok(Ok(None) | Err(_)) | Err(_) => {
                 connection = None;
                 incarnation.over.store(true, Ordering::SeqCst);
-                tracing::error!(node = inner.name, "lost the lease; its sessions go on elsewhere");
+                tracing::error!(node = inner.name, "lost the lease; other nodes take over its sessions");
                 inner.events.push(ClusterEvent::LeasesLost);
                 drop(inner);
                 register_again(&node).await;
@@ -149,7 +149,7 @@ async fn renew_lease(
     // Not part of the lease: a failure here is detected by the next renewal.
     match sqlx::query(SWEEP).bind(INPUT_RETENTION).execute(&mut connection).await {
         Ok(_) => *slot = Some(connection),
-        Err(error) => tracing::debug!(%error, "nothing was swept"),
+        Err(error) => tracing::debug!(%error, "cannot remove expired data"),
     }
     let posted = posted.into_iter().map(|id| ClusterEvent::InputQueued { id: SessionId::new(id) });
     Ok(Some(
@@ -169,7 +169,7 @@ async fn register_again(node: &Weak<NodeInner>) {
                 *inner.incarnation.lock() = Arc::new(incarnation);
                 return inner.events.push(ClusterEvent::Lagged);
             }
-            Err(error) => tracing::warn!(node = inner.name, %error, "cannot begin again yet"),
+            Err(error) => tracing::warn!(node = inner.name, %error, "cannot rejoin the cluster yet"),
         }
         drop(inner);
         tokio::time::sleep(RETRY_INTERVAL).await;

@@ -61,11 +61,11 @@ async fn receive_loop(node: Weak<NodeInner>, pool: PgPool, channel: String, firs
         match heard {
             Ok(Some(notification)) => match serde_json::from_str::<NodeMessage>(notification.payload()) {
                 Ok(payload) => payload.into_event().into_iter().for_each(|word| inner.events.push(word)),
-                Err(error) => tracing::debug!(%error, "a word that this node does not know"),
+                Err(error) => tracing::debug!(%error, "ignoring an unknown notification"),
             },
             Ok(None) => listener = None,
             Err(error) => {
-                tracing::warn!(node = inner.name, %error, "does not hear other nodes for now");
+                tracing::warn!(node = inner.name, %error, "not receiving notifications from other nodes");
                 listener = None;
                 drop(inner);
                 tokio::time::sleep(RETRY_INTERVAL).await;

@@ -99,7 +99,7 @@ def schema(**properties):
 
 MANIFEST = [
     {"name": "write_file", "description": "Write a file", "parameters": schema(path="string", content="string")},
-    {"name": "ls", "description": "List a folder", "inputSchema": schema(path="string")},
+    {"name": "ls", "description": "List a directory", "inputSchema": schema(path="string")},
 ]
 
 
