@@ -309,7 +309,7 @@ impl ModelApi for OllamaModel {
         }
         if errors::is_out_of_memory(&lower) {
             let message = format!(
-                "the machine is too small for {name} ({text}); choose a smaller model, or lower num_ctx of [providers.{table}]"
+                "not enough memory for {name} ({text}); choose a smaller model, or lower num_ctx in [providers.{table}]"
             );
             return fail(FailureKind::BadRequest, message);
         }

@@ -131,7 +131,7 @@ impl OpenAi {
             None if self.dialect == Dialect::OpenAi && !authorized => {
                 return Err(ModelFailure {
                     kind: FailureKind::Auth,
-                    message: "api.openai.com needs a key; set OPENAI_API_KEY".to_owned(),
+                    message: "api.openai.com requires an API key; set OPENAI_API_KEY".to_owned(),
                 });
             }
             Some(_) | None => {}

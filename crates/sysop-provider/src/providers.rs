@@ -140,7 +140,7 @@ impl Providers {
             "vertex" => Err(ModelFailure {
                 kind: FailureKind::UnknownModel,
                 message:
-                    "Vertex AI lists no models; name one with --model, for example vertex/gemini-3.8-flash"
+                    "Vertex AI cannot list models; choose one with --model, for example vertex/gemini-3.8-flash"
                         .to_owned(),
             }),
             "ollama" => ollama_list_request(&self.shared.ollama, OLLAMA),
@@ -200,12 +200,12 @@ impl Providers {
         let success = response.status().is_success();
         let body = transport::body_up_to(response, MODELS_BYTES_MAX).await;
         if !success {
-            let next = if matches!(status, 401 | 403) { target.key_hint } else { "check its base_url" };
+            let next = if matches!(status, 401 | 403) { target.key_hint } else { "check base_url" };
             let words = redactor.quote(&error_text(&body));
             return Err(format!("{} answered {status} {words}; {next}", target.name));
         }
         let body: Value = serde_json::from_str(&body).map_err(|_| {
-            format!("{} answered with {}; check its base_url", target.name, redactor.quote(&body))
+            format!("{} answered with {}; check base_url", target.name, redactor.quote(&body))
         })?;
         let list = body[list_request.list].as_array().or(body.as_array());
         let names = list.into_iter().flatten().filter_map(|model| model[list_request.name].as_str());
@@ -284,7 +284,7 @@ fn ollama_list_request(
 }
 
 fn probe_timeout_message(target: &'static ProviderInfo) -> String {
-    format!("{} did not answer within {} s; {}", target.name, PROBE_MAX.as_secs(), target.unreachable)
+    format!("{} did not respond within {} s; {}", target.name, PROBE_MAX.as_secs(), target.unreachable)
 }
 
 fn failed_stream(failure: ModelFailure) -> BoxStream<'static, ModelEvent> {
@@ -320,8 +320,7 @@ fn unknown_provider(provider: &str) -> ModelFailure {
     ModelFailure {
         kind: FailureKind::UnknownModel,
         message: format!(
-            "unknown provider `{provider}`; write the model as PROVIDER/NAME with openai, gemini, vertex, ollama or \
-             anthropic"
+            "unknown provider `{provider}`; use PROVIDER/NAME with openai, gemini, vertex, ollama or anthropic"
         ),
     }
 }

@@ -21,7 +21,7 @@ pub trait RemoteMachine: Send + Sync {
     /// machine.
     ///
     /// # Errors
-    /// [`RemoteError::NotListening`] if it is known that nothing listens there, else [`RemoteError::Failed`].
+    /// [`RemoteError::NotListening`] if it is known that nothing listens at that address, else [`RemoteError::Failed`].
     async fn forward(&self, to: &str) -> Result<ForwardedPort, RemoteError>;
 
     /// Returns `OLLAMA_HOST` of the remote machine, or `None` if unset there.
@@ -41,7 +41,7 @@ impl std::fmt::Debug for dyn RemoteMachine {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemoteError {
     /// Nothing listens at the address.
-    #[error("nothing listens there")]
+    #[error("nothing listens at that address")]
     NotListening,
     /// No connection to the machine, or none beyond it. Holds one sentence that says what to do next.
     #[error("{0}")]

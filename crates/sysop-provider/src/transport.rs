@@ -304,12 +304,15 @@ impl ModelCall {
     async fn take(&mut self, mut reader: Box<ResponseReader>, bytes: &[u8]) {
         reader.bytes += bytes.len();
         if reader.bytes > REPLY_BYTES_MAX {
-            let what =
-                format!("the reply of {} does not end (after {} MiB)", self.target(), REPLY_BYTES_MAX >> 20);
+            let what = format!(
+                "the reply of {} is endless (stopped after {} MiB)",
+                self.target(),
+                REPLY_BYTES_MAX >> 20
+            );
             return self.retry_or_fail(RequestError::new(
                 FailureKind::Protocol,
                 what,
-                "ask again, or choose another model",
+                "try again, or choose another model",
             ));
         }
         let room = SAMPLE_BYTES_MAX.saturating_sub(reader.sample.len());
@@ -352,10 +355,7 @@ impl ModelCall {
         match (result, problem) {
             (Ok(reply), _) => self.complete(&reader.http, reply).await,
             (Err(FrameError::InStream { retry: true, .. }), Some(problem)) => {
-                let what = format!(
-                    "the connection to {} broke in the middle of the reply ({problem})",
-                    self.target()
-                );
+                let what = format!("the connection to {} broke during the reply ({problem})", self.target());
                 self.retry_or_fail(
                     RequestError::new(FailureKind::Unreachable, what, self.context.target.unreachable)
                         .retryable(),
@@ -367,7 +367,7 @@ impl ModelCall {
 
     fn no_frames(&mut self, reader: &ResponseReader) {
         if reader.bytes == 0 {
-            let what = format!("{} closed the connection without an answer", self.target());
+            let what = format!("{} closed the connection without a response", self.target());
             return self.retry_or_fail(
                 RequestError::new(FailureKind::Unreachable, what, self.context.target.unreachable)
                     .retryable(),
@@ -444,14 +444,15 @@ impl ModelCall {
             Some(url) => {
                 let origin = url.origin().ascii_serialization();
                 let next = format!(
-                    "if you trust {origin}, correct the base_url of [providers.{}]",
+                    "if you trust {origin}, correct base_url in [providers.{}]",
                     self.context.target.name
                 );
                 (format!("to {origin}"), next)
             }
             None => ("elsewhere".to_owned(), self.check_address()),
         };
-        let what = format!("{} redirects {to} ({status}), where nothing was sent", self.target());
+        let what =
+            format!("{} redirects {to} ({status}); nothing was sent to the new address", self.target());
         RequestError::new(FailureKind::Protocol, what, next)
     }
 }

@@ -150,7 +150,7 @@ impl Vertex {
         own.or_else(|| self.access().and_then(|access| access.project)).ok_or_else(|| {
             failure(
                 FailureKind::BadRequest,
-                "Vertex AI needs a project and the credentials name none; set GOOGLE_CLOUD_PROJECT or project in [providers.vertex]",
+                "the Vertex AI project is unknown; set GOOGLE_CLOUD_PROJECT or `project` in [providers.vertex]",
             )
         })
     }

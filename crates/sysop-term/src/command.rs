@@ -30,7 +30,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("/undo", "", "Undo the file changes of the last turn"),
     ("/pause", "", "Pause after the current step (Ctrl+\\)"),
     ("/stop", "", "Cancel the running or paused turn (Ctrl+C)"),
-    ("/retry", "", "Retry the last prompt with a fresh history"),
+    ("/retry", "", "Retry the last prompt with an empty history"),
 ];
 
 /// Commands that only the full screen has.

@@ -362,7 +362,7 @@ pub enum QuestionReply {
 
 /// The text is not a valid message. `Display` is one sentence to send back.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("this message cannot be used: {0}")]
+#[error("invalid message: {0}")]
 pub struct MessageError(String);
 
 impl ClientMessage {
@@ -388,15 +388,15 @@ impl ClientMessage {
         if let Self::QuestionAnswer { answer, refuse, no_secret, .. } = self
             && [answer.is_some(), *refuse, *no_secret].iter().filter(|given| **given).count() != 1
         {
-            return Some("give exactly one of `answer`, `refuse` and `noSecret`");
+            return Some("set exactly one of `answer`, `refuse` and `noSecret`");
         }
         if let Self::Direct { command, tool, arguments, .. } = self
             && (command.is_some() == tool.is_some() || (command.is_some() && !arguments.is_empty()))
         {
-            return Some("give either `command` or `tool` with its `arguments`");
+            return Some("set either `command`, or `tool` with its `arguments`");
         }
         if let Self::ApprovalDecision { decision: DecisionKind::AllowAlways, command: Some(_), .. } = self {
-            return Some("`allow_always` is for the command as it was proposed; leave out `command`");
+            return Some("`allow_always` applies to the proposed command; omit `command`");
         }
         None
     }

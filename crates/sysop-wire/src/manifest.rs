@@ -25,19 +25,19 @@ const NAME_IN_ERROR_CHARS_MAX: usize = 64;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
     /// More tools than a model request may contain.
-    #[error("the manifest has {0} tools; {MANIFEST_TOOLS_MAX} are the most")]
+    #[error("the manifest has {0} tools; the limit is {MANIFEST_TOOLS_MAX}")]
     TooMany(usize),
     /// More text than may be sent with each request.
-    #[error("the manifest is {0} bytes; {MANIFEST_BYTES_MAX} are the most")]
+    #[error("the manifest is {0} bytes; the limit is {MANIFEST_BYTES_MAX}")]
     TooLarge(usize),
     /// The name is not valid for every provider.
-    #[error("`{0}` is no name for a tool: 1 to 64 of A-Z, a-z, 0-9, _ and -")]
+    #[error("invalid tool name `{0}`; use 1 to 64 of A-Z, a-z, 0-9, _ and -")]
     Name(String),
     /// The name is reserved by sysop.
-    #[error("`{0}` cannot be lent: sysop uses that name itself")]
+    #[error("`{0}` cannot be lent: sysop reserves that name")]
     Reserved(String),
     /// Two tools have the same name.
-    #[error("the manifest has `{0}` twice")]
+    #[error("the manifest contains `{0}` twice")]
     Twice(String),
     /// The parameters are not the schema of an object.
     #[error("the parameters of `{0}` must be a JSON Schema of type `object`")]

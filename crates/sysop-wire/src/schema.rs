@@ -118,7 +118,8 @@ fn section(page: &mut String, schema: &Value, message: &Value, examples: &str) {
         }
     }
     if !fields.is_empty() {
-        write!(page, "| field | type | is |\n| --- | --- | --- |\n{fields}\n").expect("a String takes all");
+        write!(page, "| field | type | description |\n| --- | --- | --- |\n{fields}\n")
+            .expect("a String takes all");
     }
     let quoted = format!(r#"{{"type":"{kind}""#);
     page.push_str("```json\n");

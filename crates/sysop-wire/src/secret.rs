@@ -61,7 +61,7 @@ impl<'de> Deserialize<'de> for Secret {
     }
 }
 
-const NO_TEXT: &str = "expected a text where there is something else (not repeated here)";
+const NO_TEXT: &str = "expected text (the value is not shown)";
 
 struct SecretVisitor;
 

@@ -74,7 +74,7 @@ impl SshConnection {
     ///
     /// # Errors
     /// [`SshError::ForwardRefused`] if the remote machine does not forward and has no program that connects,
-    /// [`SshError::ForwardNobody`] if nothing listens there now. With `nc` as the program, the latter shows only as
+    /// [`SshError::ForwardNobody`] if nothing listens at that address now. With `nc` as the program, the latter shows only as
     /// connections that are closed without an answer.
     pub async fn forward(&self, far: &str) -> Result<PortForward, SshError> {
         let here = |why: &dyn std::fmt::Display| SshError::here(self.destination(), why);

@@ -65,7 +65,7 @@ impl AnthropicDecoder {
 
     fn start(&mut self, frame: &Value, out: &mut Vec<ModelEvent>) -> Result<(), FrameError> {
         if self.blocks.len() >= BLOCKS_MAX {
-            return Err(FrameError::Malformed(format!("a reply of more than {BLOCKS_MAX} blocks")));
+            return Err(FrameError::Malformed(format!("more than {BLOCKS_MAX} content blocks in one reply")));
         }
         let block = frame["content_block"].as_object().cloned().unwrap_or_default();
         let text_of = |name: &str| block.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -173,8 +173,8 @@ impl AnthropicDecoder {
         let said = quote_server_text(self.details["explanation"].as_str().unwrap_or_default(), None);
         let mut text = match (said.is_empty(), category.is_empty()) {
             (false, _) => said,
-            (true, false) => format!("Anthropic's safety rules about {category} forbid an answer"),
-            (true, true) => "Anthropic's safety rules forbid an answer".to_owned(),
+            (true, false) => format!("Anthropic's safety filter ({category}) blocked the answer"),
+            (true, true) => "Anthropic's safety filter blocked the answer".to_owned(),
         };
         if category == "cyber" {
             text.push_str(" (such filters can block harmless tasks; rephrase it)");
@@ -235,10 +235,10 @@ impl ReplyDecoder for AnthropicDecoder {
     ) -> Result<bool, FrameError> {
         self.bytes += data.len();
         if self.bytes > RESPONSE_BYTES_MAX {
-            return Err(FrameError::Malformed(format!("a reply of more than {RESPONSE_BYTES_MAX} bytes")));
+            return Err(FrameError::Malformed(format!("a reply longer than {RESPONSE_BYTES_MAX} bytes")));
         }
         let frame: Value = serde_json::from_str(data)
-            .map_err(|error| FrameError::Malformed(format!("an event that is no JSON: {error}")))?;
+            .map_err(|error| FrameError::Malformed(format!("invalid JSON in an event: {error}")))?;
         match frame["type"].as_str().unwrap_or_default() {
             "message_start" => self.count(&frame["message"]["usage"]),
             "content_block_start" => self.start(&frame, out)?,
@@ -286,7 +286,9 @@ impl ReplyDecoder for AnthropicDecoder {
 }
 
 fn index_of(frame: &Value) -> Result<u64, FrameError> {
-    frame["index"].as_u64().ok_or_else(|| FrameError::Malformed("a content block without index".to_owned()))
+    frame["index"]
+        .as_u64()
+        .ok_or_else(|| FrameError::Malformed("a content block without an index".to_owned()))
 }
 
 fn emit(out: &mut Vec<ModelEvent>, event: fn(String) -> ModelEvent, piece: &str) {

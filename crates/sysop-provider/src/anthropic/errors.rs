@@ -56,26 +56,28 @@ pub(super) fn classify_error(
     match status {
         400 | 413 if error.is_overflow() || status == 413 => fail(
             FailureKind::ContextOverflow,
-            format!("the conversation is too long for the model: {said}; start a new one or shorten it"),
+            format!(
+                "the prompt exceeds the model's context window ({said}); shorten the task, or start a new chat"
+            ),
         ),
         400 | 402 | 429 if error.is_spent() || status == 402 => {
             let kind = if status == 429 { FailureKind::RateLimited } else { FailureKind::BadRequest };
-            fail(kind, format!("Anthropic does not answer for want of credit: {said}; see its billing page"))
+            fail(kind, format!("the Anthropic account has no credit ({said}); check its billing page"))
         }
         400 if learn_quirk(&error.message, quirks) => Some(ErrorAction::RetryNow),
         400 if error.code.is_empty() => None, // not the API's own form
-        400 => fail(FailureKind::BadRequest, format!("Anthropic refused the request: {said}")),
+        400 => fail(FailureKind::BadRequest, format!("Anthropic rejected the request ({said})")),
         401 => fail(
             FailureKind::Auth,
-            format!("Anthropic does not accept the key: {said}; check ANTHROPIC_API_KEY"),
+            format!("Anthropic rejected the API key ({said}); check ANTHROPIC_API_KEY"),
         ),
         403 => fail(
             FailureKind::Auth,
-            format!("Anthropic rejected the API key: {said}; check the permissions of the key"),
+            format!("the API key lacks a permission at Anthropic ({said}); check the key's permissions"),
         ),
         404 => fail(
             FailureKind::UnknownModel,
-            format!("Anthropic knows no such model: {said}; check the name in --model anthropic/NAME"),
+            format!("model not found at Anthropic ({said}); check the name in --model anthropic/NAME"),
         ),
         409 | 529 => Some(ErrorAction::RetryAfter(None)),
         _ => None,

@@ -122,7 +122,7 @@ impl GeminiDecoder {
 
     fn keep(&mut self, part: &Map<String, Value>) -> Result<(), FrameError> {
         if self.parts.len() >= PARTS_MAX {
-            return Err(FrameError::Malformed(format!("a reply of more than {PARTS_MAX} parts")));
+            return Err(FrameError::Malformed(format!("more than {PARTS_MAX} parts in one reply")));
         }
         let mut part = part.clone();
         if part.keys().all(|name| matches!(name.as_str(), "thought" | "thoughtSignature")) {
@@ -167,7 +167,7 @@ impl GeminiDecoder {
         let said = quote_server_text(&error.message, self.key.as_ref());
         let status = quote_server_text(&error.status, None);
         FrameError::InStream {
-            message: format!("Google broke off its reply: {said} ({status})"),
+            message: format!("Google interrupted its reply: {said} ({status})"),
             retry,
             kind,
         }
@@ -226,16 +226,16 @@ impl ReplyDecoder for GeminiDecoder {
     ) -> Result<bool, FrameError> {
         self.bytes += data.len();
         if self.bytes > RESPONSE_BYTES_MAX {
-            return Err(FrameError::Malformed(format!("a reply of more than {RESPONSE_BYTES_MAX} bytes")));
+            return Err(FrameError::Malformed(format!("a reply longer than {RESPONSE_BYTES_MAX} bytes")));
         }
         match serde_json::from_str::<Value>(data) {
             Ok(Value::Array(chunks)) => chunks.iter().try_for_each(|chunk| self.chunk(chunk, out))?,
             Ok(chunk @ Value::Object(_)) => self.chunk(&chunk, out)?,
             Ok(Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => {
-                return Err(FrameError::Malformed("an event that is no object".to_owned()));
+                return Err(FrameError::Malformed("an event that is not a JSON object".to_owned()));
             }
             Err(error) => {
-                return Err(FrameError::Malformed(format!("an event that is no JSON: {error}")));
+                return Err(FrameError::Malformed(format!("invalid JSON in an event: {error}")));
             }
         }
         Ok(false)
@@ -256,13 +256,13 @@ impl ReplyDecoder for GeminiDecoder {
         let nothing = self.text.trim().is_empty() && self.calls.is_empty();
         match reason.as_str() {
             "STOP" | "FINISH_REASON_UNSPECIFIED" if nothing => {
-                Err(self.retryable_error("the model said nothing"))
+                Err(self.retryable_error("the model returned an empty reply"))
             }
             "STOP" | "FINISH_REASON_UNSPECIFIED" => Ok(self.reply(FinishReason::Stop)),
             "MAX_TOKENS" | "CONTINUATION" => Ok(self.reply(FinishReason::Length)),
             "TOO_MANY_TOOL_CALLS" if !nothing => Ok(self.reply(FinishReason::Stop)),
             "MALFORMED_FUNCTION_CALL" | "MALFORMED_RESPONSE" | "UNEXPECTED_TOOL_CALL" => {
-                Err(self.retryable_error("the model wrote a broken tool call"))
+                Err(self.retryable_error("the model returned an invalid tool call"))
             }
             "MISSING_THOUGHT_SIGNATURE" => Err(self.final_error("a thought_signature is missing")),
             "TOO_MANY_TOOL_CALLS" => Err(self.final_error("the model called too many tools")),

@@ -47,7 +47,7 @@ impl GeminiBackend {
                 "gemini-1.5 and gemini-2.0 models are shut down; check the name".to_owned()
             }
             Self::Vertex(location) => format!(
-                "location {} may not have it: many models are only in `global`; gemini-1.5 and gemini-2.0 are shut down",
+                "location {} may not offer it: many models are only in `global`; gemini-1.5 and gemini-2.0 are shut down",
                 quote_server_text(location, None)
             ),
         }
@@ -147,11 +147,13 @@ pub(crate) fn classify_error(
     let said = quote_server_text(&error.message, key);
     let name = backend.name();
     let fail = |kind, sentence: String| Some(ErrorAction::Fail(failure(kind, sentence)));
-    let shut_out = || format!("{name} does not let you in: {said}; {}", backend.key_hint());
+    let shut_out = || format!("{name} rejected the credentials ({said}); {}", backend.key_hint());
     match status {
         400 | 413 if error.is_overflow() || status == 413 => fail(
             FailureKind::ContextOverflow,
-            format!("the conversation is too long for the model: {said}; start a new one or shorten it"),
+            format!(
+                "the prompt exceeds the model's context window ({said}); shorten the task, or start a new chat"
+            ),
         ),
         400 if error.has_reason("API_KEY_INVALID")
             || error.says("API key not valid")
@@ -162,20 +164,20 @@ pub(crate) fn classify_error(
         400 if error.status == "FAILED_PRECONDITION" => fail(
             FailureKind::Auth,
             format!(
-                "{name} does not serve you: {said}; enable billing, or use another provider where your region is not served"
+                "{name} is not available to this account ({said}); enable billing, or use another provider if your region is not supported"
             ),
         ),
         400 if learn_quirk(&error, quirks) => Some(ErrorAction::RetryNow),
         400 if error.code == 0 => None, // not the API's own form
-        400 => fail(FailureKind::BadRequest, format!("{name} refused the request: {said}")),
+        400 => fail(FailureKind::BadRequest, format!("{name} rejected the request ({said})")),
         401 | 403 => fail(FailureKind::Auth, shut_out()),
         404 => fail(
             FailureKind::UnknownModel,
-            format!("{name} knows no such model: {said}; {}", backend.model_hint()),
+            format!("model not found at {name} ({said}); {}", backend.model_hint()),
         ),
         429 if error.is_spent() => fail(
             FailureKind::RateLimited,
-            format!("quota exceeded at {name}: {said}; use another model, or wait for the quota to reset"),
+            format!("quota exceeded at {name} ({said}); use another model, or wait for the quota to reset"),
         ),
         429 => Some(ErrorAction::RetryAfter(error.delay())),
         _ => error

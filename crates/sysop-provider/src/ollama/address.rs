@@ -34,11 +34,11 @@ pub fn ollama_base_url(host: &str) -> Result<String, String> {
         format!("http://{host}")
     };
     let wrong = |why: &str| {
-        format!("`{}` is no address of Ollama ({why}); write it like 127.0.0.1:11434", without_login(host))
+        format!("invalid Ollama address `{}` ({why}); use a form like 127.0.0.1:11434", without_login(host))
     };
     let mut url = Url::parse(&written).map_err(|error| wrong(&error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(wrong("only http and https are spoken"));
+        return Err(wrong("only http and https are supported"));
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Err(wrong("it has a query"));

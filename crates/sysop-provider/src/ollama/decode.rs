@@ -153,7 +153,7 @@ impl OllamaDecoder {
         if bytes > window.saturating_mul(BYTES_PER_TOKEN_MAX) {
             return Err(FrameError::InStream {
                 message: format!(
-                    "the prompt ({bytes} bytes) cannot fit the window of {window} tokens, and Ollama cut it without a word"
+                    "the prompt ({bytes} bytes) exceeds the window of {window} tokens, and Ollama truncated it silently"
                 ),
                 retry: false,
                 kind: FailureKind::ContextOverflow,
@@ -165,8 +165,7 @@ impl OllamaDecoder {
             read > 0 && bytes > window.saturating_mul(BYTES_PER_TOKEN) && read < bytes / BYTES_PER_TOKEN_MAX;
         if full || lost {
             out.push(ModelEvent::Notice(format!(
-                "the prompt may not fit the window of {window} tokens, and Ollama may have left out its beginning; \
-                 raise num_ctx of [providers.{table}], or begin a new chat"
+                "the prompt may exceed the window of {window} tokens, and Ollama may have dropped its start; raise num_ctx in [providers.{table}], or start a new chat"
             )));
         }
         Ok(())
@@ -214,7 +213,7 @@ impl ReplyDecoder for OllamaDecoder {
     fn finish(mut self: Box<Self>) -> Result<Reply, FrameError> {
         if !self.done {
             return Err(FrameError::InStream {
-                message: "the reply was cut before its end".to_owned(),
+                message: "the reply was truncated".to_owned(),
                 retry: true,
                 kind: FailureKind::Unreachable,
             });

@@ -328,7 +328,7 @@ impl OpenAiDecoder {
             Some(_) if self.refused => Ok(FinishReason::Refused),
             Some(_) => Ok(FinishReason::Stop),
             None if self.ended => Ok(if self.refused { FinishReason::Refused } else { FinishReason::Stop }),
-            None => Err(stream_error("the reply was cut before its end", true)),
+            None => Err(stream_error("the reply was truncated", true)),
         }
     }
 }

@@ -113,8 +113,7 @@ impl RemoteOllama {
         if base.scheme() == "https" {
             // A certificate names the remote host, but the near end of a tunnel has another name.
             return Err(bad_request(format!(
-                "Ollama on the remote host is at {origin}, but https does not work through ssh; set base_url of \
-                 [providers.ollama+ssh] to an http address there, or base_url of [providers.ollama] to {origin}"
+                "Ollama on the remote host is at {origin}, but https does not work through ssh; set base_url in [providers.ollama+ssh] to an http address, or base_url in [providers.ollama] to {origin}"
             )));
         }
         let forwarded = remote.forward(&target(&base)).await.map_err(|error| match error {
@@ -126,7 +125,7 @@ impl RemoteOllama {
             TunnelProbe::Http => Ok(Arc::clone(known.insert(Arc::new(tunnel)))),
             TunnelProbe::Closed => Err(not_running(&origin)),
             TunnelProbe::TimedOut => Err(unreachable(format!(
-                "Ollama at {origin} on the remote machine did not answer within {} s; look at its log there",
+                "Ollama at {origin} on the remote host did not respond within {} s; check its log on that host",
                 PROBE_WAIT_MAX.as_secs()
             ))),
         }
@@ -135,13 +134,13 @@ impl RemoteOllama {
     /// Returns the remote Ollama's address as seen from there: from the config, else from the remote environment.
     async fn remote_base_url(&self, remote: &Arc<dyn RemoteMachine>) -> Result<Url, ModelFailure> {
         let (host, whose) = match &self.settings.endpoint.base_url {
-            Some(base_url) => (Some(base_url.clone()), "the base_url of [providers.ollama+ssh]"),
+            Some(base_url) => (Some(base_url.clone()), "base_url in [providers.ollama+ssh]"),
             None => {
                 let host = remote.ollama_host().await.map_err(|error| unreachable(error.to_string()))?;
-                (host, "OLLAMA_HOST on the remote machine")
+                (host, "OLLAMA_HOST on the remote host")
             }
         };
-        let wrong = |why: String| bad_request(format!("{whose} cannot be used: {why}"));
+        let wrong = |why: String| bad_request(format!("invalid {whose}: {why}"));
         let base = ollama_base_url(host.as_deref().unwrap_or_default()).map_err(wrong)?;
         Url::parse(&base).map_err(|error| wrong(error.to_string()))
     }
@@ -161,8 +160,7 @@ impl RemoteOllama {
 
 fn not_running(origin: &str) -> ModelFailure {
     unreachable(format!(
-        "cannot connect to Ollama at {origin} on the remote host; start it there with `ollama serve`, or check \
-         OLLAMA_HOST there"
+        "cannot connect to Ollama at {origin} on the remote host; start it with `ollama serve`, or check OLLAMA_HOST on that host"
     ))
 }
 

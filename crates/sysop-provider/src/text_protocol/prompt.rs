@@ -19,7 +19,7 @@ const SHELL_CONTRACT: &str = r#"Reply with exactly one JSON object and nothing e
 {"type":"shell","command":"COMMAND","reason":"WHY"}
 or answer the user:
 {"type":"answer","text":"TEXT"}
-Never invent output. As soon as an observation holds what was asked, answer.
+Never invent output. As soon as an observation contains the answer, give it.
 
 Example:
 User: How full is the disk?
@@ -45,7 +45,7 @@ pub(super) fn instructions(tools: &[ToolSpec]) -> String {
     let mut text = String::from(
         "Reply with exactly one JSON object and nothing else. Either call one tool and wait for its result:\n\
          {\"name\":\"TOOL\",\"arguments\":{}}\nor answer the user:\n{\"type\":\"answer\",\"text\":\"TEXT\"}\n\
-         Never invent results. As soon as an observation holds what was asked, answer.\n\nTools:\n",
+         Never invent results. As soon as an observation contains the answer, give it.\n\nTools:\n",
     );
     for tool in tools {
         text.push_str(&format!("- {}\n", tool_line(tool)));

@@ -55,7 +55,7 @@ impl HttpClients {
         client.clone().map_err(|error| ModelFailure {
             kind: FailureKind::Unreachable,
             message: format!(
-                "no HTTP client can be made: {error}; check the proxy variables and the system's certificates"
+                "cannot create an HTTP client: {error}; check the proxy variables and the system's certificates"
             ),
         })
     }

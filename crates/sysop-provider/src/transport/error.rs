@@ -47,15 +47,12 @@ impl ModelCall {
     }
 
     pub(super) fn check_address(&self) -> String {
-        format!("check the base_url of [providers.{}]", self.context.target.name)
+        format!("check base_url in [providers.{}]", self.context.target.name)
     }
 
     pub(super) fn silence_error(&self, patience: Duration) -> RequestError {
-        let what = format!("{} said nothing for {}", self.target(), seconds(patience));
-        let next = format!(
-            "ask again, or allow a longer silence with timeout_s of [providers.{}]",
-            self.context.target.name
-        );
+        let what = format!("no data from {} for {}", self.target(), seconds(patience));
+        let next = format!("try again, or raise timeout_s in [providers.{}]", self.context.target.name);
         let trouble = RequestError::new(FailureKind::Unreachable, what, next);
         // Silences are long: the user waits for two of them at most.
         if self.retries == 0 { trouble.retryable() } else { trouble }
@@ -65,18 +62,18 @@ impl ModelCall {
     pub(super) fn send_error(&self, error: &reqwest::Error) -> RequestError {
         let cause = causes(error);
         if error.is_builder() {
-            let what = format!("no request can be made for {} ({cause})", self.target());
+            let what = format!("cannot build a request for {} ({cause})", self.target());
             return RequestError::new(FailureKind::BadRequest, what, self.check_address());
         }
         if CERTIFICATE_WORDS.iter().any(|word| cause.contains(word)) {
             let what = format!("the certificate of {} is not trusted ({cause})", self.target());
-            let next = "install its authority among the system's certificates, or check the base_url";
+            let next = "install its CA certificate in the system's store, or check base_url";
             return RequestError::new(FailureKind::Unreachable, what, next);
         }
         let what = if error.is_connect() || error.is_timeout() {
             format!("cannot connect to {} ({cause})", self.target())
         } else {
-            format!("the connection to {} broke before an answer came ({cause})", self.target())
+            format!("the connection to {} broke before a response arrived ({cause})", self.target())
         };
         RequestError::new(FailureKind::Unreachable, what, self.context.target.unreachable).retryable()
     }

@@ -131,7 +131,7 @@ pub(super) fn signed_claim(service: &ServiceAccountKey, now: u64) -> Result<Stri
     let signature = signature(service.private_key.expose_secret(), unsigned.as_bytes()).ok_or_else(|| {
         failure(
             FailureKind::Auth,
-            "the private key in the Google key file is broken; download the key file again",
+            "the private key in the Google key file is invalid; download the key file again",
         )
     })?;
     Ok(format!("{unsigned}.{}", URL_SAFE_NO_PAD.encode(signature)))
@@ -168,7 +168,7 @@ async fn request_token(
         };
         if tries == TRIES {
             let sentence = format!(
-                "no Google token can be fetched ({trouble}, {TRIES} times); check the network and try again"
+                "cannot fetch a Google token ({trouble}, {TRIES} attempts); check the network and try again"
             );
             return Err(failure(FailureKind::Unreachable, sentence));
         }
@@ -178,7 +178,7 @@ async fn request_token(
 }
 
 fn no_token() -> ModelFailure {
-    failure(FailureKind::Protocol, "Google answered without a token; try again")
+    failure(FailureKind::Protocol, "Google's response contains no token; try again")
 }
 
 fn credentials_error(status: StatusCode, text: &str, secret: &SecretString) -> ModelFailure {
@@ -186,7 +186,7 @@ fn credentials_error(status: StatusCode, text: &str, secret: &SecretString) -> M
     let code = quote_server_text(answer["error"].as_str().unwrap_or_default(), Some(secret));
     let said = quote_server_text(answer["error_description"].as_str().unwrap_or_default(), Some(secret));
     let sentence = format!(
-        "Google does not accept the credentials any more ({status} {code} {said}); run `gcloud auth application-default login`, or use a new key file"
+        "Google rejected the credentials ({status} {code} {said}); run `gcloud auth application-default login`, or use a new key file"
     );
     failure(FailureKind::Auth, sentence)
 }
@@ -217,8 +217,7 @@ async fn metadata(http: &reqwest::Client, host: &str, path: &str) -> Result<Opti
         return Ok(None);
     }
     if !status.is_success() {
-        let sentence =
-            format!("the metadata server answered with {status}; check the service account of this machine");
+        let sentence = format!("the metadata server returned {status}; check this machine's service account");
         return Err(failure(FailureKind::Auth, sentence));
     }
     Ok(Some(text_of(response).await))

@@ -118,7 +118,7 @@ async fn the_remote_address_is_parsed_as_ollama_does_and_named_in_messages() {
         assert_eq!(chat.body["options"]["num_ctx"], 8192);
     }
     for (host, words) in [
-        ("gpu:port", "OLLAMA_HOST on the remote machine cannot be used: `gpu:port` is no address"),
+        ("gpu:port", "OLLAMA_HOST on the remote host cannot be used: `gpu:port` is no address"),
         ("ftp://x", "ftp://x"),
     ] {
         let failure =

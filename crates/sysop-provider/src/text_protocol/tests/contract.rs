@@ -47,7 +47,7 @@ fn other_tools_are_listed() {
         {"name":"TOOL","arguments":{}}
         or answer the user:
         {"type":"answer","text":"TEXT"}
-        Never invent results. As soon as an observation holds what was asked, answer.
+        Never invent results. As soon as an observation contains the answer, give it.
 
         Tools:
         - read_file(path, lines?): Does read_file
