@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 
 const HELP: &str = "\
-The window of sysop. `sysop desktop` starts it; see `sysop desktop --help`.
+Desktop window for sysop, started by `sysop desktop`; see `sysop desktop --help`.
 
-Usage: sysop-desktop [--sysop FILE] [--session ID] [-- FLAGS OF THE SERVER]
+Usage: sysop-desktop [--sysop FILE] [--session ID] [-- SERVER_FLAGS...]
 
-  --sysop FILE    the program whose server is shown [default: `sysop` beside this one, or on PATH]
-  --session ID    the session that is shown first
-  --version       the version
+  --sysop FILE    Program to run as the server [default: `sysop` beside this one, or on PATH]
+  --session ID    Session to show first
+  --version       Print the version
 ";
 /// Maximum bytes of a session id.
 const SESSION_BYTES_MAX: usize = 128;
@@ -53,11 +53,11 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli
             ("--session", value) => {
                 let value = value.or_else(|| rest.next()?.into_string().ok());
                 session = Some(value.filter(|id| is_valid_session_id(id)).ok_or_else(|| {
-                    anyhow::anyhow!("`--session` takes the id of a session; `sysop sessions list` shows them")
+                    anyhow::anyhow!("invalid session id for `--session`; see `sysop sessions list`")
                 })?);
             }
             ("--", None) => server = rest.by_ref().collect(),
-            _ => bail!("the flag {:?} is not known; see `sysop-desktop --help`", argument.to_string_lossy()),
+            _ => bail!("unknown flag {:?}; see `sysop-desktop --help`", argument.to_string_lossy()),
         }
     }
     let sysop = sysop.unwrap_or_else(default_sysop_path);

@@ -87,7 +87,7 @@ impl NotificationFilter {
                 let summary = match message["metadata"]["stopReason"].as_str()? {
                     "end_turn" => "sysop is done",
                     "max_iterations" => "sysop: iteration limit reached",
-                    "failed" => "sysop could not go on",
+                    "failed" => "sysop: turn failed",
                     // The user caused this end and knows about it.
                     _ => return None,
                 };

@@ -35,7 +35,7 @@ a { color: var(--mark); }
 pub(crate) fn starting_page(missing: Option<&str>) -> String {
     let why = match missing {
         Some(missing) => {
-            format!("The server is there, but takes no work yet: {}.", escape(missing.trim_end_matches('.')))
+            format!("The server is not ready yet: {}.", escape(missing.trim_end_matches('.')))
         }
         None => "The server is starting.".to_owned(),
     };
@@ -44,28 +44,28 @@ pub(crate) fn starting_page(missing: Option<&str>) -> String {
 
 /// Page shown after the server ended by itself.
 pub(crate) fn ended(ended: &ServerExit) -> String {
-    let head = if ended.was_ready { "The server has ended" } else { "The server could not start" };
+    let head = if ended.was_ready { "The server stopped" } else { "The server could not start" };
     let how = match ended.status {
         Some(status) => match (status.code(), status.signal()) {
-            (Some(code), _) => format!("It ended with {code}."),
-            (None, Some(signal)) => format!("Signal {signal} ended it."),
-            (None, None) => "Nobody knows how it ended.".to_owned(),
+            (Some(code), _) => format!("Exit code {code}."),
+            (None, Some(signal)) => format!("Killed by signal {signal}."),
+            (None, None) => "Exit status unknown.".to_owned(),
         },
-        None => "Nobody knows how it ended.".to_owned(),
+        None => "Exit status unknown.".to_owned(),
     };
     let kept = if ended.was_ready {
-        " Sessions are kept: what ran is shown as interrupted, and nothing runs twice."
+        " Sessions are saved. Commands that were running are marked as interrupted and do not run again."
     } else {
         ""
     };
     let said = match ended.lines.as_slice() {
-        [] => "<p>It said nothing.</p>".to_owned(),
-        lines => format!("<p>It said last:</p><pre>{}</pre>", escape(&lines.join("\n"))),
+        [] => "<p>No output.</p>".to_owned(),
+        lines => format!("<p>Last output:</p><pre>{}</pre>", escape(&lines.join("\n"))),
     };
     framed(
         "sysop: no server",
         &format!(
-            "<h1>{head}</h1><p role=\"alert\">{how}{kept}</p>{said}<p><a href=\"{AGAIN}\">Start it again</a></p>"
+            "<h1>{head}</h1><p role=\"alert\">{how}{kept}</p>{said}<p><a href=\"{AGAIN}\">Restart the server</a></p>"
         ),
     )
 }

@@ -182,11 +182,11 @@ impl<F: Fn(ServerEvent) + Send + Sync + 'static> OutputMonitor<F> {
             Ok((url, address)) => {
                 let watch = Arc::clone(self);
                 if thread("readiness", move || watch.wait_for_readiness(url, address)).is_err() {
-                    self.record_line("there can be no more threads");
+                    self.record_line("cannot start a thread to check that the server is ready");
                 }
             }
             // The line itself is not shown: it may contain a token.
-            Err(error) => self.record_line(&format!("the server does not say where it is ({error:#})")),
+            Err(error) => self.record_line(&format!("cannot read the server's URL: {error:#}")),
         }
     }
 
@@ -224,15 +224,17 @@ impl<F: Fn(ServerEvent) + Send + Sync + 'static> OutputMonitor<F> {
 
 /// Parses the page's address; accepts only this machine, where the window's own server runs.
 fn address(said: &Value) -> Result<(Url, SocketAddr)> {
-    let url = said["url"].as_str().context("it is another program, or another version of it")?;
-    let url = Url::parse(url).ok().context("it names no address")?;
+    let url = said["url"]
+        .as_str()
+        .context("no `url` in its first message; install the same version of sysop and sysop-desktop")?;
+    let url = Url::parse(url).ok().context("invalid URL")?;
     let ip = match url.host() {
         Some(Host::Ipv4(ip)) => std::net::IpAddr::from(ip),
         Some(Host::Ipv6(ip)) => ip.into(),
-        Some(Host::Domain(_)) | None => anyhow::bail!("it names no address of this machine"),
+        Some(Host::Domain(_)) | None => anyhow::bail!("not an http:// URL with a loopback IP address"),
     };
-    ensure!(url.scheme() == "http" && ip.is_loopback(), "it names no address of this machine");
-    let port = url.port_or_known_default().context("it names no port")?;
+    ensure!(url.scheme() == "http" && ip.is_loopback(), "not an http:// URL with a loopback IP address");
+    let port = url.port_or_known_default().context("no port in the URL")?;
     Ok((url, SocketAddr::new(ip, port)))
 }
 
@@ -262,7 +264,7 @@ fn missing(answer: &str) -> Option<String> {
         return None;
     }
     let body: Value = serde_json::from_str(body.trim()).unwrap_or_default();
-    Some(body["missing"].as_str().unwrap_or("it does not take work yet").to_owned())
+    Some(body["missing"].as_str().unwrap_or("no reason given").to_owned())
 }
 
 #[cfg(test)]

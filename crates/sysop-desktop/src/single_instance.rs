@@ -71,7 +71,7 @@ pub(crate) fn take(folder: &Path, session: Option<&str>) -> Result<LockOutcome> 
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return InstanceLock::new(lock, socket).map(LockOutcome::Acquired),
             Err(rustix::io::Errno::WOULDBLOCK) => {}
-            Err(error) => return Err(error).context("cannot lock the file of the window"),
+            Err(error) => return Err(error).context("cannot lock the window's lock file"),
         }
         // The other process takes the lock before it listens, and stops listening while its server ends.
         if let Ok(stream) = UnixStream::connect(&socket)
@@ -92,7 +92,7 @@ fn request_raise(mut stream: UnixStream, raise: &RaiseRequest) -> Result<()> {
     stream.write_all(format!("{}\n", serde_json::to_string(raise)?).as_bytes())?;
     let mut answer = Vec::new();
     stream.take(ANSWER.len() as u64).read_to_end(&mut answer)?;
-    anyhow::ensure!(answer == ANSWER, "it gave no answer");
+    anyhow::ensure!(answer == ANSWER, "the open window did not respond");
     Ok(())
 }
 
@@ -114,7 +114,7 @@ impl InstanceLock {
     /// # Errors
     /// The thread cannot be started.
     pub(crate) fn listen(&self, on_raise: impl Fn(RaiseRequest) + Send + 'static) -> Result<()> {
-        let listener = self.listener.try_clone().context("cannot listen for a second start")?;
+        let listener = self.listener.try_clone().context("cannot listen on the window's socket")?;
         let hear = move || {
             for stream in listener.incoming() {
                 // A broken connection is ignored; another may follow.

@@ -169,8 +169,8 @@ fn build_view(
         .with_document_title_changed_handler(move |title| {
             drop(titled.send_event(AppEvent::TitleChanged(title)))
         });
-    let container = window.default_vbox().context("a window has room for a page")?;
-    let view = builder.build_gtk(container).context("cannot show a page")?;
+    let container = window.default_vbox().context("cannot add a web view to the window")?;
+    let view = builder.build_gtk(container).context("cannot create the web view")?;
     let (closes, ends) = (proxy.clone(), proxy.clone());
     view.webview().connect_close(move |_| drop(closes.send_event(AppEvent::Close)));
     view.webview().connect_web_process_terminated(move |_, _| drop(ends.send_event(AppEvent::PageCrashed)));
@@ -199,9 +199,7 @@ fn open_outside(url: &Url) {
     match open.spawn() {
         // Waited for, so that no zombie process is left.
         Ok(mut child) => drop(std::thread::spawn(move || child.wait())),
-        Err(error) => {
-            stderr::note(&format!("cannot open {url} ({error}); the package xdg-utils has xdg-open"))
-        }
+        Err(error) => stderr::note(&format!("cannot open {url} ({error}); install xdg-utils")),
     }
 }
 
@@ -321,7 +319,7 @@ impl DesktopWindow {
     fn show_server_exit(&mut self, ended: &ServerExit) {
         self.failed = Some(ended.status);
         ended.lines.iter().for_each(|line| stderr::print(line));
-        stderr::error(if ended.was_ready { "the server has ended" } else { "the server could not start" });
+        stderr::error(if ended.was_ready { "the server stopped" } else { "the server could not start" });
         self.load_html(&page::ended(ended));
     }
 
@@ -374,7 +372,7 @@ impl DesktopWindow {
 
     fn load_html(&self, html: &str) {
         if let Err(error) = self.view.load_html(html) {
-            stderr::note(&format!("cannot show a page ({error})"));
+            stderr::note(&format!("cannot show the page ({error})"));
         }
     }
 }

@@ -95,7 +95,9 @@ impl DataDirs {
         let folder = |name| environment(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let state = match folder("XDG_STATE_HOME") {
             Some(state) => state,
-            None => folder("HOME").context("neither XDG_STATE_HOME nor HOME is set")?.join(".local/state"),
+            None => {
+                folder("HOME").context("no state directory; set XDG_STATE_HOME or HOME")?.join(".local/state")
+            }
         };
         let state = state.join("sysop");
         let runtime =
@@ -110,7 +112,7 @@ impl DataDirs {
     pub(crate) fn create_all(&self) -> Result<()> {
         for folder in [&self.state, &self.runtime, &self.web()] {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-            made.with_context(|| format!("cannot make the folder {}", folder.display()))?;
+            made.with_context(|| format!("cannot create the directory {}", folder.display()))?;
         }
         Ok(())
     }
