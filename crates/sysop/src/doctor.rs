@@ -246,12 +246,12 @@ enum ProviderAnswer {
 
 fn hint_for(provider: &str, base_url: Option<&str>) -> String {
     match (provider, base_url) {
-        ("ollama+ssh", None) => "check the host, and that Ollama is running there".to_owned(),
+        ("ollama+ssh", None) => "check the host, and that Ollama is running on it".to_owned(),
         ("ollama", None) => "start it with `ollama serve`, or set OLLAMA_HOST".to_owned(),
         (_, Some(_)) => {
-            format!("check `base_url` and the key of [providers.{provider}]; see `sysop config show`")
+            format!("check `base_url` and the API key in [providers.{provider}]; see `sysop config show`")
         }
-        (_, None) => "check the key and the network".to_owned(),
+        (_, None) => "check the API key and the network".to_owned(),
     }
 }
 
@@ -266,7 +266,7 @@ fn named(models: &[String], wanted: Option<&str>) -> String {
         more => format!(" and {more} more"),
     };
     match display_path.as_slice() {
-        [] => "is not a models".to_owned(),
+        [] => "no models".to_owned(),
         display_path => format!("{}{}{more}", known.unwrap_or_default(), display_path.join(", ")),
     }
 }

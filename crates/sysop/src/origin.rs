@@ -67,7 +67,7 @@ pub(crate) fn check(command: Option<&Command>) -> Result<(), CommandError> {
         return Ok(());
     }
     Err(CommandError::usage(format!(
-        "`{name}` cannot be run by a command of a sysop session; run it in your own terminal"
+        "`{name}` cannot run inside a sysop session; run it in your own terminal"
     )))
 }
 

@@ -114,17 +114,19 @@ impl OtlpExporter {
         let request = request.header(reqwest::header::CONTENT_TYPE, "application/json").body(body);
         let why = match request.send().await {
             Ok(response) if response.status().is_success() => None,
-            Ok(response) => Some(format!("it answers {}", response.status())),
+            Ok(response) => Some(format!("HTTP status {}", response.status())),
             Err(error) => Some(error.without_url().to_string()),
         };
         let left_out = self.spans.left_out();
         if left_out > 0 {
-            tracing::warn!(left_out, "the collector of spans is slower than the server");
+            tracing::warn!(left_out, "spans dropped: the OTLP collector is too slow");
         }
         match &why {
-            Some(why) if reached_before => tracing::warn!(why, count, "the collector of spans takes none"),
-            Some(why) => tracing::debug!(why, count, "the collector of spans takes none"),
-            None if !reached_before => tracing::info!("the collector of spans takes them again"),
+            Some(why) if reached_before => {
+                tracing::warn!(why, count, "cannot export spans to the OTLP collector")
+            }
+            Some(why) => tracing::debug!(why, count, "cannot export spans to the OTLP collector"),
+            None if !reached_before => tracing::info!("exporting spans to the OTLP collector again"),
             None => {}
         }
         why.is_none()

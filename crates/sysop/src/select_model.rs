@@ -83,7 +83,7 @@ fn from_environment(settings: &Settings) -> Option<ModelChoice> {
         let (name, reason) = match named {
             Some((variable, name)) => (name, format!("LLM_BASE_URL and {variable} are set")),
             // Servers with one model accept any name; others list theirs.
-            None => ("default", "LLM_BASE_URL is set; LLM_DEFAULT_MODEL is not a model".to_owned()),
+            None => ("default", "LLM_BASE_URL is set; LLM_DEFAULT_MODEL is not".to_owned()),
         };
         return Some(ModelChoice { model: ModelRef::new("openai", name), reason });
     }

@@ -161,7 +161,7 @@ async fn join(store: &PostgresStore, address: SocketAddr) -> Result<PostgresNode
     let name = format!("{machine}:{}", address.port());
     let node = PostgresNode::join(store, &name).await;
     let node = node.map_err(|error| CommandError::failed(error.to_string()))?;
-    tracing::info!(node = name, "shares its sessions with the other nodes of the database");
+    tracing::info!(node = name, "joined the cluster");
     Ok(node)
 }
 
@@ -191,8 +191,8 @@ fn ended_by_signals(tls: Option<Tls>) -> Result<CancellationToken> {
 
 fn reload(tls: &Tls) {
     match tls.reload() {
-        Ok(()) => tracing::info!("the certificate was read again"),
-        Err(error) => tracing::error!(%error, "the certificate stays as it was"),
+        Ok(()) => tracing::info!("TLS certificate reloaded"),
+        Err(error) => tracing::error!(%error, "cannot reload the TLS certificate; keeping the current one"),
     }
 }
 

@@ -144,8 +144,10 @@ impl ServeOptions {
                 let why = format!("{error}, or start with --audit best-effort");
                 return Err(CommandError::failed(why).into());
             }
-            (Err(error), AuditFailurePolicy::Continue) => tracing::error!(%error, "nothing is audited"),
-            (Ok(()), _) => tracing::info!(path = %display_path(audit.path()), "calls are audited"),
+            (Err(error), AuditFailurePolicy::Continue) => {
+                tracing::error!(%error, "cannot write the audit log; calls are not audited")
+            }
+            (Ok(()), _) => tracing::info!(path = %display_path(audit.path()), "audit log enabled"),
         }
         Ok(AuditedStore::new(store, clock, audit, redaction(settings), failure_policy).with_spans(spans))
     }

@@ -357,7 +357,7 @@ impl Settings {
             }
             (Some(_), _) | (None, Some(_)) => {
                 settings.api_key_origin =
-                    Some("none: LLM_BASE_URL is set, so its key is LLM_AUTH_TOKEN".to_owned());
+                    Some("none: LLM_BASE_URL is set, so the key must be in LLM_AUTH_TOKEN".to_owned());
             }
             (None, None) => {}
         }

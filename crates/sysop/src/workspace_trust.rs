@@ -26,7 +26,9 @@ pub(crate) fn ask(
     input: &mut dyn BufRead,
     output: &mut dyn Write,
 ) -> Result<Option<TrustDecision>> {
-    write!(output, "{}", neutralize(&question(file))).and_then(|()| output.flush()).context("cannot ask")?;
+    write!(output, "{}", neutralize(&question(file)))
+        .and_then(|()| output.flush())
+        .context("cannot ask whether to trust the workspace")?;
     let mut line = String::new();
     let read = input.take(ANSWER_BYTES_MAX).read_line(&mut line).context("cannot read the answer")?;
     if read == 0 {
@@ -51,7 +53,9 @@ fn question(file: &UntrustedWorkspace) -> String {
     if let more @ 1.. = file.left_out.len().saturating_sub(LINES_SHOWN_MAX) {
         text.push_str(&format!("  and {more} more\n"));
     }
-    text.push_str("The file is part of this workspace, whoever created it. Trust it? [y/N] ");
+    text.push_str(
+        "The file is part of this workspace and may have been written by someone else. Trust it? [y/N] ",
+    );
     text
 }
 

@@ -226,7 +226,7 @@ export class SessionStore {
     if (this.view.status.state !== "open") {
       if (more.draft) this.appendToDraft(more.draft);
       this.openAgain(more.call);
-      this.tell(what, "there is disconnected", "Try again when the connection is back.");
+      this.tell(what, "the server is disconnected", "Try again when the connection is back.");
       this.become({ stopping: false });
       return;
     }

@@ -39,7 +39,7 @@ pub(super) fn call_output_lines(output: &str, shown: CallOutput) -> Vec<String> 
                 return lines.iter().map(short).collect();
             }
             let (head, tail) = (&lines[..EXCERPT_LINES], &lines[EXCERPT_LINES + gap..]);
-            let between = format!("… {gap} lines are not shown; -vv shows them …");
+            let between = format!("… {gap} lines omitted; use -vv to show them …");
             head.iter().map(short).chain([between]).chain(tail.iter().map(short)).collect()
         }
     }

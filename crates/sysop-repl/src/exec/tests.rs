@@ -142,7 +142,7 @@ async fn long_output_is_excerpted_unless_very_verbose() {
         let text = rig.err.text();
         let count = text.lines().filter(|line| line.starts_with("  line ")).count();
         assert_eq!(count, lines, "{shown:?}: {text}");
-        let gap = "\n  line 20\n  … 460 lines are not shown; -vv shows them …\n  line 481\n";
+        let gap = "\n  line 20\n  … 460 lines omitted; use -vv to show them …\n  line 481\n";
         assert_eq!(text.contains(gap), shown == CallOutput::Excerpt, "{shown:?}: {text}");
         assert_eq!(rig.out.text(), "That is all.\n", "standard output is the answer's");
     }

@@ -32,7 +32,7 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
             ("Enter", "Run once, exactly as shown (Y if dangerous)"),
             ("i", "Edit before running"),
             ("e", "Edit in $EDITOR"),
-            ("a", "Run, and allow for this session what the card says"),
+            ("a", "Run, and allow for this session (see the card)"),
             ("A", "Always allow this exact command (shows the rule)"),
             ("r", "Reject with feedback for the model"),
             ("Esc", "Cancel the turn"),

@@ -29,9 +29,7 @@ pub(super) fn capture() {
                 default_hook(panic);
             } else if panics.messages.len() < PANICS_MAX {
                 let thread = std::thread::current();
-                panics
-                    .messages
-                    .push(format!("thread '{}' {panic}", thread.name().unwrap_or("without a name")));
+                panics.messages.push(format!("thread '{}' {panic}", thread.name().unwrap_or("<unnamed>")));
             }
         }));
     });

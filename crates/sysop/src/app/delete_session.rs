@@ -38,7 +38,7 @@ pub(crate) async fn delete_session(
         match store.referenced_files(&files).await {
             Ok(named) => files.retain(|file| !named.contains(file)),
             Err(error) => {
-                tracing::warn!(%error, "nobody can say which files others need, so all of them stay");
+                tracing::warn!(%error, "cannot find out which artifacts other sessions use; keeping all of them");
                 files.clear();
             }
         }
@@ -46,7 +46,7 @@ pub(crate) async fn delete_session(
     let (folder, id): (PathBuf, _) = (settings.folders.data.join(ARTIFACTS), id.clone());
     let removing = tokio::task::spawn_blocking(move || sysop_host::purge_session(&folder, &files, &id, last));
     if let Err(error) = removing.await {
-        tracing::warn!(%error, "not all that was kept of a deleted session is removed");
+        tracing::warn!(%error, "cannot remove all files of a deleted session");
     }
     deleted
 }

@@ -366,7 +366,7 @@ impl SessionBackend for LocalSessions {
         };
         let left = tokio::time::timeout(LEAVE_TIME_MAX, leaving).await;
         if let Err(error) = left.unwrap_or_else(|_| Err("the database timed out".to_owned())) {
-            tracing::warn!(error, "the other nodes find out by themselves that this one is gone");
+            tracing::warn!(error, "cannot leave the cluster; other nodes will detect that this node stopped");
         }
         self.left.store(true, Ordering::SeqCst);
     }

@@ -37,8 +37,8 @@ impl ModelAccess {
             models => models.join(", "),
         };
         Some(format!(
-            "{name} may not receive output of {host}: `models` of [hosts.{host}] allows {allowed}; choose an allowed \
-             model with /model or --model, or add this one there"
+            "{name} may not receive output from {host}: `models` in [hosts.{host}] allows {allowed}; choose an allowed \
+             model with /model or --model, or add this one to `models`"
         ))
     }
 
@@ -83,8 +83,8 @@ mod tests {
         let why = refusal(&access, "openai/ollama/phi3").unwrap();
         assert_eq!(
             why,
-            "openai/ollama/phi3 may not receive output of db1: `models` of [hosts.db1] allows local/*, ollama/*; choose an \
-             allowed model with /model or --model, or add this one there"
+            "openai/ollama/phi3 may not receive output from db1: `models` in [hosts.db1] allows local/*, ollama/*; choose an \
+             allowed model with /model or --model, or add this one to `models`"
         );
         assert!(refusal(&access, "ollama+ssh/phi3").unwrap().contains("[hosts.db1]"));
         assert!(refusal(&access, "ollama/library/phi4").unwrap().contains("[hosts.db2] allows ollama/phi3;"));

@@ -103,7 +103,7 @@ pub(crate) fn from_toml(
     let Some(elements) = raw.get_ref().as_array() else {
         let why = wants(kind, raw.get_ref());
         if kind == ValueKind::Models {
-            let why = format!("{why}; no model is allowed until it is put right");
+            let why = format!("{why}; no model is allowed until it is fixed");
             return (Some(ConfigValue::Texts(Vec::new())), vec![ValueError { at, why }]);
         }
         return (None, vec![ValueError { at, why }]);
@@ -304,7 +304,7 @@ fn checked_tag(text: &str) -> Result<String, String> {
     let odd = |sign: char| sign.is_whitespace() || sign.is_control() || matches!(sign, ',' | '@');
     if text.is_empty() || text == "local" || text.starts_with('-') || text.contains(odd) {
         return Err(format!(
-            "contains the invalid tag {}: tags are single words without `,` and `@`",
+            "contains the invalid tag {}: a tag must be a single word without `,` or `@`",
             quoted(text)
         ));
     }
@@ -322,7 +322,7 @@ fn checked_models(text: &str) -> Result<String, String> {
     let names_both =
         text.split_once('/').is_some_and(|(provider, name)| !provider.is_empty() && !name.is_empty());
     if !names_both || text.chars().any(|sign| sign.is_whitespace() || sign.is_control()) {
-        return Err(format!("holds {}, which is not PROVIDER/NAME or PROVIDER/*", quoted(text)));
+        return Err(format!("contains {}, which is not PROVIDER/NAME or PROVIDER/*", quoted(text)));
     }
     Ok(text.to_owned())
 }

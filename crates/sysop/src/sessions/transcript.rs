@@ -87,7 +87,8 @@ impl TranscriptWriter {
     /// Writes the end of the transcript: a note if a call has no result, and the models that received tool output. The log
     /// does not record if the process that started the call is still running.
     pub(super) fn write_end(&self, out: &mut impl Write) -> io::Result<()> {
-        let interrupted = "interrupted when sysop exited (result unknown), or still running in another sysop";
+        let interrupted =
+            "interrupted when sysop exited (result unknown), or still running in another sysop process";
         if self.running.is_some() {
             self.write_entry(&TranscriptEntry::Note(interrupted.to_owned()), out)?;
         }
@@ -298,7 +299,7 @@ fn outcome_summary(outcome: &Outcome) -> String {
         ) => words.push(outcome.status.as_str().to_owned()),
     }
     if outcome.truncated {
-        words.push("cut".to_owned());
+        words.push("truncated".to_owned());
     }
     words.join(", ")
 }

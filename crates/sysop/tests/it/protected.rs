@@ -62,10 +62,10 @@ fn a_call_cannot_create_a_token_in_any_disguise() {
         ("bash", format!("{SYSOP} exec hello")),
     ] {
         let said = typed(&served, tool, &command);
-        assert!(said.contains("cannot be run by a command of a sysop session"), "{tool} {command}: {said}");
+        assert!(said.contains("cannot run inside a sysop session"), "{tool} {command}: {said}");
     }
     let looks = typed(&served, "bash", &format!("{SYSOP} sessions list; echo ended $?"));
-    assert!(looks.contains("ended 0") && !looks.contains("cannot be run by"), "{looks}");
+    assert!(looks.contains("ended 0") && !looks.contains("cannot run inside"), "{looks}");
     let list = world.finish(&["token", "list"]).out;
     assert!(!list.contains("evil") && list.contains("start"), "{list}");
 }

@@ -102,7 +102,7 @@ fn a_host_restricts_its_models_under_every_name() {
         assert!(named.is_none_or(|named| why.as_ref().unwrap().contains(&named)), "{host} {model}: {why:?}");
     }
     let warnings: Vec<_> = settings.warnings().iter().map(|warning| warning.message.clone()).collect();
-    assert!(warnings[0].contains("no model is allowed until it is put right"), "{warnings:?}");
+    assert!(warnings[0].contains("no model is allowed until it is fixed"), "{warnings:?}");
     assert!(warnings[1].contains("is not PROVIDER/NAME or PROVIDER/*"), "{warnings:?}");
 }
 

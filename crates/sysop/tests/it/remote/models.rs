@@ -192,8 +192,8 @@ fn with_own_models() -> RemoteMachineRig {
     far
 }
 
-const REFUSED: &str = "may not receive output of far: `models` of [hosts.far] allows local/*, openai/own-*\n\
-                       hint: choose an allowed model with /model or --model, or add this one there";
+const REFUSED: &str = "may not receive output from far: `models` in [hosts.far] allows local/*, openai/own-*\n\
+                       hint: choose an allowed model with /model or --model, or add this one to `models`";
 
 #[test]
 fn a_model_not_allowed_for_a_host_gets_none_of_its_output() {
@@ -230,7 +230,7 @@ fn a_later_model_not_allowed_for_a_host_is_blocked_until_switched() {
         person.sees("model set to openai/other").await;
         let before = far.mock.requests().len();
         person.types("again\r").await;
-        person.sees("may not receive output of far").await;
+        person.sees("may not receive output from far").await;
         assert_eq!(far.mock.requests().len(), before, "nothing was sent");
         person.types("/model openai/own-2\r").await;
         person.sees("model set to openai/own-2").await;
@@ -248,8 +248,8 @@ fn a_server_enforces_the_allowed_models_of_a_host() {
     let server = serve(&far.world, &["--host", "far", "--model", "openai/other"]);
     let post = |path: &str, body: serde_json::Value| server.post_as(&server.token, path, &body);
     let (status, answer) = post("/api/agent/sessions", json!({ "host": "far", "model": "openai/another" }));
-    assert!(status == 422 && answer.contains("may not receive output of far"), "{answer}");
+    assert!(status == 422 && answer.contains("may not receive output from far"), "{answer}");
     let (_, answer) = post("/chat", json!({ "message": "again" }));
-    assert!(answer.contains("may not receive output of far"), "{answer}");
+    assert!(answer.contains("may not receive output from far"), "{answer}");
     assert!(far.mock.requests().is_empty(), "nothing was sent");
 }
