@@ -149,7 +149,7 @@ pub fn analyze(command: &str, survey: &Survey) -> Analysis {
         state.note(
             (at, at + hidden.len_utf8()),
             RiskClass::Dangerous,
-            "holds control or invisible characters",
+            "contains control or invisible characters",
         );
     } else {
         state.run_script(command, ScriptOrigin::TopLevel, &Stdin::Inherited);

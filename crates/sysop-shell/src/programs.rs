@@ -229,7 +229,7 @@ fn judge_call(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     let connects =
         found.entry.class == RiskClass::ReadsRemote || found.entry.check == Some(checks::Check::Sender);
     if connects && call.arguments().iter().any(|word| word.text().contains(UNKNOWN)) {
-        state.note(call.span, RiskClass::Opaque, "skills a process that is not literal");
+        state.note(call.span, RiskClass::Opaque, "sends data that is not literal");
     }
     if name == "git" && found.entry.class <= RiskClass::ReadsRemote && found.path != ["config"] {
         repository::judge(state, call.span, found.entry.class == RiskClass::ReadsRemote);

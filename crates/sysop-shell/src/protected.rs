@@ -70,7 +70,7 @@ static WRITTEN: [Kind; 26] = [
         "/etc/network /etc/netplan /etc/systemd/network /etc/networkmanager /etc/sysconfig/network-scripts \
          /etc/sysconfig/network /etc/sysctl.conf /etc/sysctl.d /etc/wireguard /etc/dhcpcd.conf /etc/dhcp",
     ),
-    kind(Lockout, "the access rules of the kernel", "/etc/selinux /etc/apparmor.d /etc/apparmor"),
+    kind(Lockout, "kernel access rules", "/etc/selinux /etc/apparmor.d /etc/apparmor"),
     kind(Dangerous, "a device", "/dev"),
     kind(
         Dangerous,
@@ -117,7 +117,7 @@ static WRITTEN: [Kind; 26] = [
     kind(Dangerous, "the resolver's settings", "/etc/resolv.conf /etc/hosts /etc/host.conf"),
     kind(
         Dangerous,
-        "services and what starts them",
+        "services and their triggers",
         "/etc/systemd /run/systemd /etc/init.d /etc/init /etc/inittab /etc/rc* /etc/sysconfig /etc/xinetd* \
          /etc/inetd.conf /etc/dbus-1 /usr/share/dbus-1 /etc/supervisor* /etc/sv /etc/runit /etc/s6 /etc/conf.d \
          /etc/default /etc/tmpfiles.d /etc/sysusers.d /etc/environment.d /etc/xdg /library/launchdaemons \
@@ -128,7 +128,7 @@ static WRITTEN: [Kind; 26] = [
     ),
     kind(
         Dangerous,
-        "hooks that other programs run",
+        "hooks run by other programs",
         "/etc/apt /etc/dpkg /etc/rpm /etc/yum* /etc/dnf /etc/zypp /etc/pacman* /etc/apk /usr/share/libalpm \
          /var/lib/dpkg /etc/logrotate* /etc/networkmanager/dispatcher.d /etc/ppp /etc/update-motd.d /etc/motd.d \
          /etc/acpi /etc/kernel /etc/needrestart /etc/letsencrypt/renewal* /etc/rsyslog* /etc/audit /etc/alternatives \
@@ -152,13 +152,13 @@ static WRITTEN: [Kind; 26] = [
     ),
     kind(
         Dangerous,
-        "programs that git runs",
+        "programs run by git",
         ".gitconfig .git/config .git/config.worktree .git/hooks .git/info/attributes .git/modules .config/git \
          /etc/gitconfig .githooks .husky .gitmodules .hgrc .hg/hgrc .pre-commit-config.yaml",
     ),
     kind(
         Dangerous,
-        "settings that make programs run others",
+        "settings that make programs run other programs",
         ".vimrc .gvimrc .exrc .vim .config/nvim .config/vim .emacs .emacs.d .config/emacs .config/doom .nanorc \
          .config/helix .tmux.conf .config/tmux .screenrc .lesskey .lessfilter .config/lesskey .npmrc .yarnrc \
          .yarnrc.yml .pnpmrc .cargo/config .cargo/config.toml .cargo/env .config/pip .pip pip.conf .pydistutils.cfg \
@@ -175,7 +175,7 @@ static WRITTEN: [Kind; 26] = [
     ),
     kind(
         Dangerous,
-        "the rules this agent works under",
+        "sysop's own settings",
         ".config/sysop .local/share/sysop .local/state/sysop .sysop.toml .sysop sysop.db sysop.db-wal sysop.db-shm \
          sysop-*.token /etc/sysop .jexida .config/agent-rs",
     ),
@@ -241,7 +241,7 @@ static READ: [Kind; 10] = [
     ),
     kind(
         ReadsSecret,
-        "what was typed in a shell",
+        "shell history",
         ".bash_history .zsh_history .zhistory .histfile .sh_history .ksh_history .ash_history .history \
          .local/share/fish .python_history .psql_history .mysql_history .sqlite_history .node_repl_history \
          .rediscli_history .lesshst .viminfo",
@@ -254,7 +254,7 @@ static READ: [Kind; 10] = [
     ),
     kind(
         ReadsSecret,
-        "the keys and sessions of this agent",
+        "sysop's keys and sessions",
         ".config/sysop/config* .config/sysop/rules* .config/sysop/trust* .config/sysop/*token* .config/sysop \
          .local/share/sysop .local/state/sysop sysop.db sysop.db-wal sysop.db-shm sysop-*.token /etc/sysop",
     ),

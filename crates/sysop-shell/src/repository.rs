@@ -1,7 +1,7 @@
 //! Judges read-only git calls by the repository's configuration.
 //!
 //! A configuration does not travel with a clone, but it does with an archive, so anybody may have written it. Some
-//! settings name programs that git runs even in read-only calls: text conversion, external diffs, filters, signature
+//! settings name programs run by git even in read-only calls: text conversion, external diffs, filters, signature
 //! checks. Any setting not listed here as plain is assumed to name a program.
 
 use crate::context::{Access, Resolution, ResolvedFile, Target};

@@ -31,7 +31,7 @@ pub(super) fn fill_folder(state: &mut State, span: Span, word: &Word) {
         protected::written(path, home)
             .or_else(|| protected::tree_written(path, home).map(|(_, what)| (RiskClass::Dangerous, what)))
     };
-    written(state, span, &found, contains, "may write over");
+    written(state, span, &found, contains, "may overwrite");
 }
 
 /// Judges a folder that is removed, moved or given other permissions with all its contents.
@@ -303,6 +303,6 @@ pub(super) fn note_written_scripts(state: &mut State, span: Span, builds: bool) 
     let name = |path: &String| path.rsplit('/').next().unwrap_or("").to_lowercase();
     let is_built = builds && written.iter().any(|path| is_listed(BUILD_FILES, &name(path)));
     if is_built || run.any(|target| written.contains(&placed(target))) {
-        state.note(span, RiskClass::Opaque, "runs a file that it wrote");
+        state.note(span, RiskClass::Opaque, "runs a file that it has just written");
     }
 }

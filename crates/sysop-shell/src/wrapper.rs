@@ -281,11 +281,7 @@ fn inner(
     }
     for word in arguments.get(at..at + wrapper.operands).unwrap_or(&[]) {
         if word.literal().is_none() {
-            state.note(
-                call.span_of(word),
-                RiskClass::Opaque,
-                "a word before the command that is not written out",
-            );
+            state.note(call.span_of(word), RiskClass::Opaque, "a word before the command is not literal");
         }
     }
     at += wrapper.operands;

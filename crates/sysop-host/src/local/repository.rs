@@ -1,4 +1,4 @@
-//! Names of the settings in a repository's configuration, without values. Some settings name programs that git runs
+//! Names of the settings in a repository's configuration, without values. Some settings name programs run by git
 //! even for read-only commands.
 
 use std::collections::VecDeque;

@@ -8,18 +8,18 @@ use crate::risk::RiskClass;
 
 const INTRODUCTION: &str = "# Programs that sysop knows
 
-The policy judges a command by this table: of each program, its subcommands, its options and its operands. It is made from
-`crates/sysop-shell/programs/*.txt`; do not edit it by hand. After a change there, run
+The policy judges commands by this table of programs, subcommands, options and operands. It is generated from
+`crates/sysop-shell/programs/*.txt`; do not edit it by hand. After changing those files, run
 `UPDATE=1 cargo test -p sysop-shell the_documentation_of_the_table_is_up_to_date`.
 
-A program that is not here counts as a plain change: `auto` runs it, `ask` asks, `never` denies it. So does a program that
-is here, with an option or an operand that is not. Of the programs marked *verbs*, whatever is not here is opaque, and
-`auto` asks too. A long option may be shortened as far as it stays the only one.
+An unlisted program counts as a plain change: `auto` runs it, `ask` asks, `never` denies it. So does a listed program with
+an unlisted option or operand. For programs marked *verbs*, an unlisted subcommand is opaque, and `auto` asks as well. Long
+options may be abbreviated to a unique prefix.
 
-Class: `read_only` looks only; `reads_remote` looks, and connects or resolves names; `changes`; `opaque` does what cannot be
-read off it; `reads_secret`, `dangerous` and `lockout` are asked about each time. \"With\" lists options that raise the class
-of a call, and those that change it (\"then\") if the rest of the call is understood. \"Session\" says what \"allow for this
-session\" covers: any call of the kind that is understood, or this command only.
+Classes: `read_only` only reads; `reads_remote` reads, and connects or resolves names; `changes` makes changes; `opaque` has
+effects that its text does not show; `reads_secret`, `dangerous` and `lockout` always ask. \"Options\" lists options that raise
+the class of a call, or change it (\"then\") if the rest of the call is understood. \"Session\" is what \"allow for this
+session\" covers: any understood call of that kind, or only this exact command.
 ";
 
 pub(super) fn page(table: &Table) -> String {

@@ -33,7 +33,7 @@ pub(super) fn checkout(
         state.note(
             call.span,
             RiskClass::Opaque,
-            "throws work away if this is a file; `git switch` takes branches only",
+            "discards changes if this is a file; use `git switch` for branches",
         );
     }
 }
