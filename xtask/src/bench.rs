@@ -86,9 +86,9 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     step("build sysop", cargo().args(["build", "--release", "--locked", "--package", "sysop"]))?;
     let folder = root().join("target/bench");
     if folder.exists() {
-        std::fs::remove_dir_all(&folder).context("cannot clear the folder of the last run")?;
+        std::fs::remove_dir_all(&folder).context("cannot clear the directory of the last run")?;
     }
-    std::fs::create_dir_all(&folder).context("cannot create a folder for this run")?;
+    std::fs::create_dir_all(&folder).context("cannot create a directory for this run")?;
     let mut bench = Bench { sysop: target().join("release/sysop"), folder, rows: Vec::new() };
     for (name, case) in cases::ALL {
         if chosen.is_empty() || chosen.iter().any(|wanted| *wanted == name) {
@@ -98,9 +98,9 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     }
     let table = bench.table();
     eprintln!("\n{table}");
-    std::fs::write(bench.folder.join("table.md"), table).context("cannot keep the table")?;
+    std::fs::write(bench.folder.join("table.md"), table).context("cannot save the table")?;
     if check && bench.rows.iter().any(|row| row.met == Some(false)) {
-        bail!("a target was missed");
+        bail!("at least one target was missed");
     }
     Ok(())
 }

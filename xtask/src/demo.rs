@@ -22,5 +22,5 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     } else {
         sysop.args(rest);
     }
-    step(&format!("let sysop work in {}", workspace.display()), &mut sysop)
+    step(&format!("run sysop in {}", workspace.display()), &mut sysop)
 }

@@ -68,7 +68,9 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
                 rest.next();
             }
             (_, _) => {
-                bail!("`cargo xtask dist` takes --try, and --with FOLDER where programs are that were built")
+                bail!(
+                    "usage: cargo xtask dist [--try] [--with DIR]; DIR contains programs that are already built"
+                )
             }
         }
     }
@@ -88,11 +90,11 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     glibc::check_libraries(&window, &LIBRARIES_OF_WINDOW)?;
     let folder = target().join("packages");
     if folder.exists() {
-        fs::remove_dir_all(&folder).context("cannot remove what was made before")?;
+        fs::remove_dir_all(&folder).context("cannot remove the previous packages")?;
     }
     let made = pack(&sysop, &window, &folder)?;
     contents::check(&made)?;
-    eprintln!("==> made in {}", folder.display());
+    eprintln!("==> created in {}", folder.display());
     if tries { install_test::run(&made) } else { Ok(()) }
 }
 
@@ -101,7 +103,7 @@ fn architecture() -> Result<(&'static str, &'static str)> {
     match std::env::consts::ARCH {
         "x86_64" => Ok(("x86_64", "amd64")),
         "aarch64" => Ok(("aarch64", "arm64")),
-        other => bail!("nobody has tried to pack for {other}"),
+        other => bail!("packaging for {other} is not supported"),
     }
 }
 
@@ -112,7 +114,7 @@ fn build_sysop() -> Result<PathBuf> {
     let triple = format!("{architecture}-unknown-linux-gnu");
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths([venv.join("bin")].into_iter().chain(std::env::split_paths(&path)))
-        .context("the PATH cannot be used")?;
+        .context("invalid PATH")?;
     let mut build = cargo();
     build.args(["zigbuild", "--release", "--locked", "--package", "sysop", "--target"]);
     build.arg(format!("{triple}.{OLDEST}")).env("PATH", path);
@@ -138,7 +140,7 @@ struct BuiltPackages {
 /// The manifests of the crates define the packages (`package.metadata.deb`). The archive contains the same files.
 fn pack(sysop: &Path, window: &Path, folder: &Path) -> Result<BuiltPackages> {
     let entry = root().join("crates/sysop-desktop/share/sysop-desktop.desktop");
-    step("the desktop entry is valid", Command::new("desktop-file-validate").arg(&entry))?;
+    step("validate the desktop entry", Command::new("desktop-file-validate").arg(&entry))?;
     let tree = folder.join("tree");
     // cargo-deb looks for the built files of `target/release` here.
     let built = tree.join("release");
@@ -169,7 +171,7 @@ fn pack(sysop: &Path, window: &Path, folder: &Path) -> Result<BuiltPackages> {
     let name = format!("sysop-{VERSION}-{architecture}-linux");
     let archive = folder.join(format!("{name}.tar.gz"));
     pack_archive(&made, &tree, &name, &archive)?;
-    fs::remove_dir_all(&tree).context("cannot remove the temporary files")?;
+    fs::remove_dir_all(&tree).context("cannot remove temporary files")?;
     let names =
         [&archive, &made.sysop, &made.window].map(|path| path.file_name().unwrap_or_default().to_owned());
     let sums = fs::File::create(folder.join("SHA256SUMS")).context("cannot write the checksums")?;
@@ -186,7 +188,7 @@ fn pack_archive(made: &BuiltPackages, tree: &Path, name: &str, archive: &Path) -
     let content = tree.join(name);
     fs::rename(unpacked.join("usr"), &content).context("cannot move the unpacked files")?;
     // The archive has the licenses themselves.
-    fs::remove_dir_all(content.join("share/doc")).context("cannot remove the folder of the documentation")?;
+    fs::remove_dir_all(content.join("share/doc")).context("cannot remove the documentation directory")?;
     for file in ["README.md", "LICENSE-MIT", "LICENSE-APACHE"] {
         fs::copy(root().join(file), content.join(file)).with_context(|| format!("cannot copy {file}"))?;
     }

@@ -1,7 +1,7 @@
 //! The repository's tasks. `cargo xtask` lists them.
 //!
 //! Each task sets up its own requirements and reports progress; nothing must be installed by hand first.
-#![expect(clippy::print_stderr, reason = "a chore talks to the person who started it")]
+#![expect(clippy::print_stderr, reason = "a task reports to the user who started it")]
 
 mod bench;
 mod demo;
@@ -16,22 +16,22 @@ mod workspace;
 use std::process::ExitCode;
 
 const HELP: &str = "\
-cargo xtask CHORE
+Usage: cargo xtask TASK [ARGUMENTS]
 
-  demo    build sysop and let it do a real job on this machine, without a key
-  test    format, lints and all tests; --all adds what takes longer: long random tests, installs in fresh systems
-  bench   measure whole processes against baselines of the same run [NAME..] [--check]
-  wire    write what is generated from the messages: schemas, TypeScript, docs/protocol.md
-  pictures  make the pictures in docs/pictures anew, from real runs [--screen: not the page] [SYSOP]
-  web     build the page into web/dist, from where it goes into the binary; --test: and test it in a browser
-  dist    what people install, in target/packages: binaries for old systems, an archive, Debian packages [--try]
-  setup   install what the tests need (Debian packages), and say what is there";
+  demo      Build sysop and run a real task on this machine, without a key
+  test      Check format and lints, and run all tests; --all adds long random tests and installs in fresh systems
+  bench     Measure whole processes against baselines of the same run [NAME...] [--check]
+  wire      Generate schemas, TypeScript types and docs/protocol.md from the message types
+  pictures  Take the pictures in docs/pictures from real runs [--screen: without the page] [SYSOP]
+  web       Build the page into web/dist; --test: test it in a browser as well
+  dist      Build binaries for old systems, an archive and Debian packages in target/packages [--try]
+  setup     Install the Debian packages that the tests need";
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
-    let chore = arguments.next();
+    let task = arguments.next();
     let rest: Vec<_> = arguments.collect();
-    let done = match chore.as_deref() {
+    let done = match task.as_deref() {
         Some("demo") => demo::run(&rest),
         Some("test") => test::run(&rest),
         Some("bench") => bench::run(&rest),
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Some(other) => {
-            eprintln!("there is no chore `{other}`\n\n{HELP}");
+            eprintln!("unknown task `{other}`\n\n{HELP}");
             return ExitCode::from(2);
         }
     };

@@ -65,7 +65,7 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     // A fixed path, because it appears in the pictures.
     let folder = std::env::temp_dir().join("sysop-pictures");
     if folder.exists() {
-        fs::remove_dir_all(&folder).context("cannot clear the folder of the last run")?;
+        fs::remove_dir_all(&folder).context("cannot clear the directory of the last run")?;
     }
     fs::create_dir(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let workspace = folder.join("web1");
@@ -201,7 +201,7 @@ impl TmuxSession {
                 return Ok(());
             }
             if Instant::now() > until {
-                bail!("`{text}` did not come; on the screen is:\n{screen}");
+                bail!("`{text}` did not appear; current screen:\n{screen}");
             }
             sleep(POLL_INTERVAL);
         }
@@ -234,14 +234,14 @@ impl TmuxSession {
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let numbers: Vec<usize> = said.split_whitespace().filter_map(|number| number.parse().ok()).collect();
         let [columns, visible, column, row] = numbers[..] else {
-            bail!("tmux tells no size and no cursor: {said}");
+            bail!("tmux did not report size and cursor: {said}");
         };
         let mut picture = self.draw(&screen, columns)?;
         if visible == 1 {
             picture = with_cursor(&picture, column, row);
         }
         if picture.len() > PICTURE_BYTES_MAX {
-            bail!("the picture `{name}` has {} bytes, which is too many", picture.len());
+            bail!("the picture `{name}` is too large ({} bytes)", picture.len());
         }
         let folder = root().join("docs/pictures");
         fs::create_dir_all(&folder)?;

@@ -83,14 +83,14 @@ pub(crate) fn python_tool(name: &str, packages: &[&str]) -> Result<PathBuf> {
         return Ok(folder);
     }
     if folder.exists() {
-        std::fs::remove_dir_all(&folder).context("cannot remove an older one")?;
+        std::fs::remove_dir_all(&folder).context("cannot remove an older installation")?;
     }
     let mut venv = Command::new("python3");
-    step("setup: a place for Python programs", venv.args(["-m", "venv"]).arg(&folder))?;
+    step("setup: create a Python environment", venv.args(["-m", "venv"]).arg(&folder))?;
     let mut install = Command::new(folder.join("bin/pip"));
     install.args(["install", "--quiet", "--disable-pip-version-check"]).args(packages);
     step(&format!("setup: install {}", packages.join(", ")), &mut install)?;
-    std::fs::write(&mark, "").context("cannot mark that it is there")?;
+    std::fs::write(&mark, "").context("cannot record the installation")?;
     Ok(folder)
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn need(programs: &[(&str, &str)]) -> Result<()> {
     let missing: Vec<_> = programs.iter().filter(|(program, _)| !is_installed(program)).collect();
     if missing.is_empty() {
         let names: Vec<_> = programs.iter().map(|(program, _)| *program).collect();
-        eprintln!("==> setup: all there ({})", names.join(", "));
+        eprintln!("==> setup: already installed ({})", names.join(", "));
         return Ok(());
     }
     let packages: Vec<_> = missing.iter().flat_map(|(_, packages)| packages.split(' ')).collect();
@@ -118,7 +118,7 @@ pub(crate) fn need(programs: &[(&str, &str)]) -> Result<()> {
 
 fn install(packages: &[&str]) -> Result<()> {
     if !is_installed("apt-get") {
-        bail!("please install {}: this machine has no apt-get", packages.join(", "));
+        bail!("install {} (apt-get not found)", packages.join(", "));
     }
     step("setup: refresh the package lists", Command::new("apt-get").args(["update", "-qq"]))?;
     let mut install = Command::new("apt-get");

@@ -32,7 +32,7 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
         rest => (false, rest),
     };
     if all && !rest.is_empty() || rest.iter().any(|argument| argument == "--all") {
-        bail!("`--all` stands alone: `cargo xtask test --all`");
+        bail!("usage: cargo xtask test [--all]");
     }
     setup::tests()?;
     setup::desktop()?;

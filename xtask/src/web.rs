@@ -34,7 +34,7 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
             step("build sysop", cargo().args(["build", "--locked", "--package", "sysop"]))?;
             test(rest)
         }
-        [other, ..] => bail!("`cargo xtask web` knows `--test`, and not {other:?}"),
+        [other, ..] => bail!("unknown argument {other:?}; usage: cargo xtask web [--test]"),
     }
 }
 
@@ -50,24 +50,24 @@ pub(crate) fn install() -> Result<()> {
     setup::need(&NODE)?;
     let version = node_version()?;
     if version < NODE_VERSION_MIN {
-        bail!("the page is built with Node {NODE_VERSION_MIN} or newer, and this machine has {version}");
+        bail!("building the page requires Node {NODE_VERSION_MIN} or newer; found {version}");
     }
     let locked = ["package.json", "package-lock.json"].map(|name| web().join(name));
     let install = npm(&["ci", "--no-audit", "--no-fund"]);
-    build_once(&web().join("node_modules"), &locked, install, "install the packages of the page")
+    build_once(&web().join("node_modules"), &locked, install, "install the page's npm packages")
 }
 
 /// Lints and type-checks the page, and runs its unit tests.
 pub(crate) fn check() -> Result<()> {
-    step("lints of the page", &mut npm(&["run", "--silent", "lint"]))?;
-    step("types of the page", &mut npm(&["run", "--silent", "typecheck"]))?;
-    step("tests of the page's parts", &mut npm(&["run", "--silent", "test"]))
+    step("lint the page", &mut npm(&["run", "--silent", "lint"]))?;
+    step("check the page's types", &mut npm(&["run", "--silent", "typecheck"]))?;
+    step("run the page's unit tests", &mut npm(&["run", "--silent", "test"]))
 }
 
 /// Tests the page in a browser, on a previously built server.
 pub(crate) fn test(rest: &[String]) -> Result<()> {
     browser()?;
-    step("tests of the page in a browser", playwright(&target().join("debug/sysop")).args(rest))
+    step("run the page's browser tests", playwright(&target().join("debug/sysop")).args(rest))
 }
 
 /// Installs a browser, and the programs for the remote machine of the tests.
@@ -98,7 +98,7 @@ fn node_version() -> Result<u32> {
     let said = Command::new("node").arg("--version").output().context("cannot start node")?;
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
     let major = said.trim().trim_start_matches('v').split('.').next().unwrap_or_default();
-    major.parse().with_context(|| format!("node says that its version is {said:?}"))
+    major.parse().with_context(|| format!("unexpected version output of node: {said:?}"))
 }
 
 /// Builds a folder with a command, unless it was built from the same sources before.

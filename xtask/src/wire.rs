@@ -17,7 +17,7 @@ pub(crate) fn run() -> Result<()> {
     let mut generate = cargo();
     generate.args(["run", "--quiet", "--locked", "--package", "sysop-wire"]);
     generate.args(["--features", "schema", "--example", "wire"]);
-    step("write what is generated from the messages", &mut generate)?;
+    step("generate files from the message types", &mut generate)?;
     check()
 }
 
@@ -35,5 +35,5 @@ pub(crate) fn check() -> Result<()> {
     let mut compile = Command::new(compiler);
     compile.args(["--strict", "--noEmit", "--target", "es2022", "--module", "esnext"]);
     compile.args(["--moduleResolution", "bundler", USE]).current_dir(root());
-    step("types of the messages", &mut compile)
+    step("check the generated types", &mut compile)
 }

@@ -82,7 +82,7 @@ pub(super) fn ssh(bench: &mut Bench) -> Result<()> {
 pub(super) fn terminal(bench: &mut Bench) -> Result<()> {
     let example = "crates/sysop-host/examples/terminal.rs";
     if !root().join(example).is_file() {
-        bail!("the example that measures the terminal, {example}, is not in this tree");
+        bail!("example {example}, which measures the terminal, not found");
     }
     let numbers = BenchOutput::of_example("sysop-host", "terminal", &[])?;
     bench.baseline("100 MB through a bare PTY", numbers.get("bare_mb_per_s")?, "MB/s");
@@ -176,7 +176,7 @@ impl<'a> SshMasters<'a> {
             command.args(["-M", "-N", "-f", "-S", &socket(host), &format!("near{host}")]);
             let status = command.status().context("cannot start ssh")?;
             if !status.success() {
-                bail!("`ssh` does not connect to the sshd of this run: {status}");
+                bail!("`ssh` cannot connect to this run's sshd: {status}");
             }
         }
         Ok(masters)

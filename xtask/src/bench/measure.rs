@@ -50,7 +50,7 @@ impl BenchOutput {
     pub(crate) fn get(&self, name: &str) -> Result<f64> {
         let value =
             self.text.lines().find_map(|line| line.split_once(' ').filter(|(known, _)| *known == name));
-        let (_, value) = value.with_context(|| format!("`{}` does not tell `{name}`", self.example))?;
+        let (_, value) = value.with_context(|| format!("`{}` does not report `{name}`", self.example))?;
         value.trim().parse().with_context(|| format!("`{name}` is not a number"))
     }
 }
@@ -101,10 +101,15 @@ pub(crate) fn measure_usage(command: &Command) -> Result<ResourceUsage> {
     let mut last = text.lines().rev();
     let mut numbers = || -> Result<Vec<f64>> {
         let line = last.next().unwrap_or_default();
-        line.split(' ').map(str::parse).collect::<Result<_, _>>().with_context(|| format!("time said {text}"))
+        line.split(' ')
+            .map(str::parse)
+            .collect::<Result<_, _>>()
+            .with_context(|| format!("unexpected output of `time`: {text}"))
     };
     let (times, memory) = (numbers()?, numbers()?);
-    let ([user, system], [kib]) = (&times[..], &memory[..]) else { bail!("time said {text}") };
+    let ([user, system], [kib]) = (&times[..], &memory[..]) else {
+        bail!("unexpected output of `time`: {text}")
+    };
     Ok(ResourceUsage { cpu: user + system, rss: kib / 1024.0 })
 }
 
@@ -124,7 +129,7 @@ impl KeepAliveConnection {
              content-length: {}\r\n\r\n{body}",
             body.len()
         );
-        let stream = TcpStream::connect(("127.0.0.1", port)).context("the mock does not answer")?;
+        let stream = TcpStream::connect(("127.0.0.1", port)).context("the mock server does not respond")?;
         stream.set_nodelay(true)?;
         let reader = BufReader::new(stream.try_clone()?);
         Ok(Self { stream, reader, request })

@@ -33,12 +33,12 @@ impl MockProcess {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .context("cannot start the mock")?;
+            .context("cannot start the mock server")?;
         let mock = Self { child, port };
         let deadline = Instant::now() + START_MAX;
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             if Instant::now() > deadline {
-                bail!("the mock did not start within {START_MAX:?}");
+                bail!("the mock server did not start within {START_MAX:?}");
             }
             std::thread::yield_now();
         }

@@ -18,20 +18,20 @@ const WETTY: &str = r#"{ "dependencies": { "wetty": "3.2.0" }, "allowScripts": {
 pub(super) fn page(bench: &mut Bench) -> Result<()> {
     web::browser()?;
     let file = bench.folder.join("page-numbers");
-    fs::write(&file, "").context("cannot make a file for the numbers")?;
+    fs::write(&file, "").context("cannot create a file for the measurements")?;
     let mut measure = web::playwright(&bench.sysop);
     measure.args(["--grep", "@bench", "--workers", "1"]).env("BENCH_NUMBERS", &file);
     match wetty() {
         Ok(wetty) => drop(measure.env("WETTY", wetty)),
-        Err(error) => eprintln!("    wetty is not measured: {error:#}"),
+        Err(error) => eprintln!("    skipping wetty: {error:#}"),
     }
     step("measure the page", &mut measure)?;
-    let text = fs::read_to_string(&file).context("cannot read the numbers")?;
+    let text = fs::read_to_string(&file).context("cannot read the measurements")?;
     let number = |name: &str| -> Option<f64> {
         let line = text.lines().find_map(|line| line.split_once(' ').filter(|(known, _)| *known == name));
         line.and_then(|(_, value)| value.parse().ok())
     };
-    let need = |name: &str| number(name).with_context(|| format!("the browser did not tell `{name}`"));
+    let need = |name: &str| number(name).with_context(|| format!("the browser did not report `{name}`"));
     bench.at_most("first paint of the page on loopback", need("first_paint_ms")?, 300.0, "ms");
     bench.at_most("all scripts of the page, gzip", need("scripts_gzip_kib")?, 350.0, "KiB");
     let flood = need("flood_mb_per_s")?;
@@ -57,11 +57,11 @@ fn wetty() -> Result<PathBuf> {
     let program = folder.join("node_modules/wetty/build/main.js");
     let manifest = folder.join("package.json");
     if !program.exists() || fs::read_to_string(&manifest).is_ok_and(|last| last != WETTY) {
-        fs::create_dir_all(&folder).context("cannot make a folder for it")?;
-        fs::write(&manifest, WETTY).context("cannot say what it needs")?;
+        fs::create_dir_all(&folder).context("cannot create a directory for wetty")?;
+        fs::write(&manifest, WETTY).context("cannot write wetty's package.json")?;
         let mut install = Command::new("npm");
         install.args(["install", "--no-audit", "--no-fund"]);
-        step("install wetty, to measure beside it", install.current_dir(&folder))?;
+        step("install wetty for comparison", install.current_dir(&folder))?;
     }
     Ok(program)
 }

@@ -45,7 +45,7 @@ pub(crate) fn server(bench: &mut Bench) -> Result<()> {
 fn connected(bench: &mut Bench, load: &LoadGenerator, model: &MockModel) -> Result<()> {
     let (server, _) = BenchServer::start(bench, "connected", model)?;
     let numbers = load.run("connected", &server, model, CONNECTED)?;
-    bench.baseline("a session in memory that nobody is connected to", numbers.get("live_kib")?, "KiB");
+    bench.baseline("a session in memory without clients", numbers.get("live_kib")?, "KiB");
     bench.at_most("a connected idle session", numbers.get("connected_kib")?, 40.0, "KiB");
     bench.baseline("its tasks", numbers.get("connected_tasks")?, "");
     bench.at_least(
@@ -54,13 +54,13 @@ fn connected(bench: &mut Bench, load: &LoadGenerator, model: &MockModel) -> Resu
         19_800.0,
         "/s",
     );
-    bench.baseline("how late a delta is in the middle (model to client)", numbers.get("delta_p50_ms")?, "ms");
-    bench.at_most("how late it is at p99", numbers.get("delta_p99_ms")?, 20.0, "ms");
+    bench.baseline("median delay of a delta (model to client)", numbers.get("delta_p50_ms")?, "ms");
+    bench.at_most("p99 delay of a delta", numbers.get("delta_p99_ms")?, 20.0, "ms");
     bench.baseline("processor time of a delta on the server", numbers.get("delta_cpu_us")?, "µs");
-    bench.baseline("memory of the server meanwhile", numbers.get("working_mib")?, "MiB");
-    bench.at_least("sockets that stayed", numbers.get("sockets_that_stayed")?, CONNECTED as f64, "");
-    bench.at_most("tasks of a session once all have left", numbers.get("left_tasks")?, 0.0, "");
-    bench.baseline("memory of a session once all have left", numbers.get("left_kib")?, "KiB");
+    bench.baseline("server memory during this", numbers.get("working_mib")?, "MiB");
+    bench.at_least("sockets still connected", numbers.get("sockets_that_stayed")?, CONNECTED as f64, "");
+    bench.at_most("tasks of a session after all clients left", numbers.get("left_tasks")?, 0.0, "");
+    bench.baseline("memory of a session after all clients left", numbers.get("left_kib")?, "KiB");
     Ok(())
 }
 
@@ -75,11 +75,11 @@ fn calls(bench: &mut Bench, load: &LoadGenerator, model: &MockModel) -> Result<(
 fn storm(bench: &mut Bench, load: &LoadGenerator, model: &MockModel) -> Result<()> {
     let (server, _) = BenchServer::start(bench, "storm", model)?;
     let numbers = load.run("storm", &server, model, STORM_SESSIONS)?;
-    bench.at_least("connections that break and come back", numbers.get("storm_per_s")?, 990.0, "/s");
-    bench.at_least("share of them that is back", numbers.get("storm_back")?, 1.0, "");
-    bench.baseline("how long that takes at p99", numbers.get("storm_p99_ms")?, "ms");
-    bench.baseline("processor time of one", numbers.get("storm_cpu_us")?, "µs");
-    bench.at_most("more memory after 10,000 of them", numbers.get("storm_more_mib")?, 32.0, "MiB");
+    bench.at_least("reconnects", numbers.get("storm_per_s")?, 990.0, "/s");
+    bench.at_least("share of clients reconnected", numbers.get("storm_back")?, 1.0, "");
+    bench.baseline("p99 time to reconnect", numbers.get("storm_p99_ms")?, "ms");
+    bench.baseline("processor time of one reconnect", numbers.get("storm_cpu_us")?, "µs");
+    bench.at_most("additional memory after 10,000 reconnects", numbers.get("storm_more_mib")?, 32.0, "MiB");
     Ok(())
 }
 
@@ -119,7 +119,7 @@ impl LoadGenerator {
     fn model(&self) -> Result<MockModel> {
         let mut child = Command::new(&self.program).arg("model").stdout(Stdio::piped()).spawn()?;
         let line = first_line(&mut child)?;
-        let port = line.strip_prefix("port ").context("the model does not say where it is")?;
+        let port = line.strip_prefix("port ").context("the model server did not print its address")?;
         Ok(MockModel { port: port.trim().to_owned(), child })
     }
 
@@ -160,7 +160,7 @@ impl BenchServer {
     fn start(bench: &Bench, name: &str, model: &MockModel) -> Result<(Self, Duration)> {
         let home = bench.folder.join("server").join(name);
         let root = home.join("root");
-        fs::create_dir_all(&root).context("cannot create a home for the server")?;
+        fs::create_dir_all(&root).context("cannot create a home directory for the server")?;
         let mut command = Command::new(&bench.sysop);
         command
             .env_clear()
@@ -180,9 +180,12 @@ impl BenchServer {
         let mut child = command.spawn().context("cannot start the server")?;
         let line = first_line(&mut child)?;
         let (page, file) =
-            line.trim_end().split_once("/, token file ").context("the server does not say where it is")?;
-        let (_, address) = page.rsplit_once("http://").context("the server does not say where it is")?;
-        let token = std::fs::read_to_string(file).context("there is no token")?.trim_end().to_owned();
+            line.trim_end().split_once("/, token file ").context("the server did not print its address")?;
+        let (_, address) = page.rsplit_once("http://").context("the server did not print its address")?;
+        let token = std::fs::read_to_string(file)
+            .context("no token in the server's start line")?
+            .trim_end()
+            .to_owned();
         let server = Self { child, address: address.to_owned(), token };
         while !server.is_ready() {
             if begun.elapsed() > START_MAX {

@@ -32,10 +32,11 @@ impl BenchSshd {
         for key in ["host", "user"] {
             let mut keygen = Command::new("ssh-keygen");
             keygen.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(folder.join(key));
-            step(&format!("make a key for {key}"), &mut keygen)?;
+            step(&format!("create a key for {key}"), &mut keygen)?;
         }
         if fs::metadata("/proc/self").is_ok_and(|found| std::os::unix::fs::MetadataExt::uid(&found) == 0) {
-            fs::create_dir_all("/run/sshd").context("sshd as root wants the folder /run/sshd")?;
+            fs::create_dir_all("/run/sshd")
+                .context("cannot create /run/sshd, which sshd requires as root")?;
         }
         for _ in 0..PORT_ATTEMPTS_MAX {
             let port = TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
@@ -46,7 +47,7 @@ impl BenchSshd {
                 return Ok(far);
             }
         }
-        bail!("sshd finds no free port");
+        bail!("no free port for sshd");
     }
 
     /// Path of the ssh config that defines `near1`, `near2`, … and `far1`, `far2`, …
@@ -86,7 +87,7 @@ fn write_server_config(folder: &Path, port: u16) -> Result<()> {
 
 fn write_client_config(folder: &Path, near: u16, far: u16) -> Result<()> {
     let at = |name: &str| folder.join(name).display().to_string();
-    let key = fs::read_to_string(folder.join("host.pub")).context("there is no host key")?;
+    let key = fs::read_to_string(folder.join("host.pub")).context("cannot read the host key")?;
     fs::write(folder.join("known_hosts"), format!("bench {key}"))?;
     let text = format!(
         "Host near*\n  Port {near}\nHost far*\n  Port {far}\nHost *\n  HostName 127.0.0.1\n  HostKeyAlias bench\n  \
@@ -104,7 +105,7 @@ fn serve(folder: &Path) -> Result<Option<Child>> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
     let sshd = places.map(|place| place.join("sshd")).find(|sshd| sshd.is_file());
-    let sshd = sshd.context("there is no sshd; please install openssh-server")?;
+    let sshd = sshd.context("sshd not found; install openssh-server")?;
     let mut server = Command::new(sshd)
         .args(["-D", "-e", "-f"])
         .arg(folder.join("sshd_config"))
@@ -126,7 +127,7 @@ fn serve(folder: &Path) -> Result<Option<Child>> {
     if said.contains("in use") {
         return Ok(None);
     }
-    bail!("sshd does not start; it says: {}", said.trim());
+    bail!("sshd did not start: {}", said.trim());
 }
 
 /// Listens on a port that delays every byte to and from the server, like a link to another continent. The delay costs

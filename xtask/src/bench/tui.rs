@@ -43,7 +43,7 @@ struct TuiProcess {
 impl TuiProcess {
     /// Opens the full screen; `typed` is already in the terminal's input.
     fn open(bench: &Bench, port: u16, typed: &str, arguments: &[&str]) -> Result<Self> {
-        let (pty, pts) = pty_process::blocking::open().context("there is no PTY")?;
+        let (pty, pts) = pty_process::blocking::open().context("cannot open a PTY")?;
         pty.resize(pty_process::Size::new(30, 100)).context("a PTY has a size")?;
         // Typed text must appear because the program drew it, not because the terminal echoed it.
         let mut mode = tcgetattr(&pty)?;
@@ -91,7 +91,7 @@ impl TuiProcess {
             self.rest.drain(..keep);
             let left = until.saturating_duration_since(Instant::now());
             let (when, bytes) = self.output.recv_timeout(left).with_context(|| {
-                format!("`{}` did not come", String::from_utf8_lossy(wanted).escape_debug())
+                format!("`{}` did not appear", String::from_utf8_lossy(wanted).escape_debug())
             })?;
             at = when;
             self.rest.extend_from_slice(&bytes);
@@ -105,10 +105,10 @@ impl TuiProcess {
             match self.output.recv_timeout(IDLE_AFTER) {
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) => return Ok(()),
-                Err(RecvTimeoutError::Disconnected) => bail!("sysop has ended"),
+                Err(RecvTimeoutError::Disconnected) => bail!("sysop has exited"),
             }
         }
-        bail!("the screen never comes to rest")
+        bail!("the screen did not settle")
     }
 
     fn type_text(&self, text: &str) -> Result<()> {
@@ -147,7 +147,7 @@ impl Drop for TuiProcess {
 fn number_of(status: &str, name: &str) -> Result<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name));
     let number = line.and_then(|line| line.split_whitespace().next()).and_then(|word| word.parse().ok());
-    number.with_context(|| format!("the system does not tell {name}"))
+    number.with_context(|| format!("/proc does not contain {name}"))
 }
 
 pub(crate) fn tui(bench: &mut Bench) -> Result<()> {

@@ -27,7 +27,7 @@ pub(crate) fn check(program: &Path, promised: GlibcVersion) -> Result<()> {
     let symbols = objdump(program, "-T")?;
     let needs = required_versions(&symbols);
     if needs.is_empty() {
-        bail!("{} names no symbol of the C library, so nothing is known of it", program.display());
+        bail!("{} uses no versioned glibc symbol; cannot determine the required version", program.display());
     }
     let newer: Vec<&str> = needs
         .iter()
@@ -35,10 +35,10 @@ pub(crate) fn check(program: &Path, promised: GlibcVersion) -> Result<()> {
         .map(|(_, line)| *line)
         .collect();
     if !newer.is_empty() {
-        bail!("{} needs more than glibc {promised}:\n{}", program.display(), newer.join("\n"));
+        bail!("{} requires more than glibc {promised}:\n{}", program.display(), newer.join("\n"));
     }
     let newest = needs.iter().filter_map(|(version, _)| *version).max().unwrap_or(promised);
-    eprintln!("==> {} needs glibc {newest}; promised are {promised} and newer", program.display());
+    eprintln!("==> {} requires glibc {newest} (limit: {promised})", program.display());
     Ok(())
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn check_libraries(program: &Path, known: &[&str]) -> Result<()> {
     let mut needed = headers.lines().filter_map(|line| line.trim().strip_prefix("NEEDED")).map(str::trim);
     match needed.find(|name| !C_LIBRARIES.iter().chain(known).any(|known| name.starts_with(known))) {
         Some(name) => {
-            bail!("{} needs {name}: add its package to `depends` in its Cargo.toml", program.display())
+            bail!("{} requires {name}; add its package to `depends` in its Cargo.toml", program.display())
         }
         None => Ok(()),
     }

@@ -55,7 +55,10 @@ impl DebianChroot {
         made.with_context(|| format!("cannot make {}", system.folder.display()))?;
         let mut bootstrap = Command::new("debootstrap");
         bootstrap.args(["--variant=minbase", suite]).arg(&system.folder).arg(MIRROR);
-        step(&format!("a fresh {suite} (as root)"), bootstrap.stdout(fs::File::create("/dev/null")?))?;
+        step(
+            &format!("create a fresh {suite} system (as root)"),
+            bootstrap.stdout(fs::File::create("/dev/null")?),
+        )?;
         Ok(system)
     }
 
@@ -98,14 +101,14 @@ impl DebianChroot {
     fn expect_output(&self, arguments: &[&str], wanted: &str) -> Result<()> {
         match self.run(arguments)? {
             (true, said) if said.contains(wanted) => Ok(()),
-            (_, said) => bail!("{} should say {wanted:?}; it said:\n{said}", arguments.join(" ")),
+            (_, said) => bail!("expected {wanted:?} from {}, got:\n{said}", arguments.join(" ")),
         }
     }
 
     fn expect_failure(&self, arguments: &[&str], wanted: &str) -> Result<()> {
         match self.run(arguments)? {
             (false, said) if said.contains(wanted) => Ok(()),
-            (_, said) => bail!("{} should fail with {wanted:?}; it said:\n{said}", arguments.join(" ")),
+            (_, said) => bail!("expected {} to fail with {wanted:?}, got:\n{said}", arguments.join(" ")),
         }
     }
 
