@@ -19,7 +19,7 @@ impl ServerAddress {
     /// Parses an address as `sysop serve` prints it. `token` is used if the address has no `?token=`.
     ///
     /// # Errors
-    /// If the text is not an address of a server, or no token in the server's start line.
+    /// If the text is not an address of a server, or has no token.
     pub fn parse(address: &str, token: Option<SecretString>) -> Result<Self, ClientError> {
         let bad = || {
             // The input may contain a token, so the error does not repeat it.

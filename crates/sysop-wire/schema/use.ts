@@ -1,4 +1,4 @@
-// Compiled, never run: what a page may write with the check the generated types, and what it may not.
+// Compiled, never run: what a page may write with the types of the messages, and what it may not.
 import type { ClientMessage, ServerMessage, SessionState } from "../../../web/src/wire";
 
 type Of<Kind extends ServerMessage["type"]> = Extract<ServerMessage, { type: Kind }>;
