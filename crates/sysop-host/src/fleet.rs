@@ -47,7 +47,6 @@ pub const HOSTS_AT_ONCE: usize = 16;
 /// Tools of a terminal, which several hosts cannot share.
 const TERMINAL_TOOLS: [&str; 2] = ["run_command", "send_keys"];
 
-/// Settings of a fleet.
 #[derive(Debug, Clone)]
 pub struct FleetSettings {
     /// Maximum hosts on which a call runs concurrently; at least 1.

@@ -119,7 +119,6 @@ impl SshHost {
         self.toolbox.resolve(targets).await
     }
 
-    /// Connection used by the tools.
     pub fn connection(&self) -> &SshConnection {
         &self.connection
     }

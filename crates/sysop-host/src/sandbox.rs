@@ -124,7 +124,6 @@ impl SandboxSupport {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FenceRequest<'a> {
     pub(crate) fence: &'a Fence,
-    /// Root of the session.
     pub(crate) root: Option<OpenRoot<'a>>,
     /// Terminal in which the program runs.
     pub(crate) tty: Option<&'a Path>,

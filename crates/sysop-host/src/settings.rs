@@ -23,7 +23,6 @@ pub struct LocalSettings {
     pub root: PathBuf,
     /// Profile, which selects the tools.
     pub profile: Profile,
-    /// Limits on the output for the model.
     pub limits: OutputLimits,
     /// Folder for artifacts and for preimages of changed files; created when needed.
     pub artifacts: PathBuf,
@@ -72,13 +71,11 @@ impl LocalSettings {
 /// Settings for the tools of another machine.
 #[derive(Debug)]
 pub struct RemoteSettings {
-    /// Connection to the machine.
     pub connection: SshConnection,
     /// Folder on that machine that file tools cannot leave and in which commands start; `None` means the home folder.
     pub root: Option<String>,
     /// Profile, which selects the tools.
     pub profile: Profile,
-    /// Limits on the output for the model.
     pub limits: OutputLimits,
     /// Folder on this machine for artifacts and for preimages of changed files; created when needed.
     pub artifacts: PathBuf,

@@ -95,7 +95,6 @@ impl Toolbox {
     }
 }
 
-/// Use of the terminal that a survey is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TerminalUse {
     /// A command; needs a shell.

@@ -90,7 +90,6 @@ const SIZE_RANGE: std::ops::RangeInclusive<u16> = 2..=1000;
 /// Maximum chunks of output queued for one watcher. A watcher that falls further behind gets a full redraw.
 const OUTPUTS_WAITING_MAX: usize = 32;
 
-/// Terminal of one session.
 pub(crate) struct SharedTerminal {
     machine: Arc<dyn Machine>,
     artifacts: Artifacts,

@@ -1,5 +1,5 @@
-//! The tools, each written once, over a [`Machine`]. A tool's failure is an outcome, told to the model in
-//! words that say what to do next.
+//! The tools, each written once over a [`Machine`]. A failing tool returns an outcome whose text tells the model the next
+//! step.
 
 mod bash;
 mod chunk;
@@ -38,17 +38,16 @@ use crate::path::RootPath;
 use crate::sandbox::{Escape, hint};
 use crate::terminal::SharedTerminal;
 
-/// The tool that front ends call by themselves to take changes back; no model is offered it.
+/// Internal tool with which front ends undo changes; not offered to models.
 pub(crate) const UNDO: &str = "undo";
 
-/// The tools of one machine.
 pub(crate) struct Toolbox {
     pub(crate) machine: Arc<dyn Machine>,
     pub(crate) terminal: Arc<SharedTerminal>,
-    /// The shell of the calls that run behind a fence, once there is one.
+    /// Shell of calls that run in the sandbox, once started.
     pub(crate) fenced_terminal: Mutex<Option<Arc<SharedTerminal>>>,
     pub(crate) specs: Vec<ToolSpec>,
-    /// The root of the machine, for people and the model.
+    /// Root of the machine, for display and the model.
     pub(crate) root: PathBuf,
     pub(crate) limits: OutputLimits,
     pub(crate) artifacts: Artifacts,
@@ -56,7 +55,7 @@ pub(crate) struct Toolbox {
     pub(crate) chunked: Mutex<ChunkedFiles>,
 }
 
-/// Why a tool did not do it.
+/// Reason that a tool failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ToolError {
     #[error("{0}")]
@@ -67,10 +66,9 @@ pub(crate) enum ToolError {
     Refused(String),
 }
 
-/// What a running call is given by its caller.
 pub(crate) struct CallContext<'a> {
     pub(crate) id: &'a CallId,
-    /// What the programs of the call are held to.
+    /// Sandbox rules for the programs of the call.
     pub(crate) fence: &'a Fence,
     pub(crate) sink: DeltaSink,
     pub(crate) cancel: &'a CancellationToken,
@@ -79,7 +77,7 @@ pub(crate) struct CallContext<'a> {
 type ToolOutcome = Result<Outcome, ToolError>;
 
 impl Toolbox {
-    /// Runs one call to its end, its programs held to what the fence allows.
+    /// Runs one call to its end with its programs in the given sandbox.
     pub(crate) async fn run(
         &self,
         call: ToolCall,
@@ -142,7 +140,7 @@ impl Toolbox {
         }
     }
 
-    /// A path as a tool was given it. The machine may have to be reached to tell what it leads to.
+    /// Parses a path argument. Resolving it may need a connection to the host.
     async fn path(&self, text: &str, call: &CallContext<'_>) -> Result<RootPath, MachineError> {
         tokio::select! {
             biased;
@@ -151,7 +149,7 @@ impl Toolbox {
         }
     }
 
-    /// The shell that a call uses: the shared one, or one of its own behind its fence.
+    /// Returns the shell of a call: the shared one, or a sandboxed one.
     pub(crate) fn terminal_for(&self, fence: &Fence) -> Arc<SharedTerminal> {
         if *fence == Fence::Off {
             return Arc::clone(&self.terminal);
@@ -163,7 +161,7 @@ impl Toolbox {
         terminal
     }
 
-    /// Adds a line to the outcome of a command that the fence may have stopped.
+    /// Adds a line to the outcome of a command that the sandbox may have stopped.
     fn with_hint(&self, mut outcome: Outcome, fence: &Fence) -> Outcome {
         if *fence == Fence::Off || outcome.exit_code.is_none_or(|code| code == 0) {
             return outcome;
@@ -176,12 +174,12 @@ impl Toolbox {
         outcome
     }
 
-    /// A capture of output for the model.
+    /// Creates a capture of output for the model.
     fn capture(&self, sink: DeltaSink) -> Capture<'_> {
         Capture::new(self.limits, &self.secrets, &self.artifacts, sink)
     }
 
-    /// A tool's own text, within the limits.
+    /// Returns an outcome with a tool's own text, within the limits.
     async fn outcome_text(&self, text: String) -> Outcome {
         let mut capture = self.capture(DeltaSink::none());
         capture.take(text.as_bytes());
@@ -198,13 +196,13 @@ impl Toolbox {
     }
 }
 
-/// Reads the arguments of a call; says which field is wrong.
+/// Parses the arguments of a call; an error names the invalid field.
 fn read<T: DeserializeOwned>(arguments: &Arguments) -> Result<T, ToolError> {
     let Arguments::Object(map) = arguments else {
         return Err(ToolError::Arguments("the arguments are not a JSON object; send them again".to_owned()));
     };
     let mut map = map.clone();
-    // For the person; every tool takes it, and says nothing of it to the machine.
+    // For the user; every tool accepts it and ignores it.
     REASONS.iter().for_each(|name| drop(map.remove(*name)));
     serde_path_to_error::deserialize(Value::Object(map)).map_err(|error| {
         let field = error.path().to_string();
@@ -213,7 +211,7 @@ fn read<T: DeserializeOwned>(arguments: &Arguments) -> Result<T, ToolError> {
     })
 }
 
-/// An argument that may be left out; small models say "" for that.
+/// Parses an optional argument; small models pass "" for a missing one.
 fn unless_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     Option::<String>::deserialize(deserializer).map(|text| text.filter(|text| !text.is_empty()))
 }
@@ -227,7 +225,7 @@ fn outcome(status: Status, captured: CapturedOutput) -> Outcome {
     }
 }
 
-/// What came of a program that had `limit` to run, its end written below its output.
+/// Converts the result of a program with the timeout `limit` to an outcome; its end is written below its output.
 fn ended(exec: ExecResult, limit: Duration, captured: CapturedOutput, say_success: bool) -> Outcome {
     let (status, exit_code, note) = match exec.end {
         ExitReason::Exited(0) => (Status::Ok, Some(0), say_success.then(|| "[exit code 0]".to_owned())),

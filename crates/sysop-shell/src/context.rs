@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dialect {
-    /// GNU bash.
     Bash,
     /// A POSIX shell: dash, busybox, ksh, or bash as `sh`.
     Sh,
@@ -55,7 +54,6 @@ pub struct CommandContext {
     /// Home folder of the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub home: Option<String>,
-    /// Login name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// User id.
@@ -96,20 +94,17 @@ pub struct Target {
     pub glob: bool,
     /// Folder that a relative word starts from; `None` if unknown.
     pub folder: Option<String>,
-    /// Use of the path.
     pub access: Access,
 }
 
 /// Files that the host found for a target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolvedTarget {
-    /// The target that was resolved.
     pub target: Target,
     /// Files that the target leads to, with links followed; a missing file is named by its parent's real path.
     pub files: Vec<ResolvedFile>,
 }
 
-/// One file that a target leads to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolvedFile {
     /// Absolute path without symbolic links.
@@ -130,18 +125,15 @@ pub enum TerminalFocus {
     /// Cannot be determined.
     #[default]
     Unknown,
-    /// A shell at its prompt.
     Prompt {
         /// Text typed at the prompt so far.
         line: String,
         /// The cursor is after the last character.
         at_end: bool,
     },
-    /// A full-screen program.
     FullScreen,
     /// A program that reads lines.
     Program {
-        /// Name of the program.
         name: String,
     },
 }
@@ -167,7 +159,6 @@ pub struct Survey {
     pub context: CommandContext,
     /// Resolver of targets.
     pub resolution: Resolution,
-    /// Targets that the host resolved.
     pub targets: Vec<ResolvedTarget>,
     /// Reason why the host is unreachable, in one sentence; the call then fails with it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -41,7 +41,6 @@ pub(super) fn check(state: &mut State, script: &Script<'_>, root: Node<'_>) {
     }
 }
 
-/// Returns the dialect of a shell by its program name.
 pub(super) fn of_program(name: &str) -> Dialect {
     match name {
         "bash" | "rbash" => Dialect::Bash,

@@ -141,7 +141,6 @@ pub(super) fn arithmetic(state: &mut State, script: &Script<'_>, node: Node<'_>)
     constant
 }
 
-/// Judges the expansions in an expansion.
 fn inside(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     let mut cursor = node.walk();
     let children: Vec<Node<'_>> = node.children(&mut cursor).collect();

@@ -8,7 +8,6 @@ const FOLDERS_MAX: usize = 16;
 pub(super) struct Folders(Vec<String>);
 
 impl Folders {
-    /// Creates the set with one folder, or an unknown one.
     pub(super) fn of(folder: Option<String>) -> Self {
         Self(folder.into_iter().collect())
     }

@@ -7,7 +7,7 @@ use super::program_call::{ProgramCall, Script, ScriptOrigin, Stdin};
 use super::{Analysis, programs};
 use crate::risk::RiskClass;
 
-/// What "for this session" allows.
+/// Calls covered by "for this session".
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

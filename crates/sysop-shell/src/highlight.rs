@@ -10,19 +10,14 @@ use super::syntax_tree::parse;
 /// Kind of a part of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HighlightKind {
-    /// Name of the called program.
     Program,
-    /// An option.
     Option,
-    /// Quoted text.
     Text,
-    /// A variable or another expansion.
     Variable,
     /// A reserved word of the shell.
     Keyword,
     /// A separator or redirection.
     Operator,
-    /// A comment.
     Comment,
 }
 

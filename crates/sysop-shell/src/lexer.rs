@@ -36,7 +36,6 @@ pub(super) struct Word {
     pub(super) odd: bool,
     /// Holds text that an interactive shell replaces from its history (`!x`).
     pub(super) history: bool,
-    /// Holds any quoting.
     pub(super) quoted: bool,
     /// Offset in `source` after `NAME=`, if the word has the form of an assignment.
     pub(super) value_at: Option<usize>,

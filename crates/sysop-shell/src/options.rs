@@ -49,7 +49,6 @@ pub(super) enum Style {
     Single,
 }
 
-/// End of the options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StopPoint {
     /// Options may follow operands, as in GNU programs.
@@ -83,7 +82,6 @@ impl<'w> Reading<'_, 'w> {
         self.options.iter().any(|option| option.rule.name == name)
     }
 
-    /// Returns the values given to options of these names.
     pub(super) fn values(&self, names: &[&str]) -> Vec<&'w str> {
         let named = self.options.iter().filter(|option| names.contains(&option.rule.name));
         named.filter_map(|option| option.value).collect()

@@ -180,7 +180,6 @@ fn close(row: &mut [bool], pattern: &[char]) {
 
 enum Step {
     Any,
-    /// This character, or any one.
     One(Option<char>),
 }
 

@@ -60,7 +60,6 @@ pub(super) enum ArgumentSource {
     FoundFiles,
 }
 
-/// A program and its arguments.
 #[derive(Debug)]
 pub(super) struct ProgramCall<'a> {
     pub(super) script: &'a Script<'a>,
@@ -92,7 +91,6 @@ impl<'a> ProgramCall<'a> {
         ProgramCall { script: self.script, words, span, input: self.input, argument_source }
     }
 
-    /// Judges the program started by this one.
     pub(super) fn judge_inner(
         &self,
         state: &mut State,

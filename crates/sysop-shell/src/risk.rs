@@ -42,9 +42,9 @@ pub struct Finding {
     pub start: usize,
     /// Byte after the last.
     pub end: usize,
-    /// How bad it is.
+    /// Severity of the finding.
     pub class: RiskClass,
-    /// Why, in a few words: `recursive delete`, `writes to a block device`.
+    /// Short reason: `recursive delete`, `writes to a block device`.
     pub why: String,
 }
 

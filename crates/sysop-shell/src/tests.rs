@@ -11,7 +11,6 @@ mod targets;
 use super::{CommandContext, Dialect, Survey, analyze};
 use crate::risk::RiskClass;
 
-/// Returns the class of a command, and the reasons.
 pub(crate) fn class_of(command: &str) -> (RiskClass, String) {
     let analysis = analyze(command, &bash());
     let why =

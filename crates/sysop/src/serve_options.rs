@@ -21,7 +21,7 @@ use crate::config::display_path;
 use crate::exit::CommandError;
 use crate::settings::Settings;
 
-/// Who may reach the server, and how.
+/// Listener and access options.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Access options")]
 pub(crate) struct ServeOptions {

@@ -35,7 +35,7 @@ pub(crate) struct DisplayOptions {
     pub(crate) width: Option<usize>,
 }
 
-/// How a session is exported.
+/// Export format of a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ExportFormat {
     /// One event a line, as JSON.

@@ -1,4 +1,4 @@
-//! Which models were sent what a session's tools showed.
+//! Records the models that were sent output of a session's tools.
 
 use crate::event::{ConfigChange, Event};
 use crate::message::{FailureKind, ModelRef};
@@ -13,7 +13,7 @@ pub struct OutputReaders {
     current: Option<ModelRef>,
     /// That of the step that is under way.
     asked: Option<ModelRef>,
-    /// Whether the history holds what a tool showed.
+    /// True if the history contains tool output.
     has_output: bool,
 }
 

@@ -105,7 +105,6 @@ struct WriteTarget {
     folder: Dir,
     name: String,
     there: Option<Metadata>,
-    /// Number of links followed to this name.
     links: usize,
 }
 

@@ -13,7 +13,6 @@ use super::FenceRequest;
 /// Newest known Landlock ABI. An older kernel enforces the rights that it supports.
 const ABI_KNOWN: ABI = ABI::V10;
 
-/// Devices that are harmless to write to.
 const HARMLESS_DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
 /// Devices for programs that open terminals, share memory or add to the entropy pool.
 const WORK_DEVICES: [&str; 5] = ["/dev/ptmx", "/dev/pts", "/dev/shm", "/dev/random", "/dev/urandom"];

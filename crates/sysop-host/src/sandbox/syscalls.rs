@@ -167,7 +167,6 @@ fn refuse_changes(rules: &mut RuleMap) -> Result<(), BackendError> {
     Ok(())
 }
 
-/// Refuses a call with any arguments.
 fn refuse(rules: &mut RuleMap, call: i64) {
     rules.insert(call, Vec::new());
 }

@@ -1,4 +1,4 @@
-//! One connection to one machine, shared by all that is done there.
+//! A connection to one remote host, shared by everything that runs on it.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
@@ -22,40 +22,40 @@ use super::settings::{SshSettings, literal};
 use crate::askpass::Askpass;
 use crate::settings::HostError;
 
-/// Sessions at a time; OpenSSH's servers allow ten on a connection, and two are for what must not wait.
+/// Maximum concurrent sessions. OpenSSH servers allow ten per connection; two are reserved for urgent requests.
 const SESSIONS_MAX: usize = 8;
 const SPARE_SESSIONS: usize = 2;
-/// How long a connection has to say that it is there.
+/// Timeout for checking that the connection is alive.
 const ALIVE_MAX: Duration = Duration::from_secs(2);
-/// How long those who make a connection may take to let go of it.
+/// Maximum wait for tasks that are opening the connection to release it.
 const CLOSE_MAX: Duration = Duration::from_secs(2);
-/// How long a script of ours may take.
+/// Timeout of an internal script.
 pub(super) const SCRIPT_MAX: Duration = Duration::from_secs(60);
-/// The most bytes that a script of ours may print.
+/// Maximum output of an internal script.
 pub(super) const SCRIPT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// One multiplexed connection to one destination by the user's own `ssh`. Cheap to clone. Connects when it is
-/// first used, connects again when it was lost, and ends with its last clone.
+/// A multiplexed connection to one destination through the user's own `ssh`. Cheap to clone. It connects on first use,
+/// reconnects after a loss, and ends with its last clone.
 #[derive(Clone)]
 pub struct SshConnection(pub(super) Arc<ConnectionInner>);
 
-/// What the clones share.
+/// State shared by all clones.
 pub(super) struct ConnectionInner {
     settings: SshSettings,
     folder: OnceLock<ControlFolder>,
-    /// The master; held while one is started, so that there is one.
+    /// The master; locked while one is being started, so that only one exists.
     master: Mutex<Option<Arc<Master>>>,
     sessions: Arc<Semaphore>,
     spare: Arc<Semaphore>,
     facts: Lock<Option<Arc<MachineInfo>>>,
     people: Lock<Option<Arc<dyn Prompter>>>,
     askpass: OnceLock<Askpass>,
-    /// Changes when the connection is closed.
+    /// Notifies waiters when the connection is closed.
     closed: watch::Sender<()>,
 }
 
 impl SshConnection {
-    /// Prepares a connection. Starts no process and creates no file.
+    /// Prepares a connection without starting a process or creating a file.
     pub fn new(settings: SshSettings) -> Result<Self, HostError> {
         settings.check()?;
         Ok(Self(Arc::new(ConnectionInner {
@@ -71,7 +71,7 @@ impl SshConnection {
         })))
     }
 
-    /// Says who is asked for passwords and the like from now on, where the settings say so.
+    /// Sets the prompter for passwords and confirmations, if the settings allow prompts.
     pub fn set_prompter(&self, people: Arc<dyn Prompter>) {
         if let Some(askpass) = self.0.askpass.get() {
             askpass.set_prompter(Arc::clone(&people));
@@ -79,17 +79,17 @@ impl SshConnection {
         *self.0.people.lock() = Some(people);
     }
 
-    /// The destination as it was given.
+    /// Destination as the user gave it.
     pub fn destination(&self) -> &str {
         self.0.name()
     }
 
-    /// Connects, where it is not connected.
+    /// Connects if necessary.
     pub async fn connect(&self) -> Result<(), SshError> {
         self.0.master().await.map(drop)
     }
 
-    /// What kind of machine it is; found out once.
+    /// Returns the host's system information, which is determined once.
     pub async fn machine_info(&self) -> Result<Arc<MachineInfo>, SshError> {
         if let Some(facts) = self.0.known_machine_info() {
             return Ok(facts);
@@ -101,16 +101,15 @@ impl SshConnection {
         })
     }
 
-    /// Runs a script with `sh` beside all else: its status, and what it printed on standard output.
+    /// Runs a script with `sh`. Returns its status and standard output.
     pub async fn exec_sh(&self, script: &str) -> Result<(i32, Vec<u8>), SshError> {
         let ScriptOutput { status, output, .. } =
             run_script(&self.0, RemoteScript::new(script, &[]), SCRIPT_BYTES_MAX, SCRIPT_MAX).await?;
         Ok((status, output))
     }
 
-    /// Program, arguments and environment of an interactive session on a terminal that the caller provides, over
-    /// this connection and no other; with a command in the place of the login shell. Connects again where the
-    /// connection was lost.
+    /// Returns program, arguments and environment of an interactive session over this connection, on a terminal that the
+    /// caller provides. `command` replaces the login shell. Reconnects if necessary.
     pub async fn terminal_command(
         &self,
         remote_command: Option<&str>,
@@ -128,7 +127,7 @@ impl SshConnection {
             "-tt".into(),
             "-oRequestTTY=force".into(),
             "-oControlMaster=no".into(),
-            // Without the socket ssh would connect by itself, and ask for passwords where nobody expects it.
+            // Without the socket, ssh would open its own connection and prompt on the wrong terminal.
             "-oProxyCommand=false".into(),
             "-S".into(),
         ]);
@@ -138,11 +137,10 @@ impl SshConnection {
         Ok((program, arguments, environment.pairs()))
     }
 
-    /// Ends the connection and all that runs through it, and gives up one that is being made. The next use
-    /// connects again.
+    /// Ends the connection and everything that runs over it, and aborts a connection attempt. The next use reconnects.
     pub async fn close(&self) {
         self.0.closed.send_replace(());
-        // Whoever waits for it, or makes it, lets go at their next turn.
+        // Tasks that wait for the lock or hold it release it soon.
         let Ok(mut held) = timeout(CLOSE_MAX, self.0.master.lock()).await else { return };
         let master = held.take();
         drop(held);
@@ -177,22 +175,22 @@ impl ConnectionInner {
         &self.settings
     }
 
-    /// Waits until another session may be opened.
+    /// Waits until another session can be opened.
     pub(super) async fn permit(&self) -> OwnedSemaphorePermit {
         Arc::clone(&self.sessions).acquire_owned().await.expect("it is never closed")
     }
 
-    /// The same, for what must not wait for other work.
+    /// Like `permit`, from the reserve for urgent requests.
     pub(super) async fn spare_permit(&self) -> OwnedSemaphorePermit {
         Arc::clone(&self.spare).acquire_owned().await.expect("it is never closed")
     }
 
-    /// The master; started where there is none, unless the connection is closed meanwhile.
+    /// Returns the master; starts one if necessary, unless the connection is closed meanwhile.
     pub(super) async fn master(&self) -> Result<Arc<Master>, SshError> {
         let mut closed = self.closed.subscribe();
         tokio::select! {
             biased;
-            // Dropped, what is being started ends.
+            // Dropping the future ends the process being started.
             _ = closed.changed() => Err(SshError::Dropped {
                 destination: self.name().to_owned(),
                 why: "the connection was closed".to_owned(),
@@ -212,7 +210,7 @@ impl ConnectionInner {
         Ok(started)
     }
 
-    /// The settings by which ssh asks the people of the session, where there are any; and who may be waited for.
+    /// Returns the settings by which ssh prompts the session's users, and what a login may wait for.
     fn login_settings(&self) -> Result<(Cow<'_, SshSettings>, LoginPrompts), SshError> {
         let people = self.people.lock().clone();
         let (Some(program), Some(people)) = (&self.settings.askpass_helper, people) else {
@@ -236,12 +234,11 @@ impl ConnectionInner {
         Ok((Cow::Owned(settings), LoginPrompts::Session(askpass.questions())))
     }
 
-    /// The master, where there is one.
     pub(super) async fn running_master(&self) -> Option<Arc<Master>> {
         self.master.lock().await.clone()
     }
 
-    /// Lets go of a master that is of no use any more, so that another is started.
+    /// Discards a broken master, so that a new one is started.
     pub(super) async fn discard_master(&self, useless: &Arc<Master>) {
         let mut master = self.master.lock().await;
         if master.as_ref().is_some_and(|master| Arc::ptr_eq(master, useless)) {
@@ -249,7 +246,7 @@ impl ConnectionInner {
         }
     }
 
-    /// Whether a connection is there and its `ssh` answers.
+    /// Returns true if the connection exists and its `ssh` responds.
     pub(super) async fn is_alive(&self) -> bool {
         match self.running_master().await {
             Some(master) => is_responsive(&master).await,
@@ -257,7 +254,7 @@ impl ConnectionInner {
         }
     }
 
-    /// Why a connection is gone.
+    /// Returns the error of a lost connection, with its cause.
     pub(super) fn connection_lost(&self, master: &Master, otherwise: &str) -> SshError {
         let printed = last_line(&master.printed());
         let why = if printed.is_empty() { otherwise.to_owned() } else { printed };

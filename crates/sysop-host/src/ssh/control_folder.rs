@@ -1,6 +1,6 @@
-//! The folder for the socket of a connection: short, because a socket's path has hardly a hundred bytes, and for
-//! its owner alone, because whoever opens the socket is logged in. A process that is killed leaves its sockets
-//! there; the next one takes them away.
+//! Directory of a connection's socket. Its path is short, because socket paths are limited to about a hundred bytes, and it
+//! is private, because access to the socket is a login. A killed process leaves its sockets behind; the next process removes
+//! them.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
@@ -11,17 +11,16 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-/// The longest path of a socket that every system takes (macOS), with its final zero.
+/// Longest socket path that every system accepts (macOS), including the NUL byte.
 const SOCKET_BYTES_MAX: usize = 104;
-/// What ssh appends to the path for a moment.
+/// Length of the suffix that ssh appends temporarily.
 const SUFFIX_BYTES: usize = 17;
-/// The name of a socket, with the slash before it.
+/// Length of a socket's name with the preceding slash.
 const NAME_BYTES: usize = 1 + 16;
 
-/// How many entries of the folder are looked at for what killed processes have left.
+/// Maximum directory entries checked for sockets of killed processes.
 const SWEPT_ENTRIES_MAX: usize = 256;
 
-/// A folder that is there.
 #[derive(Debug)]
 pub(super) struct ControlFolder {
     path: PathBuf,
@@ -29,7 +28,7 @@ pub(super) struct ControlFolder {
 }
 
 impl ControlFolder {
-    /// Takes the wished folder, where it can be used; else another.
+    /// Opens the preferred directory if it is usable, otherwise a new one below `/tmp`.
     pub(super) fn open(wished: &Path) -> io::Result<Self> {
         if fits(wished) && prepare(wished).is_ok() {
             sweep(wished);
@@ -42,18 +41,16 @@ impl ControlFolder {
             sweep(&folder);
             return Ok(Self { path: folder, ours: false });
         }
-        // A fresh name that nobody else can have prepared.
+        // Random, so that no other user can prepare it.
         let path = PathBuf::from(format!("/tmp/sysop-{:012x}", rand::random::<u64>() >> 16));
         DirBuilder::new().mode(0o700).create(&path)?;
         Ok(Self { path, ours: true })
     }
 
-    /// Where it is.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A new path for a socket.
     pub(super) fn socket(&self) -> PathBuf {
         self.path.join(format!("c-{:012x}", rand::random::<u64>() >> 16))
     }
@@ -62,7 +59,7 @@ impl ControlFolder {
 impl Drop for ControlFolder {
     fn drop(&mut self) {
         if self.ours {
-            // What is in it is ours too; that it is gone already changes nothing.
+            // Everything in it is ours. It may already be gone.
             let _ = fs::remove_dir_all(&self.path);
         }
     }
@@ -72,7 +69,7 @@ fn fits(folder: &Path) -> bool {
     folder.is_absolute() && folder.as_os_str().len() + NAME_BYTES + SUFFIX_BYTES < SOCKET_BYTES_MAX
 }
 
-/// Creates it, or makes sure that nobody else can enter it.
+/// Creates the directory, or verifies that only the owner can enter it.
 fn prepare(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let found = fs::symlink_metadata(folder)?;
@@ -81,8 +78,8 @@ fn prepare(folder: &Path) -> io::Result<()> {
     if private { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
 }
 
-/// Takes sockets away behind which nobody listens any more. Those of living processes are there from the moment
-/// that somebody listens, and names with a dot are on their way to that.
+/// Removes sockets without a listener. A socket of a running process appears when it starts to listen; names with a dot are
+/// still being set up.
 fn sweep(folder: &Path) {
     let ours = |name: &OsStr| {
         let bytes = name.as_encoded_bytes();
@@ -92,7 +89,7 @@ fn sweep(folder: &Path) {
     for entry in entries.filter(|entry| ours(&entry.file_name())) {
         let is_socket = entry.file_type().is_ok_and(|kind| kind.is_socket());
         if is_socket && is_left_alone(&entry.path()) {
-            // Another process may have been quicker.
+            // Another process may have removed it first.
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -149,7 +146,7 @@ mod tests {
         drop(ControlFolder::open(&folder).unwrap());
         let left = ["c-0123", "ask-0123"];
         for name in left.into_iter().chain(["other", "c-0123.new"]) {
-            // The name of a socket outlives who listened there.
+            // A socket's file remains after its listener closes.
             drop(UnixListener::bind(folder.join(name)).unwrap());
         }
         let _living = UnixListener::bind(folder.join("c-4567")).unwrap();

@@ -1,43 +1,36 @@
-//! Why the connection did not do it: ssh's own failures, told apart from those of a command, each with what to
-//! do next.
+//! Connection errors of ssh, distinct from failures of commands. Each has a hint.
 //!
-//! What ssh prints is read only to choose the words. Whether a command ran is never judged by it.
+//! The output of ssh only selects the wording; it never decides whether a command ran.
 
 use sysop_core::text::neutralize;
 
-/// The most characters of a text of ssh's that are told.
+/// Maximum characters of ssh's output in an error.
 const TOLD_CHARS_MAX: usize = 300;
 
-/// Why a connection failed. `Display` is one sentence that says what to do next.
+/// Reason that a connection failed. `Display` is one sentence with a hint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SshError {
-    /// There is no `ssh` on PATH.
     #[error("`ssh` not found on PATH; install an OpenSSH client")]
     NoSsh,
     /// The name has no address.
     #[error("unknown host name {0}; check the spelling, or set its address in ~/.ssh/config")]
     UnknownHost(String),
-    /// Nobody listens there.
+    /// No server listens at the port.
     #[error("{0} refused the connection; check the port, and that sshd is running")]
     Refused(String),
-    /// No way to the machine.
+    /// No route to the host.
     #[error("cannot reach {destination} ({why}); check the network, the VPN and the address")]
-    Unreachable {
-        /// As it was given.
-        destination: String,
-        /// In ssh's words.
-        why: String,
-    },
-    /// Nothing came back in time.
+    Unreachable { destination: String, why: String },
+    /// The host did not respond in time.
     #[error("{0} did not respond in time; check that the host is up and that no firewall blocks it")]
     Timeout(String),
-    /// The key of the machine is not the one that is known.
+    /// The host key differs from the known one.
     #[error(
         "the host key of {0} has CHANGED: the connection may be intercepted, or the host was reinstalled; ask its \
          administrator before you remove the old key with `ssh-keygen -R`"
     )]
     HostKeyChanged(String),
-    /// The key of the machine is not known, and nobody could be asked.
+    /// The host key is unknown, and no user could be asked.
     #[error("the host key of {0} is not known; run `ssh {0}` once, compare the fingerprint and accept it")]
     HostKeyUnknown(String),
     /// No key or password was accepted.
@@ -45,15 +38,13 @@ pub enum SshError {
         "{0} rejected all keys and passwords; try `ssh {0}`, and check the agent's keys with `ssh-add -l`"
     )]
     Auth(String),
-    /// ssh's own config is wrong.
     #[error("ssh rejects its configuration ({0}); run `ssh -G` for details")]
     Config(String),
     /// The connection ended.
     #[error("lost the connection to {destination} ({why}); the next step reconnects")]
     Dropped {
-        /// As it was given.
         destination: String,
-        /// In ssh's words, or ours.
+        /// Reason given by ssh or by sysop.
         why: String,
     },
     /// The login shell did not run `sh`.
@@ -62,56 +53,40 @@ pub enum SshError {
         spawn_hint(said)
     )]
     NoShell {
-        /// As it was given.
         destination: String,
-        /// What came back instead.
+        /// Output received instead.
         said: String,
     },
-    /// The machine or its ssh server refuses to open ports, and no program there connects instead.
+    /// The host or its ssh server refuses forwarding, and no program on the host can connect instead.
     #[error(
         "{destination} does not allow port forwarding ({why}) and has neither `bash` nor `nc` to relay with; install \
          `nc` on {destination}, or set AllowTcpForwarding in its sshd_config"
     )]
-    ForwardRefused {
-        /// As it was given.
-        destination: String,
-        /// In ssh's words.
-        why: String,
-    },
-    /// There is no service at the far end of a forward.
+    ForwardRefused { destination: String, why: String },
+    /// No service listens at the target of a forward.
     #[error("nothing listens on {far} at {destination} ({why}); start the service on {destination}")]
     ForwardNobody {
-        /// As it was given.
         destination: String,
-        /// `host:port` there.
+        /// `host:port` as seen from the remote host.
         far: String,
-        /// In ssh's words.
         why: String,
     },
-    /// The root is not there.
+    /// The root does not exist or cannot be entered.
     #[error("cannot enter the root {root} on {destination}; choose another directory with --root")]
     Root {
-        /// As it was given.
         destination: String,
-        /// As it was given.
+        /// Root as the user gave it.
         root: String,
     },
-    /// Something on this machine is in the way: no socket, no folder, no process.
+    /// A local problem: no socket, directory or process.
     #[error("cannot start a connection to {destination}: {why}")]
     Here {
-        /// As it was given.
         destination: String,
-        /// In the system's words.
+        /// Reason given by the system.
         why: String,
     },
-    /// Anything else.
     #[error("ssh to {destination} failed: {why}; run `ssh -v {destination}` for details")]
-    Failed {
-        /// As it was given.
-        destination: String,
-        /// In ssh's words.
-        why: String,
-    },
+    Failed { destination: String, why: String },
 }
 
 fn spawn_hint(said: &str) -> String {
@@ -119,7 +94,7 @@ fn spawn_hint(said: &str) -> String {
 }
 
 impl SshError {
-    /// What made ssh end, by what it printed.
+    /// Classifies the end of ssh by its output.
     pub(super) fn read(destination: &str, printed: &str) -> Self {
         let name = || destination.to_owned();
         let has = |text: &str| printed.contains(text);
@@ -169,12 +144,12 @@ impl SshError {
     }
 }
 
-/// The last line that says anything, harmless and short.
+/// Returns the last line with text, escaped and shortened.
 pub(super) fn last_line(text: &str) -> String {
     one_line(text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or(""))
 }
 
-/// A text on one line, harmless and short.
+/// Returns a text as one line, escaped and shortened.
 pub(super) fn one_line(text: &str) -> String {
     let line: Vec<&str> = text.split_whitespace().collect();
     let short: String = line.join(" ").chars().take(TOLD_CHARS_MAX).collect();

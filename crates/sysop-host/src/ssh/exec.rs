@@ -1,4 +1,4 @@
-//! Runs one program on the remote machine to its end: takes what it prints, and stops it with all that it started.
+//! Runs one program on the remote host: collects its output, and stops it with all processes it started.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,31 +21,31 @@ use crate::machine::{ExecResult, ExitReason};
 use crate::output::capture::Capture;
 use crate::pipe::discard_output;
 
-/// How long the output is still taken after the shell has ended, where something else holds it.
+/// Time to keep reading output after the shell ended while another process holds the pipe.
 const DRAIN: Duration = Duration::from_millis(200);
-/// How long a command has to say that it has begun, before it is stopped all the same.
+/// Time for a command to report its start before it is stopped anyway.
 const BEGIN_MAX: Duration = Duration::from_secs(2);
-/// Programs left in the background whose output is read away, so that they do not die of a closed pipe. Each
-/// holds a session of the connection.
+/// Maximum background programs whose output is discarded, so that they do not die of a closed pipe. Each holds a session of
+/// the connection.
 pub(super) const BACKGROUND_MAX: usize = 4;
 
-/// What every command is told, as on this machine: nobody looks at a screen, nobody can answer. What a shell
-/// would run at its start, and what describes a screen that is not there, is dropped.
+/// Environment of every command, as on the local machine: no screen and no user. Shell startup files and variables that
+/// describe a terminal are dropped.
 pub(super) const ENVIRONMENT: &str = "export PAGER=cat GIT_PAGER=cat MANPAGER=cat SYSTEMD_PAGER= \
     GIT_TERMINAL_PROMPT=0 DEBIAN_FRONTEND=noninteractive TERM=dumb NO_COLOR=1; \
     unset BASH_ENV ENV OLDPWD COLUMNS LINES FORCE_COLOR CLICOLOR_FORCE CDPATH";
 
-/// Enters the root; where `$r` is empty, the folder that it is in already, by its name without links.
+/// Enters the root, or stays in the current directory, by its path without links, if `$r` is empty.
 pub(super) const ENTER: &str =
     r#"cd -P -- "${r:-.}" 2>/dev/null || { printf "\036C%s\036" "$n"; exit 1; }; unset OLDPWD"#;
 
-/// Runs `$1` with bash where there is one. Without `--norc` bash takes itself for a login shell's first child and
-/// reads `.bashrc`, with all that it prints. In the brackets, because dash says that a program was killed where
-/// that program's errors go, unless these go there in a process of their own.
+/// Runs `$1` with bash if it exists. Without `--norc`, bash takes itself for the first child of a login shell and reads
+/// `.bashrc`, including its output. The subshell is needed because dash prints a message about a killed program to that
+/// program's standard error, unless it runs in its own process.
 const SHELL: &str =
     r#"s=sh; command -v bash >/dev/null 2>&1 && s="bash --norc"; (exec $s -c -- "$1" </dev/null 2>&1); e=$?"#;
 
-/// A command for the remote shell: bash, where it has one.
+/// Returns a command for the remote shell, which is bash if available.
 pub(super) fn shell_script(command: &str, variables: &[(&str, &str)]) -> (String, Vec<String>) {
     let mut text = String::new();
     for (name, value) in variables {
@@ -54,8 +54,8 @@ pub(super) fn shell_script(command: &str, variables: &[(&str, &str)]) -> (String
     (text + SHELL, vec![command.to_owned()])
 }
 
-/// A program that is git or runs it, away from all that configures git from outside but who commits and the person's own
-/// config. The same as on this machine.
+/// Returns a command that runs git with a clean environment: only the identity of committers and the user's own config
+/// remain, as on the local machine.
 pub(super) fn git_script(
     program: &str,
     arguments: &[String],
@@ -78,24 +78,23 @@ u=${{PWD%/*}}; export GIT_CEILING_DIRECTORIES="${{u:-/}}" GIT_WORK_TREE="$PWD" G
     (text, arguments.to_vec())
 }
 
-/// What programs of one machine share.
+/// State shared by the programs of one host.
 #[derive(Debug)]
 pub(super) struct RemotePrograms {
     inner: Arc<ConnectionInner>,
     background: Arc<Semaphore>,
 }
 
-/// Why no session was opened.
+/// Reason that no session was opened.
 enum StartError {
-    /// It was cancelled; nothing was run.
+    /// Canceled; nothing ran.
     Cancelled,
     Run(RunError),
 }
 
-/// What came of a program, and where it ran.
 pub(super) struct ProgramResult {
     pub(super) exec: ExecResult,
-    /// The folder, where the program has begun.
+    /// Directory in which the program started.
     pub(super) folder: Option<String>,
 }
 
@@ -104,7 +103,7 @@ impl RemotePrograms {
         Self { inner, background: Arc::new(Semaphore::new(BACKGROUND_MAX)) }
     }
 
-    /// Runs a piece of script that sets `$e`, in `root`. Output and time count from where it begins.
+    /// Runs a script fragment that sets `$e` in `root`. Output and timeout start with the fragment.
     pub(super) async fn run(
         &self,
         root: &str,
@@ -144,8 +143,8 @@ impl RemotePrograms {
         Ok(ProgramResult { exec: ExecResult { end, left_running: false }, folder })
     }
 
-    /// Opens the session. Cancelled while it is asked for, it may be there all the same: then it is waited for, so
-    /// that what it runs can be stopped.
+    /// Opens the session. If canceled during the request, the session may exist anyway: it is awaited, so that its program
+    /// can be stopped.
     async fn start(
         &self,
         script: RemoteScript,
@@ -169,7 +168,7 @@ impl RemotePrograms {
             asked.take()
         };
         let Some(master) = master else { return Err(StartError::Cancelled) };
-        // It may be busy with connecting again, and then has let go of this one.
+        // The connection may be busy reconnecting and have discarded this master already.
         let _ = timeout_at(Instant::now() + BEGIN_MAX, self.inner.discard_master(&master)).await;
         Err(StartError::Run(RunError::unknown(self.inner.connection_lost(&master, SILENT))))
     }
@@ -198,7 +197,7 @@ impl RemotePrograms {
         Ok(ProgramResult { exec: ExecResult { end, left_running }, folder })
     }
 
-    /// Reads what programs in the background print, to nowhere, as long as the connection is there.
+    /// Discards the output of background programs until the connection ends.
     fn discard_output(&self, program: RunningProgram) {
         let Ok(permit) = Arc::clone(&self.background).try_acquire_owned() else { return };
         tokio::spawn(async move {
@@ -208,7 +207,7 @@ impl RemotePrograms {
     }
 }
 
-/// A program that was asked for. Dropped before it is over, it is ended with all that it started.
+/// A requested program. Dropping it before its end ends it with all processes it started.
 #[derive(Debug)]
 pub(super) struct RunningProgram {
     pub(super) running: RunningScript,
@@ -221,8 +220,8 @@ impl RunningProgram {
         self.running.state.started.as_ref().map(|(_, folder)| folder.clone())
     }
 
-    /// Takes output until the program has ended and its output too, or nearly so; says whether something still
-    /// holds the output. May be dropped and called again.
+    /// Collects output until the program and its output have ended, or the drain time has passed. Returns true if another
+    /// process still holds the output. Cancellation-safe.
     async fn pump(&mut self, capture: &mut Capture<'_>) -> bool {
         let mut drained: Option<Instant> = None;
         loop {
@@ -247,7 +246,7 @@ impl RunningProgram {
         }
     }
 
-    /// Ends all of it, and takes what it still prints.
+    /// Ends all processes and collects the remaining output.
     async fn stop(mut self, end: ExitReason, capture: &mut Capture<'_>) -> ExitReason {
         let until = Instant::now() + BEGIN_MAX;
         let begin = timeout_at(until, async {
@@ -256,7 +255,7 @@ impl RunningProgram {
                 self.running.read_next(&mut |bytes: &[u8]| capture.take(bytes)).await;
             }
         });
-        // What does not say its number is found by its mark.
+        // A process that did not report its id is found by its mark.
         let _ = begin.await;
         self.tree.leader = self.running.state.started.as_ref().map(|(number, _)| number.clone());
         let tree = self.tree.clone();
@@ -277,7 +276,7 @@ impl RunningProgram {
                 self.running.read_next(&mut |bytes: &[u8]| capture.take(bytes)).await;
             }
         });
-        // What holds the output beyond that is not of the command.
+        // Processes that hold the output longer do not belong to the command.
         let _ = rest.await;
         self.is_over = true;
         match ended {

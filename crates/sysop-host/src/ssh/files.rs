@@ -1,16 +1,14 @@
-//! Files on the remote machine, by scripts for POSIX `sh` and the usual tools beside it.
+//! File tools on the remote host, as scripts for POSIX `sh` and common utilities.
 //!
-//! A script goes to the root, walks to the folder of a path name by name, and then works with the bare name in the
-//! folder that it stands in. A link on the way is read and walked like the rest of the path, so that `..`,
-//! absolute links and links that lead out are refused where they are met. After each step the system is asked
-//! where the script stands, and that has to be beneath the root; so a folder that is exchanged for a link while
-//! it is entered is noticed, and one that is exchanged later does not matter. What was opened for reading is
-//! checked by its descriptor where there is `/proc`.
+//! A script enters the root, walks to the parent directory of a path one name at a time, and then uses the bare name in its
+//! current directory. A link on the way is read and walked like the rest of the path, so that `..`, absolute links and links
+//! that lead out are refused where they occur. After each step, the script verifies that its physical directory is below the
+//! root: a directory replaced by a link during the step is noticed, and a later replacement has no effect. A file opened for
+//! reading is verified by its descriptor where `/proc` exists.
 //!
-//! What `sh` cannot close: a file that is exchanged for a link between the last look and its opening is read
-//! where there is no `/proc`, and where `mv` knows no `-T` a name that becomes a folder in that moment receives
-//! the new file inside. A whole folder that is moved out of the root while a script stands in it takes the
-//! script along.
+//! Gaps that `sh` cannot close: without `/proc`, a file replaced by a link between the last check and its opening is read.
+//! If `mv` lacks `-T`, a name that becomes a directory at that moment receives the new file inside it. A directory that is
+//! moved out of the root during a script takes the script along.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,12 +22,12 @@ use crate::machine::{
 };
 use crate::path::{RootPath, shown};
 
-/// How long a file may be on its way.
+/// Timeout of a file transfer.
 const FILE_MAX: Duration = Duration::from_secs(300);
-/// The most bytes that a list of names may have.
+/// Maximum size of a list of names.
 const LIST_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The most bytes of names that a search looks at.
+/// Maximum bytes of names that a search reads.
 pub(super) const TREE_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 const PRELUDE: &str = include_str!("files.sh");
@@ -40,11 +38,10 @@ const STAT: &str = include_str!("stat.sh");
 const LIST: &str = include_str!("list.sh");
 const FIND: &str = include_str!("find.sh");
 
-/// Files beneath a root that was resolved once.
+/// Files below a root that was resolved once.
 #[derive(Debug)]
 pub(super) struct RemoteFiles<'a> {
     pub(super) inner: &'a Arc<ConnectionInner>,
-    /// The root's place, without links.
     pub(super) root: &'a str,
 }
 
@@ -122,13 +119,13 @@ impl RemoteFiles<'_> {
         Ok(listing)
     }
 
-    /// What there is below a folder: files of rules, each name with its content, an empty field, the files.
+    /// Lists a directory tree: ignore files, each name with its content, then an empty field, then the files.
     pub(super) async fn tree(&self, path: &RootPath) -> Result<Vec<u8>, MachineError> {
         let max = TREE_BYTES_MAX.to_string();
         self.run_read_only(FIND, &[path.as_str(), &max], LIST_BYTES_MAX, &path.to_string()).await
     }
 
-    /// Runs a script that changes nothing.
+    /// Runs a read-only script.
     async fn run_read_only(
         &self,
         text: &str,
@@ -141,7 +138,6 @@ impl RemoteFiles<'_> {
         self.checked_output(ran, told)
     }
 
-    /// Runs a script that changes something.
     async fn run_changing(
         &self,
         text: &str,
@@ -163,7 +159,7 @@ impl RemoteFiles<'_> {
         RemoteScript { input, ..RemoteScript::new(&format!("{PRELUDE}{text}"), &arguments) }
     }
 
-    /// Statuses 40 and 41 are the scripts' own: a word of theirs, and a text of the system's.
+    /// Checks the exit status. Statuses 40 and 41 are the scripts' own: a keyword, and an error text of the system.
     fn checked_output(&self, ran: ScriptOutput, told: &str) -> Result<Vec<u8>, MachineError> {
         match ran.status {
             0 => Ok(ran.output),
@@ -174,7 +170,7 @@ impl RemoteFiles<'_> {
 
     fn refused(&self, word: &str, told: &str) -> MachineError {
         let told = told.to_owned();
-        // A tool may have said something before.
+        // A tool may have printed a line before it.
         let word = word.lines().last().unwrap_or_default();
         if let Some((_, bytes)) = word.split_once("large ") {
             return MachineError::TooLarge {
@@ -205,7 +201,7 @@ impl RemoteFiles<'_> {
     }
 }
 
-/// What has to be there, as the scripts take it.
+/// Returns the precondition in the form that the scripts expect.
 fn expected(before: &Precondition) -> (&'static str, &[u8]) {
     match before {
         Precondition::Any => ("any", &[]),
@@ -214,7 +210,7 @@ fn expected(before: &Precondition) -> (&'static str, &[u8]) {
     }
 }
 
-/// What a tool said about its failure, in the words that this machine uses.
+/// Returns the error that a tool printed, in the wording of the local file tools.
 fn system_said(errors: &str) -> String {
     let known = [
         ("No space left", "the disk is full"),
@@ -243,7 +239,7 @@ fn kind(letter: &str, target: &str) -> FileKind {
     }
 }
 
-/// Reads `kind size mode user group time`, and below it what a link points to.
+/// Parses `kind size mode user group time`, and the link target on the next line.
 fn read_stat(said: &str) -> Option<FileStat> {
     let (line, target) = said.split_once('\n')?;
     let mut fields = line.split(' ');

@@ -1,4 +1,4 @@
-//! Chooses from what there is below a far folder what is not ignored and matches; by the same rules as here.
+//! Filters a remote list of files by ignore rules and patterns, with the same rules as on this machine.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use ignore::gitignore::Gitignore;
 use crate::ignore_rules::{is_ignored, parse_rules};
 use crate::machine::{FIND_FILES_MAX, FileSearch, FileSearchResult};
 
-/// `said` is names of files of rules, each with its content, then an empty field, then the files. Where it has
-/// `bytes_max` or more, it was cut.
+/// `said` lists ignore files with their contents, then an empty field, then the files. It was cut if it has `bytes_max`
+/// bytes or more.
 pub(super) fn select_files(search: &FileSearch, said: &[u8], bytes_max: usize) -> FileSearchResult {
-    // The names themselves are cut at their bound; the rules before them only make this true a little sooner.
+    // The limit applies to the names; the rules before them only make it take effect slightly earlier.
     let cut = said.len() >= bytes_max;
     let whole = said.iter().rposition(|byte| *byte == 0).map_or(0, |end| end + 1);
     let mut fields = said[..whole].split(|byte| *byte == 0).map(|field| std::str::from_utf8(field).ok());
@@ -42,19 +42,19 @@ pub(super) fn select_files(search: &FileSearch, said: &[u8], bytes_max: usize) -
     FileSearchResult { paths, incomplete }
 }
 
-/// The rules of one folder; `.gitignore` comes before `.ignore`.
+/// Rules of one directory; `.gitignore` comes before `.ignore`.
 fn one(mut files: Vec<(&str, &str)>) -> Gitignore {
     files.sort_by_key(|(name, _)| *name == ".ignore");
     parse_rules(files.into_iter().map(|(_, text)| text))
 }
 
 struct IgnoreRules<'a> {
-    /// By folder: empty, or ending in `/`.
+    /// Rules by directory: empty, or ending in `/`.
     rules: HashMap<&'a str, Gitignore>,
 }
 
 impl IgnoreRules<'_> {
-    /// Whether the file or a folder that it is in is ignored.
+    /// Returns true if the file or one of its parent directories is ignored.
     fn covers(&self, path: &str) -> bool {
         let ends = path.match_indices('/').map(|(at, _)| (at, true)).chain([(path.len(), false)]);
         ends.into_iter().any(|(end, is_folder)| self.matches(&path[..end], is_folder))

@@ -1,8 +1,8 @@
-//! A port of this machine that leads to one the remote machine reaches, for as long as it is held.
+//! Forwards a local port to a port that the remote host can reach, for as long as it is held.
 //!
-//! Each connection to it becomes a channel of the shared connection. That keeps the port ours from the first
-//! moment, where `ssh -L` would have to be told a free one, and tells refusals one by one. If the server forwards
-//! nothing, a program there makes each connection instead (`relay`).
+//! Each connection becomes a channel of the shared connection. So the port belongs to sysop from the start, while `ssh -L`
+//! would need a free port number, and refusals are reported one by one. If the server forbids forwarding, a program on the
+//! host makes each connection instead (`relay`).
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -26,14 +26,14 @@ use super::relay::RelayProgram;
 use super::session::SILENT;
 use crate::pipe::sized_pipe;
 
-/// Connections at a time; others wait.
+/// Maximum concurrent connections; others wait.
 const CONNECTIONS_MAX: usize = 64;
-/// How long the remote machine may take to connect.
+/// Timeout for the remote host to connect.
 const OPEN_MAX: Duration = Duration::from_secs(20);
-/// What a pipe holds.
+/// Size of a pipe buffer.
 const PIPE_BYTES: usize = 256 * 1024;
 
-/// A forwarded port. Dropped, it is closed, with all connections through it.
+/// A forwarded port. Dropping it closes the port and all connections through it.
 #[derive(Debug)]
 pub struct PortForward {
     address: SocketAddr,
@@ -41,7 +41,7 @@ pub struct PortForward {
 }
 
 impl PortForward {
-    /// Where to connect to, on this machine's loopback.
+    /// Local address to connect to.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -53,7 +53,7 @@ impl Drop for PortForward {
     }
 }
 
-/// `host:port` as the remote machine is told it.
+/// `host:port` as sent to the remote host.
 #[derive(Debug, Clone)]
 pub(super) struct ForwardTarget {
     pub(super) host: String,
@@ -70,16 +70,17 @@ impl ForwardTarget {
 }
 
 impl SshConnection {
-    /// Opens a port here for `far`, a `host:port` there.
+    /// Opens a local port for `far`, a `host:port` seen from the remote host.
     ///
     /// # Errors
-    /// [`SshError::ForwardRefused`] if the remote machine does not forward and has no program that connects,
-    /// [`SshError::ForwardNobody`] if nothing listens at that address now. With `nc` as the program, the latter shows only as
-    /// connections that are closed without an answer.
+    ///
+    /// [`SshError::ForwardRefused`] if the remote host neither forwards nor has a program that connects,
+    /// [`SshError::ForwardNobody`] if nothing listens at that address now. With `nc` as the program, the latter shows only
+    /// as connections that close without a response.
     pub async fn forward(&self, far: &str) -> Result<PortForward, SshError> {
         let here = |why: &dyn std::fmt::Display| SshError::here(self.destination(), why);
         let to = ForwardTarget::parse(far).ok_or_else(|| here(&"the forward target must be HOST:PORT"))?;
-        // The first channel only asks; it is closed at once.
+        // The first channel is only a test and is closed at once.
         let relay = match ForwardChannel::open(&self.0, &to).await {
             Ok(_) => None,
             Err(refused @ SshError::ForwardRefused { .. }) => {
@@ -101,7 +102,7 @@ async fn serve(
     relay: Option<RelayProgram>,
 ) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    // Dropped with this task, they end their connections.
+    // Dropping the set ends all connections.
     let mut open = tokio::task::JoinSet::new();
     loop {
         let permit = Arc::clone(&room).acquire_owned().await.expect("it is never closed");
@@ -121,7 +122,7 @@ async fn serve(
     }
 }
 
-/// One connection from the remote machine.
+/// One connection opened by the remote host.
 struct ForwardChannel {
     opened: MuxChannel,
     to_remote: Sender,
@@ -154,7 +155,7 @@ impl ForwardChannel {
         Err(SshError::Dropped { destination: inner.name().to_owned(), why: "ssh exited at once".to_owned() })
     }
 
-    /// Carries bytes until both sides have ended.
+    /// Copies bytes until both sides have ended.
     async fn carry(
         inner: &ConnectionInner,
         to: &ForwardTarget,
@@ -163,7 +164,7 @@ impl ForwardChannel {
         let Self { opened, mut to_remote, mut from_remote } = Self::open(inner, to).await?;
         let (mut read, mut write) = stream.split();
         let forth = async {
-            // An end or an error of one side is passed on as the end of that direction.
+            // The end of one side, or its error, ends that direction.
             let _ = copy(&mut read, &mut to_remote).await;
             drop(to_remote);
         };
@@ -185,7 +186,7 @@ fn refused(inner: &ConnectionInner, to: &ForwardTarget, why: String) -> SshError
     SshError::ForwardNobody { destination, far: format!("{}:{}", to.host, to.port), why }
 }
 
-/// A pipe that we write.
+/// Creates a pipe whose write end is ours.
 fn writing() -> io::Result<(OwnedFd, Sender)> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
     fcntl_setfl(&write, OFlags::NONBLOCK)?;

@@ -1,4 +1,4 @@
-//! The remote machine as tools see it.
+//! The remote host as the tools see it.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
@@ -24,45 +24,43 @@ use crate::path::RootPath;
 use crate::sandbox::SandboxSupport;
 use crate::terminal::shells::ShellKind;
 
-/// Begins a person's login shell in the root, with no pager in the way.
+/// Starts the user's login shell in the root, without a pager.
 const LOGIN: &str = r#"cd -P -- "$1" 2>/dev/null; export PAGER=cat GIT_PAGER=cat MANPAGER=cat SYSTEMD_PAGER= LESS=-FRX; n=${SHELL:-/bin/sh}; case $n in */csh|*/tcsh) exec "$n" -l;; esac; exec "$n" -il"#;
 
-/// Tells the modes of a terminal.
+/// Prints the modes of a terminal.
 const ECHO: &str = r#"stty -a <"$1""#;
-/// Tells the group of a process and the one in the foreground of its terminal, the program of the latter, and the
-/// modes of the terminal.
+/// Prints a process group, the foreground group of its terminal with its program, and the modes of the terminal.
 const FOREGROUND: &str = r#"set -- "$1" $(ps -o pgid= -o tpgid= -p "$2" 2>/dev/null || { read -r l </proc/"$2"/stat; set -- ${l##*) }; echo "$3" "$6"; }); echo "$2 $3"; ps -o comm= -p "$3" 2>/dev/null || cat /proc/"$3"/comm; stty -a <"$1""#;
-/// Tells where commands run and as whom, and the time of the clock there.
+/// Prints the directory and user of commands, and the host's clock.
 const CONTEXT: &str =
     r#"unset CDPATH; [ -z "$1" ] || cd -P -- "$1" 2>/dev/null || exit 40; id -u; id -un; date +%s; pwd -P"#;
-/// How long that may take.
+/// Timeout of the queries above.
 const ECHO_MAX: Duration = Duration::from_secs(5);
 
-/// Files beneath one folder of another machine, and its shell.
+/// Files below one directory of the remote host, and its shell.
 pub(crate) struct SshMachine {
     inner: Arc<ConnectionInner>,
-    /// The root as it was given; empty for the home.
+    /// Root as the user gave it; empty for the home directory.
     given: String,
-    /// The root's place, without links; known once something was done there.
+    /// Resolved root without links, once known.
     resolved_root: OnceLock<String>,
     programs: RemotePrograms,
-    /// When the session began.
     session_start: SystemTime,
     surroundings: OnceLock<Surroundings>,
 }
 
-/// What is found out about the machine once.
+/// Facts about the host that are determined once.
 struct Surroundings {
     context: CommandContext,
-    /// When the session began, by the clock there, in seconds since 1970.
+    /// Start of the session by the host's clock, in seconds since 1970.
     session_start_s: i64,
 }
 
 impl SshMachine {
-    /// Prepares it; connects to nothing.
+    /// Prepares the machine without connecting.
     pub(crate) fn new(connection: &SshConnection, root: Option<&str>, session_start: SystemTime) -> Self {
         let inner = Arc::clone(&connection.0);
-        // What no shell there would take for the home in quotes; sessions begin in it.
+        // A `~` would not be expanded inside quotes; sessions start in the home directory.
         let given = match root.unwrap_or("") {
             "~" | "~/" => "",
             root => root.strip_prefix("~/").unwrap_or(root),
@@ -78,7 +76,7 @@ impl SshMachine {
         }
     }
 
-    /// The root's place; looked up once.
+    /// Returns the resolved root, which is looked up once.
     async fn resolved_root(&self) -> Result<&str, MachineError> {
         if let Some(resolved_root) = self.resolved_root.get() {
             return Ok(resolved_root);
@@ -96,7 +94,7 @@ impl SshMachine {
         Ok(self.resolved_root.get_or_init(|| resolved_root))
     }
 
-    /// Where commands of `bash` run and as whom; looked up once.
+    /// Returns directory and user of `bash` commands, which are looked up once.
     async fn surroundings(&self) -> Result<&Surroundings, MachineError> {
         if let Some(surroundings) = self.surroundings.get() {
             return Ok(surroundings);
@@ -109,7 +107,7 @@ impl SshMachine {
         read.ok_or_else(|| MachineError::Unreachable(SshError::root(self.inner.name(), &self.given)))
     }
 
-    /// Reads what the script says of where it ran.
+    /// Parses the output of `CONTEXT`.
     fn read_surroundings(&self, said: &str) -> Option<&Surroundings> {
         let mut lines = said.splitn(4, '\n');
         let uid: u32 = lines.next()?.parse().ok()?;
@@ -138,7 +136,7 @@ impl SshMachine {
     }
 }
 
-/// Gives up what only looks when it is cancelled.
+/// Runs a read-only operation that ends when canceled.
 async fn until<T>(
     cancel: &CancellationToken,
     looking: impl Future<Output = Result<T, MachineError>>,
@@ -207,7 +205,7 @@ impl Machine for SshMachine {
     }
 
     async fn make_folder(&self, path: &RootPath, cancel: &CancellationToken) -> Result<(), MachineError> {
-        // Given up on the way there, but not once it is asked for: nobody would know whether it was done.
+        // Cancels while connecting, but not once requested: the result would be unknown.
         let connecting = async { self.inner.master().await.map_err(MachineError::Unreachable) };
         until(cancel, connecting).await?;
         until(cancel, self.resolved_root()).await?;
@@ -261,7 +259,7 @@ impl Machine for SshMachine {
         let unreachable = |error: SshError| MachineError::Unreachable(error);
         let connection = SshConnection(Arc::clone(&self.inner));
         let facts = connection.machine_info().await.map_err(unreachable)?;
-        // What no login shell passes on as a word would have to be typed; then it begins in the home.
+        // A root that no login shell passes on as a word cannot be given; the shell starts in the home directory.
         let line = RemoteScript::new(LOGIN, &[resolved_root]).line();
         let (program, arguments, mut environment) =
             connection.terminal_command(line.as_deref()).await.map_err(unreachable)?;

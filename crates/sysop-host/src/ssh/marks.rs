@@ -1,29 +1,28 @@
-//! Finds the far script's own marks in what comes back: all before the start is noise of login shells, and what
-//! a program printed before it ended comes before the mark of its end.
+//! Finds the marks of the remote script in its output. Text before the start mark is noise of login shells, and a program's
+//! output comes before the mark of its end.
 //!
-//! A mark is `RS letter NONCE [; value] RS`, with a nonce that is new for each session.
+//! A mark is `RS letter NONCE [; value] RS`, with a new nonce for each session.
 
-/// Record separator of ASCII; terminals and programs hardly use it.
+/// ASCII record separator, which terminals and programs hardly use.
 const MARK: u8 = 0x1e;
-/// The most bytes of noise that are kept, to be told where the start never comes.
+/// Maximum noise kept for the error message if the start mark is missing.
 const NOISE_BYTES_MAX: usize = 2_000;
-/// The longest value of a mark; a path of the remote machine is the longest there is.
+/// Maximum length of a mark's value; the longest is a path.
 const VALUE_BYTES_MAX: usize = 8 * 1024;
 
-/// What a mark says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ScriptMark {
-    /// The script runs, as this process.
+    /// The script started; holds its process id.
     Started(String),
-    /// What was found out about the machine.
+    /// System information.
     MachineInfo(String),
-    /// The root cannot be entered; nothing was run.
+    /// The root cannot be entered; nothing ran.
     NoRoot,
-    /// The program has ended, with this status.
+    /// The program ended with this status.
     Ended(String),
 }
 
-/// One stream on its way.
+/// State of one stream.
 #[derive(Debug)]
 pub(super) struct MarkParser {
     nonce: String,
@@ -44,7 +43,7 @@ impl MarkParser {
         Self { nonce: nonce.to_owned(), pending: Vec::new(), noise: Vec::new(), stage: ParseStage::Before }
     }
 
-    /// Takes the next bytes; passes on output and marks in their order.
+    /// Consumes bytes; passes on output and marks in order.
     pub(super) fn take(&mut self, bytes: &[u8], output: impl FnMut(&[u8]), mark: impl FnMut(ScriptMark)) {
         if self.pending.is_empty() {
             let pending = self.scan(bytes, output, mark).to_vec();
@@ -57,7 +56,7 @@ impl MarkParser {
         }
     }
 
-    /// Passes on what was held for more: nothing follows.
+    /// Passes on held bytes at the end of the stream.
     pub(super) fn finish(&mut self, mut output: impl FnMut(&[u8])) {
         let pending = std::mem::take(&mut self.pending);
         self.pass(&pending, &mut output);
@@ -71,7 +70,7 @@ impl MarkParser {
         self.stage == ParseStage::After
     }
 
-    /// What came instead of a start.
+    /// Returns the text received instead of a start mark.
     pub(super) fn noise(&self) -> String {
         String::from_utf8_lossy(&self.noise).into_owned()
     }
@@ -87,7 +86,7 @@ impl MarkParser {
         }
     }
 
-    /// Returns what may be the beginning of a mark.
+    /// Passes on output and complete marks. Returns the start of an incomplete mark.
     fn scan<'a>(
         &mut self,
         bytes: &'a [u8],
@@ -121,7 +120,7 @@ impl MarkParser {
         &[]
     }
 
-    /// Reads a mark at the beginning of `bytes`.
+    /// Parses a mark at the start of `bytes`.
     fn read(&self, bytes: &[u8]) -> MarkMatch {
         let nonce = self.nonce.as_bytes();
         let letter = match bytes.get(1) {
@@ -158,7 +157,7 @@ impl MarkParser {
 
 enum MarkMatch {
     Complete(ScriptMark, usize),
-    /// It may be one, with more.
+    /// More bytes are needed.
     Incomplete,
     None,
 }

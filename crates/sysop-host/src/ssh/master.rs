@@ -1,5 +1,5 @@
-//! The one `ssh` process that holds a connection and lets sessions through it. It is a child of ours in a session
-//! of its own, without a terminal, and does not outlive us.
+//! The `ssh` process that holds a connection and multiplexes sessions. It is a child of sysop in its own session, without a
+//! terminal, and does not outlive sysop.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,18 +22,18 @@ use crate::environment::Environment;
 use crate::spawn::{SpawnSpec, open_pidfd, spawn};
 use crate::watchdog::Watchdog;
 
-/// How often it is looked whether the connection is there.
+/// Interval of checks for the connection.
 const READY_POLL_INTERVAL: Duration = Duration::from_millis(1);
-/// What ssh gets for all that its own timeout does not cover (jumps, slow logins) where nobody is asked.
+/// Timeout for parts of a login that ssh's own timeout does not cover (jump hosts, slow logins), if no user is prompted.
 const LOGIN_MAX: Duration = Duration::from_secs(60);
-/// How long a person may take to answer one question of ssh's.
+/// Maximum time for a user to answer one prompt of ssh.
 const ANSWERS_MAX: Duration = Duration::from_secs(600);
-/// How long ssh has to end when it is asked to.
+/// Maximum time for ssh to end when asked.
 const END_MAX: Duration = Duration::from_secs(2);
-/// The most bytes of what ssh printed that are read.
+/// Maximum bytes of ssh's output that are read.
 const PRINTED_BYTES_MAX: u64 = 16 * 1024;
 
-/// A connection that is there. Dropped, it ends.
+/// An established connection. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Master {
     socket: PathBuf,
@@ -44,14 +44,13 @@ pub(super) struct Master {
 }
 
 impl Master {
-    /// Connects; returns when sessions can be opened. Where people are asked, `questions` says how many times at
-    /// this moment.
+    /// Connects. Returns when sessions can be opened. `questions` counts the open prompts.
     pub(super) async fn start(
         settings: &SshSettings,
         socket: PathBuf,
         questions: LoginPrompts,
     ) -> Result<Self, SshError> {
-        // What it says goes to us alone, and why a forward was refused is said at this level only.
+        // ssh prints only to sysop; reasons of refused forwards appear only at this log level.
         let mut line = settings.arguments_saying("INFO");
         line.extend(["-oControlMaster=yes".into(), "-oRequestTTY=no".into()]);
         line.extend(["-N".into(), "-S".into()]);
@@ -63,7 +62,7 @@ impl Master {
         let nothing = nothing.map_err(|error| here(error.into()))?;
         let pid = start(settings, line, [nothing.as_fd(), nothing.as_fd(), printed.as_fd()])?;
         let master = Self { socket, pid, printed, watchdog: Watchdog::default() };
-        // Now, because a person may take long to answer; ssh connects meanwhile.
+        // Started now, because a user may take long to answer; ssh connects meanwhile.
         master.watchdog.watch_until_drop(c"/bin/sh", pid);
         match questions.wait(settings.connect_timeout + LOGIN_MAX, master.ready(settings)).await {
             Some(Ok(())) => Ok(master),
@@ -76,26 +75,26 @@ impl Master {
         &self.socket
     }
 
-    /// What ssh has printed lately.
+    /// Returns the recent output of ssh.
     pub(super) fn printed(&self) -> String {
         self.printed_after(self.printed_bytes().saturating_sub(PRINTED_BYTES_MAX))
     }
 
-    /// How many bytes ssh has printed.
+    /// Returns the number of bytes printed by ssh.
     pub(super) fn printed_bytes(&self) -> u64 {
         rustix::fs::fstat(&self.printed).map_or(0, |found| u64::try_from(found.st_size).unwrap_or(0))
     }
 
-    /// What ssh has printed since it had printed so many bytes.
+    /// Returns the output of ssh after a position.
     pub(super) fn printed_after(&self, bytes: u64) -> String {
         let mut text = vec![0; usize::try_from(PRINTED_BYTES_MAX).expect("it fits")];
         let length = rustix::io::pread(&self.printed, &mut text, bytes).unwrap_or(0);
         String::from_utf8_lossy(&text[..length]).into_owned()
     }
 
-    /// Ends it and waits for its end.
+    /// Ends the process and waits for it.
     pub(super) async fn end(&self) {
-        // It may have ended already.
+        // It may already have ended.
         let _ = kill_process_group(self.pid, Signal::TERM);
         let Ok(descriptor) = open_pidfd(self.pid) else { return };
         if timeout(END_MAX, descriptor.readable()).await.is_err() {
@@ -112,7 +111,7 @@ impl Master {
                 _ = descriptor.readable() => return Err(SshError::read(&settings.destination, &self.printed())),
                 _ = look.tick() => {}
             }
-            // The name appears once somebody listens behind it.
+            // The name appears when ssh listens.
             if self.socket.symlink_metadata().is_ok() {
                 return Ok(());
             }
@@ -120,20 +119,20 @@ impl Master {
     }
 }
 
-/// What a login may wait for beside the machine.
+/// Prompts that a login may wait for besides the host.
 #[derive(Debug)]
 pub(super) enum LoginPrompts {
-    /// Nobody is asked.
+    /// No prompts.
     Never,
-    /// A program of the caller's asks; nobody knows when.
+    /// An external askpass program, for an unknown time.
     External,
-    /// People, while so many questions are open.
+    /// Users of the session, while prompts are open.
     Session(watch::Receiver<usize>),
 }
 
 impl LoginPrompts {
-    /// Waits for a login, as long as the machine has for its part, and longer while a person is asked. After each
-    /// answer the machine has its time anew.
+    /// Waits for a login within the host's timeout, and longer while a prompt is open. The timeout restarts after each
+    /// answer.
     async fn wait<T>(mut self, machine: Duration, login: impl Future<Output = T>) -> Option<T> {
         let mut login = pin!(login);
         loop {
@@ -151,7 +150,7 @@ impl LoginPrompts {
                     None => false,
                 };
                 if !changed {
-                    // Nobody will be asked any more.
+                    // No more prompts can come.
                     std::future::pending::<()>().await;
                 }
             };
@@ -167,14 +166,14 @@ impl LoginPrompts {
 
 impl Drop for Master {
     fn drop(&mut self) {
-        // It may have ended already, and its socket with it.
+        // It may already have ended, with its socket.
         let _ = kill_process_group(self.pid, Signal::TERM);
         let _ = std::fs::remove_file(&self.socket);
         reap(self.pid);
     }
 }
 
-/// Starts an `ssh` with these descriptors for its standard input, output and error.
+/// Starts an `ssh` with these descriptors as its standard input, output and error.
 pub(super) fn start(
     settings: &SshSettings,
     line: Vec<std::ffi::OsString>,
@@ -202,12 +201,12 @@ pub(super) fn start(
     .map_err(|error| here(&error))
 }
 
-/// The person's `ssh`.
+/// Finds the user's `ssh`.
 pub(super) fn program(environment: &Environment) -> Result<CString, SshError> {
     environment.program("ssh").ok_or(SshError::NoSsh)
 }
 
-/// Takes the end of a process that was asked to end, away from the tasks; insists after a while.
+/// Waits in a thread for a process that was asked to end; kills it after a while.
 pub(super) fn reap(pid: Pid) {
     std::thread::spawn(move || {
         if let Ok(descriptor) = pidfd_open(pid, PidfdFlags::empty()) {

@@ -1,8 +1,8 @@
-//! The language of the socket that a multiplexing `ssh` listens on (OpenSSH, `PROTOCOL.mux`, version 4): opens
-//! sessions and connections through it, with pipes of ours for their ends.
+//! Protocol of the socket of a multiplexing `ssh` (OpenSSH, `PROTOCOL.mux`, version 4). Opens sessions and connections with
+//! pipes of sysop as their ends.
 //!
-//! It is spoken here and not by another `ssh` process, because that costs three times as much, and because here
-//! a refusal, a start and a broken connection are different messages instead of one exit code.
+//! Another `ssh` process per session would cost three times as much, and would report a refusal, a start and a broken
+//! connection as one exit code.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -22,44 +22,44 @@ const FAILURE: u32 = 0x8000_0003;
 const ALIVE: u32 = 0x8000_0005;
 const SESSION_OPENED: u32 = 0x8000_0006;
 
-/// The only request of a connection to the socket.
+/// Id of the only request of a socket connection.
 const REQUEST: u32 = 1;
-/// No escape character.
+/// Disables the escape character.
 const NO_ESCAPE: u32 = 0xffff_ffff;
-/// The largest packet that is taken; OpenSSH's own bound.
+/// Maximum packet size, as in OpenSSH.
 const PACKET_BYTES_MAX: usize = 256 * 1024;
 
-/// Why nothing was opened.
+/// Reason that nothing was opened.
 #[derive(Debug)]
 pub(super) enum MuxError {
-    /// Nobody listens, or not until the request was whole: nothing was asked.
+    /// The request was not delivered completely.
     Gone,
-    /// It said no, and why; nothing was started.
+    /// The request was refused with this reason; nothing was started.
     Refused(String),
-    /// It ended, or spoke another language, after it was asked; nobody knows what it did.
+    /// The socket failed after the request; the result is unknown.
     Broken(io::Error),
 }
 
-/// What was opened. It lasts until this is dropped.
+/// An open session or connection. Dropping it closes it.
 #[derive(Debug)]
 pub(super) struct MuxChannel {
     _stream: UnixStream,
 }
 
-/// Opens a session for a command, with these descriptors for its standard input, output and error.
+/// Opens a session for a command, with these descriptors as its standard input, output and error.
 pub(super) async fn open_session(
     socket: &Path,
     command: &str,
     ends: [BorrowedFd<'_>; 3],
 ) -> Result<MuxChannel, MuxError> {
     let mut request = MuxPacket::new(NEW_SESSION);
-    // Reserved; then terminal, X11, agent and subsystem: none.
+    // Reserved field, then terminal, X11, agent and subsystem: all off.
     request.number(REQUEST).text("").number(0).number(0).number(0).number(0);
     request.number(NO_ESCAPE).text("").text(command);
     open(socket, request, &ends).await
 }
 
-/// Opens a connection from the remote machine to a port that it reaches.
+/// Opens a connection from the remote host to a port that it can reach.
 pub(super) async fn open_forward(
     socket: &Path,
     host: &str,
@@ -71,7 +71,7 @@ pub(super) async fn open_forward(
     open(socket, request, &ends).await
 }
 
-/// Whether someone listens and answers.
+/// Returns true if the master responds.
 pub(super) async fn is_alive(socket: &Path) -> bool {
     let asked = async {
         let mut stream = UnixStream::connect(socket).await?;
@@ -86,7 +86,7 @@ pub(super) async fn is_alive(socket: &Path) -> bool {
 
 async fn open(socket: &Path, request: MuxPacket, ends: &[BorrowedFd<'_>]) -> Result<MuxChannel, MuxError> {
     let mut stream = UnixStream::connect(socket).await.map_err(|_| MuxError::Gone)?;
-    // Its own hello is read with its answer: waiting for it first would cost a turn.
+    // The server's hello is read with its response: waiting for it first would cost a round trip.
     stream.write_all(&[hello(), request.finish()].concat()).await.map_err(|_| MuxError::Gone)?;
     for end in ends {
         send_descriptor(&stream, *end).await.map_err(|_| MuxError::Gone)?;
@@ -105,7 +105,7 @@ async fn open(socket: &Path, request: MuxPacket, ends: &[BorrowedFd<'_>]) -> Res
     }
 }
 
-/// One byte that carries a descriptor.
+/// Sends one byte that carries a descriptor.
 async fn send_descriptor(stream: &UnixStream, end: BorrowedFd<'_>) -> io::Result<()> {
     stream
         .async_io(Interest::WRITABLE, || {
@@ -120,7 +120,7 @@ async fn send_descriptor(stream: &UnixStream, end: BorrowedFd<'_>) -> io::Result
         .await
 }
 
-/// The kind and the rest of the next packet.
+/// Receives a packet. Returns its type and content.
 async fn receive(stream: &mut UnixStream) -> io::Result<(u32, Vec<u8>)> {
     let length = stream.read_u32().await? as usize;
     if !(4..=PACKET_BYTES_MAX).contains(&length) {
@@ -132,7 +132,7 @@ async fn receive(stream: &mut UnixStream) -> io::Result<(u32, Vec<u8>)> {
     Ok((kind, body))
 }
 
-/// The text in an answer: number of the request, then a string.
+/// Returns the text of a response: request id, then a string.
 fn reason(body: &[u8]) -> String {
     let text = body.get(8..).unwrap_or_default();
     String::from_utf8_lossy(text).into_owned()

@@ -1,7 +1,7 @@
-//! Ends all that one command started on the remote machine, over a session beside it: `ssh` itself only hangs up.
+//! Ends all processes that a command started on the remote host, over a second session: `ssh` itself only hangs up.
 //!
-//! As on this machine, a process belongs to a command if it is in the command's session, descends from it, or
-//! carries its mark in the environment. Where there is no `/proc`, descent and the process group have to do.
+//! As on the local machine, a process belongs to a command if it is in the command's session, descends from it, or has its
+//! mark in the environment. Without `/proc`, descent and process group are used.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use super::running_script::{END, RunningScript, START, ScriptOutput, collect, no
 use super::script::RemoteScript;
 use super::session::{SILENT, SshSession};
 
-/// How long the remote side may take to begin; where it does not, the connection is of no use any more.
+/// Time for the remote script to start; after that, the connection counts as broken.
 const BEGIN_MAX: Duration = Duration::from_secs(5);
-/// How long it may take to find and end all processes; a machine may have thousands, and be busy.
+/// Time to find and end all processes; a host may have thousands, and be busy.
 const END_MAX: Duration = Duration::from_secs(15);
 
-/// `$1` is the mark, `$2` the number of the script that leads the session, or nothing.
+/// `$1` is the mark, `$2` the process id of the session's script, or empty.
 const SCRIPT: &str = r#"
 mark=$1 leader=$2
 case $leader in *[!0-9]*|''|0|1) leader=none ;; esac
@@ -78,18 +78,18 @@ members
 [ -z "$found" ]
 "#;
 
-/// What is to be ended.
+/// Processes to end.
 #[derive(Debug, Clone)]
 pub(super) struct RemoteProcessTree {
     pub(super) inner: Arc<ConnectionInner>,
-    /// The variable that its processes have.
+    /// Variable that marks the processes.
     pub(super) mark: String,
-    /// The number of the script; none where it has not said so yet.
+    /// Process id of the script, if it was reported.
     pub(super) leader: Option<String>,
 }
 
 impl RemoteProcessTree {
-    /// Asks all of it to end, and ends it. An error where nobody knows whether it has.
+    /// Ends all processes, first gracefully. Returns an error if the result is unknown.
     pub(super) async fn end(&self) -> Result<(), SshError> {
         match self.ask().await {
             Ok(ScriptOutput { status: 0, .. }) => Ok(()),
@@ -101,7 +101,7 @@ impl RemoteProcessTree {
         }
     }
 
-    /// The same, from a thread of its own: for what was dropped.
+    /// Like `end`, in a separate task, for dropped programs.
     pub(super) fn end_in_background(self) {
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -117,7 +117,7 @@ impl RemoteProcessTree {
         let inner = &self.inner;
         let dropped =
             |why: &str| SshError::Dropped { destination: inner.name().to_owned(), why: why.to_owned() };
-        // That others are being ended first says nothing of the connection.
+        // A wait for other ends says nothing about the connection.
         let permit = inner.spare_permit().await;
         let Some(master) = inner.running_master().await else {
             return Err(dropped("there is no connection to the host"));

@@ -1,13 +1,13 @@
-//! TCP connections that a program on the remote machine makes, for a server that forwards none.
+//! TCP connections through a program on the remote host, for a server that forbids forwarding.
 //!
-//! The relay is a script whose standard input and output are the connection, without a terminal in between, so all
-//! bytes pass unchanged. bash connects by itself (`/dev/tcp`); elsewhere `nc` does. The variants of `nc` disagree on
-//! what the end of standard input means: it may close the connection, half of it, or nothing. So the script watches
-//! its input and ends the program with it. A client that goes away, a session that is closed and a broken connection
-//! all end the input, and the server sees each as a closed connection.
+//! The relay is a script whose standard input and output are the connection, without a terminal, so all bytes pass
+//! unchanged. bash connects by itself (`/dev/tcp`); otherwise `nc` does. Variants of `nc` differ in their reaction to the
+//! end of standard input: they close the connection, half of it, or nothing. So the script watches its input and ends the
+//! program with it. A disconnected client, a closed session and a broken connection all end the input, and the server sees
+//! each as a closed connection.
 //!
-//! A client cannot close one half only, which HTTP does not need. If the server closes first, bash and most variants of
-//! `nc` end at once. The `nc` of OpenBSD and ncat keep the other half open until the next byte from the client.
+//! A client cannot close one half only, which HTTP does not need. If the server closes first, bash and most variants of `nc`
+//! end at once. OpenBSD's `nc` and ncat keep the other half open until the client's next byte.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,15 +22,15 @@ use super::running_script::{END, RunningScript, START, ScriptEnd, nonce, run_scr
 use super::script::{RemoteScript, ScriptInput};
 use super::session::PendingOpen;
 
-/// Longest time that [`CHOOSE`] may take; a firewall may drop what bash sends.
+/// Timeout of [`CHOOSE`]; a firewall may drop bash's packets.
 const CHOICE_MAX: Duration = Duration::from_secs(20);
-/// Maximum bytes that [`CHOOSE`] prints.
+/// Maximum output of [`CHOOSE`].
 const CHOICE_BYTES_MAX: usize = 1024;
-/// Exit code of [`CHOOSE`] on a machine without any program that connects.
+/// Exit code of [`CHOOSE`] if the host has no program that connects.
 const NO_PROGRAM: i32 = 127;
 
-/// Prints the name of the program to use for `$1`, port `$2`. bash connects at once, which shows that a server listens,
-/// and says on standard error why it did not. A bash built without network redirections looks for a file.
+/// Prints the name of the program to use for `$1`, port `$2`. bash connects at once, which shows that a server listens, and
+/// otherwise prints the reason to standard error. A bash built without network redirections looks for a file.
 const CHOOSE: &str = r#"
 unset BASH_ENV
 if command -v bash >/dev/null 2>&1; then
@@ -41,12 +41,12 @@ command -v nc >/dev/null 2>&1 && echo nc && exit
 exit 127
 "#;
 
-/// Runs `connect`, a function that copies its input to `$1`, port `$2`, and what comes back to its output.
+/// Runs `connect`, a function that copies its input to `$1`, port `$2`, and the response to its output.
 ///
 /// `relay` reads the input through a pipe, because only the first part of the pipeline can see its end. That part then
-/// signals the main shell (`$$`), which signals `relay`, which ends the program: no shell knows more than the number of
-/// its own child. After the end of the program, `relay` stays until the first part has gone, so that no signal
-/// reaches a stranger.
+/// signals the main shell (`$$`), which signals `relay`, which ends the program: each shell knows only the process id of its
+/// own child. After the end of the program, `relay` waits until the first part has ended, so that no signal can reach a
+/// reused process id.
 const RELAY: &str = r#"
 c=; s=
 stop() { s=1; [ -z "$c" ] || kill "$c" 2>/dev/null; }
@@ -66,7 +66,6 @@ exec 4<&-
 join
 "#;
 
-/// Program that connects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RelayProgram {
     Bash,
@@ -74,9 +73,10 @@ pub(super) enum RelayProgram {
 }
 
 impl RelayProgram {
-    /// Finds a program on the remote machine.
+    /// Finds a program on the remote host.
     ///
     /// # Errors
+    ///
     /// `refused` if there is none, [`SshError::ForwardNobody`] if nothing listens at `to`.
     pub(super) async fn find(
         inner: &ConnectionInner,
@@ -100,7 +100,7 @@ impl RelayProgram {
     /// Returns the script, whose arguments are host and port.
     fn script(self) -> String {
         let connect = match self {
-            // The process that `relay` ends is the `cat` that reads; the one that writes ends with its input.
+            // `relay` ends the `cat` that reads; the one that writes ends with its input.
             Self::Bash => {
                 r#"exec bash --norc -c 'exec 3<>"/dev/tcp/$0/$1" 4<&0 && { cat <&4 >&3 & exec cat <&3 4<&-; }' "$1" "$2""#
             }
@@ -110,7 +110,8 @@ impl RelayProgram {
         format!("unset BASH_ENV ENV\nconnect() {{ {connect}; }}\n{START}\n{relay}")
     }
 
-    /// Copies between a local connection and `to`, until one of them is closed. Dropped, the remote side ends by itself.
+    /// Copies between a local connection and `to` until one of them is closed. Dropping the future also ends the remote
+    /// side.
     pub(super) async fn carry(
         self,
         inner: &Arc<ConnectionInner>,
@@ -156,7 +157,7 @@ mod tests {
     const NONCE: &str = "0123456789abcdef";
     const DEADLINE: Duration = Duration::from_secs(20);
 
-    /// Variants of `nc`; those that are not installed are left out, but for busybox.
+    /// Variants of `nc`; those not installed are skipped, except busybox.
     const NETCATS: [&str; 4] = ["busybox", "nc.openbsd", "nc.traditional", "ncat"];
 
     fn installed(program: &str) -> Option<std::path::PathBuf> {
@@ -164,7 +165,7 @@ mod tests {
         std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
     }
 
-    /// Every program under every shell: a shell's words, the folder that comes first in `PATH`, and the program.
+    /// Each program under each shell: the shell's command line, the first directory of `PATH`, and the program.
     fn ways() -> Vec<(&'static [&'static str], tempfile::TempDir, RelayProgram)> {
         let shells: [&[&str]; 3] = [&["sh"], &["bash"], &["busybox", "sh"]];
         let netcats = NETCATS.into_iter().filter(|name| *name == "busybox" || installed(name).is_some());
@@ -181,7 +182,7 @@ mod tests {
         ways
     }
 
-    /// Starts the very script that ssh is given, with a local shell.
+    /// Starts the script that ssh would send, in a local shell.
     async fn start(shell: &[&str], folder: &std::path::Path, program: RelayProgram, port: u16) -> Child {
         let arguments = vec!["127.0.0.1".to_owned(), port.to_string()];
         let input = Some(ScriptInput::Bytes(Vec::new()));
@@ -239,7 +240,7 @@ mod tests {
         };
         let (mut server, ()) = tokio::join!(answer, reading);
         assert!(back == sent, "{shell:?} {folder:?}");
-        // The server says nothing more and does not close.
+        // The server sends nothing more and does not close.
         drop(input);
         let closed = server.read(&mut buffer).await;
         assert!(matches!(closed, Ok(0) | Err(_)), "{shell:?} {folder:?}");

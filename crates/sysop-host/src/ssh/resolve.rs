@@ -1,4 +1,4 @@
-//! What targets lead to on the remote machine, by one script.
+//! Resolves targets on the remote host with one script.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use super::script::RemoteScript;
 use crate::machine::{REPOSITORIES_MAX, RESOLVED_FILES_MAX, SCRIPT_TEXT_BYTES_MAX};
 
 const RESOLVE: &str = concat!(include_str!("../real_path.sh"), include_str!("resolve.sh"));
-/// How long it may take.
+/// Timeout of the script.
 const RESOLVE_MAX: Duration = Duration::from_secs(10);
-/// The most bytes that it may answer with.
+/// Maximum output of the script.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Resolves targets; one that cannot be resolved is left out. None where the machine does not answer.
-/// `session_start_s` is by the clock there.
+/// Resolves targets and omits those that cannot be resolved. Returns `None` if the host does not respond. `session_start_s`
+/// is by the host's clock.
 pub(super) async fn resolve(
     inner: &Arc<ConnectionInner>,
     targets: Vec<Target>,
@@ -45,7 +45,7 @@ pub(super) async fn resolve(
     parse(targets, &output, session_start_s)
 }
 
-/// Reads `f PATH TIME TEXT` for each file and `r` or `u` at the end of each target, all ended by zero bytes.
+/// Parses `f PATH TIME TEXT` for each file and `r` or `u` at the end of each target, all terminated by NUL.
 fn parse(targets: Vec<Target>, output: &[u8], session_start_s: i64) -> Option<Vec<ResolvedTarget>> {
     let mut fields = output.split(|byte| *byte == 0);
     let mut resolved = Vec::new();
@@ -74,7 +74,7 @@ fn parse(targets: Vec<Target>, output: &[u8], session_start_s: i64) -> Option<Ve
 }
 
 fn read_file(path: String, access: Access, time: &[u8], text: &[u8], session_start_s: i64) -> ResolvedFile {
-    // Where the machine cannot tell, the file may be new.
+    // If the host cannot tell the time, the file may be new.
     let changed_s = std::str::from_utf8(time).ok().and_then(|time| time.trim().parse::<i64>().ok());
     let changed_in_session =
         access == Access::Run && changed_s.is_none_or(|changed_s| changed_s >= session_start_s);

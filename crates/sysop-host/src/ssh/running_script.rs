@@ -1,4 +1,4 @@
-//! Runs scripts and programs with the far `sh`, and tells their ends from those of the connection.
+//! Runs scripts and programs with the remote `sh`, and distinguishes their end from that of the connection.
 
 use std::time::Duration;
 
@@ -11,37 +11,34 @@ use super::script::RemoteScript;
 use super::session::{PendingOpen, SshSession};
 use crate::pipe::read;
 
-/// The first read; most programs print less.
+/// Size of the first read; most programs print less.
 const READ_BYTES_MIN: usize = 8 * 1024;
-/// One read of a program that prints a lot.
+/// Size of a read for programs with much output.
 const READ_BYTES_MAX: usize = 256 * 1024;
-/// The most bytes of what the far `sh` itself says that are kept.
+/// Maximum bytes kept of the remote `sh`'s own messages.
 const NOTICE_BYTES_MAX: usize = 8 * 1024;
-/// How long the end is waited for on the second stream, once it is there on the first.
+/// Time to wait for the end mark on the second stream after it arrived on the first.
 const SECOND_END_MAX: Duration = Duration::from_millis(500);
 
-/// Says that the script runs: its number and its folder.
+/// Reports the start of the script: process id and directory.
 pub(super) const START: &str =
     r#"printf "\036S%s;%s %s\036" "$n" "$$" "$PWD"; printf "\036S%s\036" "$n" >&2"#;
-/// Says that the program has ended, behind all that it printed.
+/// Reports the end of the program, after all its output.
 pub(super) const END: &str = r#"printf "\036E%s;%s\036" "$n" "$e"; printf "\036E%s\036" "$n" >&2"#;
-/// Says what kind of machine it is.
+/// Reports the system information.
 pub(super) const MACHINE_INFO: &str = r#"printf "\036F%s;%s\012%s\012%s\012%s\012%s\036" "$n" "$(uname -s -m)" "${LOGNAME-}" "${SHELL-}" "${HOME-}" "$(command -v bash)""#;
 
-/// What is known of a machine.
+/// System information of a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineInfo {
     /// `Linux`, `Darwin`, `FreeBSD`, …
     pub system: String,
     /// `x86_64`, `aarch64`, …
     pub architecture: String,
-    /// Who is logged in.
     pub user: String,
-    /// The login shell, by its path.
     pub login_shell: String,
-    /// The home folder.
     pub home: String,
-    /// Where bash is; none where commands are run by `sh`.
+    /// Path of bash; `None` if commands run with `sh`.
     pub bash: Option<String>,
 }
 
@@ -75,28 +72,27 @@ pub(super) struct RunningScript {
     pub(super) state: ScriptState,
 }
 
-/// What is known so far.
+/// State reported so far.
 #[derive(Debug, Default)]
 pub(super) struct ScriptState {
-    /// Number and folder of the script.
+    /// Process id and directory of the script.
     pub(super) started: Option<(String, String)>,
     facts: Option<String>,
     no_root: bool,
     status: Option<i32>,
-    /// What the script's own standard error says.
+    /// Messages of the script on standard error.
     notices: Vec<u8>,
 }
 
-/// How it came out.
 #[derive(Debug)]
 pub(super) enum ScriptEnd {
-    /// The program has ended with this status; by a signal, where the shell said so.
+    /// The program exited with this status, or was killed by a signal, if the shell reported one.
     Exited { status: i32, signal: Option<i32> },
-    /// The root is not there; nothing was run.
+    /// The root does not exist; nothing ran.
     NoRoot,
-    /// Nothing was run, because of this.
+    /// Nothing ran.
     NotRun(SshError),
-    /// It may have been run; nobody knows how it ended.
+    /// The script may have run; its result is unknown.
     Unknown(SshError),
 }
 
@@ -107,16 +103,16 @@ impl ScriptState {
                 let (number, folder) = value.split_once(' ').unwrap_or((&value, ""));
                 self.started.get_or_insert_with(|| (number.to_owned(), folder.to_owned()));
             }
-            // Both are said before the start; what comes later is from the program.
+            // Both marks precede the start; later ones are output of the program.
             ScriptMark::MachineInfo(text) if self.started.is_none() => self.facts = Some(text),
             ScriptMark::NoRoot if self.started.is_none() => self.no_root = true,
             ScriptMark::MachineInfo(_) | ScriptMark::NoRoot => {}
-            // A status that is no number is a mark that was forged by the program itself.
+            // An end mark without a number was forged by the program.
             ScriptMark::Ended(value) => self.status = self.status.or(value.parse().ok()),
         }
     }
 
-    /// How it came out by the script's own words, where there are any.
+    /// Returns the end that the script reported, if any.
     fn reported_end(&self) -> Option<ScriptEnd> {
         match self.status {
             Some(status) => Some(self.ended(status)),
@@ -124,9 +120,9 @@ impl ScriptState {
         }
     }
 
-    /// A shell turns a death by a signal into a status above 128, which a program can also exit with; but then the
-    /// shell says nothing. Of SIGINT and SIGPIPE shells say nothing either: those are told as what a shell
-    /// would tell, 130 and 141.
+    /// Maps a shell status to exit code or signal. A shell reports death by a signal as a status above 128, which a program
+    /// can also return; but then the shell prints no message. Shells print no message for SIGINT and SIGPIPE either: those
+    /// count as signals at 130 and 141.
     fn ended(&self, status: i32) -> ScriptEnd {
         let signal = match status {
             // ksh adds 256.
@@ -163,23 +159,23 @@ impl RunningScript {
         }
     }
 
-    /// Whether all was said that will be said.
+    /// Returns true if no more output or marks will arrive.
     pub(super) fn is_over(&self) -> bool {
         (self.has_ended() && (self.errors.has_ended() || !self.errors_open))
             || !(self.output_open || self.errors_open)
     }
 
-    /// Whether the program has ended, though its shell's last words may not be there yet.
+    /// Returns true if the program has ended, even if its shell's last messages are outstanding.
     pub(super) fn has_ended(&self) -> bool {
         self.state.status.is_some()
     }
 
-    /// Whether the remote side can still print.
+    /// Returns true if the remote side can still print.
     pub(super) fn is_open(&self) -> bool {
         self.output_open
     }
 
-    /// Takes what comes next. May be dropped and called again.
+    /// Handles the next input. Cancellation-safe.
     pub(super) async fn read_next(&mut self, take: &mut (dyn FnMut(&[u8]) + Send)) {
         let Self { session, output, errors, buffer, errors_buffer, output_open, errors_open, state } = self;
         tokio::select! {
@@ -210,7 +206,7 @@ impl RunningScript {
         }
     }
 
-    /// Judges what came, once it is over.
+    /// Determines the end, once the script is over.
     pub(super) async fn conclude(&mut self, inner: &ConnectionInner) -> ScriptEnd {
         if let Some(facts) = self.state.facts.take().as_deref().and_then(MachineInfo::read) {
             inner.set_machine_info(facts);
@@ -245,22 +241,22 @@ impl RunningScript {
         ScriptEnd::NotRun(SshError::NoShell { destination, said })
     }
 
-    /// What the script's own standard error said.
+    /// Returns the messages of the script on standard error.
     pub(super) fn notices(&self) -> String {
         String::from_utf8_lossy(&self.state.notices).into_owned()
     }
 }
 
-/// What came of a script of ours.
+/// Result of an internal script.
 #[derive(Debug)]
 pub(super) struct ScriptOutput {
     pub(super) status: i32,
     pub(super) output: Vec<u8>,
-    /// What was printed on standard error.
+    /// Standard error.
     pub(super) errors: String,
 }
 
-/// Why nothing came of a script.
+/// Reason that a script has no result.
 #[derive(Debug)]
 pub(super) struct RunError {
     pub(super) error: SshError,
@@ -283,7 +279,7 @@ impl From<RunError> for SshError {
     }
 }
 
-/// Runs a script of ours to its end. Its first argument is `$1`.
+/// Runs an internal script to its end. Its first argument is `$1`.
 pub(super) async fn run_script(
     inner: &ConnectionInner,
     script: RemoteScript,
@@ -298,7 +294,7 @@ pub(super) async fn run_script(
     collect(inner, &mut running, bytes_max, limit).await
 }
 
-/// Takes what a script prints, to its end.
+/// Collects the output of a script to its end.
 pub(super) async fn collect(
     inner: &ConnectionInner,
     running: &mut RunningScript,
@@ -335,18 +331,18 @@ pub(super) async fn collect(
     }
 }
 
-/// Waits for the shell's last words, once the program has ended.
+/// Waits for the shell's last messages after the program's end.
 pub(super) async fn drain_after_exit(running: &mut RunningScript, take: &mut (dyn FnMut(&[u8]) + Send)) {
     let waited = timeout(SECOND_END_MAX, async {
         while !running.is_over() {
             running.read_next(take).await;
         }
     });
-    // Without them the status alone is told.
+    // Without them, only the status is reported.
     let _ = waited.await;
 }
 
-/// Sixteen digits that no program knows beforehand.
+/// Returns sixteen random digits.
 pub(super) fn nonce() -> String {
     format!("{:016x}", rand::random::<u64>())
 }

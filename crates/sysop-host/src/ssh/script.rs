@@ -1,40 +1,39 @@
-//! What is sent to the remote machine: scripts for POSIX `sh`, in a form that every login shell passes on as it is.
+//! Encodes scripts for POSIX `sh` so that every login shell passes them on unchanged.
 //!
-//! The login shell parses what ssh sends. It may be bash, zsh, fish, dash, ash, csh or tcsh, and they agree on
-//! little: a word in single quotes that holds no quote, no backslash, no `!` and no control character. What is
-//! not of that kind goes through standard input, which no shell parses but ours.
+//! The login shell parses the command line that ssh sends. It may be bash, zsh, fish, dash, ash, csh or tcsh, and they agree
+//! on little: a word in single quotes without quotes, backslashes, `!` and control characters. Anything else goes through
+//! standard input, which only our own `sh` parses.
 //!
-//! The nonce of the marks always does: a command line can be read by each program that the script runs, and by
-//! all who can list processes there.
+//! The nonce of the marks always does: every program that the script runs, and every user who can list processes on the
+//! host, can read a command line.
 
 use std::fmt::Write;
 
 use tokio::net::tcp::OwnedReadHalf;
 
-/// The longest command line that is sent as such; a word of csh's has no room for much more.
+/// Longest command line that is sent as such; words in csh cannot be much longer.
 const LINE_BYTES_MAX: usize = 2_000;
 
-/// Reads the nonce of the marks into `$n`, where no program can look for it; without one, nothing is run. Only
-/// `read` takes no byte too many from a pipe. A variable that the login exported would stay exported.
+/// Reads the nonce of the marks into `$n`, where programs cannot see it; without a nonce, nothing runs. Only `read` never
+/// consumes too many bytes of a pipe. A variable exported at login would stay exported.
 const READ_NONCE: &str = "unset n l; set +a; IFS= read -r n || exit; ";
 
-/// Lets the shell read its script from standard input, to the end.
+/// Makes the shell read its script from standard input to the end.
 const READ_ALL: &str = r#"eval "$(cat)""#;
 
-/// Lets the shell read its script from standard input up to a line with the nonce, and leaves the rest for the
-/// script. The line break is made without one in the text.
+/// Makes the shell read its script from standard input up to a line with the nonce, and leaves the rest for the script. The
+/// line break is produced without one in the text.
 const READ_SOME: &str = r#"s=; b=$(printf "\012."); b=${b%.}; while IFS= read -r l; do case $l in "$n") break;; esac; s="$s$l$b"; done; unset l; eval "$s""#;
 
-/// Standard input of a script.
 #[derive(Debug)]
 pub(super) enum ScriptInput {
     Bytes(Vec<u8>),
-    /// All that is read from it.
+    /// A stream that is copied to its end.
     Stream(OwnedReadHalf),
 }
 
 impl ScriptInput {
-    /// Returns the bytes that are known now, and what follows them.
+    /// Returns the bytes known now, and the stream that follows them.
     fn split(self) -> (Vec<u8>, Option<OwnedReadHalf>) {
         match self {
             Self::Bytes(bytes) => (bytes, None),
@@ -43,17 +42,16 @@ impl ScriptInput {
     }
 }
 
-/// A script with its arguments.
 #[derive(Debug)]
 pub(super) struct RemoteScript {
-    /// One line of text that a shell in single quotes leaves alone, or many lines of anything.
+    /// One line that a shell in single quotes leaves unchanged, or any number of arbitrary lines.
     pub(super) text: String,
     pub(super) arguments: Vec<String>,
-    /// For the standard input of the script; none for `/dev/null`.
+    /// Standard input of the script; `None` for `/dev/null`.
     pub(super) input: Option<ScriptInput>,
 }
 
-/// What ssh is given.
+/// Command line and input for ssh.
 #[derive(Debug)]
 pub(super) struct EncodedScript {
     pub(super) line: String,
@@ -63,13 +61,13 @@ pub(super) struct EncodedScript {
 }
 
 impl RemoteScript {
-    /// Without input.
+    /// Creates a script without input.
     pub(super) fn new(text: &str, arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         Self { text: text.to_owned(), arguments, input: None }
     }
 
-    /// The script as one command line, its standard input left alone; none where not every shell passes it on.
+    /// Returns the script as one command line that does not use standard input; `None` if not every shell would pass it on.
     pub(super) fn line(&self) -> Option<String> {
         self.line_after("")
     }
@@ -91,7 +89,7 @@ impl RemoteScript {
         self.text.len() + self.arguments.iter().map(|argument| argument.len() + 3).sum::<usize>()
     }
 
-    /// Chooses the form. The script has `nonce` in `$n`, where it must not be seen by what the script runs.
+    /// Chooses the encoding. The script has `nonce` in `$n`, hidden from the programs that it runs.
     pub(super) fn encode(self, nonce: &str) -> EncodedScript {
         let mut bytes = format!("{nonce}\n").into_bytes();
         if let Some(line) = self.line_after(READ_NONCE) {
@@ -121,12 +119,12 @@ impl RemoteScript {
     }
 }
 
-/// A word for `sh`.
+/// Quotes a word for `sh`.
 pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// Whether every shell leaves it alone in single quotes. A backslash before a digit is left alone too.
+/// Returns true if every shell leaves the text unchanged in single quotes. A backslash before a digit is also safe.
 fn is_plain(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.iter().enumerate().all(|(index, byte)| match byte {

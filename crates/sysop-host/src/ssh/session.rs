@@ -1,4 +1,4 @@
-//! One session on the remote machine: a command line that its login shell runs, and the pipes to it.
+//! One session on the remote host: a command line that the login shell runs, with its pipes.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,32 +24,32 @@ use super::running_script::RunError;
 use super::script::EncodedScript;
 use crate::pipe::sized_pipe;
 
-/// How long an answer to the request for a session is waited for; the network may be gone without a word.
+/// Timeout of a session request; the network may fail silently.
 const OPEN_MAX: Duration = Duration::from_secs(15);
-/// Said where it is not.
+/// Error text for a missing response.
 pub(super) const SILENT: &str = "the host does not respond";
-/// What a pipe takes at once.
+/// Default size of a pipe buffer.
 const PIPE_BYTES: usize = 64 * 1024;
-/// What a pipe holds, where the system allows it: a program that prints a lot rarely waits for us.
+/// Enlarged pipe buffer, if the system allows it: programs with much output rarely have to wait.
 const PIPE_BYTES_LARGE: usize = 1024 * 1024;
 
-/// A session that was opened. Dropped, it is closed; what it started may live on.
+/// An open session. Dropping it closes it; its processes may survive.
 #[derive(Debug)]
 pub(super) struct SshSession {
     pub(super) output: Receiver,
     pub(super) errors: Receiver,
     _transport: SessionTransport,
     writing: Option<JoinHandle<()>>,
-    /// Kept as long as the session counts for the server.
+    /// Held as long as the server counts the session.
     _permit: OwnedSemaphorePermit,
 }
 
-/// What keeps it open.
+/// Resource that keeps the session open.
 #[derive(Debug)]
 enum SessionTransport {
-    /// By the shared connection.
+    /// A channel of the shared connection.
     Multiplexed { _opened: MuxChannel },
-    /// By a connection of its own, for servers that allow one session on each.
+    /// A connection of its own, for servers that allow one session per connection.
     Dedicated(Pid),
 }
 
@@ -58,7 +58,7 @@ impl Drop for SessionTransport {
         match self {
             Self::Multiplexed { .. } => {}
             Self::Dedicated(pid) => {
-                // It may have ended already.
+                // It may already have ended.
                 let _ = kill_process_group(*pid, Signal::TERM);
                 reap(*pid);
             }
@@ -74,7 +74,7 @@ impl Drop for SshSession {
     }
 }
 
-/// The ends of a session's pipes.
+/// Remote and local ends of a session's pipes.
 struct PipeEnds {
     input: OwnedFd,
     output: OwnedFd,
@@ -82,8 +82,7 @@ struct PipeEnds {
 }
 
 impl SshSession {
-    /// Opens one; connects first where there is no connection. Dropped while `asked` says nothing, nothing was
-    /// started.
+    /// Opens a session; connects first if necessary. If dropped while `asked` is empty, nothing was started.
     pub(super) async fn open(
         inner: &ConnectionInner,
         sent: EncodedScript,
@@ -116,7 +115,7 @@ impl SshSession {
         Ok(Self { output, errors, _transport: held, writing, _permit: permit })
     }
 
-    /// Opens one on a connection that is there, with a spare permit: for what must not wait for other work.
+    /// Opens a session on an existing connection with a spare permit, for urgent requests.
     pub(super) async fn open_spare(
         inner: &ConnectionInner,
         master: &Master,
@@ -141,19 +140,18 @@ impl SshSession {
         Ok(Self { output, errors, _transport: held, writing, _permit: permit })
     }
 
-    /// Whether it runs on a connection of its own.
+    /// Returns true if the session has its own connection.
     pub(super) fn is_dedicated(&self) -> bool {
         matches!(self._transport, SessionTransport::Dedicated(_))
     }
 }
 
-/// The connection that was asked for a session and has not answered; as long as there is one, the session may
-/// have been opened.
+/// Connection with an unanswered session request. While it is set, the session may exist.
 #[derive(Debug, Default)]
 pub(super) struct PendingOpen(Mutex<Option<Arc<Master>>>);
 
 impl PendingOpen {
-    /// The connection; none where nothing was asked.
+    /// Takes the connection; `None` if nothing was requested.
     pub(super) fn take(&self) -> Option<Arc<Master>> {
         self.set(None)
     }
@@ -178,7 +176,7 @@ async fn open_multiplexed(
     ends: &PipeEnds,
     asked: &PendingOpen,
 ) -> Result<MuxChannel, SessionOpenError> {
-    // A connection that ended since it was used last is found out here, and then made anew, once.
+    // A connection that ended since its last use is noticed here and reopened once.
     for _ in 0..2 {
         let master =
             inner.master().await.map_err(|error| SessionOpenError::Failed(RunError::not_run(error)))?;
@@ -192,7 +190,7 @@ async fn open_multiplexed(
                 inner.discard_master(&master).await;
                 continue;
             }
-            // It was asked, and nobody knows what it did.
+            // The request was sent; its effect is unknown.
             Ok(Err(MuxError::Broken(error))) => error.to_string(),
             Err(_) => SILENT.to_owned(),
         };
@@ -205,7 +203,7 @@ async fn open_multiplexed(
     })))
 }
 
-/// Starts an `ssh` for this session alone.
+/// Starts a separate `ssh` for this session.
 fn open_dedicated(inner: &ConnectionInner, line: String, ends: &PipeEnds) -> Result<Pid, SshError> {
     let settings = inner.settings();
     let mut arguments = settings.arguments();
@@ -221,7 +219,7 @@ impl PipeEnds {
     }
 }
 
-/// What the remote side reads, and what writes it where it does not fit into a pipe.
+/// Returns the descriptor for the remote side's input, and the task that writes input too large for a pipe.
 fn input(bytes: Vec<u8>, stream: Option<OwnedReadHalf>) -> io::Result<(OwnedFd, Option<JoinHandle<()>>)> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
     fcntl_setfl(&write, OFlags::NONBLOCK)?;
@@ -231,7 +229,7 @@ fn input(bytes: Vec<u8>, stream: Option<OwnedReadHalf>) -> io::Result<(OwnedFd, 
     }
     let mut sender = Sender::from_owned_fd_unchecked(write)?;
     let writing = tokio::spawn(async move {
-        // A remote side that stops reading says why by its status.
+        // A remote side that stops reading reports the reason by its status.
         if (is_written || sender.write_all(&bytes).await.is_ok())
             && let Some(mut stream) = stream
         {

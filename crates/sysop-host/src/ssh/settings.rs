@@ -1,5 +1,5 @@
-//! How a connection is made: the user's own `ssh` with the user's own config. Only what a program needs that
-//! nobody looks at is set against it.
+//! Settings of a connection. It uses the user's own `ssh` and config, except for options that would disturb an unattended
+//! program.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -8,35 +8,35 @@ use std::time::Duration;
 use crate::environment::Environment;
 use crate::settings::HostError;
 
-/// How long a connection may take to be answered, where the settings do not say otherwise.
+/// Default connection timeout.
 pub const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
 
-/// How a machine is reached.
+/// Way to reach a host.
 #[derive(Clone)]
 pub struct SshSettings {
-    /// Whatever `ssh DEST` accepts: an alias, `user@host`, `ssh://user@host:port`.
+    /// Any destination that `ssh DEST` accepts: an alias, `user@host`, `ssh://user@host:port`.
     pub destination: String,
-    /// Beats the user of the config.
+    /// Overrides the config's user.
     pub user: Option<String>,
-    /// Beats the port of the config.
+    /// Overrides the config's port.
     pub port: Option<u16>,
-    /// In the place of `~/.ssh/config`.
+    /// Replaces `~/.ssh/config`.
     pub config_file: Option<PathBuf>,
-    /// Where the socket of the connection goes; created 0700. Where it cannot be used, because its path is too
-    /// long for a socket or others can enter it, another folder is.
+    /// Directory for the connection's socket, created with mode 0700. If it is unusable, because its path is too long or
+    /// others can enter it, another directory is used.
     pub control_folder: PathBuf,
-    /// A program that asks a person what ssh wants to know (ssh(1), `SSH_ASKPASS`). Without one nobody is asked.
+    /// Program that prompts the user for ssh (ssh(1), `SSH_ASKPASS`). Without one, ssh never prompts.
     pub askpass: Option<PathBuf>,
-    /// More variables for that program.
+    /// Additional variables for that program.
     pub askpass_env: Vec<(String, String)>,
-    /// A program that does [`run_as_askpass`](crate::run_as_askpass) first: by it ssh asks the people of the
-    /// session, once there are any.
+    /// Program that calls [`run_as_askpass`](crate::run_as_askpass) first. ssh uses it to prompt the session's users, once a
+    /// prompter is set.
     pub askpass_helper: Option<PathBuf>,
-    /// How long the machine has to answer; people are waited for without it.
+    /// Timeout for the host's response; time spent in prompts does not count.
     pub connect_timeout: Duration,
 }
 
-/// Without the values for the program that asks: they may be secret.
+/// Omits the askpass variables, which may be secret.
 impl std::fmt::Debug for SshSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SshSettings")
@@ -49,7 +49,7 @@ impl std::fmt::Debug for SshSettings {
 }
 
 impl SshSettings {
-    /// The contract's settings for a destination.
+    /// Creates settings for a destination, with the documented defaults.
     pub fn new(destination: impl Into<String>, control_folder: impl Into<PathBuf>) -> Self {
         Self {
             destination: destination.into(),
@@ -64,7 +64,7 @@ impl SshSettings {
         }
     }
 
-    /// Refuses what `ssh` would take for options or for several words.
+    /// Rejects destinations that `ssh` would take for options or several words.
     pub(super) fn check(&self) -> Result<(), HostError> {
         let odd = |text: &str| {
             text.is_empty()
@@ -78,17 +78,17 @@ impl SshSettings {
         Ok(())
     }
 
-    /// Arguments for every `ssh` of this connection, but for what concerns the socket and the terminal.
+    /// Returns the arguments common to every `ssh` of this connection, without those for socket and terminal.
     ///
-    /// The user's config decides who, where, by which keys and through what, and whether an unknown host key is
-    /// asked about. It does not decide what would disturb a program (remote commands, forwards that another
-    /// session holds already, escape characters, banners), what would lend the user's keys to what a model runs
-    /// there (the agent), or how soon a dead connection is noticed.
+    /// The user's config decides on user, host, keys and jump hosts, and whether an unknown host key may be confirmed. It
+    /// does not decide on options that would disturb a program (remote commands, forwards that another session holds, escape
+    /// characters, banners), lend the user's keys to programs of the model (agent forwarding), or delay the detection of a
+    /// dead connection.
     pub(super) fn arguments(&self) -> Vec<OsString> {
         self.arguments_saying("ERROR")
     }
 
-    /// The same, with ssh's own words from this level on.
+    /// Like `arguments`, with ssh's own messages from this level on.
     pub(super) fn arguments_saying(&self, level: &str) -> Vec<OsString> {
         let mut line: Vec<OsString> = Vec::new();
         if let Some(file) = &self.config_file {
@@ -108,18 +108,18 @@ impl SshSettings {
         line
     }
 
-    /// The destination, where no option can follow.
+    /// Returns the destination, preceded by an end of options.
     pub(super) fn target(&self) -> [OsString; 2] {
         ["--".into(), self.destination.clone().into()]
     }
 
-    /// The environment of every `ssh` of this connection.
+    /// Returns the environment of every `ssh` of this connection.
     pub(super) fn environment(&self) -> Environment {
         let mut environment = Environment::without_keys(std::env::vars_os());
         if let Some(askpass) = &self.askpass {
             environment.set("SSH_ASKPASS", askpass);
             environment.set("SSH_ASKPASS_REQUIRE", "force");
-            // Before OpenSSH 8.4 this is what makes it ask by a program.
+            // Before OpenSSH 8.4, askpass needs this variable.
             if std::env::var_os("DISPLAY").is_none() {
                 environment.set("DISPLAY", ":none");
             }
@@ -131,7 +131,7 @@ impl SshSettings {
     }
 }
 
-/// What beats the user's config.
+/// Options that override the user's config.
 const OVERRIDES: [&str; 12] = [
     "-oServerAliveInterval=15",
     "-oServerAliveCountMax=3",
@@ -147,7 +147,7 @@ const OVERRIDES: [&str; 12] = [
     "-oUpdateHostKeys=no",
 ];
 
-/// A path as ssh takes it where it would expand `%`.
+/// Returns a path with `%` escaped for ssh.
 pub(super) fn literal(path: &Path) -> OsString {
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
     let mut bytes = Vec::new();

@@ -61,7 +61,6 @@ const BLIND_QUIET: Duration = Duration::from_millis(500);
 /// command. A number instead of a time, because on a busy machine much time may pass in which neither the shell nor
 /// this process runs.
 const BLIND_POLLS: u32 = 25;
-/// End of a bracketed paste.
 const PASTE_END: &[u8] = b"\x1b[201~";
 /// Interval for checking state that sends no notification.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -75,7 +74,6 @@ enum LineAcceptance {
     Unknown,
 }
 
-/// Use of the terminal by one call.
 struct TerminalCall<'a> {
     terminal: &'a SharedTerminal,
     live: &'a LiveShell,

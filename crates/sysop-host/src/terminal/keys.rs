@@ -106,9 +106,7 @@ const ESCAPES: [(&str, &str); 31] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TypedKey {
     Char(char),
-    /// Name of a letter typed with Alt.
     AltKey(String),
-    /// Name of any other key.
     Key(String),
 }
 

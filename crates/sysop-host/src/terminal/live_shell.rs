@@ -92,7 +92,6 @@ pub(super) struct LiveShell {
     pub(super) remote_host: Option<String>,
     secrets: Arc<Secrets>,
     stop: CancellationToken,
-    /// Runtime for all tasks of this shell.
     pub(super) runtime: Handle,
 }
 
@@ -422,7 +421,6 @@ pub(super) struct ProcessStat {
     pub(super) name: String,
     sleeps: bool,
     pub(super) parent: i32,
-    /// Process group id.
     pub(super) group: i32,
 }
 

@@ -20,7 +20,6 @@ pub(super) struct PlainText {
     cells: Option<LineCells>,
     /// True if the last character was a carriage return.
     returned: bool,
-    /// Style of the text that follows.
     look: TextStyle,
     /// Style at the end of the emitted text, and at the end of `line`.
     passed_on: TextStyle,
@@ -33,7 +32,6 @@ const BLANK: (char, TextStyle) = (' ', TextStyle::PLAIN);
 struct LineCells {
     line: Vec<(char, TextStyle)>,
     cursor: usize,
-    /// Style of the text that is written.
     look: TextStyle,
     /// First bytes of an incomplete UTF-8 character.
     cut: Vec<u8>,

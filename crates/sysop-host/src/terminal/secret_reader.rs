@@ -27,7 +27,6 @@ pub(super) struct SecretReader {
     pub(super) details: Vec<String>,
 }
 
-/// A process that can read the terminal.
 #[derive(Debug)]
 struct ReaderProcess {
     pid: i32,

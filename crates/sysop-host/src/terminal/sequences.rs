@@ -12,7 +12,6 @@ const STRING_BYTES_MAX: usize = 8 * 1024;
 pub(super) enum StreamToken<'a> {
     /// Text including tabs, carriage returns and newlines. A character may be split at either end.
     Text(&'a [u8]),
-    /// Any other control character.
     Control(u8),
     /// A complete sequence from its `ESC` to its end.
     Sequence(SequenceKind, &'a [u8]),

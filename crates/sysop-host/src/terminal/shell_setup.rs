@@ -122,12 +122,10 @@ pub(super) fn quiet(inner: &TerminalState, time: Duration) -> bool {
     Instant::now().saturating_duration_since(inner.printed) >= time
 }
 
-/// Returns the kind of the local shell, from its executable.
 fn local_shell_kind(live: &LiveShell) -> Option<ShellKind> {
     kind_of_process(live.pid()?.as_raw_nonzero().get())
 }
 
-/// Returns the kind of shell of a local process, from its executable.
 pub(super) fn kind_of_process(pid: i32) -> Option<ShellKind> {
     let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     ShellKind::of_program(program.to_str()?)

@@ -221,7 +221,6 @@ impl TerminalState {
         }
     }
 
-    /// Returns the kind of the innermost shell.
     pub(super) fn shell_kind(&self) -> Option<ShellKind> {
         self.shells.last().map(|shell| shell.kind)
     }

@@ -35,7 +35,6 @@ struct RemoteMachine {
     shell: &'static str,
     /// True if the remote terminal can be queried outside its connection.
     beside: bool,
-    /// Number of such queries.
     echo_queries: AtomicU32,
 }
 

@@ -1,4 +1,4 @@
-//! `bash`: one command in a fresh shell.
+//! `bash`: runs one command in a fresh shell.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{CallContext, ToolError, ToolOutcome, Toolbox, ended};
 use crate::environment::GIT_GUARD;
 use crate::machine::{MachineError, Program};
 
-/// The longest command in bytes: what Linux takes as one argument of a program.
+/// Maximum length of a command in bytes: Linux's limit for one argument of a program.
 const COMMAND_BYTES_MAX: usize = 128 * 1024 - 1;
 
 #[derive(Debug, Deserialize)]
@@ -19,7 +19,7 @@ pub(super) struct Bash {
     command: String,
     #[serde(default)]
     timeout_s: Option<u64>,
-    /// The policy has decided by it; the fence of the call says what came of that.
+    /// Used by the policy; the call's fence is the result.
     #[serde(default, rename = "outside_sandbox")]
     _outside_sandbox: bool,
 }

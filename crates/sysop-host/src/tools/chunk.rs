@@ -1,5 +1,5 @@
-//! `write_file_chunk`: a file that comes in pieces. They are put together in memory; the file appears, whole,
-//! when the last has come, and not at all otherwise.
+//! `write_file_chunk`: a file sent in pieces. They are joined in memory; the file is written completely after the last
+//! piece, or not at all.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use sysop_core::outcome::Outcome;
 use super::{CallContext, ToolError, ToolOutcome, Toolbox};
 use crate::machine::FILE_BYTES_MAX;
 
-/// The most files that are being put together at a time; the one that was not touched longest gives way.
+/// Maximum number of incomplete files; the one untouched for longest is dropped.
 const FILES_MAX: usize = 8;
 
 #[derive(Debug, Deserialize)]
@@ -22,7 +22,7 @@ pub(super) struct WriteFileChunk {
     total: u64,
 }
 
-/// Files that are being put together, by path.
+/// Incomplete files, by path.
 #[derive(Debug, Default)]
 pub(crate) struct ChunkedFiles {
     files: HashMap<String, PartialFile>,
@@ -32,14 +32,14 @@ pub(crate) struct ChunkedFiles {
 #[derive(Debug)]
 struct PartialFile {
     text: String,
-    /// Where the newest piece begins in the text.
+    /// Offset of the newest piece in the text.
     newest: usize,
     count: u64,
     total: u64,
     touched: u64,
 }
 
-/// What a piece led to.
+/// Result of a piece.
 #[derive(Debug, PartialEq, Eq)]
 enum ChunkProgress {
     Incomplete { received: u64, total: u64 },
@@ -47,7 +47,7 @@ enum ChunkProgress {
 }
 
 impl ChunkedFiles {
-    /// Takes the next piece. Piece 0 forgets what came before; the newest piece may come again.
+    /// Accepts the next piece. Piece 0 starts over; the newest piece may be repeated.
     fn take(&mut self, path: &str, piece: WriteFileChunk) -> Result<ChunkProgress, String> {
         let WriteFileChunk { content, index, total, .. } = piece;
         if total == 0 || total > CHUNKS_MAX || index >= total {

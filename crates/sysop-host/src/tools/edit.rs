@@ -1,18 +1,18 @@
-//! `edit_file`'s replacement, as a function of bytes. Touches nothing.
+//! Text replacement of `edit_file`, as a pure function of bytes.
 //!
-//! A file whose lines all end in CRLF is edited as if they ended in LF: what a model writes has LF, and it
-//! gets CRLF on its way into the file. Files that are no UTF-8 are edited byte by byte.
+//! A file whose lines all end in CRLF is edited as if they ended in LF: models write LF, which becomes CRLF again in the
+//! file. Files that are not UTF-8 are edited byte by byte.
 
 use std::borrow::Cow;
 
-/// Places of an ambiguous string that are named.
+/// Maximum occurrences named for an ambiguous string.
 const PLACES_MAX: usize = 5;
-/// Lines that are searched for one that is like what was not found.
+/// Maximum lines searched for a line similar to missing text.
 const HINT_LINES_MAX: usize = 20_000;
-/// The most characters of that line that are told.
+/// Maximum characters shown of that line.
 const HINT_CHARS_MAX: usize = 120;
 
-/// Why an edit cannot be made.
+/// Reason that an edit is impossible.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EditError {
     #[error("old_string is empty; write_file creates files")]
@@ -21,7 +21,7 @@ pub(crate) enum EditError {
     Same,
     #[error("old_string was not found{}", nearest.as_ref().map(nearest_hint).unwrap_or_default())]
     NotFound {
-        /// The line of the file that is most like the first line of what was looked for, and its number.
+        /// Line of the file most similar to the first line of the missing text, with its number.
         nearest: Option<(usize, String)>,
     },
     #[error(
@@ -39,7 +39,7 @@ fn listed(lines: &[usize]) -> String {
     lines.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// The file with the one occurrence of `old` replaced.
+/// Returns the file with the single occurrence of `old` replaced.
 pub(crate) fn edit(before: &[u8], old: &str, new: &str) -> Result<Vec<u8>, EditError> {
     if old.is_empty() {
         return Err(EditError::Empty);
@@ -62,7 +62,7 @@ pub(crate) fn edit(before: &[u8], old: &str, new: &str) -> Result<Vec<u8>, EditE
     Ok(if is_text { edited.into_bytes() } else { narrowed(&edited) })
 }
 
-/// Whether there are lines, and all of them end in CRLF.
+/// Returns true if there are lines and all of them end in CRLF.
 pub(crate) fn has_crlf_lines(bytes: &[u8]) -> bool {
     let mut previous = 0;
     let mut some = false;
@@ -78,12 +78,12 @@ pub(crate) fn has_crlf_lines(bytes: &[u8]) -> bool {
     some
 }
 
-/// A text with each line ending as CRLF, also those that are already.
+/// Returns a text with all line endings as CRLF.
 pub(crate) fn with_crlf(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\n', "\r\n")
 }
 
-/// One character for each byte, so that bytes can be searched as text.
+/// Maps each byte to one character, so that bytes can be searched as text.
 fn widened(bytes: &[u8]) -> String {
     bytes.iter().copied().map(char::from).collect()
 }
@@ -99,7 +99,7 @@ fn only_place(text: &str, old: &str) -> Result<usize, EditError> {
     let next = at + old.chars().next().map_or(1, char::len_utf8);
     if let Some(second) = text[next..].find(old) {
         let places: Vec<usize> = text.match_indices(old).map(|(place, _)| place).collect();
-        // Occurrences that overlap are counted once by a search from left to right, but are two all the same.
+        // A left-to-right search counts overlapping occurrences once, but they are two.
         let places = if places.len() == 1 { vec![at, next + second] } else { places };
         let lines = places.iter().take(PLACES_MAX).map(|place| line_number(text, *place)).collect();
         return Err(EditError::Ambiguous { count: places.len(), lines });
@@ -111,7 +111,7 @@ fn line_number(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
 }
 
-/// The line most like the first line of `old` that says anything.
+/// Returns the line most similar to the first nonempty line of `old`.
 fn nearest(text: &str, old: &str) -> Option<(usize, String)> {
     let wanted = old.lines().map(str::trim).find(|line| !line.is_empty())?;
     let scored = text.lines().take(HINT_LINES_MAX).enumerate().map(|(index, line)| {
@@ -119,14 +119,14 @@ fn nearest(text: &str, old: &str) -> Option<(usize, String)> {
         (likeness(line, wanted), std::cmp::Reverse(index), line)
     });
     let (score, index, line) = scored.max_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)))?;
-    // Less than half in common is no hint.
+    // A line with less than half in common is no help.
     if score * 2 < wanted.chars().count() || line.is_empty() {
         return None;
     }
     Some((index.0 + 1, line.chars().take(HINT_CHARS_MAX).collect()))
 }
 
-/// Characters in common at both ends.
+/// Counts common characters at both ends.
 fn likeness(line: &str, wanted: &str) -> usize {
     let shorter = line.chars().count().min(wanted.chars().count());
     let front = line.chars().zip(wanted.chars()).take_while(|(a, b)| a == b).count();
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(edit(b"a", "a", "a"), Err(EditError::Same));
     }
 
-    /// Cases that once were, or could be, wrong; tried before any others.
+    /// Cases that were or could be wrong; tried first.
     const CORPUS: [(&[u8], &str, &str); 14] = [
         (b"", "a", "b"),
         (b"a", "a", ""),
@@ -204,7 +204,7 @@ mod tests {
         (b"\xef\xbb\xbfa\n", "a\n", "b\n"),
     ];
 
-    /// Compares with a count of windows, which knows nothing of text.
+    /// Compares with a plain count of byte windows.
     fn holds(before: &[u8], old: &str, new: &str) {
         let crlf = before.contains(&b'\n')
             && before
@@ -250,7 +250,7 @@ mod tests {
         .budget_ms(500);
     }
 
-    /// Few different bytes, so that what is looked for is often there.
+    /// Uses few different bytes, so that matches are frequent.
     fn pieces(
         random: &mut arbtest::arbitrary::Unstructured<'_>,
         most: usize,

@@ -1,7 +1,6 @@
 //! `read_file`, `cat`, `write_file`, `edit_file`, `delete_file`.
 //!
-//! A change is: read what is there, keep it for undo, write what is to be there — if what was read is still
-//! there.
+//! A change reads the current file, stores it for undo, and writes the new content if the file is still as read.
 
 use std::sync::Arc;
 
@@ -17,9 +16,9 @@ use crate::output::head_tail::HeadTail;
 use crate::output::{counted, grouped};
 use crate::path::RootPath;
 
-/// A file with a zero byte this near to its beginning is not shown as text.
+/// A file with a NUL byte within this prefix counts as binary.
 const BINARY_LOOK_BYTES: usize = 8 * 1024;
-/// What undo records of a file that is gone.
+/// Hash recorded for undo if the file did not exist.
 pub(super) const GONE: &str = "";
 
 #[derive(Debug, Deserialize)]
@@ -53,10 +52,9 @@ pub(super) struct EditFile {
     new_string: String,
 }
 
-/// What a change came to.
 pub(super) struct ChangeRecord {
     pub(super) change: Option<FileChange>,
-    /// Why it cannot be taken back.
+    /// Reason that the change cannot be undone.
     pub(super) note: Option<String>,
 }
 
@@ -84,7 +82,7 @@ impl Toolbox {
         self.write_whole(&path, content, call).await
     }
 
-    /// Writes a whole file; where all lines of the file that is there end in CRLF, the new ones do too.
+    /// Writes a whole file; if all lines of the existing file end in CRLF, the new ones do too.
     pub(super) async fn write_whole(
         &self,
         path: &RootPath,
@@ -137,7 +135,7 @@ impl Toolbox {
         Ok(change_outcome("OK, deleted".to_owned(), change_record(&path, kept.map(Some), GONE.to_owned())))
     }
 
-    /// Replaces what was read by what is to be there.
+    /// Replaces the content that was read by new content.
     pub(super) async fn change(
         &self,
         path: &RootPath,
@@ -161,7 +159,7 @@ impl Toolbox {
         Ok(change_record(path, kept, hash))
     }
 
-    /// Keeps the bytes of a file for undo.
+    /// Stores the bytes of a file for undo.
     async fn store_preimage(&self, bytes: Arc<Vec<u8>>) -> Result<String, String> {
         let artifacts = self.artifacts.clone();
         let keeping = tokio::task::spawn_blocking(move || artifacts.store_preimage(&bytes));
@@ -172,7 +170,7 @@ impl Toolbox {
         }
     }
 
-    /// File contents within the limits; the whole needs no artifact, it is the file.
+    /// Returns file contents within the limits; the full content needs no artifact, since it is the file.
     fn excerpt_outcome(&self, bytes: &[u8], first_line: u64) -> Outcome {
         let text = String::from_utf8_lossy(bytes);
         let lossy = matches!(text, std::borrow::Cow::Owned(_));
@@ -204,7 +202,7 @@ impl Toolbox {
     }
 }
 
-/// The asked lines of a file, and the number of the first.
+/// Returns the requested lines of a file, and the number of the first.
 fn lines(bytes: &[u8], start: Option<u64>, end: Option<u64>) -> Result<(u64, &[u8]), String> {
     let first = start.unwrap_or(1);
     let last = end.unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! `run_command` and `send_keys`: what a model does in the terminal that it shares with people.
+//! `run_command` and `send_keys`: actions of a model in the terminal that it shares with users.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use super::{CallContext, ToolError, ToolOutcome, Toolbox, outcome, push_line};
 use crate::output::capture::CapturedOutput;
 use crate::terminal::{CallEnd, CallError};
 
-/// The longest command in bytes. It is typed in pieces; what is longer belongs into a file.
+/// Maximum length of a command in bytes. It is typed in pieces; longer ones belong in a file.
 const COMMAND_BYTES_MAX: usize = 64 * 1024;
-/// The most keys of one call in bytes.
+/// Maximum bytes of keys in one call.
 const KEYS_BYTES_MAX: usize = 16 * 1024;
 
 #[derive(Debug, Deserialize)]
@@ -79,7 +79,7 @@ impl Toolbox {
     }
 }
 
-/// What shells say of a command that is not whole.
+/// Messages of shells about incomplete commands.
 const INCOMPLETE: [&str; 8] = [
     "unexpected EOF while looking for matching",
     "unexpected end of file",

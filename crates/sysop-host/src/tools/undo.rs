@@ -1,5 +1,5 @@
-//! `undo`: puts files back as they were before the changes that are given. All of them or, where one has
-//! changed since, none.
+//! `undo`: restores files to their state before the given changes. It restores all of them, or none if one has changed
+//! since.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::machine::{FILE_BYTES_MAX, MachineError, Precondition};
 use crate::output::counted;
 use crate::path::RootPath;
 
-/// The most changes of one call.
+/// Maximum changes per call.
 const CHANGES_MAX: usize = 10_000;
 
 #[derive(Debug, Deserialize)]
@@ -22,12 +22,11 @@ pub(super) struct Undo {
     changes: Vec<FileChange>,
 }
 
-/// One file's way back.
 struct Restoration {
     path: RootPath,
-    /// Its bytes before all changes; none where it was not there.
+    /// Bytes before all changes; `None` if the file did not exist.
     bytes: Option<Vec<u8>>,
-    /// What it has to be now.
+    /// Required current state.
     precondition: Precondition,
 }
 
@@ -54,7 +53,7 @@ impl Toolbox {
         Ok(Outcome::ok(format!("OK, {} restored", counted(total as u64, "file"))))
     }
 
-    /// Checks that a file is as the last change left it, and finds its bytes from before. Changes nothing.
+    /// Verifies that a file is as the last change left it, and finds its earlier bytes. Makes no changes.
     async fn prepare(&self, change: FileChange, call: &CallContext<'_>) -> Result<Restoration, ToolError> {
         let path = self.path(&change.path, call).await?;
         let now = match self.machine.read(&path, call.cancel).await {
@@ -94,7 +93,7 @@ impl Toolbox {
     }
 }
 
-/// One change for each file, the newest file first: what was before its first change, what is after its last.
+/// Merges the changes to one per file, newest first, with the state before the first and after the last change.
 fn collapsed(changes: Vec<FileChange>) -> Vec<FileChange> {
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut kept: Vec<FileChange> = Vec::new();

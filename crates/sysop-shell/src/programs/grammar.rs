@@ -45,7 +45,6 @@ use crate::risk::RiskClass;
 /// Kind of an operand or of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Any text.
     Text,
     /// Letters, digits and punctuation that every program takes as a name, a number or a list.
     Word,
@@ -53,7 +52,6 @@ pub(super) enum Kind {
     Key,
     /// A text that begins with `+`.
     Format,
-    /// A path that is read.
     Read,
     /// A path that is created, changed or removed.
     Write,
@@ -67,7 +65,6 @@ pub(super) enum Kind {
     Source,
     /// A local path, or `host:path`, that is written.
     Target,
-    /// A host or a URL.
     Host,
     /// Text that is sent to a server.
     Data,
@@ -81,9 +78,7 @@ pub(super) enum Kind {
     Unit,
     /// A package to install, or with a trailing dash to remove.
     Package,
-    /// A package to remove.
     Removed,
-    /// A process, by name.
     Process,
     /// The first word of a command that takes the rest of the words.
     Command,

@@ -60,7 +60,6 @@ fn call(path: &str, entry: &Entry) -> String {
     call
 }
 
-/// Returns a harmless value of a kind.
 fn example(kind: Kind) -> &'static str {
     let examples = [
         (Kind::Format, "+%F"),

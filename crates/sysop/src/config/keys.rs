@@ -1,4 +1,4 @@
-//! Which keys a config may hold, what each wants, and what an untrusted workspace may do with it.
+//! Keys of a config, with the kind of each value and the rights of an untrusted workspace.
 //!
 //! One table says all; nothing else in the crate decides whether a key exists.
 
@@ -12,13 +12,13 @@ pub(crate) const THEMES: &[&str] = &["dark", "light", "terminal", "none"];
 /// The most that a million tokens may cost; more is a slip.
 const PRICE_MAX: f64 = 1_000_000.0;
 
-/// How strict each `approve` is, from loosest to strictest.
+/// Values of `approve`, from loosest to strictest.
 pub(crate) const APPROVE: &[&str] = &["auto", "ask", "each", "never"];
 
-/// How much is fenced by each `sandbox`, from least to most.
+/// Values of `sandbox`, from weakest to strongest.
 pub(crate) const SANDBOX: &[&str] = &["off", "auto", "on"];
 
-/// Where a value lives: the names from the outermost table to the key.
+/// Path of a value: the names from the outermost table to the key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct KeyPath(Vec<String>);
 
@@ -68,13 +68,12 @@ impl fmt::Display for KeyPath {
 pub(crate) struct ConfigKey {
     /// Its names; `*` stands for a name that the person chooses.
     pub(crate) pattern: &'static [&'static str],
-    /// What it wants.
     pub(crate) kind: ValueKind,
-    /// What an untrusted workspace may do with it.
+    /// Rights of an untrusted workspace.
     pub(crate) workspace: WorkspaceRule,
 }
 
-/// What a key wants.
+/// Kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum ValueKind {
     /// Any text.
@@ -121,7 +120,7 @@ pub(crate) enum ValueKind {
     Model,
 }
 
-/// What an untrusted workspace may do with a key.
+/// Rights of an untrusted workspace regarding a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WorkspaceRule {
     /// Nothing.
@@ -136,7 +135,7 @@ pub(crate) enum WorkspaceRule {
     Adds,
 }
 
-/// What a million tokens cost, in whatever money the person thinks in.
+/// Price of a million tokens, in any currency.
 const PRICE: ValueKind = ValueKind::Number { least: 0.0, most: PRICE_MAX };
 
 /// A whole number of at least one.
@@ -225,12 +224,12 @@ pub(crate) fn find(path: &KeyPath) -> Option<&'static ConfigKey> {
     KEYS.iter().find(|key| key.pattern.len() == names.len() && key.begins_with(names))
 }
 
-/// Whether a key says how much runs without a person, anywhere or on one host.
+/// Returns true if a key decides how much runs without approval, anywhere or on one host.
 pub(crate) fn is_approve(path: &KeyPath) -> bool {
     find(path).is_some_and(|key| key.kind == ValueKind::Word(APPROVE))
 }
 
-/// Whether a path is a table that holds keys.
+/// Returns true if a path is a table with keys.
 pub(crate) fn is_table(path: &KeyPath) -> bool {
     let names = path.names();
     KEYS.iter().any(|key| key.pattern.len() > names.len() && key.begins_with(names))
@@ -274,7 +273,7 @@ pub(crate) fn unknown_provider(provider: &str) -> String {
 /// The longest word that is compared with known ones, in characters.
 const WORD_CHARS_MAX: usize = 64;
 
-/// How many insertions, deletions, replacements and swaps of neighbours lie between two words.
+/// Returns the edit distance of two words, in insertions, deletions, replacements and swaps of neighbors.
 pub(crate) fn distance(one: &str, other: &str) -> usize {
     let one: Vec<char> = one.chars().take(WORD_CHARS_MAX).collect();
     let other: Vec<char> = other.chars().take(WORD_CHARS_MAX).collect();

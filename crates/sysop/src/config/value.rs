@@ -66,7 +66,7 @@ pub(crate) fn without_credentials(text: &str) -> String {
     text.to_owned()
 }
 
-/// What is wrong with a part of a value: where, if it is only a part, and why.
+/// Error in a value or a part of it.
 #[derive(Debug)]
 pub(crate) struct ValueError {
     /// Byte in the file.
@@ -78,7 +78,7 @@ pub(crate) struct ValueError {
 /// The most regular expressions, tags or folders in one list.
 const LIST_MAX: usize = 256;
 
-/// Whether regular expressions are compiled to see if they are any.
+/// Compile regular expressions to find invalid ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PatternCheck {
     /// They are.
@@ -139,7 +139,7 @@ pub(crate) fn from_toml(
     (Some(ConfigValue::Texts(texts)), complaints)
 }
 
-/// What a list holds.
+/// Kind of a list's entries.
 #[derive(Debug, Clone, Copy)]
 enum ListKind {
     Patterns,

@@ -1,9 +1,9 @@
-//! The repository at the root: all that git would read of it lies beneath the root, or no git tool runs.
+//! The repository at the root. Git tools run only if everything that git would read of it is below the root.
 //!
-//! A `.git` file, a link, `commondir`, alternates, an included file or a submodule may lead git to any place of the
-//! machine. A script (`repository.sh`) follows them all on the machine, right before each call, and ends at the first
-//! one that leads outside. The names of the settings that are left are judged by the list that judges git in shell
-//! commands: a setting is plain, is overridden here, or the repository is refused.
+//! A `.git` file, a link, `commondir`, alternates, an included file or a submodule may lead git anywhere. A script
+//! (`repository.sh`) follows all of them on the host, right before each call, and stops at the first one that leads outside.
+//! The names of the other settings are judged by the same list as git in shell commands: a setting is plain, is overridden,
+//! or the repository is refused.
 
 use sysop_core::policy::is_plain_git_setting;
 
@@ -12,15 +12,14 @@ use crate::machine::{ExitReason, MachineError, Program, SCRIPT_TEXT_BYTES_MAX};
 use crate::output::capture::Capture;
 
 const FOLLOW: &str = concat!(include_str!("../../real_path.sh"), include_str!("repository.sh"));
-/// The status of the script where it names what leads outside.
+/// Exit status of the script if a reference leads outside; the output names it.
 const LEADS_OUTSIDE: i32 = 3;
-/// The most links, borrowed repositories and included files that are followed.
+/// Maximum links, borrowed repositories and included files to follow.
 const FOLLOWED_MAX: usize = 1_000;
-/// The most bytes of all settings.
+/// Maximum bytes of all settings.
 const CONFIG_BYTES_MAX: usize = 1024 * 1024;
-/// The most settings of a repository that are overridden.
+/// Maximum overridden settings per repository.
 const OVERRIDES_MAX: usize = 1_000;
-/// Settings that name files, which may lie anywhere.
 const FILE_SETTINGS: [&str; 6] = [
     "blame.ignorerevsfile",
     "commit.template",
@@ -29,27 +28,26 @@ const FILE_SETTINGS: [&str; 6] = [
     "diff.orderfile",
     "mailmap.file",
 ];
-/// Settings that no git tool looks at, or that are overridden in each call.
+/// Settings that no git tool uses, or that every call overrides.
 const HARMLESS_SETTINGS: [&str; 4] =
     ["core.alternaterefscommand", "core.fsmonitor", "diff.external", "extensions.worktreeconfig"];
-/// Sections that no git tool looks at: none signs, verifies, merges, connects or asks anybody.
+/// Sections that no git tool uses: none signs, verifies, merges, connects or prompts.
 const HARMLESS_SECTIONS: [&str; 8] =
     ["credential", "diff", "gpg", "interactive", "merge", "protocol", "sequence", "trailer"];
-/// What to do about a repository that is refused.
 const ADVICE: &str = "choose a root that contains the whole repository, or, if you trust it, a profile with a shell to \
     run git in";
 
-/// What a repository's own config says that matters here.
+/// Relevant settings of a repository's own config.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Repository {
     pub(super) overrides: Vec<(String, String)>,
-    /// Filters that it names programs for.
+    /// Filters with configured programs.
     pub(super) filters: Vec<String>,
     pub(super) sha256: bool,
 }
 
 impl Toolbox {
-    /// Follows the repository at the root and reads its config; that runs nothing.
+    /// Follows the repository at the root and reads its config without running any program of it.
     pub(super) async fn repository(&self, call: &CallContext<'_>) -> Result<Repository, ToolError> {
         let arguments = [SCRIPT_TEXT_BYTES_MAX, FOLLOWED_MAX].map(|most| most.to_string()).to_vec();
         let mut capture = Capture::for_tool(CONFIG_BYTES_MAX);
@@ -72,7 +70,7 @@ impl Toolbox {
     }
 }
 
-/// Reads what the script ends with: `outside NUL name NUL place`, or `unknown NUL reason`.
+/// Parses the end of the script's output: `outside NUL name NUL place`, or `unknown NUL reason`.
 fn refusal(said: &str) -> String {
     let mut fields = said.splitn(3, '\0');
     match (fields.next(), fields.next(), fields.next()) {
@@ -84,8 +82,8 @@ fn refusal(said: &str) -> String {
     }
 }
 
-/// Reads `scope NUL key LF value NUL`. What the person set for all repositories is theirs and stays; what
-/// this repository set is overridden where it names a program or a file, and refused where nobody knows what it does.
+/// Parses `scope NUL key LF value NUL`. The user's own settings for all repositories are kept. A setting of this repository
+/// is overridden if it names a program or a file, and refused if its effect is unknown.
 fn parse(bytes: &[u8]) -> Result<Repository, String> {
     let mut repository = Repository::default();
     let mut fields = bytes.split(|byte| *byte == 0);
@@ -107,7 +105,7 @@ fn parse(bytes: &[u8]) -> Result<Repository, String> {
 }
 
 impl Repository {
-    /// `key` is as git lists it: section and variable in lower case, the name between them as it is.
+    /// `key` is in git's form: section and variable in lower case, the name between them unchanged.
     fn take(&mut self, key: &str, value: &str) -> Result<(), String> {
         let mut set = |name: String, value: &str| self.overrides.push((name, value.to_owned()));
         let section = key.split('.').next().unwrap_or_default();
