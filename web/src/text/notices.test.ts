@@ -18,7 +18,7 @@ describe("a message without an item of its own is one line", () => {
   test("context.compacted", () => {
     const message = { type: "context.compacted", before: 41_200, after: 2_100, keptMessages: 4 };
     expect(line({ ...message, elided: ["a", "b"] }).text).toBe(
-      "context compacted: 41 k → 2100 tokens; 2 outputs left out",
+      "context compacted: 41 k → 2100 tokens; 2 outputs omitted",
     );
     expect(line({ ...message, elided: ["a"] }).text).toContain("; 1 output omitted");
     expect(line({ ...message, elided: [] }).text).toBe("context compacted: 41 k → 2100 tokens");

@@ -57,7 +57,7 @@ const note = (text: string): Notice => ({ text, weight: "note" });
 const warning = (text: string): Notice => ({ text, weight: "warning" });
 
 function contextCompacted(before: number, after: number, elided: number): string {
-  const left = elided === 0 ? "" : elided === 1 ? "; 1 output omitted" : `; ${elided} outputs left out`;
+  const left = elided === 0 ? "" : elided === 1 ? "; 1 output omitted" : `; ${elided} outputs omitted`;
   return `context compacted: ${tokens(before)} → ${tokens(after)} tokens${left}`;
 }
 

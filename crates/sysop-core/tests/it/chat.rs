@@ -94,7 +94,7 @@ fn a_call_in_a_chat_is_answered_with_an_error() {
         step 1.2"#]]
     .assert_eq(&world.lines());
     assert!(world.ran.is_empty());
-    assert!(told(&world).contains("(what came of bash failed)\\nnothing ran"), "{}", told(&world));
+    assert!(told(&world).contains("(result of bash failed)\\nnothing ran"), "{}", told(&world));
 }
 
 #[test]
@@ -130,9 +130,9 @@ fn a_chat_sees_earlier_tool_calls_as_text() {
     expect![[r#"
         user "Free some room."
         model "I look.\n\n(I called bash with: df -h)"
-        user "(what came of bash)\n/ 90%"
+        user "(result of bash)\n/ 90%"
         model "(I called read_file with {\"path\":\"a\"})"
-        user "(what came of read_file)\n(nothing was printed)"
+        user "(result of read_file)\n(nothing was printed)"
         model "The disk is 90% full."
         user "Is that bad?""#]]
     .assert_eq(&told(&world));

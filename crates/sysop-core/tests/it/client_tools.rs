@@ -26,8 +26,8 @@ fn lent_tools_replace_own_tools_until_withdrawn() {
     assert_eq!(names(&request), ["read_file", "bash", "task_complete", "write_file", "play"]);
     assert_eq!(
         &*request.system,
-        "Be brief.\n\nThese tools run on the person's own machine, in the folder \"/home/me\": `write_file`, \
-         `play`. All others run as said above."
+        "Be brief.\n\nThese tools run on the user's own machine, in the directory \"/home/me\": `write_file`, \
+         `play`. All other tools run as described above."
     );
     world.reply(says("ok")).lend("", &[]).prompt("again");
     let request = asked(&world);

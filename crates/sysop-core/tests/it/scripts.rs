@@ -74,7 +74,7 @@ fn the_edited_command_runs_and_is_reported_to_the_model() {
     let Some(Message::ToolResults { results }) = world.session.messages().last().cloned() else {
         panic!("the last message holds the results")
     };
-    assert_eq!(results[0].output, "[the person changed the command before it ran, to: touch b]\nmade");
+    assert_eq!(results[0].output, "[the user changed the command before it ran, to: touch b]\nmade");
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_denied_command_does_not_run_when_edited_in() {
         world.decide(Decision::Allow { command: Some("forbidden thing".to_owned()) }),
         expect![[r#"
             decided b Allow { command: Some("forbidden thing") } by tester
-            finished b rejected: refused by the rule `forbidden`; nothing ran
+            finished b rejected: denied by the rule `forbidden`; nothing ran
             step 1.2"#]],
     );
     assert!(world.ran.is_empty());
@@ -97,7 +97,7 @@ fn a_denied_command_does_not_run_when_typed() {
         let mut world = World::auto();
         world.direct("bash", "echo a; forbidden thing", origin);
         assert!(world.ran.is_empty(), "{origin:?}");
-        assert!(world.lines().contains("rejected: refused by the rule `forbidden`"), "{}", world.lines());
+        assert!(world.lines().contains("rejected: denied by the rule `forbidden`"), "{}", world.lines());
         assert_eq!(world.session.activity(), Activity::Idle);
     }
 }
@@ -135,7 +135,7 @@ fn keys_are_judged_by_the_text_they_type() {
     assert_eq!(world.ran.len(), 1, "harmless keys need nobody");
     world.reply(press("2", "forbidden Space thing Enter"));
     assert!(
-        world.lines().contains("finished 2 rejected: refused by the rule `forbidden`"),
+        world.lines().contains("finished 2 rejected: denied by the rule `forbidden`"),
         "{}",
         world.lines()
     );
@@ -215,7 +215,7 @@ fn a_task_completes_only_after_the_model_saw_its_results() {
         let mut world = World::auto();
         world.prompt("go").reply(calls(both)).outcome(Outcome::ok(""));
         assert_eq!(world.session.activity(), Activity::Thinking, "{}", world.lines());
-        let unseen = "you have not seen the result of `bash`; call it again when you have";
+        let unseen = "you have not seen the result of `bash` yet; call this again afterwards";
         let refused =
             |event: &Event| matches!(event, Event::ToolFinished { outcome, .. } if outcome.output == unseen);
         assert_eq!(world.log.iter().filter(|event| refused(event)).count(), 1);
@@ -244,7 +244,7 @@ fn a_rejection_reaches_the_model_with_its_reason() {
         world.decide(Decision::Reject { reason: "use b".to_owned() }),
         expect![[r#"
             decided 1 Reject { reason: "use b" } by tester
-            finished 1 rejected: the user rejected this call; nothing ran. They say: use b
+            finished 1 rejected: the user rejected this call; nothing ran. Reason: use b
             step 1.2"#]],
     );
 }
@@ -257,7 +257,7 @@ fn rejecting_with_stop_ends_the_turn() {
         world.decide(Decision::Reject { reason: "stop".to_owned() }),
         expect![[r#"
             decided 1 Reject { reason: "stop" } by tester
-            finished 1 rejected: the user rejected this call; nothing ran. They say: stop
+            finished 1 rejected: the user rejected this call; nothing ran. Reason: stop
             finished 2 cancelled: not run: the turn was stopped
             turn 1 ended cancelled"#]],
     );
@@ -279,8 +279,8 @@ fn invalid_calls_are_reported_and_the_turn_continues() {
             replied "" [1=fly 2=bash 3=bash 4=read_file]
             finished 1 failed: unknown tool `fly`; available: read_file, write_file, bash, task_complete
             finished 2 failed: the arguments of `bash` are not a JSON object; nothing ran
-            finished 3 failed: the arguments of `bash` do not fit: command: 7 is not of type "string"; nothing ran
-            finished 4 failed: the arguments of `read_file` do not fit: "path" is a required property; nothing ran
+            finished 3 failed: invalid arguments of `bash`: command: 7 is not of type "string"; nothing ran
+            finished 4 failed: invalid arguments of `read_file`: "path" is a required property; nothing ran
             step 1.2"#]],
     );
 }
@@ -439,7 +439,7 @@ fn a_tool_that_does_not_stop_is_abandoned() {
     shows(
         world.tell(input),
         expect![[r#"
-            finished 1 unknown: it did not stop within 10 s; outcome unknown
+            finished 1 unknown: the call did not stop within 10 s; outcome unknown
             turn 1 ended cancelled"#]],
     );
 }

@@ -402,7 +402,7 @@ async fn only_a_user_types_into_a_started_masked_prompt() {
     rig.shows("word *").await;
     rig.terminal.user_released("ann");
     let (end, _) = rig.keys("guess Enter").await;
-    assert!(end.unwrap_err().contains("only a person may enter"));
+    assert!(end.unwrap_err().contains("only the user may enter"));
 }
 
 #[tokio::test]
@@ -411,7 +411,7 @@ async fn keys_after_a_line_that_prompts_for_a_secret_are_dropped() {
     rig.is("true", "", 0).await;
     let (end, text) = rig.keys("\"read -rsp 'Say it ' word\" Enter hunter2 Enter").await;
     let notes = end.unwrap().notes.join("\n");
-    assert!(notes.contains("the keys after that were not pressed"), "{notes}: {text}");
+    assert!(notes.contains("the remaining keys were not sent"), "{notes}: {text}");
     // The prompt is still open; the next call asks for the answer and types nothing.
     let (end, _) = rig.keys("guess Enter").await;
     assert!(end.unwrap_err().contains("password entered"));
@@ -429,14 +429,14 @@ async fn no_keys_or_commands_enter_a_new_remote_secret_prompt() {
         rig.terminal.user_released("ann");
         if tool == "keys" {
             let (end, _) = rig.keys("guess Enter").await;
-            assert!(end.unwrap_err().contains("only a person may enter"));
+            assert!(end.unwrap_err().contains("only the user may enter"));
         } else {
             let secrets = Secrets::default();
             let mut capture =
                 Capture::new(OutputLimits::default(), &secrets, &rig.artifacts, DeltaSink::none());
             let (call, cancel) = (CallId::new("call"), CancellationToken::new());
             let end = rig.terminal.run_command("echo guess", DEADLINE, &mut capture, &call, &cancel).await;
-            assert!(format!("{:?}", end.unwrap_err()).contains("only a person may enter"));
+            assert!(format!("{:?}", end.unwrap_err()).contains("only the user may enter"));
         }
         rig.ready().await;
         rig.is("echo ${#word}", "13\n", 0).await;
@@ -453,7 +453,7 @@ async fn a_line_that_may_be_in_transit_is_withdrawn() {
     let (end, _) = rig.run("sleep 5; echo ran >ran").await;
     rustix::process::kill_process(link, rustix::process::Signal::CONT).unwrap();
     assert_eq!((end.status, end.exit_code), (Status::Unknown, None));
-    assert!(end.notes[0].contains("nobody knows whether the shell took the command"), "{end:?}");
+    assert!(end.notes[0].contains("it is unknown whether the shell accepted the command"), "{end:?}");
     rig.is("cat ran 2>/dev/null || echo not run", "not run\n", 0).await;
 }
 

@@ -176,7 +176,7 @@ async fn wrong_arguments_are_named(factory: &impl Factory) {
         (json!({ "command": "true", "timeout_s": 3601 }), "`timeout_s`"),
         (json!({ "command": "true", "cwd": "/" }), "`cwd`"),
         (json!({ "command": "echo a\0b" }), "zero byte"),
-        (json!({ "command": "x".repeat(128 * 1024) }), "put it in a file"),
+        (json!({ "command": "x".repeat(128 * 1024) }), "write it to a file"),
     ];
     for (arguments, named) in cases {
         let outcome = world.call("bash", arguments).await;
@@ -262,7 +262,7 @@ async fn a_dropped_call_ends_the_whole_tree(factory: &impl Factory) {
         }
     };
     tokio::select! {
-        outcome = run => panic!("it ended: {outcome:?}"),
+        outcome = run => panic!("result unknown: {outcome:?}"),
         () = watch => {}
     }
     let pids = pids(&shown);
@@ -278,7 +278,9 @@ async fn a_program_in_the_background_does_not_hold_the_call(factory: &impl Facto
     let outcome = world.call("bash", json!({ "command": command })).await;
     assert_eq!((outcome.status, outcome.exit_code), (Status::Ok, Some(0)));
     assert!(
-        outcome.output.ends_with("\n[something that it started still runs in the background]\n[exit code 0]"),
+        outcome.output.ends_with(
+            "\n[a process started by the command is still running in the background]\n[exit code 0]"
+        ),
         "{}",
         outcome.output
     );

@@ -36,7 +36,7 @@ async fn a_file_is_read_as_it_is(factory: &impl Factory) {
     let outcome = world.call("read_file", json!({ "path": "a/none" })).await;
     assert_eq!((outcome.status, outcome.output.as_str()), (Status::Failed, "a/none does not exist"));
     let outcome = world.call("read_file", json!({ "path": "a" })).await;
-    assert_eq!((outcome.status, outcome.output.as_str()), (Status::Failed, "a is a folder"));
+    assert_eq!((outcome.status, outcome.output.as_str()), (Status::Failed, "a is a directory"));
     let outcome = world.call("read_file", json!({})).await;
     assert!(outcome.output.contains("`path`"), "{}", outcome.output);
 }
@@ -67,7 +67,7 @@ async fn what_is_no_text_is_said(factory: &impl Factory) {
     let outcome = world.call("read_file", json!({ "path": "latin" })).await;
     assert_eq!(outcome.status, Status::Ok);
     assert!(outcome.output.starts_with("caf\u{FFFD}\n"), "{}", outcome.output);
-    assert!(outcome.output.contains("not all of it is UTF-8"), "{}", outcome.output);
+    assert!(outcome.output.contains("invalid UTF-8 is shown as"), "{}", outcome.output);
     world.put("binary", b"\x7fELF\0\0");
     let outcome = world.call("read_file", json!({ "path": "binary" })).await;
     assert_eq!(
@@ -144,12 +144,12 @@ async fn what_cannot_be_written_is_said_and_leaves_nothing(factory: &impl Factor
     std::fs::create_dir(world.at("folder")).unwrap();
     let long = "n".repeat(300);
     for (path, why) in [
-        ("file/below", "a part of file/below is a file"),
-        ("file/", "a part of file/ is a file"),
-        ("folder", "folder is a folder"),
-        ("folder/.", "is a folder"),
-        (".", "is a folder"),
-        ("", "is no path"),
+        ("file/below", "a parent of file/below is a file"),
+        ("file/", "a parent of file/ is a file"),
+        ("folder", "folder is a directory"),
+        ("folder/.", "is a directory"),
+        (".", "is a directory"),
+        ("", "invalid path"),
         (long.as_str(), "too long"),
     ] {
         let outcome = world.call("write_file", json!({ "path": path, "content": "y" })).await;
@@ -179,7 +179,7 @@ async fn an_edit_that_fits_no_or_many_places_changes_nothing(factory: &impl Fact
     world.put("f", content);
     for (old, why) in [
         ("let x = 1;", "occurs 2 times (lines 1, 3)"),
-        ("let y  = 2;", "the nearest is line 2: let y = 2;"),
+        ("let y  = 2;", "the closest is line 2: let y = 2;"),
         ("", "old_string is empty"),
     ] {
         let outcome =
@@ -220,7 +220,11 @@ async fn special_files_are_refused_without_waiting(factory: &impl Factory) {
         ] {
             let outcome = world.call(tool, arguments).await;
             assert_eq!(outcome.status, Status::Failed);
-            assert!(outcome.output.contains("neither a file nor a folder"), "{tool}: {}", outcome.output);
+            assert!(
+                outcome.output.contains("neither a regular file nor a directory"),
+                "{tool}: {}",
+                outcome.output
+            );
         }
     }
     assert!(!pipe.is_file() && pipe.exists());
@@ -277,8 +281,8 @@ async fn a_folder_is_listed(factory: &impl Factory) {
     let outcome = world.call("ls", json!({ "path": "b.txt" })).await;
     assert_eq!(
         (outcome.status, outcome.output.as_str()),
-        (Status::Failed, "a part of b.txt is a file, not a folder")
+        (Status::Failed, "a parent of b.txt is a file, not a directory")
     );
     std::fs::create_dir(world.at("empty")).unwrap();
-    assert_eq!(world.call("ls", json!({ "path": "empty/" })).await.output, "[the folder is empty]");
+    assert_eq!(world.call("ls", json!({ "path": "empty/" })).await.output, "[empty directory]");
 }

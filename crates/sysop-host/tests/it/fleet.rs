@@ -142,9 +142,10 @@ fn a_fleet_offers_the_common_tools_without_the_terminal() {
 #[tokio::test]
 async fn an_unknown_tool_runs_on_no_host() {
     let fleet = fleet([("web1", fake(|_, _, _| async { panic!("it ran") }))]);
-    for (tool, why) in
-        [("run_command", "several hosts; use bash"), ("nothing", "no tool nothing on all these hosts")]
-    {
+    for (tool, why) in [
+        ("run_command", "several hosts are selected; use bash"),
+        ("nothing", "no tool nothing on all these hosts"),
+    ] {
         let outcome = run(&fleet, call(tool, json!({}))).await;
         assert_eq!(outcome.status, Status::Failed);
         assert!(outcome.output.contains(why) && outcome.hosts.is_empty(), "{outcome:?}");
@@ -160,10 +161,10 @@ fn duplicate_host_names_are_rejected() {
     assert_eq!(of(&["web1", "web10", "ann@web1"]), Ok(()));
     assert_eq!(of(&[]).unwrap_err(), FleetError::Empty.to_string());
     for (names, why) in [
-        (["web1", "web1"], "web1 and web1 are one and the same"),
-        (["web1", "WEB1"], "web1 and WEB1 are one and the same"),
-        (["fe80", "fe80::1"], "cannot be told apart in fe80:PATH"),
-        (["fe80::1", "fe80"], "cannot be told apart in fe80:PATH"),
+        (["web1", "web1"], "web1 and web1 are the same host"),
+        (["web1", "WEB1"], "web1 and WEB1 are the same host"),
+        (["fe80", "fe80::1"], "are ambiguous in fe80:PATH"),
+        (["fe80::1", "fe80"], "are ambiguous in fe80:PATH"),
         (["web1", " "], "no name"),
         (["web1", "web\n2"], "no name"),
         (["web1", "web\u{202e}2"], "no name"),
@@ -243,7 +244,9 @@ async fn a_silent_host_delays_no_other_and_ends_as_unknown() {
     assert_eq!(outcome.status, Status::Unknown);
     assert_eq!(by_host(&outcome), ["dead1 unknown 2", "dead2 unknown 2", "web1 ok 1"]);
     assert!(
-        outcome.output.contains("[no answer within 95 s, and it did not stop; nobody knows how it ended]")
+        outcome
+            .output
+            .contains("[no response within 95 s, and the command did not stop; the result is unknown]")
     );
     assert_eq!(outcome.hosts[0].duration_ms, 105_000, "its own time, ours on top, and the time to stop");
 }
@@ -256,7 +259,7 @@ async fn a_host_that_stops_late_reports_it() {
     });
     let outcome = bash(&fleet([("web1", late), ("web2", ends(exited(0, "")))])).await;
     assert_eq!((outcome.status, outcome.hosts[0].status), (Status::Timeout, Status::Timeout));
-    assert!(outcome.output.contains("half\n[stopped]\n[no answer within 120 s; stopped]"), "{outcome:?}");
+    assert!(outcome.output.contains("half\n[stopped]\n[no response within 120 s; stopped]"), "{outcome:?}");
 }
 
 #[tokio::test(start_paused = true)]

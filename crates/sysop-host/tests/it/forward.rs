@@ -74,7 +74,7 @@ async fn a_refused_forward_names_the_refusing_host() {
     let error = server.connection().forward(&free).await.unwrap_err();
     assert!(matches!(error, SshError::ForwardRefused { .. }), "{error:?}");
     let told = error.to_string();
-    assert!(told.contains("has no `bash` or `nc` to connect with; install `nc` there"), "{told}");
+    assert!(told.contains("has neither `bash` nor `nc` to relay with; install `nc`"), "{told}");
 }
 
 /// A server that sends back all it gets, and what it greets with; the receiver has the number of open connections.

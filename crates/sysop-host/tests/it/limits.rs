@@ -67,7 +67,7 @@ async fn head_and_tail_stay_and_the_whole_is_kept(factory: &impl Factory) {
             .sum::<usize>();
     assert_eq!(
         gap.replace(',', ""),
-        format!("… [{left_out} lines {bytes} bytes left out; whole output: artifact {name}] …")
+        format!("… [{left_out} lines {bytes} bytes omitted; full output: artifact {name}] …")
     );
     let file = world.home().join("artefacts").join(&name);
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
@@ -79,7 +79,7 @@ async fn many_lines_are_too_much_as_well(factory: &impl Factory) {
     let outcome = world.call("bash", json!({ "command": "seq 1 41" })).await;
     assert!(outcome.truncated);
     let expected: String = (1..=20).map(|n| format!("{n}\n")).collect();
-    assert!(outcome.output.starts_with(&(expected + "… [1 line, 3 bytes left out;")), "{}", outcome.output);
+    assert!(outcome.output.starts_with(&(expected + "… [1 line, 3 bytes omitted;")), "{}", outcome.output);
     assert!(outcome.output.contains("] …\n22\n23\n"), "{}", outcome.output);
     let outcome = world.call("bash", json!({ "command": "seq 1 40" })).await;
     assert!(!outcome.truncated && outcome.artifact.is_none());
@@ -120,7 +120,7 @@ async fn what_fits_is_told_whole(factory: &impl Factory) {
 async fn the_kept_whole_is_bounded(factory: &impl Factory) {
     let world = factory.open(Setup { artifact_bytes_max: 10_000, ..small() });
     let outcome = world.call("bash", json!({ "command": "seq 1 1000000" })).await;
-    assert!(outcome.output.contains("left out; first 10,000 bytes: artifact "), "{}", outcome.output);
+    assert!(outcome.output.contains("omitted; first 10,000 bytes: artifact "), "{}", outcome.output);
     let kept = artifact(&world, outcome.artifact.as_deref());
     assert_eq!(kept.len(), 10_000);
     assert!(kept.starts_with(b"1\n2\n3\n"));
@@ -134,7 +134,7 @@ async fn where_nothing_can_be_kept_the_rest_goes_on(factory: &impl Factory) {
     });
     let outcome = world.call("bash", json!({ "command": "seq 1 1000000" })).await;
     assert_eq!((outcome.status, outcome.truncated, outcome.artifact), (Status::Ok, true, None));
-    assert!(outcome.output.contains("left out; the whole could not be kept: "), "{}", outcome.output);
+    assert!(outcome.output.contains("omitted; the full output could not be saved: "), "{}", outcome.output);
     assert!(outcome.output.ends_with("\n1000000\n[exit code 0]"));
 }
 
@@ -180,13 +180,13 @@ async fn a_long_file_names_the_lines_left_out(factory: &impl Factory) {
     let outcome = world.call("read_file", json!({ "path": "f" })).await;
     assert!(outcome.truncated && outcome.artifact.is_none());
     let notice =
-        "\n20\n… [lines 21 to 980 left out (3,761 bytes); read them with start_line and end_line] …\n981\n";
+        "\n20\n… [lines 21 to 980 omitted (3,761 bytes); read them with start_line and end_line] …\n981\n";
     assert!(outcome.output.contains(notice), "{}", outcome.output);
     let outcome = world.call("read_file", json!({ "path": "f", "start_line": 501 })).await;
     assert!(outcome.output.contains("… [lines 521 to 980 left out"), "{}", outcome.output);
     world.put("wide", "x".repeat(5_000));
     let outcome = world.call("read_file", json!({ "path": "wide" })).await;
-    assert!(outcome.output.contains("bytes of line 1 left out] …"), "{}", outcome.output);
+    assert!(outcome.output.contains("bytes of line 1 omitted] …"), "{}", outcome.output);
 }
 
 async fn a_long_list_is_an_output_too(factory: &impl Factory) {

@@ -175,7 +175,7 @@ async fn a_partially_transferred_file_does_not_appear() {
     for path in ["f", "g"] {
         let outcome = call(&host, "write_file", json!({ "path": path, "content": content })).await;
         assert_eq!(outcome.status, Status::Unknown, "{}", outcome.output);
-        assert!(outcome.output.starts_with("it is not known whether this was done: "), "{}", outcome.output);
+        assert!(outcome.output.starts_with("the result is unknown: "), "{}", outcome.output);
     }
     // The remote side cleans up when it notices the loss.
     let started = Instant::now();

@@ -201,7 +201,7 @@ async fn a_missing_root_is_named() {
         let outcome = call(&host, tool, arguments).await;
         assert_eq!(outcome.status, Status::Failed);
         assert!(
-            outcome.output.contains("the root /no/such/folder cannot be entered on far"),
+            outcome.output.contains("cannot enter the root /no/such/folder on far"),
             "{}",
             outcome.output
         );
@@ -218,7 +218,7 @@ async fn a_command_on_a_lost_connection_is_unknown_and_not_repeated() {
     let killer = Arc::clone(&server);
     let outcome = bash_and(&host, json!({ "command": command }), move || killer.kill_connections()).await;
     assert_eq!((outcome.status, outcome.exit_code), (Status::Unknown, None), "{}", outcome.output);
-    assert!(outcome.output.contains("ready\n[not known how it ended: "), "{}", outcome.output);
+    assert!(outcome.output.contains("ready\n[result unknown: "), "{}", outcome.output);
     end_all(&outcome.output);
     let outcome = bash(&host, &format!("wc -l < {}", ran.display())).await;
     assert_eq!(outcome.output, "1\n[exit code 0]", "the next call connects again");
@@ -415,7 +415,7 @@ async fn a_full_remote_disk_keeps_the_old_file_and_leaves_no_remnant() {
     for path in ["f", "g"] {
         let outcome = call(&host, "write_file", json!({ "path": path, "content": content })).await;
         assert_eq!(outcome.status, Status::Failed);
-        assert_eq!(outcome.output, format!("{path}: the disk is full"));
+        assert_eq!(outcome.output, format!("{path}: no space left on the disk"));
     }
     assert_eq!(fs::read_to_string(full.folder.join("f")).unwrap(), "old\n");
     assert_eq!(fs::read_dir(&full.folder).unwrap().count(), 1, "no rest is left");

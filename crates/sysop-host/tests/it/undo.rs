@@ -109,7 +109,7 @@ async fn a_change_that_changes_nothing_records_nothing(factory: &impl Factory) {
     let outcome = world.call("write_file", json!({ "path": "f", "content": "same" })).await;
     assert_eq!(outcome.status, Status::Ok);
     assert!(
-        outcome.output.starts_with("OK") && outcome.output.contains("like this already"),
+        outcome.output.starts_with("OK") && outcome.output.contains("already had this content"),
         "{}",
         outcome.output
     );
@@ -130,6 +130,6 @@ async fn what_cannot_be_kept_is_said(factory: &impl Factory) {
     let large = std::fs::File::create(world.at("large")).unwrap();
     large.set_len(sysop_host::FILE_BYTES_MAX + 1).unwrap();
     let outcome = world.call("write_file", json!({ "path": "large", "content": "small" })).await;
-    assert!(outcome.output.contains("too large to be kept"), "{}", outcome.output);
+    assert!(outcome.output.contains("too large to be saved"), "{}", outcome.output);
     assert_eq!(world.text("large"), "small");
 }

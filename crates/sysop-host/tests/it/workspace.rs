@@ -58,7 +58,7 @@ async fn pieces_out_of_order_are_refused(factory: &impl Factory) {
     let (status, why) = piece(&world, "c", 2, 3).await;
     assert_eq!(
         (status, why.as_str()),
-        (Status::Failed, "out/f: piece 1 is next, not 2; piece 0 begins again")
+        (Status::Failed, "out/f: expected piece 1, got 2; send piece 0 to start again")
     );
     assert_eq!(piece(&world, "x", 3, 3).await.0, Status::Failed);
     assert!(!world.at("out/f").exists());

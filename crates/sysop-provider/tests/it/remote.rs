@@ -118,7 +118,7 @@ async fn the_remote_address_is_parsed_as_ollama_does_and_named_in_messages() {
         assert_eq!(chat.body["options"]["num_ctx"], 8192);
     }
     for (host, words) in [
-        ("gpu:port", "OLLAMA_HOST on the remote host cannot be used: `gpu:port` is no address"),
+        ("gpu:port", "invalid OLLAMA_HOST on the remote host: invalid Ollama address `gpu:port`"),
         ("ftp://x", "ftp://x"),
     ] {
         let failure =
@@ -205,8 +205,7 @@ async fn an_ollama_that_is_not_running_is_reported_with_the_start_command() {
         assert_eq!(failure.kind, FailureKind::Unreachable);
         assert_eq!(
             failure.message,
-            "cannot connect to Ollama at http://127.0.0.1:11434 on the remote host; start it there with `ollama serve`, \
-             or check OLLAMA_HOST there"
+            "cannot connect to Ollama at http://127.0.0.1:11434 on the remote host; start it with `ollama serve`, or check OLLAMA_HOST on that host"
         );
         assert_eq!(providers.probe("ollama+ssh").await.problem, Some(failure.message));
         assert_eq!(remote.forwards().len(), 2, "nothing is kept of a way that leads nowhere");

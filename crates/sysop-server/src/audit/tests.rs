@@ -117,7 +117,7 @@ fn a_partial_line_after_a_crash_is_removed_and_reported() {
     assert!(verify(&files(&path).unwrap()).is_err());
     AuditFile::new(path.clone()).append([entry("next")].iter()).unwrap();
     verify(&files(&path).unwrap()).unwrap();
-    assert_eq!(whats(&path), ["whole", "15 bytes of an unfinished line", "next"]);
+    assert_eq!(whats(&path), ["whole", "15 bytes of an incomplete line", "next"]);
 
     std::fs::write(&path, "{\"n\":1").unwrap();
     AuditFile::new(path.clone()).append([entry("first")].iter()).unwrap();
@@ -360,7 +360,7 @@ async fn a_call_that_cannot_be_audited_does_not_run() {
         !until(&mut updates, |event| matches!(event, Event::TurnEnded { .. })).await,
         "the session closes"
     );
-    assert!(handle.last_error().unwrap().contains("what is not audited does not run"));
+    assert!(handle.last_error().unwrap().contains("calls do not run without an audit entry"));
     assert_eq!(world.ran(), 0);
     let log = world.store.load(handle.id(), Seq(0), 100).await.unwrap();
     assert!(!log.iter().any(|logged| matches!(logged.event, Event::ToolStarted { .. })));

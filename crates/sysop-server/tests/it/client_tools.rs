@@ -135,14 +135,14 @@ async fn a_call_that_may_not_be_sent_to_a_client_is_rejected_with_a_reason() {
     let call = asked(&mut ann).await;
     ann.say(json!({"type": "tool.result", "toolCallId": call["toolCallId"], "output": "x".repeat(1001)}))
         .await;
-    assert!(output_of(&ann.all_until("assistant.done").await).contains("1000 are the most"));
+    assert!(output_of(&ann.all_until("assistant.done").await).contains("the limit is 1000"));
 
     ann.say(json!({"type": "user.message", "content": "call ls {\"path\": \".\"}"})).await;
     let call = asked(&mut ann).await;
     let huge =
         json!({"type": "tool.result", "toolCallId": call["toolCallId"], "output": "x".repeat(2 << 20)});
     ann.say(huge).await;
-    assert!(output_of(&ann.all_until("assistant.done").await).contains("1000 are the most"));
+    assert!(output_of(&ann.all_until("assistant.done").await).contains("the limit is 1000"));
 
     let third = ann.turn("call ls {\"path\": \".\"}").await;
     assert!(output_of(&third).contains("2 calls a minute"), "{third:?}");

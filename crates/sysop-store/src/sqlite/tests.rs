@@ -67,7 +67,7 @@ async fn an_unwritable_file_is_reported() {
     let (_folder, path, store) = store();
     on_writer(&store, "PRAGMA query_only = ON").await;
     let error = store.append(&id("s"), Seq(0), &events(0, 1, 10)).await.unwrap_err();
-    said(&path, &error, "make the file and its folder writable");
+    said(&path, &error, "make the file and its directory writable");
 }
 
 #[tokio::test]

@@ -187,16 +187,16 @@ async fn database_errors_do_not_contain_the_password() {
     assert!(!error.to_string().contains("hunter2"), "{error}");
 
     let error = PostgresStore::connect(&shared().url("nowhere")).await.unwrap_err();
-    is_one_sentence(&error, "there is no database");
+    is_one_sentence(&error, "does not exist");
 
     shared().admin("CREATE ROLE locked LOGIN PASSWORD 'right'").await;
     let url = shared().url("postgres").replace("postgres@", "locked:hunter2@");
     let error = PostgresStore::connect(&url).await.unwrap_err();
-    is_one_sentence(&error, "refused the user or the password");
+    is_one_sentence(&error, "rejected the user or password");
     assert!(!error.to_string().contains("hunter2"), "{error}");
 
     let url = shared().url("postgres").replace("postgres@", "locked:right@");
-    is_one_sentence(&PostgresStore::connect(&url).await.unwrap_err(), "has no right");
+    is_one_sentence(&PostgresStore::connect(&url).await.unwrap_err(), "lacks a privilege");
 }
 
 #[tokio::test]

@@ -266,7 +266,7 @@ fn invalid_messages_are_reported_in_one_sentence() {
         (r#"{"type":"#, "EOF"),
     ] {
         let error = ClientMessage::parse(text).unwrap_err().to_string();
-        assert!(error.starts_with("this message cannot be used: ") && error.contains(word), "{error}");
+        assert!(error.starts_with("invalid message: ") && error.contains(word), "{error}");
         assert!(!error.contains('\n'), "{error}");
     }
 }

@@ -187,7 +187,7 @@ $ df -h
 
 $ read_file path="a.log" limit=3
   line 1
-  [exit code 2, cut]
+  [exit code 2, truncated]
 
 $ rm -rf /srv/app/cache
 [rejected (not that) by web]
@@ -237,7 +237,7 @@ read_file path="a.log" limit=3
 line 1
 ```
 
-*exit code 2, cut*
+*exit code 2, truncated*
 
 ```sh
 rm -rf /srv/app/cache

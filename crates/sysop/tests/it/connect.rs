@@ -287,7 +287,7 @@ fn a_killed_client_does_not_repeat_its_call() {
     leaves(talk);
     assert!(here.read("witness").starts_with("ran\n") && !here.read("witness").contains("ran\nran"));
     let result = results(&mock).pop().unwrap();
-    assert!(result.contains("it was not run again"), "{result}");
+    assert!(result.contains("it was not repeated"), "{result}");
     let events = server.world.exported(&server.world.only_session());
     let finished = events.iter().find(|event| event.to_string().contains("\"tool_finished\"")).unwrap();
     assert!(finished.to_string().contains("\"interrupted\""), "{finished}");

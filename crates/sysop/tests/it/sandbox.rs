@@ -66,7 +66,11 @@ fn sandbox_on_applies_to_root() {
     let run = world.finish(&["exec", "--approve", "auto", "go"]);
     assert_eq!(run.code, Some(0), "{run:?}");
     let said = told(&mock);
-    assert!(said.contains("Permission denied") && said.contains("Nothing runs outside of it here"), "{said}");
+    assert!(
+        said.contains("Permission denied")
+            && said.contains("This session cannot run commands outside the sandbox"),
+        "{said}"
+    );
     assert!(world.has("inside") && !home.path().join("outside").exists());
 }
 

@@ -344,7 +344,7 @@ fn an_unusable_data_directory_is_reported() {
     let no_such_place = world(&mock.url()).variable("XDG_DATA_HOME", "/proc/no-such-place");
     storage_fails(&no_such_place, &["/proc/no-such-place", "XDG_DATA_HOME"]);
     let a_folder = world(&mock.url()).file(".local/share/sysop/sysop.db/inside", "x");
-    storage_fails(&a_folder, &["sysop.db", "is a folder"]);
+    storage_fails(&a_folder, &["sysop.db", "is a directory"]);
     assert_eq!(mock.requests().len(), 0, "the model was asked for a task that could not be kept");
 }
 
@@ -413,7 +413,7 @@ fn a_full_disk_is_reported() {
     let run = small.finish(&["exec", "--approve", "auto", "go"]);
     check_clean(&small, &run);
     assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{run:?}");
-    assert!(sentence(&run).contains("there is no room left"), "{run:?}");
+    assert!(sentence(&run).contains("is out of space"), "{run:?}");
     let kept = small.exported(&small.only_session());
     assert!(kept.len() >= 5, "what was told is kept: {}", kept.len());
     drop(disk);

@@ -87,6 +87,9 @@ fn a_database_of_a_newer_version_is_rejected_in_one_sentence() {
     std::fs::write(&database, &bytes).unwrap();
     let run = world.run(&["sessions", "list"]);
     assert_ne!(run.code, Some(0));
-    assert!(run.err.contains("was written by a newer sysop (schema 99; this one knows 4)"), "{run:?}");
+    assert!(
+        run.err.contains("was written by a newer version of sysop (schema 99; this version supports 4)"),
+        "{run:?}"
+    );
     assert_eq!(std::fs::read(&database).unwrap(), bytes, "it is left as it is");
 }

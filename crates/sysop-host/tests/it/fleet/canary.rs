@@ -58,7 +58,7 @@ async fn no_host_follows_if_a_canary_fails() {
     assert_eq!(
         outcome.output,
         "== h1 (1 of 4): exit code 1 ==\nbad\n== h0 (1 of 4): exit code 0 ==\na\n\
-         == h2, h3 (2 of 4): not run ==\nnot run: h1, which went first, ended with: exit code 1"
+         == h2, h3 (2 of 4): not run ==\nnot run: h1 in the canary group ended with: exit code 1"
     );
 }
 
@@ -69,9 +69,9 @@ async fn no_host_follows_if_canaries_differ() {
     assert_eq!(seen(&trace).len(), 4);
     assert_eq!(outcome.status, Status::Failed, "something ran, so the whole is no refusal");
     assert!(
-        outcome
-            .output
-            .ends_with("== h2 (1 of 3): not run ==\nnot run: h0, h1, which went first, did not end alike"),
+        outcome.output.ends_with(
+            "== h2 (1 of 3): not run ==\nnot run: h0, h1 in the canary group gave different results"
+        ),
         "{}",
         outcome.output
     );

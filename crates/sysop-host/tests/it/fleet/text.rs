@@ -111,8 +111,8 @@ async fn a_thousand_different_results_fit_the_limits() {
         assert_within(&outcome, bytes, lines);
         assert!(outcome.truncated && outcome.hosts.len() == 1_000);
         assert!(outcome.output.starts_with("== web1 (1 of 1000): exit code 1 ==\n"), "{}", outcome.output);
-        let left_out = outcome.output.lines().find(|line| line.contains("left out: web")).unwrap();
-        assert!(left_out.ends_with("more; ask fewer hosts at once] …"), "{left_out}");
+        let left_out = outcome.output.lines().find(|line| line.contains("omitted: web")).unwrap();
+        assert!(left_out.ends_with("more; select fewer hosts at once] …"), "{left_out}");
         let told = outcome.output.lines().filter(|line| line.starts_with("== ")).count();
         assert!(left_out.starts_with(&format!("… [{} hosts with ", 1_000 - told)), "{told} told, {left_out}");
     }
@@ -138,7 +138,7 @@ async fn tiny_limits_still_name_the_worst_host() {
     let (fleet, _home) = limited(1, 1, vec![exited(0, "fine"), exited(0, "fine"), exited(1, "bad")]);
     let outcome = bash(&fleet).await;
     assert!(outcome.truncated && outcome.output.contains("== web0 and 1 more (2 of 3)"), "{outcome:?}");
-    assert!(outcome.output.contains("1 host with 1 other ending left out: web2"), "{outcome:?}");
+    assert!(outcome.output.contains("1 host with 1 other ending omitted: web2"), "{outcome:?}");
 }
 
 #[tokio::test]
@@ -171,5 +171,5 @@ async fn equal_long_outputs_are_stored_once() {
         let kept = std::fs::read_to_string(folder.path().join(name)).unwrap();
         assert!(kept.starts_with("1\n2\n") && kept.ends_with("\n10000\n"));
     }
-    assert_eq!(outcome.output.matches("whole output: artifact ").count(), 2, "{}", outcome.output);
+    assert_eq!(outcome.output.matches("full output: artifact ").count(), 2, "{}", outcome.output);
 }

@@ -146,7 +146,7 @@ async fn what_takes_too_long_goes_on_in_the_terminal(rig: Rig) {
     assert!(outcome.output.contains("begun") && outcome.output.contains("send_keys"), "{}", outcome.output);
     let refused = rig.run("echo too early").await;
     assert_eq!(refused.status, Status::Failed);
-    assert!(refused.output.contains("a program still runs in the terminal"), "{}", refused.output);
+    assert!(refused.output.contains("a program is still running in the terminal"), "{}", refused.output);
     let outcome = rig.keys("word Enter").await;
     assert!(
         outcome.output.contains("got word") && outcome.output.contains("at its prompt"),

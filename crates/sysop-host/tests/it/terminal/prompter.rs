@@ -120,7 +120,11 @@ async fn the_agent_waits_while_a_user_types() {
     let (outcome, ()) = tokio::join!(waiting, person);
     assert_eq!(outcome.status, Status::Ok);
     assert!(outcome.output.starts_with("[ann typed into the terminal for "), "{outcome:?}");
-    assert!(outcome.output.ends_with("s; it is private unless they share it]\nby the agent\n[exit code 0]"));
+    assert!(
+        outcome
+            .output
+            .ends_with("s; the output is private unless they share it]\nby the agent\n[exit code 0]")
+    );
     assert_eq!(*rig.people.control.lock(), [Some("ann".to_owned()), None]);
     let typed = rig.people.typed.lock().clone();
     assert!(matches!(&typed[..], [(by, TypedInput::Activity { keys: 14, .. })] if by == "ann"), "{typed:?}");
@@ -152,7 +156,7 @@ async fn a_users_program_is_not_interrupted() {
     until_shown(&mut view, "typed\r\ntyped\r\n").await;
     terminal.release("ann");
     let outcome = rig.run("echo x").await;
-    assert!(outcome.output.contains("a program still runs in the terminal"), "{}", outcome.output);
+    assert!(outcome.output.contains("a program is still running in the terminal"), "{}", outcome.output);
     terminal.input("bob", b"\x04");
     terminal.release("bob");
     let outcome = rig.run("echo x").await;
@@ -212,7 +216,7 @@ async fn a_users_program_stays_private_after_they_leave() {
         assert!(!outcome.output.contains("diag"), "{outcome:?}");
     }
     let seen = rig.keys("Left").await.output;
-    assert!(seen.contains("a program that a person started runs; what it shows is private"), "{seen}");
+    assert!(seen.contains("a program started by the user is running; its output is private"), "{seen}");
 }
 
 #[tokio::test]

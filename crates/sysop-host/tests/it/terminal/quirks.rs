@@ -141,7 +141,7 @@ async fn long_output_is_bounded_and_kept_as_an_artifact() {
 async fn commands_that_cannot_be_typed_are_rejected() {
     let rig = Rig::new(Shell::Bash);
     let outcome = rig.run(&"x".repeat(1024 * 1024)).await;
-    assert!(outcome.output.contains("put it in a file first"), "{}", outcome.output);
+    assert!(outcome.output.contains("write it to a file first"), "{}", outcome.output);
     assert!(rig.run("  \n ").await.output.contains("it is empty"));
     let long = format!("echo {}", "y".repeat(60_000));
     assert_eq!(rig.run(&long).await.exit_code, Some(0));

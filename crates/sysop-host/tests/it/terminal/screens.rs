@@ -11,7 +11,7 @@ async fn keys_drive_an_editor() {
     let rig = Rig::new(Shell::Bash);
     let outcome = rig.run("vim.tiny note").await;
     assert_eq!((outcome.status, outcome.exit_code), (Status::Unknown, None), "{outcome:?}");
-    assert!(outcome.output.contains("a program has the whole screen and still runs"), "{}", outcome.output);
+    assert!(outcome.output.contains("a full-screen program is still running"), "{}", outcome.output);
     assert!(outcome.output.contains("~\n"), "{}", outcome.output);
     let refused = rig.run("echo x").await;
     assert!(refused.output.contains("still runs in the terminal"), "{}", refused.output);
@@ -97,7 +97,7 @@ async fn a_shell_behind_another_program_is_detected() {
     let rig = Rig::new(Shell::Bash);
     // `script` runs the shell in another terminal, like ssh and sudo.
     let outcome = rig.run("env script -qc bash /dev/null").await;
-    assert!(outcome.output.contains("another shell (bash) runs inside"), "{outcome:?}");
+    assert!(outcome.output.contains("another shell (bash) is running inside"), "{outcome:?}");
     let outcome = rig.run("echo inside; false").await;
     assert_eq!((outcome.output.as_str(), outcome.exit_code), ("inside\n[exit code 1]", Some(1)));
     rig.run("exit").await;

@@ -45,7 +45,7 @@ async fn a_user_enters_the_password_and_the_command_continues() {
         let details = asked[0].details.join("\n");
         assert!(details.contains("asker.sh`."), "{details}");
         assert!(details.contains("Started by the model: `sh "), "{details}");
-        assert!(details.contains("Warning: the command that the model started can read"), "{details}");
+        assert!(details.contains("Warning: the command started by the model can read"), "{details}");
         assert!(asked[0].call.is_some());
         let everything = format!("{outcome:?}{}{:?}", rig.recorded(), rig.people.typed.lock());
         assert!(!everything.contains(PASSWORD), "{everything}");
@@ -90,7 +90,7 @@ async fn a_shell_that_pretends_to_be_sudo_is_named_as_the_shell() {
         assert_eq!(asked.from, "bash, the shell of this terminal, on this machine");
         assert!(asked.details[0].contains("/bash. Its command line: `"), "{asked:?}");
         assert!(asked.details[1].starts_with("Started by the model: `printf %s"), "{asked:?}");
-        assert_eq!(asked.details[2], "Warning: the command that the model started can read what you enter.");
+        assert_eq!(asked.details[2], "Warning: the command started by the model can read your input.");
     }
 }
 
@@ -161,7 +161,7 @@ async fn a_refused_secret_stops_the_program() {
     let rig = Rig::new(Shell::Bash);
     rig.people.will_answer([PromptReply::Refused]);
     let outcome = rig.run("read -s -p 'Token: ' token; echo after").await;
-    assert!(outcome.output.contains("nobody entered the secret"), "{outcome:?}");
+    assert!(outcome.output.contains("no one entered the requested secret"), "{outcome:?}");
     assert_ne!(outcome.status, Status::Ok);
     assert_eq!(rig.output("echo next").await, "next\n");
 }
@@ -181,7 +181,7 @@ async fn the_model_never_types_into_a_prompt_for_a_secret() {
     rig.people.will_answer([given()]);
     let command = asker(&rig);
     let outcome = rig.keys(&format!("\"{command}\" Enter guess Enter")).await;
-    assert!(outcome.output.contains("the keys after that were not pressed"), "{}", outcome.output);
+    assert!(outcome.output.contains("the remaining keys were not sent"), "{}", outcome.output);
     assert!(outcome.output.contains("password entered"), "{}", outcome.output);
     let outcome = rig.keys_until("Ctrl+L", |screen| screen.contains("at its prompt")).await;
     assert!(!outcome.output.contains("guess"), "{}", outcome.output);
@@ -197,7 +197,7 @@ async fn the_model_never_types_into_a_prompt_for_a_secret() {
         let outcome = if tool == "keys" { rig.keys("guess Enter").await } else { rig.run("guess").await };
         assert_eq!(outcome.status, Status::Failed, "{outcome:?}");
         assert!(outcome.output.contains("nothing was typed"), "{}", outcome.output);
-        assert!(outcome.output.contains("only a person may enter"), "{}", outcome.output);
+        assert!(outcome.output.contains("only the user may enter"), "{}", outcome.output);
         assert!(!outcome.output.contains("guess"), "{}", outcome.output);
         assert!(rig.run("echo next").await.output.ends_with("next\n[exit code 0]"));
     }

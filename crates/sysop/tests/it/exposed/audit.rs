@@ -87,7 +87,7 @@ fn a_call_that_cannot_be_audited_does_not_run() {
     std::fs::remove_file(file(&world)).unwrap();
     std::fs::create_dir(file(&world)).unwrap();
     served.call("POST", &format!("{session}/direct"), &json!({ "command": "touch ran", "origin": "typed" }));
-    served.running.err.wait_for_text("what is not audited does not run");
+    served.running.err.wait_for_text("calls do not run without an audit entry");
     assert!(!world.work().join("ran").exists());
     served.running.kill();
 

@@ -115,6 +115,6 @@ fn a_key_readable_by_others_causes_a_warning() {
         let served = ServeProcess::start(&world, &["--tls-cert", cert, "--tls-key", key]);
         served.running.signal(rustix::process::Signal::TERM);
         let run = served.running.finish();
-        assert_eq!(run.err.contains("everybody on this machine can read"), warned, "{mode:o}: {run:?}");
+        assert_eq!(run.err.contains("other users of this machine can read"), warned, "{mode:o}: {run:?}");
     }
 }

@@ -45,7 +45,7 @@ fn sessions_continue_when_their_database_is_back() {
     // After the lease has expired, running calls are stopped, because another node might own the session.
     for reach in &reaches {
         wait_until("its lease is over", || {
-            reach.missing().is_some_and(|missing| missing.contains("could not say to the database"))
+            reach.missing().is_some_and(|missing| missing.contains("cannot renew its lease in database"))
         });
     }
     server.start_again();
@@ -110,7 +110,7 @@ fn an_unusable_database_is_reported_in_one_sentence() {
     let nobody = "postgres://postgres:open-sesame@127.0.0.1:1/sysop";
     for (url, about) in [
         (nobody.to_owned(), "cannot be reached"),
-        (good.url().replace("test_", "nowhere_"), "there is no database"),
+        (good.url().replace("test_", "nowhere_"), "does not exist"),
     ] {
         let run = world.finish(&["serve", "--port", "0", "--database", &url]);
         assert!(run.code.is_some_and(|code| code != 0), "{run:?}");

@@ -23,7 +23,7 @@ fn a_command_on_a_lost_connection_is_unknown_and_not_repeated() {
     assert_eq!((run.code, run.out.as_str()), (Some(0), "It was cut off.\n"), "{run:?}");
     assert!(run.err.contains("outcome unknown (connection or capture lost)"), "{run:?}");
     let told = results(&far.mock.last_body());
-    assert!(told[0].contains("so far\n[not known how it ended: the connection to far was lost"), "{told:?}");
+    assert!(told[0].contains("so far\n[result unknown: lost the connection to far"), "{told:?}");
     assert_eq!(told[1], "1\n[exit code 0]", "the next call connects again, and it ran once");
     let log = far.log();
     let ends: Vec<_> = outcomes(&log).iter().map(|it| it["status"].as_str().unwrap().to_owned()).collect();

@@ -60,7 +60,7 @@ fn each_ssh_failure_is_distinguished() {
     for (host, expected) in [
         ("closed", "closed refused the connection\nhint: check the port, and that sshd runs there"),
         ("other", "other accepted none of the keys or passwords\nhint: try `ssh other`"),
-        ("changed", "the host key of changed has CHANGED: someone may be in between"),
+        ("changed", "the host key of changed has CHANGED: the connection may be intercepted"),
     ] {
         let run = routine(&far, host);
         assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{host}: {run:?}");

@@ -152,7 +152,7 @@ fn a_failing_canary_stops_the_rollout() {
         |name: &str| fleet.machines.iter().map(|it| it.path("home").join(name).exists()).collect::<Vec<_>>();
     assert_eq!(has("tried"), [true, false, false]);
     let told = results(&fleet.mock.last_body()).pop().unwrap();
-    assert!(told.contains("not run: alpha, which went first, ended with: exit code 1"), "{told}");
+    assert!(told.contains("not run: alpha in the canary group ended with: exit code 1"), "{told}");
     let ends = [
         end("alpha", "failed", json!(1), 1),
         end("beta", "rejected", Value::Null, 2),

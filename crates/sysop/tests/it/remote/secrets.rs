@@ -258,7 +258,7 @@ fn without_a_terminal_a_password_prompt_ends_the_task() {
     let log = far.log();
     assert_eq!(outcomes(&log)[0]["status"], "failed");
     let output = outcomes(&log)[0]["output"].as_str().unwrap();
-    assert!(output.contains("nobody entered the secret that it asked for"), "{output}");
+    assert!(output.contains("no one entered the requested secret"), "{output}");
     far.nothing_is_left();
 }
 
