@@ -12,9 +12,11 @@
 //! its terminal and its parents looks like a service. It is not refused, but a token that it creates cannot decide about
 //! earlier requests (`is_unattended`). Another login, cron and `systemd-run` are not detected.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -23,12 +25,13 @@ use crate::exit::CommandError;
 
 /// Prefix of the environment variables that sysop sets for its children.
 pub(crate) const CALL_VARIABLE_PREFIX: &str = "SYSOP_CALL_";
-/// Process name of a running sysop.
 const NAME: &str = "sysop";
 /// Process name of `sysop desktop`, which runs no commands but starts a server.
 const WINDOW: &str = "sysop-window";
 /// Maximum ancestors examined.
 const ANCESTORS_MAX: usize = 256;
+/// Maximum length of a line in `/proc/PID/stat`: 52 numbers and a short name.
+const STAT_BYTES_MAX: usize = 2048;
 
 /// One process, from `/proc`.
 #[derive(Debug, Clone, Default)]
@@ -38,8 +41,8 @@ struct ProcessInfo {
     /// Controlling terminal; 0 if there is none.
     terminal: i32,
     name: String,
-    /// True for a sysop that runs commands.
-    is_sysop: bool,
+    /// True for a sysop that runs commands; determined on first use.
+    is_sysop: OnceCell<bool>,
 }
 
 /// Processes of this machine by id.
@@ -133,31 +136,38 @@ pub(crate) fn user_name() -> String {
 
 impl ProcessTable {
     fn read() -> Self {
-        let own_file = fs::metadata("/proc/self/exe").ok().map(|file| (file.dev(), file.ino()));
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        Self(ids.filter_map(|id| Some((id, read_process(id, own_file)?))).collect())
+        // One `read` per process is enough: the kernel returns the whole line.
+        let mut line = [0; STAT_BYTES_MAX];
+        let mut read = |id| {
+            let length = fs::File::open(format!("/proc/{id}/stat")).ok()?.read(&mut line).ok()?;
+            parse_stat(&String::from_utf8_lossy(&line[..length]))
+        };
+        Self(ids.filter_map(|id| Some((id, read(id)?))).collect())
     }
 
-    /// Ancestors of a process, nearest first, without the process itself.
-    fn ancestors(&self, id: i32) -> impl Iterator<Item = &ProcessInfo> {
-        let parent = |process: &&ProcessInfo| self.0.get(&process.parent);
-        std::iter::successors(self.0.get(&id), parent).skip(1).take(ANCESTORS_MAX)
+    /// Ancestors of a process with their ids, nearest first, without the process itself.
+    fn ancestors(&self, id: i32) -> impl Iterator<Item = (i32, &ProcessInfo)> {
+        let with_id = |id: i32| Some((id, self.0.get(&id)?));
+        std::iter::successors(with_id(id), move |(_, process)| with_id(process.parent))
+            .skip(1)
+            .take(ANCESTORS_MAX)
     }
 
     /// Returns true if a process is below a running sysop, or shares a session or terminal with such a process. Only
     /// sessions and terminals opened by sysop count, not those in which sysop itself was started.
     fn is_under_sysop(&self, id: i32) -> bool {
-        if self.ancestors(id).any(|process| process.is_sysop) {
+        if self.ancestors(id).any(|(id, process)| process.is_sysop(id)) {
             return true;
         }
         let Some(own) = self.0.get(&id) else { return false };
         self.0.iter().any(|(other_id, other)| {
             let shares = other.session == own.session || own.terminal != 0 && other.terminal == own.terminal;
-            let began = |process: &ProcessInfo| {
-                process.is_sysop
-                    && process.session != own.session
+            let began = |(id, process): (i32, &ProcessInfo)| {
+                process.session != own.session
                     && (own.terminal == 0 || process.terminal != own.terminal)
+                    && process.is_sysop(id)
             };
             *other_id != id && shares && self.ancestors(*other_id).any(began)
         })
@@ -176,21 +186,22 @@ impl ProcessTable {
     }
 }
 
-fn read_process(id: i32, own_file: Option<(u64, u64)>) -> Option<ProcessInfo> {
-    let folder = Path::new("/proc").join(id.to_string());
-    let mut process = parse_stat(&fs::read_to_string(folder.join("stat")).ok()?)?;
-    let file = folder.join("exe");
+impl ProcessInfo {
+    fn is_sysop(&self, id: i32) -> bool {
+        *self.is_sysop.get_or_init(|| self.name != WINDOW && runs_sysop(id, &self.name))
+    }
+}
+
+/// Returns true if a process runs this program's file or one named `sysop`.
+fn runs_sysop(id: i32, name: &str) -> bool {
+    let identity = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    let file = Path::new("/proc").join(id.to_string()).join("exe");
     // The executable of a sysop of the same user cannot be read, because its memory is closed.
-    process.is_sysop = process.name != WINDOW
-        && match fs::read_link(&file) {
-            Ok(target) => {
-                let same = fs::metadata(&file).ok().map(|file| (file.dev(), file.ino()));
-                let name = target.file_name().unwrap_or_default().to_string_lossy();
-                same.is_some() && same == own_file || name.trim_end_matches(" (deleted)") == NAME
-            }
-            Err(_) => process.name == NAME,
-        };
-    Some(process)
+    let Ok(target) = fs::read_link(&file) else { return name == NAME };
+    let identity_of_file = identity(&file);
+    let target_name = target.file_name().unwrap_or_default().to_string_lossy();
+    target_name.trim_end_matches(" (deleted)") == NAME
+        || identity_of_file.is_some() && identity_of_file == identity(Path::new("/proc/self/exe"))
 }
 
 /// Parses a line of `/proc/PID/stat`: `id (name) state parent group session terminal …`. A name may contain parentheses.
@@ -201,11 +212,13 @@ fn parse_stat(line: &str) -> Option<ProcessInfo> {
     let parent = fields.next()?.parse().ok()?;
     let session = fields.nth(1)?.parse().ok()?;
     let terminal = fields.next()?.parse().ok()?;
-    Some(ProcessInfo { parent, session, terminal, name: name.to_owned(), is_sysop: false })
+    Some(ProcessInfo { parent, session, terminal, name: name.to_owned(), is_sysop: OnceCell::new() })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::OnceCell;
+
     use super::{ProcessInfo, ProcessTable, is_call_variable, parse_stat, protected_name};
     use crate::cli;
 
@@ -214,7 +227,7 @@ mod tests {
         let processes = text.lines().map(|line| {
             let words: Vec<&str> = line.split_whitespace().collect();
             let number = |at: usize| words[at].parse::<i32>().unwrap();
-            let is_sysop = words[4] == "sysop";
+            let is_sysop = OnceCell::from(words[4] == "sysop");
             let (parent, session, terminal) = (number(1), number(2), number(3));
             (number(0), ProcessInfo { parent, session, terminal, name: words[4].to_owned(), is_sysop })
         });
