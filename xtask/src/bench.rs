@@ -23,7 +23,6 @@ use crate::{setup, web};
 /// State shared by all measurements.
 pub(crate) struct Bench {
     pub(crate) sysop: PathBuf,
-    /// Temporary folder of this run.
     pub(crate) folder: PathBuf,
     rows: Vec<BenchRow>,
 }

@@ -13,7 +13,6 @@ use crate::bench::mock::MockProcess;
 use crate::workspace::{cargo, root, step, target};
 use crate::{setup, web};
 
-/// Size of the screen, in cells.
 const SIZE: (usize, usize) = (100, 30);
 /// Size of a screen with room for the terminal beside the conversation.
 const WIDE: (usize, usize) = (168, 32);
@@ -40,7 +39,6 @@ const SHELL_HOME: &str = "PS1='\\[\\e[32m\\]web1\\[\\e[0m\\]:\\w$ '\nalias ls='l
 /// A terminal session whose screen can be captured.
 struct TmuxSession {
     folder: PathBuf,
-    /// Program that draws the screen.
     drawer: PathBuf,
 }
 
@@ -118,7 +116,6 @@ fn take_all(session: &TmuxSession) -> Result<()> {
     session.capture_when_still("terminal", "the session's terminal beside the conversation")
 }
 
-/// Creates files to work on.
 fn fill(workspace: &Path) -> Result<()> {
     fs::create_dir_all(workspace.join("logs"))?;
     for month in 1..=9 {

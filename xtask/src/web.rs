@@ -117,7 +117,6 @@ fn build_once(made: &Path, from: &[PathBuf], mut how: Command, what: &str) -> Re
     fs::write(&stamp, now).with_context(|| format!("cannot write {}", stamp.display()))
 }
 
-/// Returns the source files of the page.
 fn sources() -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut folders = vec![web()];

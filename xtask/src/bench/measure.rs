@@ -25,7 +25,6 @@ pub(crate) struct BenchOutput {
 }
 
 impl BenchOutput {
-    /// Builds and runs the example.
     pub(crate) fn of_example(
         package: &'static str,
         example: &'static str,

@@ -23,7 +23,6 @@ const KEYS: usize = 40;
 const IDLE: Duration = Duration::from_secs(5);
 /// Time without output that counts as idle.
 const IDLE_AFTER: Duration = Duration::from_millis(700);
-/// Longest wait for any event.
 const WAIT_MAX: Duration = Duration::from_secs(20);
 /// End of each frame (DEC 2026).
 const FRAME_END: &[u8] = b"\x1b[?2026l";

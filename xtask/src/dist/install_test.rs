@@ -39,7 +39,6 @@ pub(crate) fn run(made: &BuiltPackages) -> Result<()> {
     new.remove()
 }
 
-/// A Debian system in a folder.
 struct DebianChroot {
     folder: PathBuf,
 }
