@@ -29,7 +29,6 @@ pub(crate) struct UpdateFanout {
 #[derive(Default)]
 struct State {
     subscribers: Vec<Weak<Subscriber>>,
-    /// Open questions of this machine.
     questions: BTreeMap<QuestionId, Question>,
     rewind_requested: bool,
     ended: bool,
@@ -101,7 +100,6 @@ impl UpdateFanout {
         self.publish(&Update::Delta(Delta::Notice { text: text.into() }));
     }
 
-    /// Opens a question of this machine.
     pub(crate) fn ask(&self, question: Question) {
         self.state.lock().questions.insert(question.id, question.clone());
         self.publish(&Update::Delta(Delta::Question { question }));

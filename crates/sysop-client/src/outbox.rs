@@ -147,8 +147,12 @@ mod tests {
         outbox.push(&say("one"));
         written(&mut outbox);
         outbox.push(&say("two"));
-        assert_eq!(outbox.connected(Some("b")), ["what you said"]);
+        assert_eq!(outbox.connected(Some("b")), ["your last message"]);
         assert_eq!(written(&mut outbox)[0].0, "two");
-        assert_eq!(outbox.connected(None), ["what you said"], "who does not say who it is, is another one");
+        assert_eq!(
+            outbox.connected(None),
+            ["your last message"],
+            "who does not say who it is, is another one"
+        );
     }
 }

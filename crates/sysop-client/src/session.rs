@@ -62,7 +62,6 @@ pub(crate) struct RemoteSessionOptions {
     pub(crate) id: SessionId,
     /// Set if the session's own host has a terminal.
     pub(crate) has_terminal: bool,
-    /// Tools that this machine lends.
     pub(crate) local_tools: Option<Arc<LocalTools>>,
 }
 

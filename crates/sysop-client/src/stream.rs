@@ -22,7 +22,6 @@ use crate::session::RemoteSessionInner;
 use crate::session_socket::{SessionSocket, SocketError, SocketEvent};
 use crate::terminal::TerminalUpdate;
 
-/// Interval of heartbeats to the server.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// First and longest delay before a reconnection.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));

@@ -37,7 +37,6 @@ struct TerminalWatcher {
     lost: bool,
 }
 
-/// Message about the terminal.
 pub(crate) struct TerminalUpdate {
     pub(crate) data: String,
     pub(crate) reset: bool,

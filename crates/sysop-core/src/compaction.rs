@@ -20,7 +20,6 @@ pub struct Compaction {
     /// The model's summary; `None` if there is only a ledger.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// Focus requested by the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub focus: Option<String>,
     /// Number of newest messages kept verbatim.

@@ -34,7 +34,6 @@ pub enum Input {
     },
     /// A user's decision on an approval.
     Decision {
-        /// The call that awaits approval.
         call: CallId,
         decision: Decision,
         /// The user, for other front ends and the log.
@@ -54,7 +53,6 @@ pub enum Input {
     Configure { change: ConfigChange },
     /// Answer to `Effect::CallModel`.
     Reply {
-        /// The step that called the model.
         step: StepId,
         /// The reply, or the reason for its absence.
         result: Result<Reply, ModelFailure>,
@@ -212,11 +210,9 @@ pub enum Event {
         turn: TurnId,
         /// The prompt; empty for a turn that runs one call without a model.
         prompt: String,
-        /// Source of the turn.
         #[serde(default)]
         origin: Origin,
     },
-    /// A model was called.
     StepStarted {
         step: StepId,
     },
@@ -238,7 +234,6 @@ pub enum Event {
         command: String,
         /// The model's reason; may be empty.
         reason: String,
-        /// Assessment of the call.
         risk: Risk,
         /// Scope of commands that "for this session" would allow.
         covers: Grant,
@@ -266,11 +261,9 @@ pub enum Event {
         /// The user, or `sysop` if the turn ended first.
         by: String,
     },
-    /// A tool call began.
     ToolStarted {
         /// The call, exactly as it runs.
         call: ToolCall,
-        /// Source of the call.
         #[serde(default)]
         origin: Origin,
     },
@@ -289,7 +282,6 @@ pub enum Event {
     Paused {
         reason: PauseReason,
     },
-    /// The turn continues.
     Resumed,
     /// A user typed into the session's terminal.
     TerminalInput {
@@ -306,7 +298,6 @@ pub enum Event {
     ContextCompacted {
         compaction: Compaction,
     },
-    /// The agent replaced its todo list.
     TodoChanged {
         /// The complete new list.
         items: Vec<TodoItem>,
@@ -316,7 +307,6 @@ pub enum Event {
         job: JobId,
         call: CallId,
         command: String,
-        /// Host that the command runs on.
         host: String,
     },
     /// A background job ended, or its process was lost; the status is then `unknown`.
@@ -338,7 +328,6 @@ pub enum Event {
     GuardEnded {
         call: CallId,
         host: String,
-        /// Final state of the guard.
         how: GuardEnd,
     },
     /// The changes of a call were undone.
@@ -346,7 +335,6 @@ pub enum Event {
         call: CallId,
         /// The user who requested the undo.
         by: String,
-        /// Extent of the undo.
         how: Reversibility,
     },
     HistoryCleared,
@@ -498,7 +486,6 @@ pub struct Output {
 pub struct Logged {
     /// Position, counted from 1; also the SSE id and the resume point of a socket.
     pub seq: Seq,
-    /// Time of the append.
     pub at: Timestamp,
     pub event: Event,
 }
@@ -508,39 +495,44 @@ pub struct Logged {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Delta {
-    /// More text from the model.
-    Text { step: StepId, text: String },
-    /// More reasoning from the model.
-    Reasoning { step: StepId, text: String },
-    /// More output from a tool.
+    Text {
+        step: StepId,
+        text: String,
+    },
+    Reasoning {
+        step: StepId,
+        text: String,
+    },
     Output {
         call: CallId,
         /// The chunk, decoded lossily; control sequences are not neutralized.
         text: String,
     },
     /// Text and reasoning of this step so far are void: the request is being retried.
-    Restarted { step: StepId },
+    Restarted {
+        step: StepId,
+    },
     /// Transient information, such as a retry or a model that is loading.
     Notice {
         /// One line.
         text: String,
     },
     /// A program waits for something that only a user may provide; the first answer counts.
-    Question { question: Question },
+    Question {
+        question: Question,
+    },
     /// A question was answered, or its program no longer waits.
     QuestionClosed {
         id: QuestionId,
         /// The user who answered; `None` if the question went away by itself.
         by: Option<String>,
     },
-    /// Control of the terminal changed.
     Control {
         /// The user who types while the agent waits; `None` if the agent may type.
         holder: Option<String>,
     },
 }
 
-/// Update for a front end.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Update {
     Logged(std::sync::Arc<Logged>),

@@ -143,7 +143,6 @@ pub struct Reply {
     /// Protocol in which tools were offered for this reply.
     #[serde(default)]
     pub protocol: ToolProtocol,
-    /// Reason that the model stopped.
     #[serde(default)]
     pub finish: FinishReason,
     /// Token counts, if the server reports them.
@@ -167,14 +166,12 @@ pub struct RawReply {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolProtocol {
-    /// Native tool calling of the API.
     #[default]
     Native,
     /// JSON in plain text (`text_protocol`), for models without tool calling.
     Text,
 }
 
-/// Reason that a model stopped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
@@ -194,7 +191,6 @@ pub struct Usage {
     pub input_tokens: u64,
     /// All output tokens, including reasoning.
     pub output_tokens: u64,
-    /// Input tokens read from a cache.
     #[serde(default)]
     pub cached_tokens: u64,
 }
@@ -239,7 +235,6 @@ impl ToolCall {
     }
 }
 
-/// Arguments of a tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arguments {

@@ -51,7 +51,6 @@ impl ApprovalMode {
         }
     }
 
-    /// Parses a mode name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.as_str() == name)
     }
@@ -174,12 +173,10 @@ impl GrantScope {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScopedGrant {
-    /// Calls covered.
     pub grant: Grant,
     pub scope: GrantScope,
 }
 
-/// Returns the grants that apply to a call.
 pub fn grants_for(grants: &[ScopedGrant], spec: &ToolSpec, survey: &Survey) -> Vec<Grant> {
     let Some(scope) = GrantScope::of(spec, survey) else { return Vec::new() };
     grants.iter().filter(|granted| granted.scope == scope).map(|granted| granted.grant.clone()).collect()

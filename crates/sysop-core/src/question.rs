@@ -20,7 +20,6 @@ pub struct QuestionId(pub u64);
 pub struct Question {
     /// Id.
     pub id: QuestionId,
-    /// Kind of answer expected.
     pub kind: QuestionKind,
     /// Program that asks, for users: `sudo on web1`, `ssh web1`.
     pub from: String,

@@ -111,13 +111,20 @@ pub enum SessionPhase {
     #[default]
     Idle,
     /// A model request is in flight or imminent; the step is 0 before the first request.
-    Thinking { step: StepId },
+    Thinking {
+        step: StepId,
+    },
     /// A call waits for approval.
-    AwaitingApproval { call: CallId },
-    /// A tool runs.
-    Running { call: CallId },
+    AwaitingApproval {
+        call: CallId,
+    },
+    Running {
+        call: CallId,
+    },
     /// The turn waits for `Resume`.
-    Paused { reason: PauseReason },
+    Paused {
+        reason: PauseReason,
+    },
     /// A cancel was requested and is in progress.
     Stopping,
 }

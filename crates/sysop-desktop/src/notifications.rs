@@ -45,7 +45,6 @@ impl NotificationKey {
 pub(crate) enum NotificationCommand {
     Show {
         about: NotificationKey,
-        /// Title line.
         summary: &'static str,
         /// Plain text, not markup.
         body: String,

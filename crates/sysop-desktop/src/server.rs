@@ -45,7 +45,6 @@ pub(crate) enum ServerEvent {
     Ready(Url),
     /// A message that may become a notification.
     Message(Value),
-    /// The process ended.
     Exited(ServerExit),
 }
 

@@ -30,7 +30,6 @@ pub(crate) struct WindowState {
     pub(crate) position: Option<(f64, f64)>,
     /// The window is maximized; the size is then the one before.
     pub(crate) maximized: bool,
-    /// Port of the window's server.
     pub(crate) port: Option<u16>,
 }
 

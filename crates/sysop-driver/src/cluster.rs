@@ -153,12 +153,7 @@ pub struct QueuedInput {
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClusterEvent {
     /// The log of a watched session has grown to at least this event.
-    Appended {
-        id: SessionId,
-        /// Position of a durable event.
-        seq: Seq,
-    },
-    /// Deltas of a watched session.
+    Appended { id: SessionId, seq: Seq },
     Deltas {
         id: SessionId,
         /// Last event before the deltas.

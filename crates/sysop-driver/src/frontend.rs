@@ -77,7 +77,6 @@ pub struct AttachedSession {
 /// The rule that answering "always" to a proposal would write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OfferedRule {
-    /// The call that awaits approval.
     pub call: CallId,
     /// The rule as TOML, as it would be written.
     pub toml: String,
@@ -136,7 +135,6 @@ pub trait SessionService: Send + Sync {
     /// with a trailing `/`, prefix matches first. Empty if they cannot be listed quickly.
     async fn paths(&self, session: &SessionId, word: &str, limit: usize) -> Vec<String>;
 
-    /// Lists hosts known by name.
     fn hosts(&self) -> Vec<NamedItem>;
 
     /// Returns the rule that answering "always" would write; `None` if that answer is not offered.
@@ -162,7 +160,6 @@ pub trait SessionService: Send + Sync {
         Err("cannot write rules here; the command is still pending".to_owned())
     }
 
-    /// Lists the available routines.
     fn routines(&self) -> Vec<Routine>;
 }
 
@@ -182,7 +179,6 @@ pub type RoutineRenderer = Arc<dyn Fn(&[(String, String)]) -> Result<String, Str
 pub struct Routine {
     /// Name, as typed by users.
     pub name: String,
-    /// Purpose of the command.
     pub description: String,
     pub variables: Vec<NamedItem>,
     pub render: RoutineRenderer,

@@ -43,9 +43,7 @@ const LOAD_EVENTS_MAX: usize = 8192;
 /// Ports shared by all sessions of a driver.
 #[derive(Clone)]
 pub struct Ports {
-    /// Storage of logs.
     pub store: Arc<dyn Store>,
-    /// Source of time.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -58,7 +56,6 @@ pub struct Runtime {
     pub provider: Arc<dyn Provider>,
 }
 
-/// Failure of a driver operation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DriverError {
     #[error(transparent)]

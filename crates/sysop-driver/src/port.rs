@@ -16,7 +16,6 @@ pub use tokio_util::sync::CancellationToken;
 
 use crate::prompter::{Prompter, Terminal};
 
-/// Calls models.
 pub trait Provider: Send + Sync {
     /// Starts one model call. The stream ends with exactly one `Done` or `Failed`. Nothing is sent before the first
     /// poll; dropping the stream ends the request at once.
@@ -114,7 +113,6 @@ impl std::fmt::Debug for DeltaSink {
     }
 }
 
-/// Stores event logs.
 #[async_trait]
 pub trait Store: Send + Sync {
     /// Appends `events`, whose `seq` continue `after` without a gap, if the log's last seq is `after`. On return all of
@@ -155,14 +153,12 @@ pub struct SessionSummary {
     pub id: SessionId,
     /// Beginning of the first prompt; empty if there was none.
     pub title: String,
-    /// Time of creation.
     pub created: Timestamp,
     /// Time of the last append.
     pub changed: Timestamp,
     /// Position of the last event.
     pub last_seq: Seq,
     pub host: String,
-    /// Root of the file tools.
     pub root: String,
 }
 
@@ -197,7 +193,6 @@ pub enum StoreError {
     )]
     NewerLog {
         id: SessionId,
-        /// Position of the event.
         seq: Seq,
         /// `type` of the event, shortened and without control characters.
         kind: String,
@@ -205,7 +200,6 @@ pub enum StoreError {
     /// The disk is full or read-only, or the database is unreachable.
     #[error("{0}")]
     Unavailable(String),
-    /// Stored data is invalid.
     #[error("{0}")]
     Corrupt(String),
 }
@@ -218,10 +212,8 @@ fn taken(by: &str) -> String {
     }
 }
 
-/// Source of time.
 #[async_trait]
 pub trait Clock: Send + Sync {
-    /// Returns the current time.
     fn now(&self) -> Timestamp;
     /// Waits for `duration`.
     async fn sleep(&self, duration: Duration);

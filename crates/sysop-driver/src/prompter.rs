@@ -30,10 +30,8 @@ pub trait Prompter: Send + Sync {
     }
 }
 
-/// A question for users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptRequest {
-    /// Kind of answer expected.
     pub kind: QuestionKind,
     /// Program that asks, for users: `sudo on web1`, `ssh web1`.
     pub from: String,
@@ -47,7 +45,6 @@ pub struct PromptRequest {
 
 #[derive(Debug, Clone)]
 pub enum PromptReply {
-    /// A user answered.
     Given {
         by: String,
         /// The answer, without the line end.

@@ -14,7 +14,6 @@ use tokio::sync::oneshot;
 use crate::live::LiveSession;
 use crate::prompter::{PromptReply, PromptRequest, Prompter};
 
-/// Open questions of a session.
 #[derive(Default)]
 pub(crate) struct Questions {
     state: Mutex<State>,

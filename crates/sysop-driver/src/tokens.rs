@@ -45,11 +45,9 @@ pub struct TokenRecord {
     pub name: String,
     /// System user who created the token; empty in databases of 0.1.0.
     pub owner: String,
-    /// Permissions of the bearer.
     pub scopes: Scopes,
     /// BLAKE3 hash of the token.
     pub hash: [u8; 32],
-    /// Time of creation.
     pub created: Timestamp,
     /// Time of expiry; `None` for never.
     pub expires: Option<Timestamp>,

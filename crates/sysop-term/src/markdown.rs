@@ -298,7 +298,6 @@ impl ChunkParser {
         self.open = OpenBlock::Chunk(chunk);
     }
 
-    /// Ends the open block.
     fn finish(&mut self, text: &str, markdown_style: &MarkdownStyle, out: &mut Vec<TextRow>) {
         match std::mem::take(&mut self.open) {
             OpenBlock::Nothing => {}

@@ -2,7 +2,6 @@
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// A color scheme.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum ThemeName {
     #[default]
@@ -45,21 +44,17 @@ pub enum StyleRole {
     Prompt,
     /// Signs that guide the eye, before a prompt or an answer.
     Sign,
-    /// The selected item.
     Chosen,
     Good,
     Bad,
-    /// Needs attention.
     Warn,
     Code,
     Link,
     /// The part of a command that a finding refers to.
     Marked,
     Added,
-    /// The changed part of an added line.
     AddedPart,
     Removed,
-    /// The changed part of a removed line.
     RemovedPart,
     /// In code: a comment.
     Comment,
@@ -117,7 +112,6 @@ impl StyleRole {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Theme {
-    /// The color scheme.
     pub name: ThemeName,
 }
 

@@ -80,13 +80,11 @@ impl BackgroundStatus {
     }
 }
 
-/// Options of the front end.
 #[derive(Default)]
 pub struct AppOptions {
     pub theme: ThemeName,
     /// Prices of tokens, by `PROVIDER/NAME`.
     pub prices: HashMap<String, Price>,
-    /// Treatment of a running turn on exit.
     pub leaving: RunningTurnPolicy,
 }
 
@@ -323,7 +321,6 @@ impl App {
         self.focus
     }
 
-    /// Proposal under review.
     pub fn review(&self) -> Option<&Review> {
         self.review.as_ref()
     }
@@ -333,7 +330,6 @@ impl App {
         self.review.as_mut()
     }
 
-    /// Open question of a program.
     pub fn question_prompt(&self) -> Option<&QuestionPrompt> {
         self.question_prompt.as_ref()
     }
@@ -342,7 +338,6 @@ impl App {
         self.overlay.as_ref()
     }
 
-    /// Open overlay, for drawing.
     pub fn overlay_mut(&mut self) -> Option<&mut Overlay> {
         self.overlay.as_mut()
     }
@@ -430,7 +425,6 @@ impl App {
         self.risk().is_some_and(|risk| risk.class.always_asks())
     }
 
-    /// Applies an update of the session.
     pub fn update(&mut self, update: &Update, now: Duration) {
         self.announce_closed_question(update, now);
         let before = self.transcript.phase().clone();
@@ -702,7 +696,6 @@ impl App {
         debounce.is_over(now)
     }
 
-    /// Handles timeouts.
     pub fn tick(&mut self, now: Duration) {
         if self.flash.as_ref().is_some_and(|(_, until)| *until <= now) {
             self.flash = None;

@@ -40,7 +40,6 @@ pub struct TuiContext {
     pub history: Option<PathBuf>,
     /// Message to show first.
     pub notice: Option<String>,
-    /// Initial color theme.
     pub theme: ThemeName,
     /// Saves the theme for the next start; returns a sentence with the file or the error. May block.
     pub keep_theme: Arc<dyn Fn(ThemeName) -> String + Send + Sync>,
@@ -51,11 +50,9 @@ pub struct TuiContext {
     pub drafts: PathBuf,
     /// Kind of the user's terminal.
     pub kind: screen::TerminalKind,
-    /// Treatment of a running turn on exit.
     pub leaving: RunningTurnPolicy,
 }
 
-/// Treatment of a running turn on exit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RunningTurnPolicy {
     /// Cancel it: it would end with this process anyway.

@@ -56,7 +56,6 @@ pub struct Picker {
     page: usize,
 }
 
-/// Result of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PickerEvent {
     /// Nothing chosen yet.

@@ -152,7 +152,6 @@ impl Screen {
         self.terminal.clear()
     }
 
-    /// Sets the mouse events to report.
     pub fn set_mouse(&mut self, mouse: Mouse) {
         self.pending_output.push_str(&modes::switch_mouse(self.mouse, mouse));
         self.mouse = mouse;

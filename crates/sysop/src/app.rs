@@ -51,7 +51,6 @@ use crate::system_prompt;
 /// File name of the session log, in the data directory.
 pub(crate) const DATABASE: &str = "sysop.db";
 
-/// Returns the path of the session log.
 pub(crate) fn database(data: &Path) -> PathBuf {
     data.join(DATABASE)
 }
@@ -164,7 +163,6 @@ impl Services {
         &self.settings
     }
 
-    /// Closes connections and files.
     pub(crate) async fn close(&self) {
         self.machines.close().await;
         self.storage.close().await;

@@ -93,7 +93,6 @@ pub(crate) enum ConfigOrigin {
         /// Name of the variable.
         name: String,
     },
-    /// Command line flag.
     Flag {
         /// Flag as typed.
         name: &'static str,

@@ -12,7 +12,6 @@ use sysop_mock_llm::{Engine, Response, Scenarios, Turn};
 const UNKNOWN: &str = "I am the built-in scripted demo, not a model: I only know a few scripted tasks. Type `demo` \
  to see me work with real tools, or run `sysop doctor` to set up a model.";
 
-/// Reply in a plain chat.
 const CHAT: &str = "I am the built-in scripted demo, not a model: without tools I can only suggest commands, such as \
 <cmd>df -h</cmd> and <cmd>uptime</cmd>.";
 
@@ -46,7 +45,6 @@ impl Provider for DemoProvider {
     }
 }
 
-/// Returns the state of the conversation.
 fn turn(request: &ModelRequest) -> Turn {
     let mut turn = Turn::default();
     for message in &request.messages {

@@ -20,7 +20,6 @@ use crate::global_flags::{GlobalFlags, ResumeTarget};
 use crate::settings::Settings;
 use crate::{sessions, tell};
 
-/// Name of the program with the window.
 const HELPER: &str = "sysop-desktop";
 /// Maximum time to read its standard error after it has ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);

@@ -54,7 +54,6 @@ pub(crate) struct Settings {
     pub(crate) hosts: HostInventory,
     /// ssh config that replaces the user's own.
     pub(crate) ssh_config: Option<PathBuf>,
-    /// Number of hosts in the canary group.
     pub(crate) canary: Option<NonZeroUsize>,
     /// Root of the file tools on this machine and of the workspace's config: a canonical directory. Roots on other machines
     /// are in `host`.
@@ -85,7 +84,6 @@ pub(crate) struct Settings {
     pub(crate) environment: Environment,
     /// Problems that prevent a task from running, worst first.
     pub(crate) problems: Vec<CommandError>,
-    /// Config with origins and warnings.
     pub(crate) config: Config,
 }
 

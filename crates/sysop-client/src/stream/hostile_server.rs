@@ -209,7 +209,6 @@ impl Rig {
         messages.iter().for_each(|message| self.tell(message));
     }
 
-    /// Requests a call.
     fn run(&mut self, id: &str, tool: &str, arguments: Value) {
         let event = Event::ToolStarted { call: tool_call(id, tool, arguments), origin: Origin::Model };
         let mut messages = self.messages(event);

@@ -21,7 +21,6 @@ pub(super) const UNDO_TURNS_MAX: usize = 64;
 /// Maximum number of users recorded as having allowed one call.
 const APPROVERS_MAX: usize = 16;
 
-/// The complete state of a session.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct State {
     pub(super) spec: SessionSpec,
@@ -40,7 +39,6 @@ pub(super) struct State {
     pub(super) step: StepId,
     /// True if the turn runs one call without a model.
     pub(super) direct: bool,
-    /// Origin of the current turn.
     pub(super) origin: Origin,
     /// If set, the next step waits for `Resume`.
     pub(super) paused: Option<PauseReason>,

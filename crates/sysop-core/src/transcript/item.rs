@@ -13,7 +13,6 @@ use crate::transcript::SessionInfo;
 /// Id of an item for the lifetime of the session, the same live and replayed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ItemId {
-    /// A user's prompt.
     Prompt(TurnId),
     /// Visible reasoning of a model.
     Reasoning(StepId),
@@ -72,17 +71,13 @@ pub enum Retention {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum ItemBody {
-    /// A user's prompt.
     Prompt(String),
     /// Visible reasoning of a model.
     Reasoning(StreamedText),
     /// Text of a model, or the summary with which it ended the turn.
     Answer(StreamedText),
-    /// A tool call.
     Proposal(Box<Proposal>),
-    /// Result of a tool call.
     ToolOutput(Box<ToolOutput>),
-    /// One line for the user.
     Notice(Notice),
     End(TurnEnd),
 }
@@ -109,7 +104,6 @@ pub enum TextState {
 pub struct Proposal {
     /// The call, as proposed or as it runs.
     pub call: ToolCall,
-    /// Source of the call.
     pub origin: Origin,
     /// Text to show: the command that runs, or a short form of the call.
     pub command: String,
@@ -125,7 +119,6 @@ pub struct Proposal {
     pub preview: Vec<String>,
     /// Set if the call would run under a guard.
     pub guarded: Option<GuardTimeout>,
-    /// Decision so far.
     pub state: ProposalState,
 }
 
@@ -146,7 +139,6 @@ impl Proposal {
     }
 }
 
-/// Decision on a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProposalState {
     Waiting,
@@ -177,7 +169,6 @@ pub enum ApprovalScope {
     Session,
 }
 
-/// Output and outcome of a tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolOutput {
     pub call: CallId,
@@ -191,7 +182,6 @@ pub struct ToolOutput {
     pub outcome: Option<Outcome>,
 }
 
-/// One line for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
     pub text: String,
@@ -212,6 +202,5 @@ pub struct TurnEnd {
     /// One sentence if something failed.
     pub error: Option<String>,
     pub usage: Usage,
-    /// Number of model calls.
     pub iterations: u32,
 }

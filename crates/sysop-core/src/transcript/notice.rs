@@ -143,7 +143,7 @@ mod tests {
             Compaction { tokens_before: 41_200, tokens_after: 2_100, elided, ..Compaction::default() };
         assert_eq!(
             line(&Event::ContextCompacted { compaction }),
-            note("context compacted: 41 k → 2100 tokens; 2 outputs left out")
+            note("context compacted: 41 k → 2100 tokens; 2 outputs omitted")
         );
     }
 

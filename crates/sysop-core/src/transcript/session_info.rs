@@ -22,7 +22,6 @@ pub struct SessionInfo {
     /// Maximum model calls per turn.
     pub max_iterations: u32,
     pub host: String,
-    /// Root of the file tools.
     pub root: String,
     pub profile: String,
     pub client_tools: Vec<String>,

@@ -109,6 +109,6 @@ mod tests {
         assert_eq!(seen.len(), 1);
         assert!(seen[0].len() <= DELTA_BYTES_MAX, "{}", seen[0].len());
         assert!(seen[0].starts_with("0\n1\n") && seen[0].ends_with("\n99999\n"));
-        assert!(seen[0].contains("bytes not shown] …\n"));
+        assert!(seen[0].contains("bytes omitted] …\n"));
     }
 }

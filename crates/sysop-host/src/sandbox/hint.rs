@@ -73,20 +73,19 @@ mod tests {
             told(&workspace(false, &["/usr", "/no/such"]), Escape::Offered).as_deref(),
             Some(
                 "[sysop: this ran in a sandbox (write: /srv/app, /tmp, /var/tmp, /usr; no network). \
-                 If that is the cause, call again with outside_sandbox=true and say why; a person will be asked.]"
+                 If the sandbox is the cause, call again with outside_sandbox=true and a reason; the user will be asked.]"
             )
         );
         assert_eq!(
             told(&workspace(true, &[]), Escape::Missing).as_deref(),
             Some(
-                "[sysop: this ran in a sandbox (write: /srv/app, /tmp, /var/tmp). Nothing runs outside of it here.]"
+                "[sysop: this ran in a sandbox (write: /srv/app, /tmp, /var/tmp). This session cannot run commands outside the sandbox.]"
             )
         );
         assert_eq!(
             told(&Fence::ReadOnly { network: false }, Escape::Offered).as_deref(),
             Some(
-                "[sysop: this ran in a sandbox (write: $TMPDIR only; no network). This session is \
-                 read-only; nothing runs outside of it.]"
+                "[sysop: this ran in a sandbox (write: $TMPDIR only; no network). This session is read-only; it cannot run commands outside the sandbox.]"
             )
         );
         assert_eq!(told(&Fence::Off, Escape::Offered), None);

@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn each_ssh_error_is_one_clean_line_with_a_hint() {
         let error = SshError::read("web1", "odd \u{1b}[31m text\nlast \u{7} line\n");
-        assert!(error.to_string().ends_with("`ssh -v web1` says more"), "{error}");
+        assert!(error.to_string().ends_with("run `ssh -v web1` for details"), "{error}");
         assert!(!error.to_string().contains(['\n', '\u{1b}', '\u{7}']), "{error:?}");
     }
 }

@@ -100,7 +100,7 @@ mod tests {
         }
         said.truncate(BYTES_MAX);
         let found = select_files(&search("f*"), &said, BYTES_MAX);
-        assert_eq!(found.incomplete, Some("there are too many files; search a subfolder"));
+        assert_eq!(found.incomplete, Some("too many files; search a subdirectory"));
         assert_eq!(found.paths.len(), FIND_FILES_MAX);
         assert!(found.paths.iter().all(|path| path == "sub/file"));
     }

@@ -168,7 +168,10 @@ mod tests {
     fn a_destination_that_looks_like_an_option_is_rejected() {
         for odd in ["", "-oProxyCommand=evil", "-v", "a b", "a\nb", "a\tb", "\u{1b}x"] {
             let error = SshSettings::new(odd, "/tmp/x").check().unwrap_err().to_string();
-            assert!(error.contains("no destination") && !error.contains(['\n', '\u{1b}']), "{error}");
+            assert!(
+                error.contains("invalid ssh destination") && !error.contains(['\n', '\u{1b}']),
+                "{error}"
+            );
         }
         let mut settings = SshSettings::new("web1", "/tmp/x");
         settings.user = Some("-evil".to_owned());

@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn gaps_changed_totals_and_missing_starts_are_rejected() {
         let mut files = ChunkedFiles::default();
-        assert!(send(&mut files, "f", "b", 1, 3).unwrap_err().contains("no piece 0"));
+        assert!(send(&mut files, "f", "b", 1, 3).unwrap_err().contains("piece 0 of the file is missing"));
         send(&mut files, "f", "a", 0, 3).unwrap();
         assert!(send(&mut files, "f", "c", 2, 3).unwrap_err().contains("piece 1 is next"));
         assert!(send(&mut files, "f", "b", 1, 4).unwrap_err().contains("3 pieces"));

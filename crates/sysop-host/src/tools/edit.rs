@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn missing_text_is_answered_with_the_nearest_line() {
         let error = edit(b"fn one() {}\n\tfn two(a: u8) {}\n", "  fn two(b: u8) {}", "x").unwrap_err();
-        assert_eq!(error.to_string(), "old_string was not found; the nearest is line 2: fn two(a: u8) {}");
+        assert_eq!(error.to_string(), "old_string was not found; the closest is line 2: fn two(a: u8) {}");
         let error = edit(b"nothing like it\n", "zzzz", "x").unwrap_err();
         assert_eq!(error.to_string(), "old_string was not found");
     }

@@ -107,7 +107,7 @@ mod tests {
     fn rejects_invalid_addresses_with_a_reason() {
         for host in ["box:port", "box:99999", "ftp://box", "a b", "http://", "http://box?x=1"] {
             let problem = ollama_base_url(host).unwrap_err();
-            assert!(problem.contains("write it like 127.0.0.1:11434"), "{host}: {problem}");
+            assert!(problem.contains("use a form like 127.0.0.1:11434"), "{host}: {problem}");
         }
         assert!(!ollama_base_url("http://me:secret@box:x").unwrap_err().contains("secret"));
     }

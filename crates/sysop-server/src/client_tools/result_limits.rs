@@ -88,18 +88,18 @@ mod tests {
     fn long_results_keep_head_and_tail() {
         let lines: String = (1..=9).map(|n| format!("{n}\n")).collect();
         let outcome = limit_result(Outcome::ok(lines), &settings());
-        assert_eq!(outcome.output, "1\n2\n[… 10 bytes left out …]\n8\n9\n");
+        assert_eq!(outcome.output, "1\n2\n[… 10 bytes omitted …]\n8\n9\n");
         assert!(outcome.truncated);
 
         let outcome = limit_result(Outcome::ok("é".repeat(100)), &settings());
-        assert_eq!(outcome.output, format!("{0}\n[… 160 bytes left out …]\n{0}", "é".repeat(10)));
+        assert_eq!(outcome.output, format!("{0}\n[… 160 bytes omitted …]\n{0}", "é".repeat(10)));
     }
 
     #[test]
     fn oversized_results_are_rejected_with_a_reason() {
         let outcome = limit_result(Outcome::ok("x".repeat(1001)), &settings());
         assert_eq!(outcome.status, Status::Failed);
-        assert!(outcome.output.contains("1001 bytes, and 1000 are the most"), "{}", outcome.output);
+        assert!(outcome.output.contains("1001 bytes; the limit is 1000"), "{}", outcome.output);
     }
 
     #[test]

@@ -320,7 +320,6 @@ impl BlockRenderer {
         lines.into_iter().map(spans).collect()
     }
 
-    /// Ends a paragraph.
     fn flush(&mut self) {
         let mut lines = self.take_lines();
         while lines.last().is_some_and(Vec::is_empty) {

@@ -1,6 +1,5 @@
 //! Classifies the start of a Markdown line, outside of any block.
 
-/// An open code block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CodeFence {
     mark: char,
@@ -23,7 +22,6 @@ impl CodeFence {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineStart<'a> {
-    /// A code block, with its language.
     CodeFence(CodeFence, &'a str),
     Heading,
     Rule,

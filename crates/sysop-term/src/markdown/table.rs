@@ -32,7 +32,6 @@ impl Table {
         self.rows.push(std::mem::take(&mut self.row));
     }
 
-    /// Lays out the table.
     pub(super) fn rows(&self, markdown_style: &MarkdownStyle) -> Vec<TextRow> {
         match self.widths(markdown_style.columns) {
             Some(widths) => self.grid(&widths, markdown_style),

@@ -29,11 +29,9 @@ pub enum Action {
     AppendPromptHistory(String),
     /// Save the theme for the next start.
     SaveTheme(ThemeName),
-    /// Show the session's terminal.
     ShowTerminal,
     /// Suspend this process, like Ctrl+Z in a shell.
     Suspend,
-    /// Redraw the whole screen.
     Redraw,
     Quit(ExitReason),
 }

@@ -12,7 +12,6 @@ const FOLDED_CHARS_MIN: usize = 1_000;
 /// Maximum size of a paste, in bytes.
 const PASTE_BYTES_MAX: usize = 1024 * 1024;
 
-/// Prompt editor.
 pub struct Composer {
     area: TextArea<'static>,
     pastes: Vec<(String, String)>,
@@ -125,7 +124,6 @@ impl Composer {
         self.area.insert_str(with);
     }
 
-    /// Moves the cursor to the end.
     pub fn to_end(&mut self) {
         self.area.move_cursor(CursorMove::Bottom);
         self.area.move_cursor(CursorMove::End);

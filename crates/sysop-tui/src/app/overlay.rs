@@ -29,7 +29,6 @@ pub enum Overlay {
         /// Targets of the entries, by index.
         targets: Vec<PickerTarget>,
     },
-    /// Form for the variables of a routine.
     Form {
         form: VariableForm,
         /// Index of the routine in the catalog.
@@ -267,7 +266,6 @@ impl App {
         self.pick("Colors", choices);
     }
 
-    /// Applies a theme and saves it.
     pub(super) fn take_theme(&mut self, theme: ThemeName) -> Vec<Action> {
         self.theme = theme;
         self.theme_before = None;

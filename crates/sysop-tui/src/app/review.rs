@@ -27,7 +27,6 @@ pub enum ReviewMode {
     ConfirmingRule,
 }
 
-/// Review of the proposal on the screen.
 pub struct Review {
     call: CallId,
     proposed: String,

@@ -9,11 +9,9 @@ use sysop_core::transcript::{ItemBody, SessionPhase, Transcript};
 pub enum State {
     /// Waiting for a prompt.
     Input,
-    /// Waiting for the model.
     Thinking,
     /// Waiting for a decision on a proposal.
     ReviewAction,
-    /// Running a tool.
     Executing,
     /// Waiting for the model to read a tool's result.
     Finalizing,

@@ -12,21 +12,17 @@ use sysop_core::ui_text;
 use super::{App, BackgroundStatus, State};
 use crate::BY;
 
-/// Duration of a spinner frame.
 pub(super) const SPIN: Duration = Duration::from_millis(100);
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
-/// Semantic color of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     Plain,
-    /// Less important.
     Dim,
     /// Name of the host; emphasized, because acting on the wrong host is costly.
     Host,
     Busy,
     Good,
-    /// Needs attention.
     Warn,
 }
 
@@ -34,7 +30,6 @@ pub enum Tone {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusSegment {
     pub text: String,
-    /// Semantic color.
     pub tone: Tone,
     /// Priority if space is short: the highest rank is dropped first, 0 never.
     pub rank: u8,
@@ -45,7 +40,6 @@ pub struct ActivityIndicator {
     /// Symbol before the text.
     pub sign: &'static str,
     pub text: String,
-    /// Semantic color.
     pub tone: Tone,
     /// True if the symbol is animated.
     pub moves: bool,

@@ -23,13 +23,11 @@ const DETAIL_SHARE: usize = 2;
 #[derive(Debug, Clone, Copy)]
 pub struct PickerStyle {
     pub text: Style,
-    /// Style of the description column.
     pub dim: Style,
     pub matched: Style,
     /// Style of the selected row, applied over the others.
     pub selected: Style,
     pub border: Style,
-    /// Style of the title and the prompt of the search field.
     pub title: Style,
 }
 

@@ -3,7 +3,6 @@
 //! All letters of a word must occur in order; the words may occur in any order. Letters score higher if they are
 //! consecutive, start a word, or are near the beginning.
 
-/// Score of a matching letter.
 const LETTER: i32 = 16;
 /// Bonus for a letter right after the previous match.
 const NEXT: i32 = 15;

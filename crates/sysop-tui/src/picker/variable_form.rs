@@ -26,10 +26,8 @@ pub struct VariableForm {
     wrong: Option<String>,
 }
 
-/// Result of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VariableFormEvent {
-    /// Still editing.
     Pending,
     /// The variable with this index was answered; [`VariableForm::refuse`] can reject the answer.
     Answered(usize),

@@ -57,7 +57,6 @@ impl ScreenWriter {
         Ok(Self { queue })
     }
 
-    /// Queues output.
     pub(super) fn send(&self, bytes: &[u8]) {
         let mut state = self.queue.state.lock();
         if !bytes.is_empty() && !state.lost && state.waiting.len() + bytes.len() <= WAITING_BYTES_MAX {

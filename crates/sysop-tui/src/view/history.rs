@@ -34,7 +34,6 @@ pub struct HistoryView {
     cache_key: Option<LayoutCacheKey>,
     place: ScrollAnchor,
     moves: Vec<Scroll>,
-    /// Items unfolded by the user.
     open: HashSet<ItemId>,
     focus: Option<ItemId>,
     /// True to scroll the focused item into view.
@@ -187,7 +186,6 @@ impl HistoryView {
         }
     }
 
-    /// Folds or unfolds an item.
     pub fn toggle_item(&mut self, id: &ItemId) {
         if !self.open.remove(id) {
             self.open.insert(id.clone());

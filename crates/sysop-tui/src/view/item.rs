@@ -19,7 +19,6 @@ const PROMPT_ROWS_MAX: usize = 12;
 /// Number of rows shown of a thought while it streams.
 const LIVE_THOUGHT_ROWS: usize = 3;
 
-/// Place where a tool runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ToolLocation<'a> {
     pub(super) host: &'a str,

@@ -182,7 +182,6 @@ impl Machines {
     }
 }
 
-/// Location of a session's tools.
 #[derive(Debug, Clone)]
 pub(crate) struct ToolLocation {
     pub(crate) host: HostChoice,

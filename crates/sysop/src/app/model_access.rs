@@ -18,7 +18,6 @@ pub(crate) struct ModelAccess(Vec<HostModels>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct HostModels {
     host: String,
-    /// Globs of the allowed models.
     models: Vec<String>,
 }
 

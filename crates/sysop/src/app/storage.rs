@@ -22,7 +22,6 @@ pub(crate) enum Storage {
 }
 
 impl Storage {
-    /// Opens the local file.
     pub(crate) fn file(settings: &Settings) -> Result<Self> {
         Ok(Self::Sqlite(Arc::new(open_store(settings)?)))
     }

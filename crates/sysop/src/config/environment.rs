@@ -144,7 +144,6 @@ fn model(layer: &mut ConfigLayer, name: &str, value: &str) {
     }
 }
 
-/// Result of reading a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum VariableUse {
     Applied,

@@ -38,7 +38,6 @@ pub(crate) enum RoutineError {
     Unknown {
         /// Name as given.
         name: String,
-        /// Description of the known variables.
         known: String,
     },
     /// A variable has no value.
@@ -46,7 +45,6 @@ pub(crate) enum RoutineError {
     Missing {
         /// Name of the variable.
         name: String,
-        /// Description of valid values.
         wanted: String,
     },
     /// A value does not match its pattern.
@@ -56,7 +54,6 @@ pub(crate) enum RoutineError {
         name: String,
         /// Value as given.
         value: String,
-        /// Description of valid values.
         wanted: String,
     },
     /// A value that needs quotes would be placed inside the command's own quotes.
@@ -75,7 +72,6 @@ pub(crate) enum RoutineError {
     Undeclared {
         /// Name as written.
         name: String,
-        /// Description of the known variables.
         known: String,
     },
     /// The pattern itself is invalid.

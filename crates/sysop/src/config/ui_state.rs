@@ -8,7 +8,6 @@ use super::file::{self, Flavor};
 use super::private_files::{create_private_folder, replace_private_file};
 use super::{ConfigLayer, ConfigOrigin, KeyPath, value};
 
-/// The stored key.
 const THEME: &str = "theme";
 
 /// Returns the path of the file in the data directory.

@@ -177,10 +177,10 @@ mod tests {
     #[test]
     fn a_refusal_names_the_path_and_its_target() {
         let why = refusal(".git\\0x\0");
-        assert!(why.starts_with("the repository cannot be followed; "), "{why}");
+        assert!(why.starts_with("cannot inspect the repository; "), "{why}");
         let why = refusal("outside\0.git\0/elsewhere/.git");
         assert!(why.starts_with(".git leads to /elsewhere/.git, outside of the root"), "{why}");
-        assert_eq!(refusal("unknown\0why\n"), "the repository cannot be used: why");
+        assert_eq!(refusal("unknown\0why\n"), "cannot use the repository: why");
     }
 
     #[test]
