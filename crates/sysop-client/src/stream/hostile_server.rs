@@ -335,7 +335,7 @@ async fn a_session_grant_shows_the_scope_computed_by_this_client() {
         question.prompt.contains("mkdir c")
             && question.prompt.starts_with("The server requests a call on your machine.")
     );
-    assert_eq!(question.details, ["Judged on this machine: makes changes.", "writes to a file"]);
+    assert_eq!(question.details, ["Risk on this machine: makes changes.", "writes to a file"]);
     assert_eq!(rig.ran().len(), 2);
 }
 
@@ -387,7 +387,7 @@ async fn the_users_own_rules_apply_on_this_client() {
     rig.run("1", "bash", bash("touch a"));
     let result = rig.hears("tool.result").await;
     assert!(
-        result["output"].as_str().unwrap().contains("refused by the rule `config.toml: touch`"),
+        result["output"].as_str().unwrap().contains("denied by the client's rule `config.toml: touch`"),
         "{result}"
     );
     rig.run("2", "bash", bash("mkdir b"));
@@ -414,9 +414,9 @@ async fn a_server_question_names_the_server_as_recipient() {
     assert_eq!(
         question.details,
         [
-            format!("Warning: your answer goes to {address}, and it alone decides who reads it there."),
-            "It says that sysop on this machine asks.".to_owned(),
-            "It says: /usr/bin/sudo reads the answer, as root.".to_owned(),
+            format!("Warning: your answer goes to {address}, which alone decides who reads it."),
+            "The server names sysop on this machine as the program.".to_owned(),
+            "Details from the server: /usr/bin/sudo reads the answer, as root.".to_owned(),
         ]
     );
 }

@@ -112,7 +112,7 @@ fn never_mode_applies_to_typed_commands_undo_and_open_proposals() {
     world.tell(Input::Configure { change: ConfigChange::Approve(ApprovalMode::Never) });
     world.allow();
     assert!(
-        world.lines().contains("finished 2 rejected: refused: this session is read-only"),
+        world.lines().contains("finished 2 rejected: denied: this session is read-only"),
         "{}",
         world.lines()
     );

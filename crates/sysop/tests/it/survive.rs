@@ -80,7 +80,7 @@ fn fails(server: &RawServer, words: &[&str]) -> Run {
 #[test]
 fn a_model_server_that_hangs_before_answering_times_out() {
     let server = RawServer::start(|_, _, stream| hang(stream));
-    fails(&server, &["nothing for 1 s", "timeout_s"]);
+    fails(&server, &["for 1 s (tried 2 times)", "timeout_s"]);
     assert_eq!(server.bodies().len(), 2, "tried again once");
 }
 
@@ -91,7 +91,7 @@ fn a_model_server_that_hangs_midway_times_out() {
         let _ = stream.write_all(format!("{EVENTS_HEAD}{begun}").as_bytes());
         hang(stream);
     });
-    fails(&server, &["nothing for 1 s", "timeout_s"]);
+    fails(&server, &["for 1 s (tried 2 times)", "timeout_s"]);
 }
 
 #[test]
@@ -413,7 +413,7 @@ fn a_full_disk_is_reported() {
     let run = small.finish(&["exec", "--approve", "auto", "go"]);
     check_clean(&small, &run);
     assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{run:?}");
-    assert!(sentence(&run).contains("is out of space"), "{run:?}");
+    assert!(sentence(&run).contains("is full"), "{run:?}");
     let kept = small.exported(&small.only_session());
     assert!(kept.len() >= 5, "what was told is kept: {}", kept.len());
     drop(disk);

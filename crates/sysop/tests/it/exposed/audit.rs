@@ -76,7 +76,7 @@ fn a_changed_line_is_detected() {
     std::fs::write(file(&world), text.replace("echo one", "echo two")).unwrap();
     let run = world.finish(&["audit", "verify"]);
     assert_eq!(run.code, Some(1), "{run:?}");
-    assert!(run.err.contains("audit.jsonl, line 2: it was changed"), "{run:?}");
+    assert!(run.err.contains("audit.jsonl:2: this line or the one before it was changed"), "{run:?}");
 }
 
 #[test]

@@ -58,8 +58,8 @@ fn each_ssh_failure_is_distinguished() {
     let rest = format!("Host *\n  IdentityAgent none\n  UserKnownHostsFile {known}\n");
     fs::write(far.sshd.path("ssh_config"), format!("{config}{rest}")).unwrap();
     for (host, expected) in [
-        ("closed", "closed refused the connection\nhint: check the port, and that sshd runs there"),
-        ("other", "other accepted none of the keys or passwords\nhint: try `ssh other`"),
+        ("closed", "closed refused the connection\nhint: check the port, and that sshd is running"),
+        ("other", "other rejected all keys and passwords\nhint: try `ssh other`"),
         ("changed", "the host key of changed has CHANGED: the connection may be intercepted"),
     ] {
         let run = routine(&far, host);
