@@ -151,7 +151,8 @@ static OUTSIDE_BASH: LazyLock<ToolSpec> = LazyLock::new(|| {
     let mut parameters = (*spec.parameters).clone();
     parameters["properties"][OUTSIDE_SANDBOX] = json!({
         "type": "boolean",
-        "description": "Run outside the sandbox; only after the sandbox blocked the command. The user is asked; give the reason in `reason`",
+        "description": "Run outside the sandbox; only after the sandbox blocked the command. The user is asked; give the \
+             reason in `reason`",
     });
     spec.parameters = Arc::new(parameters);
     spec
@@ -234,7 +235,8 @@ fn bash() -> ToolSpec {
 fn run_command() -> ToolSpec {
     spec(
         "run_command",
-        "Run a shell command in the terminal that the user sees, and get its output and exit code. Directory, variables and functions persist. Use non-interactive options (such as `apt-get -y`), and no editors or pagers.",
+        "Run a shell command in the terminal that the user sees, and get its output and exit code. Directory, variables \
+         and functions persist. Use non-interactive options (such as `apt-get -y`), and no editors or pagers.",
         ToolEffect::Command,
         &["command", "reasoning"],
         &[
@@ -255,7 +257,9 @@ fn run_command() -> ToolSpec {
 fn send_keys() -> ToolSpec {
     spec(
         "send_keys",
-        "Press keys in the terminal, and get the resulting screen: to answer a question, stop a program (`Ctrl+C`), end its input (`Ctrl+D`), or use a full-screen program. For commands use run_command. Never for passwords: the user enters those.",
+        "Press keys in the terminal, and get the resulting screen: to answer a question, stop a program (`Ctrl+C`), end \
+         its input (`Ctrl+D`), or use a full-screen program. For commands use run_command. Never for passwords: the user \
+         enters those.",
         ToolEffect::Keys,
         &["keys", "reasoning"],
         &[

@@ -379,7 +379,8 @@ impl Assessment {
 }
 
 /// Result for a model whose call [`ApprovalMode::Never`] denied.
-pub const READ_ONLY_REFUSAL: &str = "denied: this session is read-only (approve = never); nothing ran. The call was recorded as a step of your plan: keep investigating, and end with the steps that you propose";
+pub const READ_ONLY_REFUSAL: &str = "denied: this session is read-only (approve = never); nothing ran. The call was \
+     recorded as a step of your plan: keep investigating, and end with the steps that you propose";
 
 fn read_only_refusal(verdict: Verdict) -> String {
     match verdict {

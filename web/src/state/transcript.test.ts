@@ -505,7 +505,7 @@ describe("what is not known", () => {
 
 describe("the plan of a read-only session", () => {
   const refusal =
-    "refused: this session is read-only (approve = never); nothing ran. The call is noted as a step";
+    "denied: this session is read-only (approve = never); nothing ran. The call was recorded as a step";
   const touch = (name: string) => ({ command: `touch ${name}` });
   const denied = [
     first,

@@ -132,7 +132,7 @@ export function pendingApproval(transcript: Transcript): Step | undefined {
 
 /** Begins what the model is told of a call that a read-only session denied; see `READ_ONLY_REFUSAL` in sysop-core. */
 const READ_ONLY_REFUSAL =
-  "refused: this session is read-only (approve = never); nothing ran. The call is noted";
+  "denied: this session is read-only (approve = never); nothing ran. The call was recorded";
 /** The most proposed steps of one turn. */
 const STEPS_MAX = 32;
 

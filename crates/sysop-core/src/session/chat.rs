@@ -10,7 +10,8 @@ use crate::mode::CHAT_PROMPT;
 use crate::spec::SessionSpec;
 
 /// Result for a model that calls a tool in plain chat.
-pub(super) const NO_TOOLS: &str = "nothing ran: this is a plain chat without tools. Answer in words, and write each command that the user may want to run as <cmd>the command</cmd>";
+pub(super) const NO_TOOLS: &str = "nothing ran: this is a plain chat without tools. Answer in words, and write each \
+     command that the user may want to run as <cmd>the command</cmd>";
 
 /// Stands for a reply with neither text nor a call to describe.
 const EMPTY_REPLY: &str = "(no words)";

@@ -26,8 +26,9 @@ const EMPTY_REPLIES_MAX: u32 = 2;
 const ARGUMENT_ERRORS_MAX: usize = 5;
 
 /// Added to the system prompt of a read-only session.
-const READ_ONLY_PROMPT: &str = "\
-This session is read-only: commands that change anything do not run. Investigate as far as needed, then end with a plan: the commands that you would run, each with its purpose. To propose a step, call its tool: the call is denied and recorded, and the user can run the recorded steps later.";
+const READ_ONLY_PROMPT: &str = "This session is read-only: commands that change anything do not run. Investigate as far \
+     as needed, then end with a plan: the commands that you would run, each with its purpose. To propose a step, call \
+     its tool: the call is denied and recorded, and the user can run the recorded steps later.";
 
 const EMPTY_NUDGE: &str = "Your last reply was empty. Continue, or say that you are done.";
 

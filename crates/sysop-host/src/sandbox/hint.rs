@@ -79,13 +79,15 @@ mod tests {
         assert_eq!(
             told(&workspace(true, &[]), Escape::Missing).as_deref(),
             Some(
-                "[sysop: this ran in a sandbox (write: /srv/app, /tmp, /var/tmp). This session cannot run commands outside the sandbox.]"
+                "[sysop: this ran in a sandbox (write: /srv/app, /tmp, /var/tmp). This session cannot run commands \
+                 outside the sandbox.]"
             )
         );
         assert_eq!(
             told(&Fence::ReadOnly { network: false }, Escape::Offered).as_deref(),
             Some(
-                "[sysop: this ran in a sandbox (write: $TMPDIR only; no network). This session is read-only; it cannot run commands outside the sandbox.]"
+                "[sysop: this ran in a sandbox (write: $TMPDIR only; no network). This session is read-only; it cannot \
+                 run commands outside the sandbox.]"
             )
         );
         assert_eq!(told(&Fence::Off, Escape::Offered), None);

@@ -164,7 +164,8 @@ pub(crate) fn classify_error(
         400 if error.status == "FAILED_PRECONDITION" => fail(
             FailureKind::Auth,
             format!(
-                "{name} is not available to this account ({said}); enable billing, or use another provider if your region is not supported"
+                "{name} is not available to this account ({said}); enable billing, or use another provider if your \
+                 region is not supported"
             ),
         ),
         400 if learn_quirk(&error, quirks) => Some(ErrorAction::RetryNow),

@@ -165,7 +165,8 @@ impl OllamaDecoder {
             read > 0 && bytes > window.saturating_mul(BYTES_PER_TOKEN) && read < bytes / BYTES_PER_TOKEN_MAX;
         if full || lost {
             out.push(ModelEvent::Notice(format!(
-                "the prompt may exceed the window of {window} tokens, and Ollama may have dropped its start; raise num_ctx in [providers.{table}], or start a new chat"
+                "the prompt may exceed the window of {window} tokens, and Ollama may have dropped its start; raise \
+                 num_ctx in [providers.{table}], or start a new chat"
             )));
         }
         Ok(())

@@ -113,7 +113,8 @@ impl RemoteOllama {
         if base.scheme() == "https" {
             // A certificate names the remote host, but the near end of a tunnel has another name.
             return Err(bad_request(format!(
-                "Ollama on the remote host is at {origin}, but https does not work through ssh; set base_url in [providers.ollama+ssh] to an http address, or base_url in [providers.ollama] to {origin}"
+                "Ollama on the remote host is at {origin}, but https does not work through ssh; set base_url in \
+                 [providers.ollama+ssh] to an http address, or base_url in [providers.ollama] to {origin}"
             )));
         }
         let forwarded = remote.forward(&target(&base)).await.map_err(|error| match error {
@@ -160,7 +161,8 @@ impl RemoteOllama {
 
 fn not_running(origin: &str) -> ModelFailure {
     unreachable(format!(
-        "cannot connect to Ollama at {origin} on the remote host; start it with `ollama serve`, or check OLLAMA_HOST on that host"
+        "cannot connect to Ollama at {origin} on the remote host; start it with `ollama serve`, or check OLLAMA_HOST on \
+         that host"
     ))
 }
 

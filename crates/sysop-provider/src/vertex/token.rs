@@ -186,7 +186,8 @@ fn credentials_error(status: StatusCode, text: &str, secret: &SecretString) -> M
     let code = quote_server_text(answer["error"].as_str().unwrap_or_default(), Some(secret));
     let said = quote_server_text(answer["error_description"].as_str().unwrap_or_default(), Some(secret));
     let sentence = format!(
-        "Google rejected the credentials ({status} {code} {said}); run `gcloud auth application-default login`, or use a new key file"
+        "Google rejected the credentials ({status} {code} {said}); run `gcloud auth application-default login`, or use a \
+         new key file"
     );
     failure(FailureKind::Auth, sentence)
 }

@@ -205,7 +205,8 @@ async fn an_ollama_that_is_not_running_is_reported_with_the_start_command() {
         assert_eq!(failure.kind, FailureKind::Unreachable);
         assert_eq!(
             failure.message,
-            "cannot connect to Ollama at http://127.0.0.1:11434 on the remote host; start it with `ollama serve`, or check OLLAMA_HOST on that host"
+            "cannot connect to Ollama at http://127.0.0.1:11434 on the remote host; start it with `ollama serve`, or \
+             check OLLAMA_HOST on that host"
         );
         assert_eq!(providers.probe("ollama+ssh").await.problem, Some(failure.message));
         assert_eq!(remote.forwards().len(), 2, "nothing is kept of a way that leads nowhere");

@@ -194,7 +194,8 @@ fn parameters(route: &Route) -> Vec<Value> {
     });
     let asked = route.doc.asks.iter().map(|name| match *name {
         "Last-Event-ID" => {
-            json!({ "name": name, "in": "header", "schema": { "type": "integer", "minimum": 0 }, "description": "Last event that the client received" })
+            json!({ "name": name, "in": "header", "schema": { "type": "integer", "minimum": 0 }, "description": "Last \
+                 event that the client received" })
         }
         "lend" => {
             json!({ "name": name, "in": "query", "schema": { "type": "boolean" }, "description": "True if this client \

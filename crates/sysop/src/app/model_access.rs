@@ -82,8 +82,8 @@ mod tests {
         let why = refusal(&access, "openai/ollama/phi3").unwrap();
         assert_eq!(
             why,
-            "openai/ollama/phi3 may not receive output from db1: `models` in [hosts.db1] allows local/*, ollama/*; choose an \
-             allowed model with /model or --model, or add this one to `models`"
+            "openai/ollama/phi3 may not receive output from db1: `models` in [hosts.db1] allows local/*, ollama/*; \
+             choose an allowed model with /model or --model, or add this one to `models`"
         );
         assert!(refusal(&access, "ollama+ssh/phi3").unwrap().contains("[hosts.db1]"));
         assert!(refusal(&access, "ollama/library/phi4").unwrap().contains("[hosts.db2] allows ollama/phi3;"));

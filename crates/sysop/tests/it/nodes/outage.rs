@@ -108,10 +108,9 @@ fn an_unusable_database_is_reported_in_one_sentence() {
     let good = Database::on(&server);
     let world = World::with_openai("http://127.0.0.1:1");
     let nobody = "postgres://postgres:open-sesame@127.0.0.1:1/sysop";
-    for (url, about) in [
-        (nobody.to_owned(), "cannot reach"),
-        (good.url().replace("test_", "nowhere_"), "does not exist"),
-    ] {
+    for (url, about) in
+        [(nobody.to_owned(), "cannot reach"), (good.url().replace("test_", "nowhere_"), "does not exist")]
+    {
         let run = world.finish(&["serve", "--port", "0", "--database", &url]);
         assert!(run.code.is_some_and(|code| code != 0), "{run:?}");
         assert!(run.err.contains(about) && run.err.matches("error: ").count() == 1, "{run:?}");
