@@ -364,7 +364,7 @@ impl ExecRun {
             let command: String =
                 safe(&plan.command).replace('\n', "␊").chars().take(COMMAND_CHARS_MAX).collect();
             self.printer.error(&format!(
-                "`{command}` needs approval, but there is no terminal to ask on; not run; use --approve auto or run \
+                "`{command}` needs approval, but no terminal is available; not run; use --approve auto or run \
                  interactively"
             ));
             return self.end(Exit::ApprovalNeeded);

@@ -132,7 +132,8 @@ fn colored(text: &str, styles: &StyleRuns) -> String {
             if parameters.is_empty() || letters.is_empty() {
                 out.push_str(line);
             } else {
-                write!(out, "\x1b[{parameters}m{letters}\x1b[0m{end}").expect("a string takes all");
+                write!(out, "\x1b[{parameters}m{letters}\x1b[0m{end}")
+                    .expect("writing to a string cannot fail");
             }
         }
     }

@@ -94,7 +94,7 @@ impl TerminalPane {
         }
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "all keys but a few are the program's")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all other keys go to the program")]
     pub fn key(&mut self, key: KeyEvent) -> PaneKeyResult {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         if control && matches!(key.code, KeyCode::Char(']' | 't')) {
@@ -180,7 +180,7 @@ impl TerminalPane {
     /// Status line: current typist, and the key that gives back control. `holder` is the user in control according to the
     /// transcript.
     pub fn status(&self, host: &str, holder: Option<&str>) -> String {
-        let mut line = format!("terminal of {}", neutralize_line(host));
+        let mut line = format!("terminal on {}", neutralize_line(host));
         match holder {
             Some(holder) if holder == self.by => line.push_str(" · you are typing"),
             Some(holder) => line.push_str(&format!(" · {} is typing", neutralize_line(holder))),

@@ -68,7 +68,7 @@ Exit codes:
   0    Success (individual commands may have failed)
   1    Task failed: model error, iteration limit, or failed routine
   2    Invalid usage or configuration
-  3    Approval required, but no terminal to ask on; the command did not run
+  3    Approval required, but no terminal available; the command did not run
   4    Stopped by another client
   130  Interrupted (Ctrl-C)
 
@@ -102,9 +102,9 @@ pub(crate) enum Command {
     /// Run one task non-interactively
     #[command(
         after_help = "Examples:\n  sysop exec \"what is my current directory?\"\n  sysop exec --approve auto \
-                            --json \"run the tests\"\n  git diff | sysop exec -\n\nCommands that need approval are \
-                            asked about on the terminal. Without a terminal, the first one stops the task with exit \
-                            code 3 before it runs."
+                            --json \"run the tests\"\n  git diff | sysop exec -\n\nApproval prompts appear \
+                            on the terminal. Without a terminal, the task stops with exit code 3 before the first command \
+                            that needs approval."
     )]
     Exec(ExecArguments),
     /// Run a routine from the config file
@@ -116,7 +116,7 @@ pub(crate) enum Command {
                             that share a database\n  SYSOP_DATABASE=postgres://sysop@db/sysop sysop serve\n\n  # Export \
                             spans of turns and tool calls, without their content\n  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 \
                             sysop serve\n\nOn a terminal, the first line of output is a URL that signs a browser in once. \
-                            Otherwise, it names a file that holds the token while the server runs."
+                            Otherwise, it names the file that contains the token while the server runs."
     )]
     Serve(ServeArguments),
     /// Join a session on a server and run its tools on this machine
@@ -125,7 +125,7 @@ pub(crate) enum Command {
                             https://ops.example.org --root ~/project \"tidy the docs\"\n  SYSOP_TOKEN=… sysop connect \
                             https://ops.example.org --tools ls,cat,read_file\n\nNo model or API key is needed here. Tools are \
                             confined to --root and come from the profile `workspace` unless --profile is given. Changes \
-                            run only if --approve or you allow them, whatever the server says. Other users of this \
+                            run only if --approve or you allow them, regardless of the server. Other users of this \
                             machine can read a token in the URL; prefer SYSOP_TOKEN."
     )]
     Connect(ConnectArguments),

@@ -223,7 +223,7 @@ async fn providers(
         match answer {
             Ok(models) => {
                 let wanted = selected.filter(|_| needed).map(|model| model.name.as_str());
-                let text = format!("{provider}: answers{key}; {}", named(&models, wanted));
+                let text = format!("{provider}: reachable{key}; {}", named(&models, wanted));
                 report.good("provider", &text);
             }
             Err((missing, ProviderAnswer::NotAsked)) => {

@@ -97,7 +97,7 @@ pub(crate) enum Approve {
     Each,
     /// Run read-only commands, ask before everything else
     Ask,
-    /// Run changes, ask before dangerous commands and commands of unknown effect
+    /// Run changes, ask before dangerous commands and commands with unknown effects
     Auto,
     /// Run read-only commands only; the model proposes a plan
     Never,
@@ -198,7 +198,7 @@ fn model(text: &str) -> Result<ModelRef, String> {
     Err(unknown_provider(&model.provider))
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "clap wants a parser that can fail")]
+#[expect(clippy::unnecessary_wraps, reason = "clap requires a fallible parser")]
 fn resume(text: &str) -> Result<ResumeTarget, String> {
     match text {
         "" => Ok(ResumeTarget::Latest),

@@ -206,7 +206,7 @@ fn log_to_stderr(verbosity: Verbosity, wanted: Option<&str>) {
     };
     let filter: Targets = wanted
         .and_then(|wanted| wanted.parse().ok())
-        .unwrap_or_else(|| usual.parse().expect("it names levels and targets"));
+        .unwrap_or_else(|| usual.parse().expect("valid log filter"));
     let lines = tracing_subscriber::fmt::layer().json().with_writer(io::stderr);
     // Fails if another part of this process has set a subscriber, which then remains.
     let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();

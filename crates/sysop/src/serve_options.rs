@@ -47,13 +47,13 @@ pub(crate) struct ServeOptions {
     /// Behavior if the audit log cannot be written
     #[arg(long, value_name = "MODE", value_enum, default_value_t)]
     pub(crate) audit: AuditMode,
-    /// Maximum requests per token and minute, including WebSocket messages
+    /// Maximum requests per token per minute, including WebSocket messages
     #[arg(long, value_name = "N", default_value_t = Limits::default().requests.per_minute, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_requests: u32,
     /// Maximum concurrent requests, sockets and streams per token
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_connections: u32,
-    /// Maximum new sessions per token and minute
+    /// Maximum new sessions per token per minute
     #[arg(long, value_name = "N", default_value_t = Limits::default().sessions.per_minute, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_sessions: u32,
 }

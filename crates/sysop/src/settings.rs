@@ -347,8 +347,8 @@ impl Settings {
                 let variable = entry_text(named).unwrap_or_default();
                 let value = self.environment.value(&variable).map(SecretString::from);
                 settings.api_key_origin = Some(match &value {
-                    Some(_) => format!("environment {variable}, named at {}", named.origin()),
-                    None => format!("{variable}, named at {}, is not set", named.origin()),
+                    Some(_) => format!("environment {variable}, configured at {}", named.origin()),
+                    None => format!("{variable}, configured at {}, is not set", named.origin()),
                 });
                 settings.api_key = value;
                 self.secret_variables.push(variable);

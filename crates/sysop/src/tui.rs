@@ -73,7 +73,7 @@ pub(crate) fn context(settings: &Settings, task: Option<String>) -> TuiContext {
         drafts: settings.folders.data.join(DRAFTS),
         kind: TerminalKind::of(environment.value("TERM").unwrap_or_default()),
         leaving: RunningTurnPolicy::Cancel,
-        open: Box::pin(async { Err("nothing was opened".into()) }),
+        open: Box::pin(async { Err("no session to open".into()) }),
     }
 }
 

@@ -60,7 +60,7 @@ impl Terminal for FakeTerminal {
                 session.state.lock().ask_program("ssh web1", "Passphrase for key: ", QuestionKind::Secret);
             self.opened.notified().await;
             if session.state.lock().refused.contains(&open) {
-                return Err("web1 did not let you in; give a passphrase".to_owned());
+                return Err("web1 denied access; enter a passphrase".to_owned());
             }
         }
         let (send, output) = unbounded_channel();

@@ -151,10 +151,7 @@ impl ReplView for PanelView {
         let prompt = items.iter().rposition(|item| matches!(item.body, ItemBody::Prompt(_)));
         let from = prompt.unwrap_or(items.len());
         if from > 0 {
-            screen.rows(&[row(
-                &format!("… {from} earlier items of this session, up to turn {turn}"),
-                StyleRole::Dim,
-            )])?;
+            screen.rows(&[row(&format!("… {from} earlier items, up to turn {turn}"), StyleRole::Dim)])?;
         }
         for item in &items[from..] {
             match &item.body {
@@ -527,7 +524,7 @@ impl PanelView {
             self.output = None;
             return Ok(self.output.insert(LiveOutput::new(call.clone(), panel)));
         }
-        Ok(self.output.as_mut().expect("it was just looked at"))
+        Ok(self.output.as_mut().expect("checked above"))
     }
 
     fn turn_ended(

@@ -87,7 +87,7 @@ impl ExecRun {
             return None;
         }
         self.printer.error(&format!(
-            "{}, but there is no terminal to ask on; run interactively",
+            "{}, but no terminal is available; run interactively",
             one_line_summary(question)
         ));
         self.end(Exit::ApprovalNeeded)

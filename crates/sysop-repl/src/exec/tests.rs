@@ -220,7 +220,7 @@ async fn without_a_prompt_an_approval_exits_3_and_runs_nothing() {
         --- out
         --- err
         I will **clean** up.
-        error: `rm -rf build && echo done` needs approval, but there is no terminal to ask on; not run
+        error: `rm -rf build && echo done` needs approval, but no terminal is available; not run
         hint: use --approve auto or run interactively
     "#]],
     )
@@ -239,7 +239,7 @@ async fn a_password_prompt_without_a_terminal_exits_3() {
         --- out
         --- err
         [Tool: bash("sudo id")]
-        error: sudo on web1 asks `[sudo] password for joe:`, but there is no terminal to ask on
+        error: sudo on web1 asks `[sudo] password for joe:`, but no terminal is available
         hint: run interactively
     "#]],
     )
@@ -494,7 +494,7 @@ async fn a_routine_prints_its_output_and_exits_with_its_failure() {
         exit 3
         --- out
         --- err
-        error: `sudo reboot` needs approval, but there is no terminal to ask on; not run
+        error: `sudo reboot` needs approval, but no terminal is available; not run
         hint: use --approve auto or run interactively
     "#]],
     )

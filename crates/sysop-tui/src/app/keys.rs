@@ -1,5 +1,5 @@
 //! Key bindings, from the foremost layer of the screen to the back.
-#![expect(clippy::wildcard_enum_match_arm, reason = "a keyboard has more keys than mean something here")]
+#![expect(clippy::wildcard_enum_match_arm, reason = "most keys have no binding")]
 
 use std::time::Duration;
 

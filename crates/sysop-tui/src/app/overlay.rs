@@ -1,5 +1,5 @@
 //! Overlays that take all keys until closed: help, lists and forms.
-#![expect(clippy::wildcard_enum_match_arm, reason = "a keyboard has more keys than mean something here")]
+#![expect(clippy::wildcard_enum_match_arm, reason = "most keys have no binding")]
 
 use std::time::Duration;
 

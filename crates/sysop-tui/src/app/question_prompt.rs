@@ -1,5 +1,5 @@
 //! Question of a program: a secret typed invisibly, a visible text, or first a choice between the two.
-#![expect(clippy::wildcard_enum_match_arm, reason = "a keyboard has more keys than mean something here")]
+#![expect(clippy::wildcard_enum_match_arm, reason = "most keys have no binding")]
 
 use std::fmt;
 use std::time::Duration;

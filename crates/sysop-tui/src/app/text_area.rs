@@ -1,5 +1,5 @@
 //! Editing keys shared by all text areas.
-#![expect(clippy::wildcard_enum_match_arm, reason = "a keyboard has more keys than mean something here")]
+#![expect(clippy::wildcard_enum_match_arm, reason = "most keys have no binding")]
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Style;

@@ -5,10 +5,7 @@ use sysop_core::text::neutralize;
 use sysop_term::grid::TerminalModes;
 
 /// Encodes a key; `None` if terminals have no encoding for it.
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "there are more keys than those that have bytes of their own"
-)]
+#[expect(clippy::wildcard_enum_match_arm, reason = "most keys have no encoding")]
 pub(super) fn key(key: KeyEvent, modes: TerminalModes) -> Option<Vec<u8>> {
     let held = key.modifiers;
     let alt = held.contains(KeyModifiers::ALT);

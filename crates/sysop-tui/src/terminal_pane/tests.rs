@@ -189,7 +189,7 @@ async fn scrolled_off_rows_can_be_read() {
     assert!(shown.contains("line 22 ") && !shown.contains('▏'), "{shown}");
     assert_eq!(
         pane.status("web1", Some("bob")),
-        "terminal of web1 · bob is typing · 6 rows up, PgDn to return"
+        "terminal on web1 · bob is typing · 6 rows up, PgDn to return"
     );
     // New output does not move the scrolled view.
     sender.send(bytes("line 31\r\n")).unwrap();
@@ -197,7 +197,7 @@ async fn scrolled_off_rows_can_be_read() {
     assert_eq!(seen(&mut pane, 20, 4), shown);
     press(&mut pane, KeyCode::Char('x'), KeyModifiers::NONE);
     assert!(seen(&mut pane, 20, 4).contains("line 31 "));
-    assert_eq!(pane.status("web1", Some("ann")), "terminal of web1 · you are typing · Ctrl+] to return");
+    assert_eq!(pane.status("web1", Some("ann")), "terminal on web1 · you are typing · Ctrl+] to return");
     assert_eq!(terminal.done().last().unwrap(), "ann typed x");
     // After missed output, the pane continues with a full redraw.
     sender.send(TerminalOutput::Redrawn(Bytes::from_static(b"\x1b[H\x1b[2Jnow"))).unwrap();

@@ -281,7 +281,7 @@ impl HistoryView {
                 LayoutCacheEntry { revision: item.revision, frame: *frame, item_layout },
             );
         }
-        let retention = retention.get_mut(&item.id).expect("it was just put there");
+        let retention = retention.get_mut(&item.id).expect("inserted above");
         retention.frame = *frame;
         if retention.revision != item.revision {
             *cached_rows -= retention.item_layout.len();

@@ -81,7 +81,7 @@ fn try_examples(rule: &Rule, examples: &DeTable<'_>) -> Result<(), String> {
         for example in texts(examples, key)?.unwrap_or_default() {
             if anywhere.decides(&example, &survey) != expected {
                 let how = if expected { "does not match" } else { "matches" };
-                return Err(format!("it {how} its example {example:?}"));
+                return Err(format!("the `{key}` example {example:?} {how}"));
             }
         }
     }

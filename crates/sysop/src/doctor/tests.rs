@@ -52,7 +52,7 @@ async fn a_healthy_setup_exits_0() {
     let (text, exit) = report(&settings(&world, &[("SYSOP_MODEL", "ollama/phi3")]), &well()).await;
     assert_eq!(exit, Exit::Done, "{text}");
     assert!(text.contains("ok    model     ollama/phi3 (environment SYSOP_MODEL)\n"), "{text}");
-    assert!(text.contains("ok    provider  ollama: answers; phi3:latest\n"), "{text}");
+    assert!(text.contains("ok    provider  ollama: reachable; phi3:latest\n"), "{text}");
     assert!(text.contains("ok    database  2 sessions\n"), "{text}");
     assert!(text.ends_with("No problems found.\n"), "{text}");
 }
@@ -143,7 +143,7 @@ async fn the_remote_ollama_is_checked_on_a_remote_host() {
     let config = "[connection]\nhost = 'web1'\n[model]\nname = 'phi3'\n";
     let world = World::new().file(".config/sysop/config.toml", config);
     let (text, _) = report(&settings(&world, &[]), &well()).await;
-    assert!(text.contains("ok    provider  ollama+ssh: answers; phi3:latest\n"), "{text}");
+    assert!(text.contains("ok    provider  ollama+ssh: reachable; phi3:latest\n"), "{text}");
 }
 
 #[tokio::test]
@@ -151,7 +151,7 @@ async fn the_report_contains_no_secret() {
     let world = World::new().file(".config/sysop/config.toml", "[providers.gemini]\napi_key = 'hidden'\n");
     let keys = [("OPENAI_API_KEY", "hidden"), ("SYSOP_MODEL", "openai/x")];
     let (text, _) = report(&settings(&world, &keys), &well()).await;
-    assert!(text.contains("openai: answers (key: environment OPENAI_API_KEY)"), "{text}");
+    assert!(text.contains("openai: reachable (key: environment OPENAI_API_KEY)"), "{text}");
     assert!(!text.contains("hidden"), "{text}");
 }
 

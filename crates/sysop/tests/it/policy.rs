@@ -63,7 +63,7 @@ fn rules_are_loaded_checked_and_applied() {
     assert_eq!(answer["rule"], format!("{}:1", config.display()));
     let run = world.run(&["policy", "check", "ls"]);
     for line in [
-        format!("{}:8: ignoring this rule: it matches its example \"touch a\"", config.display()),
+        format!("{}:8: ignoring this rule: the `no_match` example \"touch a\" matches", config.display()),
         format!("{}:12: ignoring this rule: `action` must be allow, ask or deny", config.display()),
     ] {
         assert!(run.err.contains(&line), "{line}\n{}", run.err);

@@ -334,7 +334,7 @@ async fn a_prompt_interrupts_the_terminal_and_returns_to_it() {
     person.types("/shell\r").await;
     person.sees("Esc decline").await;
     person.types("\u{1b}").await;
-    person.sees("web1 did not let you in; give a passphrase").await;
+    person.sees("web1 denied access; enter a passphrase").await;
     person.sees(PROMPT).await;
     person.types("\u{4}").await;
     assert_eq!(person.leaves_screen().await, 0);

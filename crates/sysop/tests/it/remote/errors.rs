@@ -73,7 +73,7 @@ fn each_ssh_failure_is_distinguished() {
     let run = routine(&far, "new");
     assert_eq!((run.code, run.out.as_str(), run.err.lines().count()), (Some(3), "", 2), "{run:?}");
     let asked = "error: ssh new asks `The authenticity of host";
-    assert!(run.err.contains(asked) && run.err.contains("there is no terminal to ask on"), "{run:?}");
+    assert!(run.err.contains(asked) && run.err.contains("no terminal is available"), "{run:?}");
     far.nothing_is_left();
 }
 

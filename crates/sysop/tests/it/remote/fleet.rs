@@ -238,7 +238,7 @@ fn a_fleet_has_no_terminal_but_each_host_has() {
         person.sees("host beta").await;
         person.sees("›").await;
         person.types("/shell\r").await;
-        person.sees("terminal of beta").await;
+        person.sees("terminal on beta").await;
         person.types("cat kind\r").await;
         person.sees("old").await;
         person.types("\u{1d}").await;

@@ -23,7 +23,7 @@ fn a_user_works_in_the_remote_terminal_and_returns() {
         let mut person = Person::sits_down(&far.world, &["chat", "--host", "far"]);
         person.sees("›").await;
         person.types("/shell\r").await;
-        person.sees("terminal of far: Ctrl+] to return").await;
+        person.sees("terminal on far: Ctrl+] to return").await;
         person.sees("there$").await;
         person.types("echo typed-$((40 + 2)) | tee here\r").await;
         person.sees("typed-42").await;
