@@ -26,7 +26,7 @@ export const RowView = memo(({ row, session, showAll }: Props) => {
             </button>
           )}
           {row.dropped > 0 && (
-            <span>{row.dropped} older items are only in the log: `sysop sessions show`</span>
+            <span>{row.dropped} older items not shown; see `sysop sessions show`</span>
           )}
         </div>
       );

@@ -86,7 +86,7 @@ function StatusLine({ step, session }: { step: Step; session: SessionId }) {
   } else if (decided.state === "allowed" && decided.by !== undefined) {
     said.push(`allowed${decided.session ? " for this session" : ""} by ${neutralizeLine(decided.by)}`);
   }
-  if (step.origin !== "model") said.push(step.origin === "typed" ? "typed by a user" : "a routine");
+  if (step.origin !== "model") said.push(step.origin === "typed" ? "typed by a user" : "from a routine");
   const status = outcome?.status ?? (decided.state === "waiting" ? "waiting" : step.started ? "running" : "");
   return (
     <footer className="status">

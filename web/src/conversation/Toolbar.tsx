@@ -11,7 +11,7 @@ import type { ApprovalMode } from "../wire";
 const MODES: [ApprovalMode, string, string][] = [
   ["each", "each", "Ask before every command"],
   ["ask", "ask", "Run read-only commands, ask before everything else"],
-  ["auto", "auto", "Run changes, ask before dangerous commands and unknown effects"],
+  ["auto", "auto", "Run changes, ask before dangerous commands and commands with unknown effects"],
   ["never", "read-only", "Run read-only commands only"],
 ];
 
@@ -51,7 +51,7 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
           </span>
         )}
         {others.length > 0 && (
-          <span className="readers" title="Other providers that were sent what tools showed">
+          <span className="readers" title="Other providers that received tool output">
             output also seen by {neutralizeLine(others.join(", "))}
           </span>
         )}

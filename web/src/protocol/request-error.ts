@@ -59,7 +59,7 @@ export async function errorFromResponse(
   where: string,
   response: Response,
 ): Promise<RequestError> {
-  let why = `the server answered ${response.status} ${response.statusText}`.trim();
+  let why = `the server returned ${response.status} ${response.statusText}`.trim();
   let code = "";
   try {
     const said: unknown = await response.json();

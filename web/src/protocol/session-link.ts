@@ -258,7 +258,7 @@ export class SessionLink implements Link {
     const wait = BACKOFF_MS[Math.min(this.attempts, BACKOFF_MS.length - 1)] ?? 15_000;
     this.attempts += 1;
     if (lost) {
-      const why = ended.why ?? (status ? `the server answered ${status}` : "no response from the server");
+      const why = ended.why ?? (status ? `the server returned ${status}` : "no response from the server");
       this.become({ state: "offline", kind: undefined, why, hint: hintFor(status ?? 0, ""), final: false });
     }
     this.retry = setTimeout(() => this.connect(), wait * (0.7 + 0.6 * this.world.random()));

@@ -19,7 +19,8 @@ export function prepareInput(pasted: string): TerminalText {
   if (text !== lines) return { text, why: "Control characters were removed." };
   if (count > 1)
     return { text, why: `This text has ${count} lines. The shell may run each one immediately.` };
-  if (text.endsWith("\n")) return { text, why: "It ends with Enter, so the shell may run it at once." };
+  if (text.endsWith("\n"))
+    return { text, why: "This text ends with a line break. The shell may run it immediately." };
   return { text, why: undefined };
 }
 

@@ -134,7 +134,7 @@ function links(hint: (text: string) => void): WebLinksAddon {
     window.open(address, "_blank", "noopener,noreferrer");
   };
   return new WebLinksAddon(open, {
-    hover: (_, address) => hint(isWeb(address) ? `Ctrl+click opens ${address}` : ""),
+    hover: (_, address) => hint(isWeb(address) ? `Ctrl+click to open ${address}` : ""),
     leave: () => hint(""),
   });
 }
