@@ -65,7 +65,7 @@ test("a task on a remote machine is paused, goes on, ends, is tried again and st
 
   await person.button(/New Chat/).click();
   await expect(person.steps).toHaveCount(0);
-  await expect(person.conversation).toContainText(/Show what was said before|Describe a task/);
+  await expect(person.conversation).toContainText(/Show earlier messages|Describe a task/);
 });
 
 test("a chat without tools offers its commands, and sends what is selected to the model", async ({

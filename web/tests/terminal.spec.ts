@@ -160,7 +160,7 @@ test("two people see one terminal, and the agent waits until it is given back", 
   await there.sees("echo half-a-line");
   await expect(there.page.getByText(/is typing; agent paused$/)).toBeVisible();
   await here.page.keyboard.press("Control+C");
-  await here.button("Give back").click();
+  await here.button("Return control").click();
   await expect(there.page.getByText(/is typing; agent paused$/)).toHaveCount(0);
   await here.says("use it");
   await here.sees("the-agent-2");

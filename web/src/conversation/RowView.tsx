@@ -22,12 +22,10 @@ export const RowView = memo(({ row, session, showAll }: Props) => {
         <div className="earlier">
           {row.count > 0 && (
             <button type="button" onClick={showAll}>
-              Show what was said before ({row.count})
+              Show earlier messages ({row.count})
             </button>
           )}
-          {row.dropped > 0 && (
-            <span>{row.dropped} older items not shown; see `sysop sessions show`</span>
-          )}
+          {row.dropped > 0 && <span>{row.dropped} older items not shown; see `sysop sessions show`</span>}
         </div>
       );
     case "item":

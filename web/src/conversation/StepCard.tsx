@@ -54,10 +54,10 @@ function Output({ step }: { step: Step }) {
     <>
       {cut && (
         <button type="button" className="more" onClick={() => setAll(true)}>
-          Show the first {raw.length - SHOWN_CHARS_MAX} characters too
+          Show {raw.length - SHOWN_CHARS_MAX} earlier characters
         </button>
       )}
-      {step.skipped > 0 && <p className="meta">{step.skipped} characters came before</p>}
+      {step.skipped > 0 && <p className="meta">{step.skipped} earlier characters not shown</p>}
       <pre className="output" tabIndex={0} role="group" aria-label="Output" ref={outcome ? undefined : toEnd}>
         <SafeText text={shown} />
       </pre>
@@ -111,7 +111,7 @@ function StatusLine({ step, session }: { step: Step; session: SessionId }) {
           href={artifactPath(session, outcome.artefact)}
           download={`${neutralizeLine(outcome.artefact)}.txt`}
         >
-          whole output
+          full output
         </a>
       )}
       {outcome?.changes.map(({ path }) => (

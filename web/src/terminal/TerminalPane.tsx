@@ -71,7 +71,7 @@ export function TerminalPane({ link, theme, onSelectionToModel, ref }: TerminalP
         </span>
         {holder !== undefined && (
           <button type="button" onClick={() => attached?.release()} title="Return control to the agent">
-            Give back
+            Return control
           </button>
         )}
         {connected && (ended || problem) && (
