@@ -17,6 +17,7 @@ pub mod model_provider;
 pub mod outcome;
 pub mod policy;
 pub mod question;
+pub mod redact;
 pub mod session;
 pub mod spec;
 pub mod style;

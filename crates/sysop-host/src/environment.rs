@@ -86,7 +86,7 @@ impl Environment {
                 !is_key(&text)
                     && !DROPPED.contains(&text.as_ref())
                     && !scrub.iter().any(|named| *named == text)
-                    && !secrets.are_in(value.as_bytes())
+                    && !secrets.known().are_in(value.as_bytes())
             })
             .collect();
         variables.extend(SETTINGS.map(|(name, value)| (name.into(), value.into())));

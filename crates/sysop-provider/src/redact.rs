@@ -1,6 +1,7 @@
 //! Makes server texts fit for display: masks secrets, strips control sequences, condenses web pages, bounds length.
 
 use secrecy::{ExposeSecret as _, SecretString};
+use sysop_core::redact::KnownSecrets;
 use sysop_core::text::strip_controls;
 
 /// Maximum characters quoted from a server.
@@ -9,10 +10,8 @@ const QUOTE_CHARS_MAX: usize = 500;
 const MESSAGE_CHARS_MAX: usize = 1_500;
 /// Maximum characters quoted from a web page received in place of an API response.
 const PAGE_CHARS_MAX: usize = 120;
-/// Shorter values are not treated as secrets: masking them would garble every text.
-const SECRET_BYTES_MIN: usize = 4;
 /// Replacement of a secret.
-const MASK: &str = "[key]";
+pub(crate) const MASK: &str = "[key]";
 /// Headers whose values are not secret.
 const PUBLIC_HEADERS: [&str; 8] = [
     "accept",
@@ -28,52 +27,37 @@ const PUBLIC_HEADERS: [&str; 8] = [
 /// The secrets of one call, masked in every text shown to the user.
 #[derive(Default)]
 pub(crate) struct Redactor {
-    secrets: Vec<SecretString>,
+    secrets: KnownSecrets,
 }
 
 impl Redactor {
     /// Treats all header values as secrets, except known public headers.
     pub(crate) fn new(headers: &[(String, SecretString)]) -> Self {
-        let mut secrets: Vec<SecretString> = headers
+        let secrets = headers
             .iter()
             .filter(|(name, _)| !PUBLIC_HEADERS.contains(&name.to_ascii_lowercase().as_str()))
-            .flat_map(|(_, value)| value.expose_secret().split_whitespace().map(str::to_owned))
-            .filter(|word| word.len() >= SECRET_BYTES_MIN && !is_scheme(word))
-            .map(SecretString::from)
-            .collect();
-        // Longest first: masking a key contained in a longer one would leave the rest of the longer one visible.
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.expose_secret().len()));
-        Self { secrets }
+            .flat_map(|(_, value)| value.expose_secret().split_whitespace())
+            .filter(|word| !is_scheme(word))
+            .map(SecretString::from);
+        Self { secrets: KnownSecrets::new(secrets) }
     }
 
     /// Quotes a server's text on one line, redacted and shortened. A web page is reduced to its title or text.
     pub(crate) fn quote(&self, words: &str) -> String {
+        let clean = self.secrets.redact(words, MASK);
         if is_page(words) {
-            return format!(
-                "a web page: {}",
-                shortened(&page_text(&self.redact_secrets(words)), PAGE_CHARS_MAX)
-            );
+            return format!("a web page: {}", shortened(&page_text(&clean), PAGE_CHARS_MAX));
         }
-        shortened(&one_line(&self.redact_secrets(words)), QUOTE_CHARS_MAX)
+        shortened(&one_line(&clean), QUOTE_CHARS_MAX)
     }
 
     /// Redacts and shortens one of our own messages, which may quote a server.
     pub(crate) fn message(&self, message: &str) -> String {
-        shortened(&one_line(&self.redact_secrets(message)), MESSAGE_CHARS_MAX)
+        shortened(&one_line(&self.secrets.redact(message, MASK)), MESSAGE_CHARS_MAX)
     }
 
     pub(crate) fn has_secrets(&self) -> bool {
         !self.secrets.is_empty()
-    }
-
-    fn redact_secrets(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        for secret in &self.secrets {
-            if text.contains(secret.expose_secret()) {
-                text = text.replace(secret.expose_secret(), MASK);
-            }
-        }
-        text
     }
 }
 
@@ -115,7 +99,7 @@ fn one_line(text: &str) -> String {
     strip_controls(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn shortened(text: &str, chars_max: usize) -> String {
+pub(crate) fn shortened(text: &str, chars_max: usize) -> String {
     match text.char_indices().nth(chars_max) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),

@@ -4,23 +4,19 @@ use secrecy::{ExposeSecret, SecretString};
 use sysop_core::message::{FailureKind, ModelFailure};
 use sysop_core::text::neutralize_line;
 
+use crate::redact::{MASK, shortened};
 use crate::settings::Endpoint;
 
 /// Maximum characters quoted from a server.
 const WORDS_CHARS_MAX: usize = 400;
-const KEY_HIDDEN: &str = "[key]";
 
 /// Quotes a server's text on one line, shortened, with visible control characters and the key masked.
 pub(crate) fn quote_server_text(text: &str, key: Option<&SecretString>) -> String {
     let hidden = match key.map(ExposeSecret::expose_secret) {
-        Some(key) if !key.is_empty() => text.replace(key, KEY_HIDDEN),
+        Some(key) if !key.is_empty() => text.replace(key, MASK),
         Some(_) | None => text.to_owned(),
     };
-    let line = neutralize_line(hidden.trim());
-    match line.char_indices().nth(WORDS_CHARS_MAX) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line.into_owned(),
-    }
+    shortened(&neutralize_line(hidden.trim()), WORDS_CHARS_MAX)
 }
 
 pub(crate) fn failure(kind: FailureKind, message: impl Into<String>) -> ModelFailure {

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::io;
 use std::time::Duration;
 
+use sysop_core::redact::shapes::{redact_cut_shapes, redact_shapes};
 use sysop_core::style::StyleRuns;
 use sysop_core::text::split_styles;
 use sysop_driver::port::DeltaSink;
@@ -15,8 +16,7 @@ use tokio::time::Instant;
 
 use super::artifacts::{ArtifactRef, ArtifactWriter, Artifacts, BATCH_BYTES};
 use super::head_tail::{Gap, HeadTail};
-use super::redact::shapes::{redact_cut_shapes, redact_shapes};
-use super::redact::{self, Secrets};
+use super::redact::Secrets;
 use super::throttle::Throttle;
 use super::{OutputLimits, counted, grouped};
 
@@ -97,7 +97,7 @@ impl<'a> Capture<'a> {
         let fresh = buffer.clean..buffer.clean + buffer.pending + count;
         let bytes = &buffer.bytes[fresh.clone()];
         let passed_on = match secrets {
-            Some(secrets) => redact::unchanged(secrets, bytes),
+            Some(secrets) => secrets.known().unchanged(bytes),
             None => Some(bytes.len()),
         };
         match (passed_on, secrets) {
@@ -108,7 +108,7 @@ impl<'a> Capture<'a> {
             }
             (None, Some(secrets)) => {
                 let mut clean = Vec::with_capacity(bytes.len());
-                let pending = redact::scan(secrets, bytes, false, |piece| clean.extend_from_slice(piece));
+                let pending = secrets.known().scan(bytes, false, |piece| clean.extend_from_slice(piece));
                 stream.keep(&clean);
                 buffer.replace(fresh, &clean, pending.len());
             }
@@ -159,9 +159,8 @@ impl<'a> Capture<'a> {
             && !pending.is_empty()
         {
             let mut clean = Vec::new();
-            redact::scan(secrets, &buffer.bytes[pending.clone()], true, |piece| {
-                clean.extend_from_slice(piece)
-            });
+            let bytes = &buffer.bytes[pending.clone()];
+            secrets.known().scan(bytes, true, |piece| clean.extend_from_slice(piece));
             stream.keep(&clean);
             buffer.replace(pending, &clean, 0);
             if stream.writer.is_none() {

@@ -57,11 +57,7 @@ impl Recording {
             return Ok(());
         }
         let mut clean = std::mem::take(&mut self.clean);
-        if secrets.is_empty() {
-            clean.extend_from_slice(bytes);
-        } else {
-            self.redaction.push(secrets, bytes, |piece| clean.extend_from_slice(piece));
-        }
+        self.redaction.push(secrets, bytes, |piece| clean.extend_from_slice(piece));
         let whole = clean.len() - crate::output::head_tail::unfinished(&clean);
         let written =
             if whole > 0 { self.event("o", &String::from_utf8_lossy(&clean[..whole])) } else { Ok(()) };

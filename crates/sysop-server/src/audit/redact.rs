@@ -4,42 +4,13 @@
 
 use std::sync::LazyLock;
 
-use regex::{Captures, Regex};
-use secrecy::{ExposeSecret, SecretString};
+use regex::Regex;
+use secrecy::SecretString;
+use sysop_core::redact::shapes::redact_command_shapes;
+use sysop_core::redact::{KnownSecrets, REDACTED};
 
-const REDACTED: &str = "[redacted]";
 /// Maximum length of a logged command, in characters.
 const COMMAND_CHARS_MAX: usize = 4096;
-/// Minimum length of a known secret, in bytes; shorter ones would match everywhere.
-const SECRET_BYTES_MIN: usize = 4;
-
-/// Patterns of secrets; the group `s` is the secret.
-static SHAPES: LazyLock<Vec<Regex>> = LazyLock::new(|| {
-    let value = r#"(?<s>"(?:[^"\\]|\\.)*"|'[^']*'|[^\s;|&)"']+)"#;
-    let word = r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|credentials?|api[_-]?key|access[_-]?key|private[_-]?key|auth)";
-    let shapes = [
-        r"(?i)\b(?:bearer|basic|digest)\s+(?<s>[\w.~+/=-]{4,})".to_owned(),
-        // NAME=value and name: value, as in variables, JSON and headers
-        format!(r#"(?i)[\w-]*{word}[\w-]*["']?\s*[=:]\s*{value}"#),
-        // --password value
-        format!(r"(?i)--?[\w-]*{word}[\w-]*\s+{value}"),
-        // scheme://user:secret@host
-        r"://[^/\s:@]*:(?<s>[^/\s@]+)@".to_owned(),
-        // mysql -psecret, sshpass -p secret, curl -u user:secret
-        format!(r"\b(?:mysql\w*|mariadb\w*)\b[^;|&\n]*?\s-p{value}"),
-        format!(r"\b(?:sshpass|smbclient|ldap\w+|redis-cli)\b[^;|&\n]*?\s-[paw]\s*{value}"),
-        format!(r"\s(?:-u|--user|--proxy-user)[\s=]*[^\s:]+:{value}"),
-        // text piped into a program that asks for a password
-        r"(?:echo|printf)\s+(?:-\w+\s+)*(?<s>[^|\n]+?)\s*\|\s*(?:sudo\s+(?:-\w+\s+)*-S|su\b|passwd|chpasswd|cryptsetup|gpg)".to_owned(),
-        // tokens with a known prefix
-        r"(?<s>\b(?:sysop_|sk-|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|hf_|npm_)[\w-]{12,})".to_owned(),
-        r"(?<s>\b(?:AKIA|ASIA)[0-9A-Z]{16}\b)".to_owned(),
-        r"(?<s>\bAIza[\w-]{30,})".to_owned(),
-        r"(?<s>\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*)".to_owned(),
-        r"(?s)(?<s>-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z))".to_owned(),
-    ];
-    shapes.iter().map(|shape| Regex::new(shape).expect("it is a regular expression")).collect()
-});
 
 /// Matches the start of a here-document; the group `end` is its delimiter.
 static HERE: LazyLock<Regex> = LazyLock::new(|| {
@@ -47,51 +18,25 @@ static HERE: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// Redacts known secrets and text that looks like one.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct CommandRedactor {
-    known: Option<Regex>,
+    known: KnownSecrets,
 }
 
 impl CommandRedactor {
     pub fn new(secrets: &[SecretString]) -> Self {
-        let mut texts: Vec<&str> = secrets.iter().map(ExposeSecret::expose_secret).collect();
-        texts.retain(|text| text.len() >= SECRET_BYTES_MIN);
-        // The longest first, because the first alternative that matches wins.
-        texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
-        let alternatives: Vec<_> = texts.into_iter().map(regex::escape).collect();
-        let known = (!alternatives.is_empty())
-            .then(|| Regex::new(&alternatives.join("|")).expect("escaped texts are a regular expression"));
-        Self { known }
+        Self { known: KnownSecrets::new(secrets.iter().cloned()) }
     }
 
     /// Returns the command line for logging: shortened, without secrets and without here-documents.
     pub fn command(&self, command: &str) -> String {
-        let mut text = without_documents(command);
-        if let Some(known) = &self.known {
-            text = known.replace_all(&text, REDACTED).into_owned();
-        }
-        for shape in SHAPES.iter() {
-            text = shape.replace_all(&text, |found: &Captures<'_>| without(found)).into_owned();
-        }
+        let text = without_documents(command);
+        let text = redact_command_shapes(&self.known.redact(&text, REDACTED));
         match text.char_indices().nth(COMMAND_CHARS_MAX) {
             None => text,
             Some((end, _)) => format!("{}… [{} bytes]", &text[..end], command.len()),
         }
     }
-}
-
-impl std::fmt::Debug for CommandRedactor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Redaction")
-    }
-}
-
-/// Returns the match without its secret.
-fn without(found: &Captures<'_>) -> String {
-    let whole = &found[0];
-    let Some(secret) = found.name("s") else { return whole.to_owned() };
-    let from = found.get(0).map_or(0, |whole| whole.start());
-    format!("{}{REDACTED}{}", &whole[..secret.start() - from], &whole[secret.end() - from..])
 }
 
 /// Replaces the lines of here-documents by their number: they are usually the content of files.

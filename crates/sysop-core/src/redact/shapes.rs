@@ -1,56 +1,36 @@
 //! Secrets recognized by their form: keys and tokens of well-known services, private keys, passwords in URLs.
 //!
-//! They are redacted in the output for the model and the log, after a call has ended. That output is bounded, so each
-//! part can be searched as a whole and no token is split. Live output and artifacts are not redacted this way. Hashes
-//! and UUIDs have no such form and are kept.
+//! In output ([`redact_shapes`]) the forms are strict, so that hashes, UUIDs and source code are kept. Each text is
+//! searched as a whole, so no token is split. In command lines ([`redact_command_shapes`]) they are lenient: removing
+//! too much is better there than logging a password.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-/// Substrings of which each secret contains at least one. Most output contains none, so no regex has to run.
-const HINTS: [&str; 21] = [
-    "PRIVATE KEY",
-    "AKIA",
-    "ASIA",
-    "ecret",
-    "ECRET",
-    "ghp_",
-    "gho_",
-    "ghu_",
-    "ghs_",
-    "ghr_",
-    "github_pat_",
-    "glpat-",
-    "xox",
-    "xapp-",
-    "AIza",
-    "sk-",
-    "eyJ",
-    "uthorization",
-    "AUTHORIZATION",
-    "earer ",
-    "://",
-];
+use super::REDACTED;
+
 /// Password or token in a header: at least 8 characters.
 const HEADER_TOKEN: &str = "[A-Za-z0-9._~+/=-]{8,}";
 
-/// Form of a secret, and its name. Text in the groups `before` and `after` is kept.
+/// Form of a secret, and its name. If it has a group `s`, only that group is secret.
 struct Shape {
     name: &'static str,
     expression: Regex,
-    /// Further condition on a match.
+    /// Further condition on the secret.
     is_secret: fn(&str) -> bool,
 }
 
+impl Shape {
+    fn new(name: &'static str, expression: &str, is_secret: fn(&str) -> bool) -> Self {
+        Self { name, expression: Regex::new(expression).expect("a valid expression"), is_secret }
+    }
+}
+
+/// Forms in output.
 static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
-    let any: fn(&str) -> bool = |_| true;
-    let shape = |name, expression: &str, is_secret| Shape {
-        name,
-        expression: Regex::new(expression).expect("a valid expression"),
-        is_secret,
-    };
+    let (any, shape): (fn(&str) -> bool, _) = (|_| true, Shape::new);
     let kind = "-----(BEGIN|END) [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----";
     let end = kind.replace("(BEGIN|END)", "END");
     vec![
@@ -60,7 +40,7 @@ static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
         shape("AWS key", r"\b(AKIA|ASIA)[A-Z0-9]{16}\b", any),
         shape(
             "AWS secret",
-            r#"(?P<before>(?i:aws_?secret_?(access_?)?key|SecretAccessKey)["']?\s*[:=]\s*["']?)[A-Za-z0-9/+]{40}\b"#,
+            r#"(?i:aws_?secret_?(access_?)?key|SecretAccessKey)["']?\s*[:=]\s*["']?(?<s>[A-Za-z0-9/+]{40})\b"#,
             any,
         ),
         shape("GitHub token", r"\b(gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,})", any),
@@ -71,15 +51,39 @@ static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
         shape("JWT", r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*", any),
         shape(
             "authorization",
-            &format!(r"(?P<before>(?i:\bauthorization:\s*(bearer|basic|token)|\bbearer)\s+){HEADER_TOKEN}"),
+            &format!(r"(?i:\bauthorization:\s*(bearer|basic|token)|\bbearer)\s+(?<s>{HEADER_TOKEN})"),
             has_mixed_characters,
         ),
-        shape(
-            "password",
-            r#"(?P<before>\b[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@'"]*:)[^\s/@'"$<{*\[][^\s/@'"]*(?P<after>@)"#,
-            any,
-        ),
+        shape("password", r#"\b[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@'"]*:(?<s>[^\s/@'"$<{*\[][^\s/@'"]*)@"#, any),
     ]
+});
+
+/// Further forms in command lines.
+static COMMAND_SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
+    let value = r#"(?<s>"(?:[^"\\]|\\.)*"|'[^']*'|[^\s;|&)"']+)"#;
+    let word = r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|credentials?|api[_-]?key|access[_-]?key|private[_-]?key|auth)";
+    let shapes = [
+        r"(?i)\b(?:bearer|basic|digest)\s+(?<s>[\w.~+/=-]{4,})".to_owned(),
+        // NAME=value and name: value, as in variables, JSON and headers
+        format!(r#"(?i)[\w-]*{word}[\w-]*["']?\s*[=:]\s*{value}"#),
+        // --password value
+        format!(r"(?i)--?[\w-]*{word}[\w-]*\s+{value}"),
+        // scheme://user:secret@host
+        r"://[^/\s:@]*:(?<s>[^/\s@]+)@".to_owned(),
+        // mysql -psecret, sshpass -p secret, curl -u user:secret
+        format!(r"\b(?:mysql\w*|mariadb\w*)\b[^;|&\n]*?\s-p{value}"),
+        format!(r"\b(?:sshpass|smbclient|ldap\w+|redis-cli)\b[^;|&\n]*?\s-[paw]\s*{value}"),
+        format!(r"\s(?:-u|--user|--proxy-user)[\s=]*[^\s:]+:{value}"),
+        // text piped into a program that asks for a password
+        r"(?:echo|printf)\s+(?:-\w+\s+)*(?<s>[^|\n]+?)\s*\|\s*(?:sudo\s+(?:-\w+\s+)*-S|su\b|passwd|chpasswd|cryptsetup|gpg)".to_owned(),
+        // tokens with a known prefix
+        r"(?<s>\b(?:sysop_|sk-|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|hf_|npm_)[\w-]{12,})".to_owned(),
+        r"(?<s>\b(?:AKIA|ASIA)[0-9A-Z]{16}\b)".to_owned(),
+        r"(?<s>\bAIza[\w-]{30,})".to_owned(),
+        r"(?<s>\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*)".to_owned(),
+        r"(?s)(?<s>-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z))".to_owned(),
+    ];
+    shapes.iter().map(|shape| Shape::new("secret", shape, |_| true)).collect()
 });
 
 /// Token that continues beyond the end of a cut text.
@@ -93,39 +97,42 @@ fn has_mixed_characters(text: &str) -> bool {
     text.bytes().any(|byte| byte.is_ascii_digit()) && text.bytes().any(|byte| byte.is_ascii_uppercase())
 }
 
-/// Redacts secrets of known forms.
-pub(crate) fn redact_shapes(text: &str) -> Cow<'_, str> {
-    if !HINTS.iter().any(|hint| text.contains(hint)) {
-        return Cow::Borrowed(text);
-    }
-    let mut clean = Cow::Borrowed(text);
-    for Shape { name, expression, is_secret } in SHAPES.iter() {
-        let replaced = expression.replace_all(&clean, |found: &Captures<'_>| {
-            let whole = &found[0];
-            let part = |name| found.name(name).map_or("", |part| part.as_str());
-            let (before, after) = (part("before"), part("after"));
-            if is_secret(&whole[before.len()..]) {
-                format!("{before}[redacted: {name}]{after}")
-            } else {
-                whole.to_owned()
-            }
-        });
-        if let Cow::Owned(replaced) = replaced
-            && replaced != *clean
-        {
-            clean = Cow::Owned(replaced);
-        }
-    }
-    clean
+/// Redacts secrets of known forms in output and names each form. The text must not be cut at its end.
+pub fn redact_shapes(text: &str) -> Cow<'_, str> {
+    redact(text, &SHAPES, |name| format!("[redacted: {name}]"))
 }
 
-/// Like `redact_shapes`, for a text that was cut at its end.
-pub(crate) fn redact_cut_shapes(text: &str) -> Cow<'_, str> {
+/// Like [`redact_shapes`], for a text that was cut at its end.
+pub fn redact_cut_shapes(text: &str) -> Cow<'_, str> {
     let clean = redact_shapes(text);
     match CUT_TOKEN.find(&clean) {
         Some(found) => Cow::Owned(format!("{}[redacted: token]", &clean[..found.start()])),
         None => clean,
     }
+}
+
+/// Redacts text in a command line that has or may have the form of a secret.
+pub fn redact_command_shapes(command: &str) -> String {
+    let mask = |_: &str| REDACTED.to_owned();
+    redact(&redact(command, &COMMAND_SHAPES, mask), &SHAPES, mask).into_owned()
+}
+
+fn redact<'a>(text: &'a str, shapes: &[Shape], mask: fn(&str) -> String) -> Cow<'a, str> {
+    let mut clean = Cow::Borrowed(text);
+    for Shape { name, expression, is_secret } in shapes {
+        let redacted = expression.replace_all(&clean, |found: &Captures<'_>| {
+            let (from, whole) = (found.get_match().start(), &found[0]);
+            let secret = found.name("s").unwrap_or(found.get_match());
+            if !is_secret(secret.as_str()) {
+                return whole.to_owned();
+            }
+            format!("{}{}{}", &whole[..secret.start() - from], mask(name), &whole[secret.end() - from..])
+        });
+        if *redacted != *clean {
+            clean = Cow::Owned(redacted.into_owned());
+        }
+    }
+    clean
 }
 
 #[cfg(test)]

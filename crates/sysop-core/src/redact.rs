@@ -1,0 +1,146 @@
+//! Redaction of secrets in texts for models, logs and messages.
+//!
+//! [`KnownSecrets`] finds values that are known, in whole texts and in streams whose chunks split them. [`shapes`]
+//! finds other secrets by their form. The caller decides which secrets are known and which texts are redacted.
+
+pub mod shapes;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
+use regex::bytes::Regex;
+use secrecy::{ExposeSecret, SecretString};
+
+/// Replacement of a secret.
+pub const REDACTED: &str = "[redacted]";
+/// Minimum bytes of a secret; shorter texts would match too often.
+pub const SECRET_BYTES_MIN: usize = 4;
+
+/// Values to replace, wherever they appear.
+#[derive(Default)]
+pub struct KnownSecrets {
+    /// Longest first, so that a longer match wins over its own prefix.
+    values: Vec<SecretString>,
+    /// Matches any of them; compiled by the first search.
+    any: OnceLock<Regex>,
+}
+
+impl KnownSecrets {
+    /// Creates a set of these values; ignores those under [`SECRET_BYTES_MIN`].
+    pub fn new(values: impl IntoIterator<Item = SecretString>) -> Self {
+        let mut values: Vec<SecretString> =
+            values.into_iter().filter(|value| value.expose_secret().len() >= SECRET_BYTES_MIN).collect();
+        values.sort_by(|a, b| {
+            let (a, b) = (a.expose_secret(), b.expose_secret());
+            b.len().cmp(&a.len()).then_with(|| a.cmp(b))
+        });
+        values.dedup_by(|a, b| a.expose_secret() == b.expose_secret());
+        Self { values, any: OnceLock::new() }
+    }
+
+    /// Returns true if no value is known.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// Returns true if the bytes contain a value.
+    pub fn are_in(&self, bytes: &[u8]) -> bool {
+        self.any().is_some_and(|any| any.is_match(bytes))
+    }
+
+    /// Replaces all values in a whole text by `mask`; values that overlap by one.
+    ///
+    /// ```
+    /// use sysop_core::redact::{KnownSecrets, REDACTED};
+    ///
+    /// let secrets = KnownSecrets::new(["hunter22".into()]);
+    /// assert_eq!(secrets.redact("a hunter22 b", REDACTED), "a [redacted] b");
+    /// ```
+    pub fn redact<'a>(&self, text: &'a str, mask: &str) -> Cow<'a, str> {
+        let (mut clean, mut covered, mut from) = (String::new(), 0, 0);
+        while let Some(found) = self.any().and_then(|any| any.find_at(text.as_bytes(), from)) {
+            if found.start() >= covered {
+                clean.push_str(&text[covered..found.start()]);
+                clean.push_str(mask);
+            }
+            covered = covered.max(found.end());
+            from = found.start() + 1;
+        }
+        if covered == 0 {
+            return Cow::Borrowed(text);
+        }
+        clean.push_str(&text[covered..]);
+        Cow::Owned(clean)
+    }
+
+    /// Emits `bytes` with values replaced by [`REDACTED`]. Returns the bytes at the end that may be the beginning of a
+    /// value; they are fewer than the longest value has. Set `last` if nothing follows.
+    pub fn scan<'a>(&self, bytes: &'a [u8], last: bool, mut emit: impl FnMut(&[u8])) -> &'a [u8] {
+        let mut rest = bytes;
+        while let Some(any) = self.any() {
+            let certain = if last { rest.len() } else { self.unfinished(rest) };
+            match any.find(rest) {
+                Some(found) if found.start() < certain => {
+                    if found.start() > 0 {
+                        emit(&rest[..found.start()]);
+                    }
+                    emit(REDACTED.as_bytes());
+                    rest = &rest[found.end()..];
+                }
+                Some(_) | None => {
+                    if certain > 0 {
+                        emit(&rest[..certain]);
+                    }
+                    return &rest[certain..];
+                }
+            }
+        }
+        if !rest.is_empty() {
+            emit(rest);
+        }
+        &[]
+    }
+
+    /// Returns the number of bytes that [`Self::scan`] would emit unchanged, or `None` if it would find a value. The
+    /// rest may be the beginning of a value.
+    pub fn unchanged(&self, bytes: &[u8]) -> Option<usize> {
+        let certain = self.unfinished(bytes);
+        match self.any().and_then(|any| any.find(bytes)) {
+            Some(found) if found.start() < certain => None,
+            Some(_) | None => Some(certain),
+        }
+    }
+
+    fn any(&self) -> Option<&Regex> {
+        if self.values.is_empty() {
+            return None;
+        }
+        let compile = || {
+            let values: Vec<_> =
+                self.values.iter().map(|value| regex::escape(value.expose_secret())).collect();
+            Regex::new(&values.join("|")).expect("escaped texts are a valid expression")
+        };
+        Some(self.any.get_or_init(compile))
+    }
+
+    /// Returns the offset of the earliest value that may continue after the end of `bytes`.
+    fn unfinished(&self, bytes: &[u8]) -> usize {
+        let values = || self.values.iter().map(|value| value.expose_secret().as_bytes());
+        let longest = values().next().map_or(0, <[u8]>::len);
+        let first = bytes.len().saturating_sub(longest.saturating_sub(1));
+        (first..bytes.len())
+            .find(|&start| {
+                let rest = &bytes[start..];
+                values().any(|value| value.len() > rest.len() && value.starts_with(rest))
+            })
+            .unwrap_or(bytes.len())
+    }
+}
+
+impl std::fmt::Debug for KnownSecrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "KnownSecrets({})", self.values.len())
+    }
+}
