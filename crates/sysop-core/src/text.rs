@@ -13,11 +13,13 @@ use std::fmt::Write as _;
 
 use crate::style::{StyleRuns, TextStyle};
 
+mod sequence;
 mod strip;
 #[cfg(test)]
 mod tests;
 
-pub use strip::{SEQUENCE_BYTES_MAX, STRING_BYTES_MAX, Stripper};
+pub use sequence::{SEQUENCE_BYTES_MAX, STRING_BYTES_MAX, SequenceReader, TextPart};
+pub use strip::Stripper;
 
 /// Makes a text safe for a terminal: control sequences, C0 and C1 bytes, bidirectional and invisible characters are
 /// shown, not obeyed. Newline and tab stay.
@@ -113,7 +115,7 @@ impl Neutralizer {
 
 /// Removes escape sequences and control characters, which are useless to a model; newline and tab stay.
 ///
-/// Removes whole sequences first (see [`Stripper`] for their definition and for unfinished ones), then every other
+/// Removes whole sequences first (see [`SequenceReader`] for their definition and for unfinished ones), then every other
 /// control and invisible character. Any run of carriage returns, with a newline after it, becomes one newline, and so
 /// do the other line breaks (VT, FF, NEL, U+2028, U+2029).
 pub fn strip_controls(text: &str) -> Cow<'_, str> {

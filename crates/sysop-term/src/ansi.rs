@@ -3,6 +3,7 @@
 
 use ratatui::style::{Color, Modifier, Style};
 use sysop_core::style::{Color as CoreColor, StyleRuns, TextAttribute, TextStyle};
+use sysop_core::text::{SequenceReader, TextPart};
 use unicode_width::UnicodeWidthChar;
 
 use crate::cells::{Span, TextRow};
@@ -10,10 +11,6 @@ use crate::theme::Theme;
 
 /// Maximum characters of a line; the rest is not shown.
 pub const LINE_CHARS_MAX: usize = 8 * 1024;
-/// Maximum characters of a control sequence that is removed whole.
-const SEQUENCE_CHARS_MAX: usize = 64;
-/// Maximum characters of a control string that is removed whole.
-const STRING_CHARS_MAX: usize = 8 * 1024;
 /// The named terminal colors, by palette index.
 pub(crate) const ANSI_COLORS: [Color; 16] = [
     Color::Black,
@@ -92,23 +89,29 @@ impl AnsiRenderer {
     }
 
     fn read(&mut self, text: &str) {
-        let mut rest = text;
-        while let Some(c) = rest.chars().next() {
-            let length = c.len_utf8();
-            let mut taken = length;
-            match c {
-                '\n' => self.end_line(),
-                '\r' => self.at = 0,
-                '\u{8}' => self.at = self.at.saturating_sub(1),
-                '\t' => {
-                    let stop = (self.at / TAB_COLUMNS + 1) * TAB_COLUMNS;
-                    while self.at < stop && self.put(' ') {}
-                }
-                '\u{7}' => {}
-                '\u{1b}' => taken = self.escape(rest),
-                _ => self.print(c),
+        let mut reader = SequenceReader::default();
+        for sign in text.chars() {
+            match sign {
+                // 8-bit introducers are shown.
+                '\u{80}'..='\u{9f}' if reader.is_in_text() => self.print(sign),
+                _ => reader.push(sign, |part| self.part(part)),
             }
-            rest = &rest[taken..];
+        }
+        reader.finish(|part| self.part(part));
+    }
+
+    fn part(&mut self, part: TextPart<'_>) {
+        match part {
+            TextPart::Sign('\n') => self.end_line(),
+            TextPart::Sign('\r') => self.at = 0,
+            TextPart::Sign('\u{8}') => self.at = self.at.saturating_sub(1),
+            TextPart::Sign('\t') => {
+                let stop = (self.at / TAB_COLUMNS + 1) * TAB_COLUMNS;
+                while self.at < stop && self.put(' ') {}
+            }
+            TextPart::Sign('\u{7}') | TextPart::Introducer => {}
+            TextPart::Sign(sign) => self.print(sign),
+            TextPart::Csi(parameters, last) => self.control_sequence(parameters, last),
         }
     }
 
@@ -169,28 +172,7 @@ impl AnsiRenderer {
         true
     }
 
-    /// Removes the sequence at the start. Returns its length in bytes.
-    fn escape(&mut self, rest: &str) -> usize {
-        match rest[1..].chars().next() {
-            Some('[') => self.control_sequence(rest),
-            Some(']' | 'P' | '_' | '^' | 'X' | 'k') => control_string(rest),
-            Some(c @ ' '..='/') => {
-                let ends = rest[2..].chars().next().filter(|c| matches!(c, '0'..='~'));
-                1 + c.len_utf8() + ends.map_or(0, char::len_utf8)
-            }
-            Some(c @ '0'..='~') => 1 + c.len_utf8(),
-            Some(_) | None => 1,
-        }
-    }
-
-    fn control_sequence(&mut self, rest: &str) -> usize {
-        let body = &rest[2..];
-        let end = body.char_indices().take(SEQUENCE_CHARS_MAX).find(|(_, c)| !matches!(c, ' '..='?'));
-        let Some((at, last)) = end else { return 2 };
-        if !matches!(last, '@'..='~') {
-            return 2 + at;
-        }
-        let parameters = &body[..at];
+    fn control_sequence(&mut self, parameters: &str, last: char) {
         match last {
             'm' if parameters.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b';' | b':')) => {
                 let mut look = self.look;
@@ -203,7 +185,6 @@ impl AnsiRenderer {
             'G' => self.at = parameters.parse::<usize>().unwrap_or(1).clamp(1, LINE_CHARS_MAX) - 1,
             _ => {}
         }
-        2 + at + 1
     }
 
     fn erase(&mut self, parameters: &str) {
@@ -254,18 +235,4 @@ fn color(color: CoreColor) -> Color {
         }
         CoreColor::Rgb(red, green, blue) => Color::Rgb(red, green, blue),
     }
-}
-
-/// Returns the length of a control string in bytes; an unterminated one loses only its introducer.
-fn control_string(rest: &str) -> usize {
-    let body = &rest[2..];
-    for (at, c) in body.char_indices().take(STRING_CHARS_MAX) {
-        match c {
-            '\u{7}' | '\u{9c}' => return 2 + at + c.len_utf8(),
-            '\u{1b}' if body[at + 1..].starts_with('\\') => return 2 + at + 2,
-            '\u{1b}' | '\n' => return 2,
-            _ => {}
-        }
-    }
-    2
 }

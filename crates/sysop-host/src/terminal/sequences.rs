@@ -232,6 +232,26 @@ mod tests {
         assert_eq!(told(&[long.as_bytes()]), ["text abc"]);
     }
 
+    /// A mark with a folder whose name has such characters must not become the mark of another folder.
+    #[test]
+    fn the_content_of_a_string_is_passed_on_byte_by_byte() {
+        let parameters = format!("\x1b]7717;K;P;/srv/{}\x01x\x07", "a;".repeat(20));
+        assert_eq!(
+            told(&[parameters.as_bytes()]),
+            [format!(
+                "Osc {}",
+                parameters.replace('\x1b', "\\u{1b}").replace('\x01', "\\u{1}").replace('\x07', "\\u{7}")
+            )]
+        );
+        // The last byte of this character, 0x9c, is no terminator.
+        assert_eq!(told(&["\x1bPq\u{671c}\x1b\\x".as_bytes()]), ["Other \\u{1b}Pq朜\\u{1b}\\\\", "text x"]);
+        assert_eq!(
+            told(&["\x1b_G\u{9c}\x1b\\x".as_bytes()]),
+            ["Other \\u{1b}_G\\u{9c}\\u{1b}\\\\", "text x"]
+        );
+        assert_eq!(told(&[b"\x9b31m\xff"]), ["text \u{fffd}31m\u{fffd}"]);
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(400))]
 
