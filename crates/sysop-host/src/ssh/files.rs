@@ -213,16 +213,13 @@ fn expected(before: &Precondition) -> (&'static str, &[u8]) {
 /// Returns the error that a tool printed, in the wording of the local file tools.
 fn system_said(errors: &str) -> String {
     let known = [
-        ("No space left", "the disk is full"),
-        ("quota exceeded", "the disk is full"),
-        (
-            "the file exceeds the file size limit of the remote host",
-            "the file is larger than the limits there allow",
-        ),
-        ("Read-only file system", "the disk is read-only"),
-        ("ermission denied", "no permission"),
-        ("not permitted", "no permission"),
-        ("file name too long", "a name in it is too long"),
+        ("No space left", "no space left on the disk"),
+        ("quota exceeded", "no space left on the disk"),
+        ("File too large", "the file exceeds the file size limit of the remote host"),
+        ("Read-only file system", "the file system is read-only"),
+        ("ermission denied", "permission denied"),
+        ("not permitted", "permission denied"),
+        ("name too long", "file name too long"),
         ("File exists", "it exists but is not a directory"),
     ];
     let said = known.iter().find(|(text, _)| errors.contains(text));

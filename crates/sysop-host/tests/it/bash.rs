@@ -104,7 +104,7 @@ async fn colors_are_kept_beside_the_text(factory: &impl Factory) {
     assert!(outcome.truncated);
     // The name of the artifact in the notice may contain any digits.
     let (said, _) =
-        styles.iter().find(|(piece, _)| piece.contains("left out")).expect("it says what is missing");
+        styles.iter().find(|(piece, _)| piece.contains("omitted")).expect("it says what is missing");
     let look_of =
         |wanted: &str| styles.iter().find(|(piece, _)| *piece == wanted).map(|(_, look)| look.as_str());
     assert_eq!((look_of("1"), look_of(said), look_of("2000")), (Some("32"), Some(""), Some("32")));
@@ -175,7 +175,7 @@ async fn wrong_arguments_are_named(factory: &impl Factory) {
         (json!({ "command": "true", "timeout_s": 0 }), "`timeout_s`"),
         (json!({ "command": "true", "timeout_s": 3601 }), "`timeout_s`"),
         (json!({ "command": "true", "cwd": "/" }), "`cwd`"),
-        (json!({ "command": "echo a\0b" }), "zero byte"),
+        (json!({ "command": "echo a\0b" }), "NUL byte"),
         (json!({ "command": "x".repeat(128 * 1024) }), "write it to a file"),
     ];
     for (arguments, named) in cases {

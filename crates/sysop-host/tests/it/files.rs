@@ -78,7 +78,7 @@ async fn what_is_no_text_is_said(factory: &impl Factory) {
     large.set_len(sysop_host::FILE_BYTES_MAX + 1).unwrap();
     let outcome = world.call("read_file", json!({ "path": "large" })).await;
     assert_eq!(outcome.status, Status::Failed);
-    assert!(outcome.output.contains("at most 16777216"), "{}", outcome.output);
+    assert!(outcome.output.contains("the limit for file tools is 16777216"), "{}", outcome.output);
 }
 
 async fn files_of_the_kernel_are_read(factory: &impl Factory) {

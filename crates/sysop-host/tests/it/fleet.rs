@@ -144,7 +144,7 @@ async fn an_unknown_tool_runs_on_no_host() {
     let fleet = fleet([("web1", fake(|_, _, _| async { panic!("it ran") }))]);
     for (tool, why) in [
         ("run_command", "several hosts are selected; use bash"),
-        ("nothing", "no tool nothing on all these hosts"),
+        ("nothing", "no tool nothing on all of these hosts"),
     ] {
         let outcome = run(&fleet, call(tool, json!({}))).await;
         assert_eq!(outcome.status, Status::Failed);
@@ -165,9 +165,9 @@ fn duplicate_host_names_are_rejected() {
         (["web1", "WEB1"], "web1 and WEB1 are the same host"),
         (["fe80", "fe80::1"], "are ambiguous in fe80:PATH"),
         (["fe80::1", "fe80"], "are ambiguous in fe80:PATH"),
-        (["web1", " "], "no name"),
-        (["web1", "web\n2"], "no name"),
-        (["web1", "web\u{202e}2"], "no name"),
+        (["web1", " "], "invalid host name"),
+        (["web1", "web\n2"], "invalid host name"),
+        (["web1", "web\u{202e}2"], "invalid host name"),
     ] {
         let error = of(&names).unwrap_err();
         assert!(error.contains(why), "{names:?}: {error}");

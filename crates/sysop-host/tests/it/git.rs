@@ -359,42 +359,42 @@ fn split(world: &World, to: &str) {
 /// Ways out of the root, with the text of the error that names each.
 type WayOut = (&'static str, fn(&World, &Path));
 const WAYS_OUT: [WayOut; 24] = [
-    (".git leads to", |world, outside| {
+    (".git points to", |world, outside| {
         fs::rename(world.at(".git"), world.at("old")).unwrap();
         world.put(".git", format!("gitdir: {}\n", outside.join(".git").display()));
     }),
-    (".git leads to", |world, _| {
+    (".git points to", |world, _| {
         fs::rename(world.at(".git"), world.at("old")).unwrap();
         world.put(".git", "gitdir: ../outside/.git\r\n\n");
     }),
-    (".git leads to", |world, outside| {
+    (".git points to", |world, outside| {
         link("../outside/.git", world.at("way"));
         link("way", world.at(".git"));
         assert!(outside.exists());
     }),
-    (".git leads to", |world, outside| {
+    (".git points to", |world, outside| {
         fs::rename(world.at(".git"), world.at("old")).unwrap();
         git(outside, &["worktree", "add", "-q", "--detach", world.at("tree").to_str().unwrap()]);
         fs::rename(world.at("tree/.git"), world.at(".git")).unwrap();
     }),
-    (".git leads to", |world, _| {
+    (".git points to", |world, _| {
         fs::rename(world.at(".git"), world.home().join("outside/mine")).unwrap();
         world.put(".git", "gitdir: ../outside/mine");
     }),
-    ("commondir in .git leads to", |world, outside| {
+    ("commondir in .git points to", |world, outside| {
         world.put(".git/commondir", outside.join(".git").display().to_string());
     }),
-    ("commondir in .git leads to", |world, _| {
+    ("commondir in .git points to", |world, _| {
         split(world, "data/git");
         world.put("data/git/commondir", "../../../outside/.git\n");
     }),
-    (".git/objects/info/alternates leads to", |world, outside| {
+    (".git/objects/info/alternates points to", |world, outside| {
         borrow(world, &outside.join(".git/objects").display().to_string());
     }),
-    (".git/objects/info/alternates leads to", |world, _| {
+    (".git/objects/info/alternates points to", |world, _| {
         borrow(world, "# borrowed\n../../../outside/.git/objects");
     }),
-    ("middle/info/alternates leads to", |world, outside| {
+    ("middle/info/alternates points to", |world, outside| {
         borrow(world, "../../middle");
         world.put("middle/info/alternates", outside.join(".git/objects").display().to_string());
     }),
@@ -402,45 +402,45 @@ const WAYS_OUT: [WayOut; 24] = [
     ("names objects of a server", |world, _| {
         world.put(".git/objects/info/http-alternates", "http://127.0.0.1:1/objects\n");
     }),
-    ("the link .git/objects leads to", |world, outside| {
+    ("the link .git/objects points to", |world, outside| {
         git(world.root(), &["update-ref", "HEAD", git_commit_of(world, outside).trim()]);
         link(outside.join(".git/objects"), world.at(".git/objects"));
     }),
-    ("the link .git/refs/heads leads to", |world, outside| {
+    ("the link .git/refs/heads points to", |world, outside| {
         link(outside.join(".git/refs/heads"), world.at(".git/refs/heads"));
     }),
-    ("the link .git/COMMIT_EDITMSG leads to", |world, outside| {
+    ("the link .git/COMMIT_EDITMSG points to", |world, outside| {
         link(outside.join("notes"), world.at(".git/COMMIT_EDITMSG"));
     }),
-    ("the link .git/logs/HEAD leads to", |world, outside| {
+    ("the link .git/logs/HEAD points to", |world, outside| {
         link(outside.join("notes"), world.at(".git/logs/HEAD"));
     }),
-    ("the link .git/info/attributes leads to", |world, outside| {
+    ("the link .git/info/attributes points to", |world, outside| {
         link(outside.join("notes"), world.at(".git/info/attributes"));
     }),
-    ("the link data/way leads to", |world, outside| {
+    ("the link data/way points to", |world, outside| {
         world.put("data/.keep", "");
         link(outside.join("notes"), world.at("data/way"));
         link("../data", world.at(".git/data"));
     }),
-    ("the link .git/config leads to", |world, outside| {
+    ("the link .git/config points to", |world, outside| {
         link(outside.join("config"), world.at(".git/config"));
     }),
-    ("include.path in .git/config leads to", |world, outside| {
+    ("include.path in .git/config points to", |world, outside| {
         git(world.root(), &["config", "include.path", outside.join("config").to_str().unwrap()]);
     }),
-    ("includeif.gitdir:/x y/.path in .git/config leads to", |world, _| {
+    ("includeif.gitdir:/x y/.path in .git/config points to", |world, _| {
         git(world.root(), &["config", "includeIf.gitdir:/x y/.path", "../../outside/config"]);
     }),
-    ("include.path in .git/../more leads to", |world, _| {
+    ("include.path in .git/../more points to", |world, _| {
         git(world.root(), &["config", "include.path", "../more"]);
         world.put("more", "[include]\n\tpath = ../outside/config\n");
     }),
-    ("include.path in .git/config.worktree leads to", |world, _| {
+    ("include.path in .git/config.worktree points to", |world, _| {
         git(world.root(), &["config", "extensions.worktreeConfig", "true"]);
         git(world.root(), &["config", "--worktree", "include.path", "../../outside/config"]);
     }),
-    ("inner/.git leads to", |world, outside| {
+    ("inner/.git points to", |world, outside| {
         let commit = git(outside, &["rev-parse", "HEAD^{tree}"]);
         assert!(!commit.is_empty());
         let head = git(world.root(), &["rev-parse", "HEAD"]);

@@ -150,7 +150,7 @@ async fn live_display_is_bounded(factory: &impl Factory) {
     let most = started.elapsed().as_millis() / 50 + 2;
     assert!(pieces.len() as u128 <= most, "{} pieces, at most {most}", pieces.len());
     assert!(display.text().starts_with("first\n1\n") && display.text().ends_with("3000000\nlast\n"));
-    assert!(display.text().contains("bytes not shown"));
+    assert!(display.text().contains("bytes omitted"));
 }
 
 async fn secrets_are_nowhere(factory: &impl Factory) {
@@ -183,7 +183,7 @@ async fn a_long_file_names_the_lines_left_out(factory: &impl Factory) {
         "\n20\n… [lines 21 to 980 omitted (3,761 bytes); read them with start_line and end_line] …\n981\n";
     assert!(outcome.output.contains(notice), "{}", outcome.output);
     let outcome = world.call("read_file", json!({ "path": "f", "start_line": 501 })).await;
-    assert!(outcome.output.contains("… [lines 521 to 980 left out"), "{}", outcome.output);
+    assert!(outcome.output.contains("… [lines 521 to 980 omitted"), "{}", outcome.output);
     world.put("wide", "x".repeat(5_000));
     let outcome = world.call("read_file", json!({ "path": "wide" })).await;
     assert!(outcome.output.contains("bytes of line 1 omitted] …"), "{}", outcome.output);

@@ -37,7 +37,7 @@ async fn changed_files_come_back_and_new_ones_go(factory: &impl Factory) {
     assert_eq!(changes[1].before, None);
     assert_eq!(changes[0].after_hash, blake3::hash(b"after\r\n").to_hex().as_str());
     let outcome = undo(&world, &changes).await;
-    assert_eq!((outcome.status, outcome.output.as_str()), (Status::Ok, "OK, 3 files put back"));
+    assert_eq!((outcome.status, outcome.output.as_str()), (Status::Ok, "OK, 3 files restored"));
     assert_eq!(world.text("old"), "before\r\n");
     assert!(!world.at("a/new").exists() && !world.at("chunked").exists());
     assert!(!world.host.tools().iter().any(|tool| tool.name == "undo"), "no model is offered it");
@@ -53,7 +53,7 @@ async fn several_changes_of_a_file_are_one(factory: &impl Factory) {
     }
     changes.extend(change(&world, "write_file", json!({ "path": "g", "content": "x" })).await);
     changes.extend(change(&world, "write_file", json!({ "path": "g", "content": "y" })).await);
-    assert_eq!(undo(&world, &changes).await.output, "OK, 2 files put back");
+    assert_eq!(undo(&world, &changes).await.output, "OK, 2 files restored");
     assert_eq!(world.text("f"), "1");
     assert!(!world.at("g").exists());
 }
@@ -125,7 +125,7 @@ async fn what_cannot_be_kept_is_said(factory: &impl Factory) {
     world.put("f", "old");
     let outcome = world.call("write_file", json!({ "path": "f", "content": "new" })).await;
     assert_eq!(outcome.status, Status::Ok);
-    assert!(outcome.output.contains("cannot be undone"), "{}", outcome.output);
+    assert!(outcome.output.contains("cannot undo this"), "{}", outcome.output);
     assert!(outcome.changes.is_empty());
     let large = std::fs::File::create(world.at("large")).unwrap();
     large.set_len(sysop_host::FILE_BYTES_MAX + 1).unwrap();

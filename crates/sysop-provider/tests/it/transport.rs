@@ -227,7 +227,7 @@ async fn shows_html_errors_as_their_title() {
         Server::start(vec![Answer::status(200, "content-type: text/html; charset=utf-8\r\n", page)]).await;
     let failure = ask(&openai_at(&server.url), hello()).await.failure();
     assert_eq!(failure.kind, FailureKind::Protocol);
-    assert!(failure.message.contains("a web page: Sign in; check the base_url"), "{}", failure.message);
+    assert!(failure.message.contains("a web page: Sign in; check base_url"), "{}", failure.message);
     let server = Server::start(vec![Answer::status(502, "content-type: text/html\r\n", page)]).await;
     let heard = ask(&openai_at(&server.url), hello()).await;
     assert_eq!(heard.notices.len(), 4);

@@ -106,7 +106,7 @@ fn the_first_altered_line_is_named() {
     let again = all[3].replace("\"n\":4", "\"n\":4 ");
     assert_eq!(broken_at(&[all[0], all[1], all[2], &again]), 4, "every byte counts");
     std::fs::write(&path, good.trim_end()).unwrap();
-    assert!(verify(&files(&path).unwrap()).unwrap_err().to_string().contains("line 6"), "unfinished");
+    assert!(verify(&files(&path).unwrap()).unwrap_err().to_string().contains(":6:"), "unfinished");
 }
 
 #[test]

@@ -56,7 +56,7 @@ async fn always_is_rejected_if_not_offered_and_for_read_tokens() {
     let (mut reader, _) = Client::join(world.address, &id, "reader", json!({})).await;
     let (mut ann, _) = Client::join(world.address, &id, "ann", json!({})).await;
     for (command, why) in [
-        ("rm -rf /etc", "only once"),
+        ("rm -rf /etc", "only be allowed once"),
         ("touch a; touch b", "cannot write a rule"),
         ("touch a > b", "cannot write a rule"),
     ] {

@@ -116,7 +116,7 @@ async fn a_call_fails_if_its_client_does_not_return() {
     let end = bob.all_until("assistant.done").await;
     let finished = end.iter().find(|message| message["type"] == "tool.finished").unwrap();
     assert_eq!(finished["status"], "failed");
-    assert!(finished["output"].as_str().unwrap().contains("was away for 0.2 s"), "{finished}");
+    assert!(finished["output"].as_str().unwrap().contains("was disconnected for 0.2 s"), "{finished}");
 }
 
 #[tokio::test]
@@ -145,7 +145,7 @@ async fn a_call_that_may_not_be_sent_to_a_client_is_rejected_with_a_reason() {
     assert!(output_of(&ann.all_until("assistant.done").await).contains("the limit is 1000"));
 
     let third = ann.turn("call ls {\"path\": \".\"}").await;
-    assert!(output_of(&third).contains("2 calls a minute"), "{third:?}");
+    assert!(output_of(&third).contains("2 calls per minute"), "{third:?}");
     assert!(
         third.iter().all(|message| message["run"] != true),
         "what is refused is not asked for: {third:?}"

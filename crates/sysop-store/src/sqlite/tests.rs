@@ -58,7 +58,7 @@ async fn a_full_disk_is_reported_and_recovered_from() {
 async fn an_overlong_event_is_rejected() {
     let (_folder, _path, store) = store();
     let error = store.append(&id("s"), Seq(0), &events(0, 1, 17 << 20)).await.unwrap_err();
-    assert!(error.to_string().contains("the longest that can be stored has 16777216"), "{error}");
+    assert!(error.to_string().contains("the limit is 16777216"), "{error}");
     assert_eq!(store.list(1).await, Ok(vec![]));
 }
 

@@ -179,7 +179,7 @@ mod tests {
         let why = refusal(".git\\0x\0");
         assert!(why.starts_with("cannot inspect the repository; "), "{why}");
         let why = refusal("outside\0.git\0/elsewhere/.git");
-        assert!(why.starts_with(".git leads to /elsewhere/.git, outside of the root"), "{why}");
+        assert!(why.starts_with(".git points to /elsewhere/.git, outside the root"), "{why}");
         assert_eq!(refusal("unknown\0why\n"), "cannot use the repository: why");
     }
 

@@ -88,7 +88,7 @@ async fn the_end_of_the_shell_is_told_and_the_next_call_opens_another(rig: Rig) 
     let end = "[the shell ended with exit code 4; the next call opens a new one]";
     assert!(outcome.output.ends_with(end), "{}", outcome.output);
     let outcome = rig.run("echo again").await;
-    assert!(outcome.output.starts_with("[the shell had ended; this is a new one"), "{}", outcome.output);
+    assert!(outcome.output.starts_with("[the shell had exited; this is a new shell"), "{}", outcome.output);
     assert!(outcome.output.ends_with("]\nagain\n[exit code 0]"), "{}", outcome.output);
 }
 
@@ -168,8 +168,9 @@ async fn a_command_that_is_not_whole_is_told_and_harms_nothing(rig: Rig) {
     for command in ["echo 'never closed", "echo \"never $(closed", "if true", "cat <<EOF\nnever ended"] {
         let outcome = rig.run(command).await;
         let heredoc_in_fish = outcome.output.contains("<<") || outcome.output.contains("here-document");
-        let said =
-            ["incomplete command", "parse error near"].iter().any(|said| outcome.output.contains(said));
+        let said = ["incomplete command", "seems to be incomplete", "parse error near"]
+            .iter()
+            .any(|said| outcome.output.contains(said));
         assert!(said || heredoc_in_fish, "{command}: {outcome:?}");
         assert_eq!(outcome.status, Status::Failed, "{command}: {outcome:?}");
     }

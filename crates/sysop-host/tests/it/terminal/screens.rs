@@ -14,7 +14,7 @@ async fn keys_drive_an_editor() {
     assert!(outcome.output.contains("a full-screen program is still running"), "{}", outcome.output);
     assert!(outcome.output.contains("~\n"), "{}", outcome.output);
     let refused = rig.run("echo x").await;
-    assert!(refused.output.contains("still runs in the terminal"), "{}", refused.output);
+    assert!(refused.output.contains("is still running in the terminal"), "{}", refused.output);
     let outcome = rig.keys("i \"two words\" Escape").await;
     assert!(outcome.output.contains("two words"), "{}", outcome.output);
     assert!(outcome.output.contains("a full-screen program is running"), "{}", outcome.output);
@@ -78,7 +78,7 @@ async fn an_inner_shell_takes_commands_until_it_ends() {
         let rig = Rig::new(Shell::Bash);
         let outcome = rig.run(inner).await;
         assert_eq!((outcome.status, outcome.exit_code), (Status::Unknown, None), "{inner}: {outcome:?}");
-        assert!(outcome.output.contains("runs inside"), "{inner}: {}", outcome.output);
+        assert!(outcome.output.contains("is running inside"), "{inner}: {}", outcome.output);
         let outcome = rig.run("echo inside; sh -c 'exit 7'").await;
         assert_eq!(
             (outcome.output.as_str(), outcome.exit_code),

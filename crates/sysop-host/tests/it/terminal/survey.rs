@@ -112,7 +112,7 @@ async fn the_text_at_the_cursor_is_surveyed() {
         }
         rig.keys("Ctrl+C").await;
         let outcome = rig.run_for("sleep 1000", 1).await;
-        assert!(outcome.output.contains("still runs"), "{outcome:?}");
+        assert!(outcome.output.contains("still running"), "{outcome:?}");
         assert_eq!(focus(&rig).await, TerminalFocus::Program { name: "sleep".to_owned() }, "{shell:?}");
         rig.keys("Ctrl+C").await;
         rig.run("sh -c 'printf \"\\033[?1049h\"; exec cat'").await;
