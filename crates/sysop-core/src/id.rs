@@ -95,5 +95,6 @@ impl fmt::Display for StepId {
 
 /// A point in time: milliseconds since 1970-01-01T00:00:00Z.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Timestamp(pub i64);

@@ -18,16 +18,21 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
-use axum::extract::{ConnectInfo, Request, State};
-use axum::http::StatusCode;
+use axum::extract::{ConnectInfo, Extension, Path, Request, State};
+use axum::handler::Handler;
+use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, delete, get, post};
-use serde_json::json;
+use axum::routing::{self, MethodRouter};
+use schemars::JsonSchema;
+use serde_json::{Map, Value};
 
+use self::body::Object;
 pub(crate) use self::chat::Chats;
-use self::openapi::{ResponseKind, RouteBody, RouteDoc};
-use crate::authenticator::Scope;
+use self::openapi::{Content, RouteDoc, bytes, form, json, nothing, text};
+use self::problem::Problem;
+use crate::authenticator::Caller;
+use crate::authenticator::Scope::{self, Operate, Public, Read};
 use crate::{Peer, ServerInner, socket, sse};
 
 pub(crate) type SharedServer = Arc<ServerInner>;
@@ -40,281 +45,199 @@ struct Route {
     handler: MethodRouter<SharedServer>,
 }
 
-const SESSIONS: &str = "/api/agent/sessions";
-const SESSION: &str = "/api/agent/sessions/{id}";
-
-#[expect(clippy::too_many_lines, reason = "a table")]
-fn routes() -> Vec<Route> {
-    let mut routes = vec![
-        at(
-            "get",
-            "/healthz",
-            Scope::Public,
-            RouteDoc::of("Report that the server is running", ResponseKind::Status),
-            get(health::alive),
-        ),
-        at(
-            "get",
-            "/readyz",
-            Scope::Public,
-            RouteDoc::of("Report that the server accepts work", ResponseKind::Ready),
-            get(health::ready),
-        ),
-        at(
-            "get",
-            "/metrics",
-            Scope::Read,
-            RouteDoc::of("Get metrics for Prometheus", ResponseKind::Metrics),
-            get(health::metrics),
-        ),
-        at("get", "/", Scope::Read, RouteDoc::of("The page", ResponseKind::Page), get(assets::index)),
-        at(
-            "get",
-            "/assets/{name}",
-            Scope::Read,
-            RouteDoc::of("Get a file of the web page", ResponseKind::Asset),
-            get(assets::asset),
-        ),
-        at(
-            "get",
-            "/api/openapi.json",
-            Scope::Read,
-            RouteDoc::of("This description", ResponseKind::Description),
-            get(openapi::description),
-        ),
-        at(
-            "post",
-            SESSIONS,
-            Scope::Operate,
-            RouteDoc::of("Create a session", ResponseKind::Made).with_body(RouteBody::NewSession),
-            post(sessions::create),
-        ),
-        at(
-            "get",
-            SESSIONS,
-            Scope::Read,
-            RouteDoc::of("List sessions, most recently changed first", ResponseKind::List)
-                .with_query(&["limit", "search"]),
-            get(sessions::list),
-        ),
-        at(
-            "get",
-            SESSION,
-            Scope::Read,
-            RouteDoc::of("Show a session's configuration and state", ResponseKind::Session),
-            get(sessions::show),
-        ),
-        at(
-            "delete",
-            SESSION,
-            Scope::Operate,
-            RouteDoc::of("Delete a session and its data", ResponseKind::Gone),
-            delete(sessions::delete),
-        ),
-        at(
-            "get",
-            "/api/agent/sessions/{id}/stream",
-            Scope::Read,
-            RouteDoc::of("Open the session's WebSocket", ResponseKind::Socket),
-            get(socket::open),
-        ),
-        at(
-            "get",
-            "/api/agent/sessions/{id}/events",
-            Scope::Read,
-            RouteDoc::of("Stream the session's messages as server-sent events", ResponseKind::Events)
-                .with_query(&[
-                    "resumeFrom",
-                    "lend",
-                    "terminal",
-                    "cols",
-                    "rows",
-                    "scrollback",
-                    "Last-Event-ID",
-                ]),
-            get(sse::events),
-        ),
-        at(
-            "get",
-            "/api/agent/sessions/{id}/artefacts/{name}",
-            Scope::Read,
-            RouteDoc::of("Get the full output of a call", ResponseKind::Artifact),
-            get(sessions::artifact),
-        ),
-        at(
-            "post",
-            "/api/agent/sessions/{id}/fork",
-            Scope::Operate,
-            RouteDoc::of("Create a session from this session's log before a prompt", ResponseKind::Made)
-                .with_body(RouteBody::Fork),
-            post(catalog::fork),
-        ),
-        at(
-            "get",
-            "/api/agent/sessions/{id}/paths",
-            Scope::Read,
-            RouteDoc::of("List paths below the session's root that contain a word", ResponseKind::Paths)
-                .with_query(&["word", "limit"]),
-            get(catalog::paths),
-        ),
-        at(
-            "get",
-            "/api/hosts",
-            Scope::Read,
-            RouteDoc::of("List the named hosts", ResponseKind::Hosts),
-            get(catalog::hosts),
-        ),
-        at(
-            "get",
-            "/api/models",
-            Scope::Read,
-            RouteDoc::of("List the available models, the configured one first", ResponseKind::Models),
-            get(catalog::models),
-        ),
-        at(
-            "post",
-            "/chat",
-            Scope::Operate,
-            RouteDoc::of("Send a message and stream the answer", ResponseKind::Chat)
-                .with_body(RouteBody::Chat),
-            post(chat::chat),
-        ),
-        at(
-            "post",
-            "/login",
-            Scope::Public,
-            RouteDoc::of("Exchange a token for a browser cookie", ResponseKind::LoggedIn)
-                .with_body(RouteBody::LogIn),
-            post(log_in::log_in),
-        ),
-        at(
-            "post",
-            "/clear",
-            Scope::Operate,
-            RouteDoc::of("Clear the chat history", ResponseKind::Status),
-            post(chat::clear),
-        ),
-        at(
-            "post",
-            "/api/gemini/agent",
-            Scope::Operate,
-            RouteDoc::of("Run one step of an agent with client tools", ResponseKind::Parts)
-                .with_body(RouteBody::GeminiAgent),
-            post(gemini::agent),
-        ),
-        at(
-            "post",
-            "/api/gemini/chat",
-            Scope::Operate,
-            RouteDoc::of("Get one chat answer", ResponseKind::Reply).with_body(RouteBody::GeminiChat),
-            post(gemini::chat),
-        ),
-    ];
-    routes.extend(message_routes());
-    routes
+/// The path of a session, or a path below it.
+macro_rules! session {
+    ($below:literal) => {
+        concat!("/api/agent/sessions/{id}", $below)
+    };
 }
 
-/// Routes that carry the messages of clients without a WebSocket.
-#[expect(clippy::too_many_lines, reason = "a table")]
-fn message_routes() -> Vec<Route> {
-    let message_routes =
-        |path: &'static str, what: &'static str, kind: &'static str, handler: MethodRouter<SharedServer>| {
-            let decides = matches!(kind, "approval.decision" | "question.answer" | "configure");
-            at(
-                "post",
-                path,
-                if decides { Scope::Answer } else { Scope::Operate },
-                RouteDoc::of(what, ResponseKind::Accepted).with_body(RouteBody::Message(kind)),
-                handler,
-            )
-        };
+fn routes() -> Vec<Route> {
+    [page_routes(), session_routes(), message_routes(), chat_routes()].into_iter().flatten().collect()
+}
+
+/// Routes of probes, of the page, and of what the page shows beside sessions.
+fn page_routes() -> Vec<Route> {
+    let assets = &["text/javascript", "text/css", "image/svg+xml", "font/woff2"];
     vec![
-        message_routes(
-            "/api/agent/sessions/{id}/messages",
-            "Say something",
-            "user.message",
-            post(sessions::message),
-        ),
-        message_routes(
-            "/api/agent/sessions/{id}/tool-results",
-            "Send the result of a call that this client ran",
-            "tool.result",
-            post(sessions::tool_result),
-        ),
-        message_routes(
-            "/api/agent/sessions/{id}/tool-outputs",
-            "Send more output of a call that this client runs",
-            "tool.output",
-            post(sessions::tool_output),
-        ),
-        message_routes(
-            "/api/agent/sessions/{id}/decisions",
-            "Answer an approval",
-            "approval.decision",
-            post(sessions::decision),
-        ),
-        message_routes(
-            "/api/agent/sessions/{id}/questions",
-            "Answer a program's prompt",
-            "question.answer",
-            post(sessions::question),
-        ),
-        message_routes(
-            "/api/agent/sessions/{id}/direct",
-            "Run one tool call without a model",
-            "direct",
-            post(sessions::direct),
-        ),
-        message_routes(
-            "/api/agent/sessions/{id}/configure",
-            "Change the session's configuration",
-            "configure",
-            post(sessions::configure),
-        ),
-        message_routes("/api/agent/sessions/{id}/cancel", "Stop the turn", "cancel", post(sessions::cancel)),
-        message_routes(
-            "/api/agent/sessions/{id}/pause",
-            "Stop after the current step",
-            "pause",
-            post(sessions::pause),
-        ),
-        message_routes("/api/agent/sessions/{id}/resume", "Go on", "resume", post(sessions::resume)),
-        message_routes(
-            "/api/agent/sessions/{id}/retry",
-            "Retry the last prompt with an empty history",
-            "retry",
-            post(sessions::retry),
-        ),
-        message_routes("/api/agent/sessions/{id}/clear", "Clear the history", "clear", post(sessions::clear)),
-        message_routes(
-            "/api/agent/sessions/{id}/terminal/input",
-            "Type into the live terminal",
-            "terminal.input",
-            post(sessions::terminal_input),
-        ),
-        message_routes(
-            "/api/agent/sessions/{id}/terminal/resize",
-            "Resize the live terminal",
-            "terminal.resize",
-            post(sessions::terminal_resize),
-        ),
-        message_routes(
-            "/api/agent/sessions/{id}/terminal/release",
-            "Return the live terminal to the agent",
-            "terminal.release",
-            post(sessions::terminal_release),
-        ),
+        get("/healthz", Public, health::alive, "Report that the server is running")
+            .ok("Healthy", json::<health::Liveness>()),
+        get("/readyz", Public, health::ready, "Report that the server accepts work")
+            .ok("It does", json::<health::Readiness>())
+            .answers("503", "Missing resource", json::<health::Unreadiness>()),
+        get("/metrics", Read, health::metrics, "Get metrics for Prometheus")
+            .ok("OpenMetrics", text(&["application/openmetrics-text"])),
+        get("/", Read, assets::index, "The page").ok("HTML", text(&["text/html"])),
+        get("/assets/{name}", Read, assets::asset, "Get a file of the web page")
+            .ok("The file", bytes(assets)),
+        get("/api/openapi.json", Read, openapi::description, "This description")
+            .ok("OpenAPI 3.1", json::<Map<String, Value>>()),
+        get("/api/hosts", Read, catalog::hosts, "List the named hosts")
+            .ok("They are", json::<catalog::HostList>()),
+        get("/api/models", Read, catalog::models, "List the available models, the configured one first")
+            .ok("They are", json::<catalog::ModelList>()),
+        post("/login", Public, log_in::log_in, "Exchange a token for a browser cookie")
+            .takes(form::<log_in::LogInForm>())
+            .answers("303", "Redirects to the page with the cookie", nothing()),
     ]
 }
 
-fn at(
-    method: &'static str,
-    path: &'static str,
-    scope: Scope,
-    doc: RouteDoc,
-    handler: MethodRouter<SharedServer>,
-) -> Route {
-    Route { method, path, scope, doc, handler }
+fn session_routes() -> Vec<Route> {
+    vec![
+        post("/api/agent/sessions", Operate, sessions::create, "Create a session")
+            .takes(json::<sessions::NewSession>())
+            .answers("201", "Stored", json::<sessions::Created>()),
+        get("/api/agent/sessions", Read, sessions::list, "List sessions, most recently changed first")
+            .asks::<sessions::ListQuery>()
+            .ok("They are", json::<sessions::SessionList>()),
+        get(session!(""), Read, sessions::show, "Show a session's configuration and state")
+            .ok("The session as in `session.created`, with its `state`", json::<sessions::ShownSession>()),
+        delete(session!(""), Operate, sessions::delete, "Delete a session and its data").answers(
+            "204",
+            "Deleted",
+            nothing(),
+        ),
+        get(session!("/stream"), Read, socket::open, "Open the session's WebSocket")
+            .answers("101", "A WebSocket of `ClientMessage` and `ServerMessage`", nothing())
+            .answers("400", "Invalid request", json::<Problem>())
+            .answers("426", "A WebSocket upgrade is required", json::<Problem>()),
+        get(session!("/events"), Read, sse::events, "Stream the session's messages as server-sent events")
+            .asks::<sse::EventsQuery>()
+            .asks_header("Last-Event-ID", "Last event that the client received")
+            .ok("One `ServerMessage` per event; its `id` is a resume point", text(&["text/event-stream"])),
+        get(session!("/artefacts/{name}"), Read, sessions::artifact, "Get the full output of a call")
+            .ok("The bytes", bytes(&["application/octet-stream"]))
+            .answers("422", "Invalid artifact name", json::<Problem>()),
+        post(
+            session!("/fork"),
+            Operate,
+            catalog::fork,
+            "Create a session with the log of this one up to a prompt, which is left out",
+        )
+        .takes(json::<catalog::ForkRequest>())
+        .answers("201", "Stored", json::<sessions::Created>()),
+        get(
+            session!("/paths"),
+            Read,
+            catalog::paths,
+            "List paths below the session's root that contain a word",
+        )
+        .asks::<catalog::PathsQuery>()
+        .ok("The paths; directories end with `/`", json::<catalog::PathList>()),
+    ]
+}
+
+/// Routes that carry the messages of clients without a WebSocket.
+fn message_routes() -> Vec<Route> {
+    vec![
+        message(session!("/messages"), "user.message", "Say something"),
+        message(session!("/tool-results"), "tool.result", "Send the result of a call that this client ran"),
+        message(session!("/tool-outputs"), "tool.output", "Send more output of a call that this client runs"),
+        message(session!("/decisions"), "approval.decision", "Answer an approval"),
+        message(session!("/questions"), "question.answer", "Answer a program's prompt"),
+        message(session!("/direct"), "direct", "Run one tool call without a model"),
+        message(session!("/configure"), "configure", "Change the session's configuration"),
+        message(session!("/cancel"), "cancel", "Stop the turn"),
+        message(session!("/pause"), "pause", "Stop after the current step"),
+        message(session!("/resume"), "resume", "Go on"),
+        message(session!("/retry"), "retry", "Retry the last prompt with an empty history"),
+        message(session!("/clear"), "clear", "Clear the history"),
+        message(session!("/terminal/input"), "terminal.input", "Type into the live terminal"),
+        message(session!("/terminal/resize"), "terminal.resize", "Resize the live terminal"),
+        message(session!("/terminal/release"), "terminal.release", "Return the live terminal to the agent"),
+    ]
+}
+
+/// Routes of lsimons-agent's web chat and of juni-cli.
+fn chat_routes() -> Vec<Route> {
+    let events = "Events `text {content}`, `tool {name, input}`, `approval`, `error`, and finally `done`";
+    vec![
+        post("/chat", Operate, chat::chat, "Send a message and stream the answer")
+            .takes(json::<chat::WebChatRequest>())
+            .ok(events, text(&["text/event-stream"])),
+        post("/clear", Operate, chat::clear, "Clear the chat history")
+            .ok("Healthy", json::<health::Liveness>()),
+        post("/api/gemini/agent", Operate, gemini::agent, "Run one step of an agent with client tools")
+            .takes(json::<gemini::GeminiAgentRequest>())
+            .ok("In Gemini's format", json::<gemini::AgentReply>())
+            .answers("502", "The model did not answer", json::<Problem>()),
+        post("/api/gemini/chat", Operate, gemini::chat, "Get one chat answer")
+            .takes(json::<gemini::GeminiChatRequest>())
+            .ok("The answer", json::<gemini::ChatReply>())
+            .answers("502", "The model did not answer", json::<Problem>()),
+    ]
+}
+
+fn get<H, T>(path: &'static str, scope: Scope, handler: H, summary: &'static str) -> Route
+where
+    H: Handler<T, SharedServer>,
+    T: 'static,
+{
+    Route { method: "get", path, scope, doc: RouteDoc::new(summary), handler: routing::get(handler) }
+}
+
+fn post<H, T>(path: &'static str, scope: Scope, handler: H, summary: &'static str) -> Route
+where
+    H: Handler<T, SharedServer>,
+    T: 'static,
+{
+    Route { method: "post", path, scope, doc: RouteDoc::new(summary), handler: routing::post(handler) }
+}
+
+fn delete<H, T>(path: &'static str, scope: Scope, handler: H, summary: &'static str) -> Route
+where
+    H: Handler<T, SharedServer>,
+    T: 'static,
+{
+    Route { method: "delete", path, scope, doc: RouteDoc::new(summary), handler: routing::delete(handler) }
+}
+
+/// A route whose body is a client message of this type, without its `type` field.
+fn message(path: &'static str, kind: &'static str, summary: &'static str) -> Route {
+    let decides = matches!(kind, "approval.decision" | "question.answer" | "configure");
+    let scope = if decides { Scope::Answer } else { Operate };
+    let handler =
+        move |state: State<SharedServer>,
+              id: Path<String>,
+              caller: Extension<Caller>,
+              headers: HeaderMap,
+              body: Object| { sessions::post_message(state, id, caller, headers, body, kind) };
+    post(path, scope, handler, summary).takes(Content::message(kind)).answers(
+        "202",
+        "Accepted; the session's messages report the result",
+        json::<sessions::Receipt>(),
+    )
+}
+
+impl Route {
+    /// Adds a body.
+    fn takes(mut self, body: Content) -> Self {
+        self.doc.body = Some(body);
+        self
+    }
+
+    /// Adds the query parameters, which are the fields of `Q`.
+    fn asks<Q: JsonSchema>(mut self) -> Self {
+        self.doc.query = Some(Q::json_schema);
+        self
+    }
+
+    /// Adds a header with a number.
+    fn asks_header(mut self, name: &'static str, description: &'static str) -> Self {
+        self.doc.header = Some((name, description));
+        self
+    }
+
+    /// Adds the response 200.
+    fn ok(self, description: &'static str, content: Content) -> Self {
+        self.answers("200", description, content)
+    }
+
+    /// Adds a response.
+    fn answers(mut self, status: &'static str, description: &'static str, content: Content) -> Self {
+        self.doc.responses.push((status, description, content));
+        self
+    }
 }
 
 /// Builds the router from the table; authentication wraps every route.
@@ -388,6 +311,6 @@ async fn no_route(request: Request) -> Response {
     if request.method() == axum::http::Method::GET && assets::is_file(request.uri().path()) {
         return assets::send(request.uri().path().trim_start_matches('/'), request.headers());
     }
-    let said = json!({ "error": "no such endpoint; see /api/openapi.json", "code": "not_found" });
+    let said = serde_json::json!({ "error": "no such endpoint; see /api/openapi.json", "code": "not_found" });
     (StatusCode::NOT_FOUND, axum::Json(said)).into_response()
 }

@@ -8,6 +8,7 @@ use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures::{Stream, StreamExt};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use sysop_core::id::{Seq, SessionId};
 use sysop_wire::{ErrorCode, ServerMessage, to_json_line};
@@ -22,7 +23,7 @@ use crate::socket::{TerminalFeed, next_terminal_message};
 const LAST_EVENT_ID: &str = "last-event-id";
 const TOO_SLOW: &str = "this client reads too slowly; reconnect with `Last-Event-ID` to continue";
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EventsQuery {
     /// Last event that the client has; for clients that cannot send `Last-Event-ID`.
@@ -33,7 +34,9 @@ pub(crate) struct EventsQuery {
     /// True to include terminal output; opens the terminal if necessary.
     #[serde(default)]
     terminal: bool,
+    /// Columns of the client's screen.
     cols: Option<u16>,
+    /// Rows of the client's screen.
     rows: Option<u16>,
     /// Number of scrollback rows to start with.
     scrollback: Option<u16>,

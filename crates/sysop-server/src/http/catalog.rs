@@ -4,11 +4,13 @@ use axum::Json;
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::Deserialize;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use sysop_core::id::{SessionId, TurnId};
+use sysop_core::message::ModelRef;
 
 use super::body::Object;
+use super::sessions::Created;
 use super::{SharedServer, problem};
 use crate::authenticator::Caller;
 
@@ -19,22 +21,46 @@ const PATHS_DEFAULT: usize = 100;
 /// Maximum length of the word to complete, in characters.
 const WORD_CHARS_MAX: usize = 4096;
 
+#[derive(Serialize, JsonSchema)]
+pub(super) struct HostList {
+    hosts: Vec<HostRow>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct HostRow {
+    name: String,
+    description: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ModelList {
+    models: Vec<ModelRef>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct PathList {
+    paths: Vec<String>,
+}
+
 /// `GET /api/hosts`.
-pub(super) async fn hosts(State(shared): State<SharedServer>) -> Response {
-    let hosts = shared.registry.backend.hosts();
-    let rows = hosts.into_iter().map(|host| json!({ "name": host.name, "description": host.description }));
-    Json(json!({ "hosts": rows.collect::<Vec<_>>() })).into_response()
+pub(super) async fn hosts(State(shared): State<SharedServer>) -> Json<HostList> {
+    let hosts = shared.registry.backend.hosts().into_iter();
+    let hosts = hosts.map(|host| HostRow { name: host.name, description: host.description });
+    Json(HostList { hosts: hosts.collect() })
 }
 
 /// `GET /api/models`.
-pub(super) async fn models(State(shared): State<SharedServer>) -> Response {
-    Json(json!({ "models": shared.registry.backend.models().await })).into_response()
+pub(super) async fn models(State(shared): State<SharedServer>) -> Json<ModelList> {
+    Json(ModelList { models: shared.registry.backend.models().await })
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 pub(super) struct PathsQuery {
+    /// Text that the paths contain.
     #[serde(default)]
+    #[schemars(length(max = WORD_CHARS_MAX))]
     word: String,
+    #[schemars(range(min = 1, max = PATHS_MAX))]
     limit: Option<usize>,
 }
 
@@ -55,15 +81,15 @@ pub(super) async fn paths(
         return problem::bad(&format!("`word` must have at most {WORD_CHARS_MAX} characters"));
     }
     match shared.registry.backend.paths(&SessionId::new(id), &word, limit).await {
-        Ok(paths) => Json(json!({ "paths": paths })).into_response(),
+        Ok(paths) => Json(PathList { paths }).into_response(),
         Err(error) => problem::backend_error(&shared, &error),
     }
 }
 
 /// Body of a fork request: the turn before which the new session branches off.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ForkRequest {
+pub(super) struct ForkRequest {
     before: TurnId,
 }
 
@@ -85,8 +111,8 @@ pub(super) async fn fork(
     match shared.registry.backend.fork(&SessionId::new(id), before, &made, &caller.name).await {
         Ok(()) => {
             let place = format!("/api/agent/sessions/{made}");
-            let said = Json(json!({ "sessionId": made }));
-            (StatusCode::CREATED, [(header::LOCATION, place)], said).into_response()
+            let created = Json(Created { session_id: made });
+            (StatusCode::CREATED, [(header::LOCATION, place)], created).into_response()
         }
         Err(error) => problem::backend_error(&shared, &error),
     }

@@ -12,12 +12,14 @@ use axum::response::{IntoResponse, Response};
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use parking_lot::Mutex;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sysop_core::event::{Delta, Event, Input, Logged, Update};
 use sysop_core::id::{SessionId, StepId, TurnId};
 
 use super::body::Object;
+use super::health::Liveness;
 use super::{SharedServer, problem};
 use crate::authenticator::Caller;
 use crate::backend::{BackendError, CreateSession};
@@ -54,8 +56,9 @@ impl Chats {
     }
 }
 
-#[derive(Deserialize)]
-struct WebChatRequest {
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct WebChatRequest {
+    #[schemars(regex(pattern = r"\S"))]
     message: String,
 }
 
@@ -121,7 +124,7 @@ pub(super) async fn clear(
         Ok(None) => {} // no session yet
         Err(error) => return problem::backend_error(&shared, &error),
     }
-    Json(json!({ "status": "ok" })).into_response()
+    Json(Liveness::Ok).into_response()
 }
 
 async fn find_session(

@@ -4,13 +4,32 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::SharedServer;
 
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub(super) enum Liveness {
+    Ok,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub(super) enum Readiness {
+    Ready,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub(super) enum Unreadiness {
+    NotReady { missing: String },
+}
+
 /// Liveness: always 200.
-pub(super) async fn alive() -> Json<serde_json::Value> {
-    Json(json!({ "status": "ok" }))
+pub(super) async fn alive() -> Json<Liveness> {
+    Json(Liveness::Ok)
 }
 
 /// Readiness: 200, or 503 with the reason.
@@ -22,10 +41,9 @@ pub(super) async fn ready(State(shared): State<SharedServer>) -> Response {
         Some("the server is shutting down".to_owned())
     };
     match missing {
-        None => Json(json!({ "status": "ready" })).into_response(),
+        None => Json(Readiness::Ready).into_response(),
         Some(missing) => {
-            let said = Json(json!({ "status": "not_ready", "missing": missing }));
-            (StatusCode::SERVICE_UNAVAILABLE, said).into_response()
+            (StatusCode::SERVICE_UNAVAILABLE, Json(Unreadiness::NotReady { missing })).into_response()
         }
     }
 }

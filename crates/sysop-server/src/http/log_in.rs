@@ -2,12 +2,20 @@
 
 use axum::extract::{ConnectInfo, Request, State};
 use axum::response::Response;
+use schemars::JsonSchema;
 
 use super::{SharedServer, body, problem};
 use crate::Peer;
 
 /// Maximum size of the form, in bytes. The sender is not authenticated, so no more than this is read.
 const FORM_BYTES_MAX: usize = 1024;
+
+/// The form, for the description; it is read without a decoder.
+#[derive(JsonSchema)]
+pub(super) struct LogInForm {
+    #[expect(dead_code, reason = "for the description")]
+    token: String,
+}
 
 /// Checks the token and sets the page's cookie.
 pub(super) async fn log_in(

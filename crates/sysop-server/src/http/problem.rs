@@ -3,15 +3,26 @@
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use sysop_wire::ErrorCode;
 
 use crate::ServerInner;
 use crate::backend::BackendError;
 use crate::dispatch::{DRAINING, MessageRejection};
 
+/// Body of every error.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Problem {
+    /// One sentence.
+    error: String,
+    /// For programs; as in the message `error`.
+    #[schemars(with = "String")]
+    code: ErrorCode,
+}
+
 pub(crate) fn of(status: StatusCode, code: ErrorCode, why: &str) -> Response {
-    (status, Json(json!({ "error": why, "code": code }))).into_response()
+    (status, Json(Problem { error: why.to_owned(), code })).into_response()
 }
 
 /// 400: the request is malformed.

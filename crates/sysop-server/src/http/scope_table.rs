@@ -3,6 +3,7 @@
 use sysop_driver::tokens::Scopes;
 use sysop_wire::ClientMessage;
 
+use super::openapi::Content;
 use crate::authenticator::Scope;
 use crate::dispatch::needed_scopes;
 
@@ -21,7 +22,7 @@ fn the_table_of_scopes_is_that_of_the_routes() {
     let mut told: Vec<_> = rows("| method | path | scope |").into_iter().map(|row| row.join(" ")).collect();
     let messages = rows("| message | scope |");
     let routes = super::routes().into_iter().map(|route| {
-        let kind = route.doc.message_kind();
+        let kind = route.doc.body.as_ref().and_then(Content::message_kind);
         let needed = match (kind, route.scope) {
             (Some(kind), Scope::Answer | Scope::Operate) => {
                 messages.iter().find(|row| row[0] == format!("`{kind}`")).unwrap()[1].clone()

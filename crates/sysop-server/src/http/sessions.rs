@@ -7,18 +7,21 @@ use axum::body::Body;
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::Deserialize;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sysop_core::event::{ConfigChange, Input};
-use sysop_core::id::SessionId;
+use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::text::neutralize_line;
 use sysop_driver::port::SessionSummary;
-use sysop_wire::{ClientMessage, ErrorCode, Hello, ManifestTool};
+use sysop_wire::{
+    ClientMessage, ErrorCode, Hello, ManifestTool, ServerMessage, SessionState, State as SessionStatus,
+};
 
 use super::body::Object;
-use super::{SharedServer, problem};
+use super::{SharedServer, openapi, problem};
 use crate::authenticator::Caller;
 use crate::backend::{Artifact, CreateSession};
 use crate::dispatch::{MessageOutcome, handle_message, rejection, send_error};
@@ -31,20 +34,34 @@ const LIST_MAX: usize = 1000;
 const LIST_DEFAULT: usize = 100;
 /// Maximum length of a text in a request, in characters.
 const WISH_CHARS_MAX: usize = 4096;
+/// Pattern of a text without control characters.
+const ONE_LINE: &str = r"^[^\x00-\x1f\x7f-\x9f]*$";
 
 /// Body of a request to create a session. Unknown fields are refused, so a typo cannot create a session with other
 /// properties than intended.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-struct NewSession {
+pub(super) struct NewSession {
+    /// Host on which its tools run; `none` leaves only the tools that clients offer.
+    #[schemars(length(max = WISH_CHARS_MAX), regex(pattern = ONE_LINE))]
     host: Option<String>,
     model: Option<ModelRef>,
     approve: Option<ApprovalMode>,
+    #[schemars(length(max = WISH_CHARS_MAX), regex(pattern = ONE_LINE))]
     profile: Option<String>,
+    /// Root of its file tools.
+    #[schemars(length(max = WISH_CHARS_MAX), regex(pattern = ONE_LINE))]
     root: Option<PathBuf>,
     client_version: String,
+    /// Tools that run on the client, which gets their calls from its stream of events.
     tool_manifest: Vec<ManifestTool>,
     workspace_root: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Created {
+    pub(super) session_id: SessionId,
 }
 
 /// `POST /api/agent/sessions`.
@@ -104,15 +121,39 @@ pub(super) async fn create(
         }
     }
     let place = format!("/api/agent/sessions/{}", session_ref.state.id);
-    let made = json!({ "sessionId": session_ref.state.id });
-    (StatusCode::CREATED, [(header::LOCATION, place)], Json(made)).into_response()
+    let created = Json(Created { session_id: session_ref.state.id.clone() });
+    (StatusCode::CREATED, [(header::LOCATION, place)], created).into_response()
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(super) struct ListQuery {
+    #[schemars(range(min = 1, max = LIST_MAX))]
     limit: Option<usize>,
+    /// Words in the title, the host, the root or the id, of the newest 1000.
+    #[schemars(length(max = WISH_CHARS_MAX))]
     search: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct SessionList {
+    sessions: Vec<SessionRow>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct SessionRow {
+    session_id: SessionId,
+    /// Beginning of the first prompt.
+    title: String,
+    created: Timestamp,
+    changed: Timestamp,
+    last_seq: Seq,
+    host: String,
+    root: String,
+    /// Omitted for a session that is not in this server's memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<SessionState>,
 }
 
 /// `GET /api/agent/sessions`.
@@ -138,27 +179,46 @@ pub(super) async fn list(
     };
     let mut rows = Vec::new();
     for session in sessions.iter().filter(|session| matches_search(session, &words)).take(limit) {
-        let mut row = json!({
-            "sessionId": session.id,
-            "title": neutralize_line(&session.title),
-            "created": session.created,
-            "changed": session.changed,
-            "lastSeq": session.last_seq,
-            "host": session.host,
-            "root": session.root,
+        let state = match shared.registry.find_open(&session.id) {
+            Some(session_ref) => Some(Follower::caught_up(&session_ref).await.now().state),
+            None => None,
+        };
+        rows.push(SessionRow {
+            session_id: session.id.clone(),
+            title: neutralize_line(&session.title).into_owned(),
+            created: session.created,
+            changed: session.changed,
+            last_seq: session.last_seq,
+            host: session.host.clone(),
+            root: session.root.clone(),
+            state,
         });
-        if let Some(session_ref) = shared.registry.find_open(&session.id) {
-            row["state"] = json!(Follower::caught_up(&session_ref).await.now().state);
-        }
-        rows.push(row);
     }
-    Json(json!({ "sessions": rows })).into_response()
+    Json(SessionList { sessions: rows }).into_response()
 }
 
 /// Returns true if every word (in lower case) occurs in the id, title, host or root.
 fn matches_search(session: &SessionSummary, words: &[String]) -> bool {
     let told = [session.id.as_str(), &session.title, &session.host, &session.root].map(str::to_lowercase);
     words.iter().all(|word| told.iter().any(|text| text.contains(word)))
+}
+
+/// The message `session.created` without its `type`, and the state.
+pub(super) struct ShownSession;
+
+impl JsonSchema for ShownSession {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "ShownSession".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = openapi::message::<ServerMessage>(generator, "session.created");
+        schema["properties"]["state"] = generator.subschema_for::<SessionStatus>().to_value();
+        if let Some(names) = schema["required"].as_array_mut() {
+            names.extend(["lastSeq".into(), "state".into()]);
+        }
+        schema.try_into().unwrap_or_default()
+    }
 }
 
 /// `GET /api/agent/sessions/{id}`.
@@ -211,42 +271,20 @@ pub(super) async fn artifact(
     }
 }
 
-/// Defines the handler of a message endpoint; the body is the message without its `type` field.
-macro_rules! message_endpoint {
-    ($name:ident, $kind:literal) => {
-        pub(super) async fn $name(
-            State(shared): State<SharedServer>,
-            Path(id): Path<String>,
-            Extension(caller): Extension<Caller>,
-            headers: HeaderMap,
-            body: Object,
-        ) -> Response {
-            post_message(&shared, id, &caller, &headers, body, $kind).await
-        }
-    };
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub(super) enum Receipt {
+    Accepted,
+    /// Nobody waits for it.
+    Ignored,
 }
 
-message_endpoint!(message, "user.message");
-message_endpoint!(tool_result, "tool.result");
-message_endpoint!(tool_output, "tool.output");
-message_endpoint!(decision, "approval.decision");
-message_endpoint!(question, "question.answer");
-message_endpoint!(direct, "direct");
-message_endpoint!(configure, "configure");
-message_endpoint!(cancel, "cancel");
-message_endpoint!(pause, "pause");
-message_endpoint!(resume, "resume");
-message_endpoint!(retry, "retry");
-message_endpoint!(clear, "clear");
-message_endpoint!(terminal_input, "terminal.input");
-message_endpoint!(terminal_resize, "terminal.resize");
-message_endpoint!(terminal_release, "terminal.release");
-
-async fn post_message(
-    shared: &SharedServer,
-    id: String,
-    caller: &Caller,
-    headers: &HeaderMap,
+/// Handles a message; the body is the message without its `type` field.
+pub(super) async fn post_message(
+    State(shared): State<SharedServer>,
+    Path(id): Path<String>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
     Object(mut body): Object,
     kind: &'static str,
 ) -> Response {
@@ -261,18 +299,15 @@ async fn post_message(
     }
     let session_ref = match shared.registry.open(&id).await {
         Ok(session_ref) => session_ref,
-        Err(error) => return problem::backend_error(shared, &error),
+        Err(error) => return problem::backend_error(&shared, &error),
     };
     let named = headers.get("traceparent").and_then(|value| value.to_str().ok());
     let named = named.or_else(|| message.envelope()?.traceparent.as_deref());
     session_ref.state.begin_trace(&message, named.and_then(TraceParent::parse));
-    match handle_message(shared, &session_ref, caller, message).await {
-        Ok(MessageOutcome::Accepted) => {
-            (StatusCode::ACCEPTED, Json(json!({ "status": "accepted" }))).into_response()
-        }
-        Ok(MessageOutcome::Ignored) => {
-            (StatusCode::ACCEPTED, Json(json!({ "status": "ignored" }))).into_response()
-        }
-        Err(refusal) => problem::rejection(shared, &refusal),
-    }
+    let receipt = match handle_message(&shared, &session_ref, &caller, message).await {
+        Ok(MessageOutcome::Accepted) => Receipt::Accepted,
+        Ok(MessageOutcome::Ignored) => Receipt::Ignored,
+        Err(refusal) => return problem::rejection(&shared, &refusal),
+    };
+    (StatusCode::ACCEPTED, Json(receipt)).into_response()
 }
