@@ -60,6 +60,7 @@ pub(super) struct PathsQuery {
     #[serde(default)]
     #[schemars(length(max = WORD_CHARS_MAX))]
     word: String,
+    /// Maximum number of paths; 100 if omitted.
     #[schemars(range(min = 1, max = PATHS_MAX))]
     limit: Option<usize>,
 }

@@ -10,10 +10,10 @@ use crate::Peer;
 /// Maximum size of the form, in bytes. The sender is not authenticated, so no more than this is read.
 const FORM_BYTES_MAX: usize = 1024;
 
-/// The form, for the description; it is read without a decoder.
+/// The login form.
 #[derive(JsonSchema)]
 pub(super) struct LogInForm {
-    #[expect(dead_code, reason = "for the description")]
+    #[expect(dead_code, reason = "`log_in` reads the form without a decoder")]
     token: String,
 }
 

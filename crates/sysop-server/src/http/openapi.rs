@@ -179,14 +179,16 @@ fn parameters(route: &Route, generator: &mut SchemaGenerator) -> Vec<Value> {
     let query = route.doc.query.map(|query| query(generator).to_value());
     for (name, schema) in query.iter().filter_map(|query| query["properties"].as_object()).flatten() {
         let mut schema = schema.clone();
-        // A parameter is absent instead of null.
-        if let Some(Value::String(kind)) = schema["type"].get(0).cloned() {
-            schema["type"] = kind.into();
+        let mut parameter = json!({ "name": name, "in": "query" });
+        if let Some(kind @ Value::String(_)) = schema["type"].get(0) {
+            schema["type"] = kind.clone(); // a parameter is absent instead of null
         }
         if let Some(schema) = schema.as_object_mut() {
+            parameter["description"] = schema.remove("description").unwrap_or_default();
             schema.retain(|_, value| !value.is_null());
         }
-        parameters.push(json!({ "name": name, "in": "query", "schema": schema }));
+        parameter["schema"] = schema;
+        parameters.push(parameter);
     }
     if let Some((name, description)) = route.doc.header {
         let schema = json!({ "type": "integer", "minimum": 0 });
@@ -255,6 +257,29 @@ mod tests {
                 assert!(schema["type"] == "object", "{kind} is no message of a client");
             }
         }
+    }
+
+    #[test]
+    fn a_body_is_required_if_one_of_its_fields_is() {
+        let described = describe();
+        let body = |path: &str| &described["paths"][path]["post"]["requestBody"]["required"];
+        assert_eq!(body("/api/agent/sessions"), false);
+        assert_eq!(body("/api/agent/sessions/{id}/cancel"), false);
+        assert_eq!(body("/api/agent/sessions/{id}/fork"), true);
+        assert_eq!(body("/api/agent/sessions/{id}/messages"), true);
+        assert_eq!(body("/api/agent/sessions/{id}/tool-results"), true);
+    }
+
+    #[test]
+    fn a_query_parameter_has_its_bounds_and_is_never_null() {
+        let described = describe();
+        let parameters = described["paths"]["/api/agent/sessions"]["get"]["parameters"].as_array().unwrap();
+        let limit = parameters.iter().find(|parameter| parameter["name"] == "limit").unwrap();
+        assert_eq!(limit["in"], "query");
+        let schema = json!({ "type": "integer", "format": "uint", "minimum": 1, "maximum": 1000 });
+        assert_eq!(limit["schema"], schema);
+        let search = parameters.iter().find(|parameter| parameter["name"] == "search").unwrap();
+        assert!(search["description"].as_str().unwrap().contains("newest 1000"), "{search}");
     }
 
     #[test]

@@ -128,6 +128,7 @@ pub(super) async fn create(
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(super) struct ListQuery {
+    /// Maximum number of sessions; 100 if omitted.
     #[schemars(range(min = 1, max = LIST_MAX))]
     limit: Option<usize>,
     /// Words in the title, the host, the root or the id, of the newest 1000.
