@@ -61,9 +61,9 @@ fn page_routes() -> Vec<Route> {
     let assets = &["text/javascript", "text/css", "image/svg+xml", "font/woff2"];
     vec![
         get("/healthz", Public, health::alive, "Report that the server is running")
-            .ok("Healthy", json::<health::Liveness>()),
+            .ok("Healthy", json::<health::OkStatus>()),
         get("/readyz", Public, health::ready, "Report that the server accepts work")
-            .ok("It does", json::<health::Readiness>())
+            .ok("Ready", json::<health::Readiness>())
             .answers("503", "Missing resource", json::<health::Unreadiness>()),
         get("/metrics", Read, health::metrics, "Get metrics for Prometheus")
             .ok("OpenMetrics", text(&["application/openmetrics-text"])),
@@ -73,9 +73,9 @@ fn page_routes() -> Vec<Route> {
         get("/api/openapi.json", Read, openapi::description, "This description")
             .ok("OpenAPI 3.1", json::<Map<String, Value>>()),
         get("/api/hosts", Read, catalog::hosts, "List the named hosts")
-            .ok("They are", json::<catalog::HostList>()),
+            .ok("The hosts", json::<catalog::HostList>()),
         get("/api/models", Read, catalog::models, "List the available models, the configured one first")
-            .ok("They are", json::<catalog::ModelList>()),
+            .ok("The models", json::<catalog::ModelList>()),
         post("/login", Public, log_in::log_in, "Exchange a token for a browser cookie")
             .takes(form::<log_in::LogInForm>())
             .answers("303", "Redirects to the page with the cookie", nothing()),
@@ -89,7 +89,7 @@ fn session_routes() -> Vec<Route> {
             .answers("201", "Stored", json::<sessions::Created>()),
         get("/api/agent/sessions", Read, sessions::list, "List sessions, most recently changed first")
             .asks::<sessions::ListQuery>()
-            .ok("They are", json::<sessions::SessionList>()),
+            .ok("The sessions", json::<sessions::SessionList>()),
         get(session!(""), Read, sessions::show, "Show a session's configuration and state")
             .ok("The session as in `session.created`, with its `state`", json::<sessions::ShownSession>()),
         delete(session!(""), Operate, sessions::delete, "Delete a session and its data").answers(
@@ -112,7 +112,7 @@ fn session_routes() -> Vec<Route> {
             session!("/fork"),
             Operate,
             catalog::fork,
-            "Create a session with the log of this one up to a prompt, which is left out",
+            "Create a session from this session's log before a prompt",
         )
         .takes(json::<catalog::ForkRequest>())
         .answers("201", "Stored", json::<sessions::Created>()),
@@ -156,7 +156,7 @@ fn chat_routes() -> Vec<Route> {
             .takes(json::<chat::WebChatRequest>())
             .ok(events, text(&["text/event-stream"])),
         post("/clear", Operate, chat::clear, "Clear the chat history")
-            .ok("Healthy", json::<health::Liveness>()),
+            .ok("Cleared", json::<health::OkStatus>()),
         post("/api/gemini/agent", Operate, gemini::agent, "Run one step of an agent with client tools")
             .takes(json::<gemini::GeminiAgentRequest>())
             .ok("In Gemini's format", json::<gemini::AgentReply>())

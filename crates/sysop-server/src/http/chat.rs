@@ -19,7 +19,7 @@ use sysop_core::event::{Delta, Event, Input, Logged, Update};
 use sysop_core::id::{SessionId, StepId, TurnId};
 
 use super::body::Object;
-use super::health::Liveness;
+use super::health::OkStatus;
 use super::{SharedServer, problem};
 use crate::authenticator::Caller;
 use crate::backend::{BackendError, CreateSession};
@@ -124,7 +124,7 @@ pub(super) async fn clear(
         Ok(None) => {} // no session yet
         Err(error) => return problem::backend_error(&shared, &error),
     }
-    Json(Liveness::Ok).into_response()
+    Json(OkStatus::Ok).into_response()
 }
 
 async fn find_session(

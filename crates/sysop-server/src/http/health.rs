@@ -11,7 +11,7 @@ use super::SharedServer;
 
 #[derive(Serialize, JsonSchema)]
 #[serde(tag = "status", rename_all = "snake_case")]
-pub(super) enum Liveness {
+pub(super) enum OkStatus {
     Ok,
 }
 
@@ -28,8 +28,8 @@ pub(super) enum Unreadiness {
 }
 
 /// Liveness: always 200.
-pub(super) async fn alive() -> Json<Liveness> {
-    Json(Liveness::Ok)
+pub(super) async fn alive() -> Json<OkStatus> {
+    Json(OkStatus::Ok)
 }
 
 /// Readiness: 200, or 503 with the reason.
