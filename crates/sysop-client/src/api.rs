@@ -133,9 +133,11 @@ pub(crate) fn refusal(status: StatusCode, answer: &[u8]) -> ClientError {
     let said = said.as_ref().and_then(|said| said["error"].as_str()).map(sentence);
     let told = |otherwise: &str| said.clone().unwrap_or_else(|| otherwise.to_owned());
     match status {
-        StatusCode::UNAUTHORIZED => ClientError::Refused(told(
-            "unknown token; run `sysop token list` on the server to see its tokens",
-        )),
+        // The server's own text tells programs to send a token; this request had one.
+        StatusCode::UNAUTHORIZED => ClientError::Refused(
+            "the server rejected the token; run `sysop token list` on the server to see valid ones"
+                .to_owned(),
+        ),
         StatusCode::FORBIDDEN => ClientError::Refused(told("this token lacks the required scope")),
         StatusCode::NOT_FOUND | StatusCode::UNPROCESSABLE_ENTITY | StatusCode::BAD_REQUEST => {
             ClientError::Unknown(said.unwrap_or_else(no_server))

@@ -393,7 +393,7 @@ fn only_lent_tools_run_and_no_partial_file_remains() {
     talk.out.wait_for_text("That was all.");
     leaves(talk);
     let results = results(&mock);
-    assert!(results[0].contains("the limit is 1024"), "{results:?}");
+    assert!(results[0].contains("the limit for file tools is 1024"), "{results:?}");
     assert!(results[2].contains("expected piece 1"), "{results:?}");
     assert!(results[6].contains("delete_file") && results[7].contains("mkdir"), "{results:?}");
     assert_eq!(here.read("whole.md"), "one two three");
@@ -515,7 +515,7 @@ fn unreachable_and_forbidden_servers_are_reported() {
     let address = format!("http://{}", server.link.address);
     let run = here.finish(&["attach", "--plain", &format!("{address}/?token=sysop_hush")]);
     assert_eq!(run.code, Some(2), "{run:?}");
-    assert!(run.err.contains("token") && !run.err.contains("hush"), "{run:?}");
+    assert!(run.err.contains("rejected the token") && !run.err.contains("hush"), "{run:?}");
     let run = here.finish(&["attach", "--plain", &server.url(), "no-such-session"]);
     assert_eq!(run.code, Some(2), "{run:?}");
     assert!(run.err.contains("not found"), "{run:?}");
