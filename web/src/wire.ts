@@ -345,13 +345,13 @@ export type Finding = {
   start: number;
   /** Byte after the last. */
   end: number;
-  /** How bad it is. */
+  /** Severity of the finding. */
   class: RiskClass;
-  /** Why, in a few words: `recursive delete`, `writes to a block device`. */
+  /** Short reason: `recursive delete`, `writes to a block device`. */
   why: string;
 };
 
-/** What "for this session" allows. */
+/** Calls covered by "for this session". */
 export type Grant =
   /** Exactly this command. */
   | {
@@ -479,7 +479,6 @@ export type PauseReason =
 export type Question = {
   /** Id. */
   id: QuestionId;
-  /** Kind of answer expected. */
   kind: QuestionKind;
   /** Program that asks, for users: `sudo on web1`, `ssh web1`. */
   from: string;

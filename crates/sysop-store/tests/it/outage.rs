@@ -114,7 +114,7 @@ async fn a_full_database_is_reported_and_appends_continue_once_it_has_room() {
     is_one_sentence(&stall_reason(&lease).await, "is out of space");
     is_one_sentence(&store.ready().await.unwrap_err().to_string(), "is out of space");
     let refused = store.append(&id("new"), Seq(0), &queued(0, 1, "n")).await.unwrap_err();
-    is_one_sentence(&refused.to_string(), "nothing was stored; free some space");
+    is_one_sentence(&refused.to_string(), "nothing was stored; free disk space");
     shared().run(&name, "DROP TRIGGER full_disk ON sysop_events").await;
     assert_eq!(done(waiting).await, Ok(Seq(2)));
     assert_eq!(store.ready().await, Ok(()));

@@ -143,8 +143,8 @@ async fn a_newer_schema_is_rejected() {
     let (store, name) = new_store().await;
     shared().run(&name, "UPDATE sysop_schema SET version = 99").await;
     let error = PostgresStore::connect(&shared().url(&name)).await.unwrap_err();
-    is_one_sentence(&error, "newer sysop (schema 99");
-    is_one_sentence(&store.ready().await.unwrap_err(), "newer sysop (schema 99");
+    is_one_sentence(&error, "newer version of sysop (schema 99");
+    is_one_sentence(&store.ready().await.unwrap_err(), "newer version of sysop (schema 99");
 }
 
 #[tokio::test]

@@ -204,7 +204,7 @@ async fn a_newer_schema_is_rejected() {
         store.append(&id("s"), Seq(0), &queued(0, 1, "a")).await.unwrap_err(),
         store.delete(&id("a")).await.unwrap_err(),
     ] {
-        assert!(error.to_string().contains("newer sysop (schema 99;"), "{error}");
+        assert!(error.to_string().contains("newer version of sysop (schema 99;"), "{error}");
         is_one_sentence_about(&path, &error);
     }
 }
