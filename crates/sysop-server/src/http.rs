@@ -64,7 +64,7 @@ fn page_routes() -> Vec<Route> {
             .ok("Healthy", json::<health::OkStatus>()),
         get("/readyz", Public, health::ready, "Report that the server accepts work")
             .ok("Ready", json::<health::Readiness>())
-            .answers("503", "Missing resource", json::<health::Unreadiness>()),
+            .response("503", "Missing resource", json::<health::Unreadiness>()),
         get("/metrics", Read, health::metrics, "Get metrics for Prometheus")
             .ok("OpenMetrics", text(&["application/openmetrics-text"])),
         get("/", Read, assets::index, "The page").ok("HTML", text(&["text/html"])),
@@ -77,52 +77,52 @@ fn page_routes() -> Vec<Route> {
         get("/api/models", Read, catalog::models, "List the available models, the configured one first")
             .ok("The models", json::<catalog::ModelList>()),
         post("/login", Public, log_in::log_in, "Exchange a token for a browser cookie")
-            .takes(form::<log_in::LogInForm>())
-            .answers("303", "Redirects to the page with the cookie", nothing()),
+            .body(form::<log_in::LogInForm>())
+            .response("303", "Redirects to the page with the cookie", nothing()),
     ]
 }
 
 fn session_routes() -> Vec<Route> {
     vec![
         post("/api/agent/sessions", Operate, sessions::create, "Create a session")
-            .takes(json::<sessions::NewSession>())
-            .answers("201", "Stored", json::<sessions::Created>()),
+            .body(json::<sessions::NewSession>())
+            .response("201", "Stored", json::<sessions::Created>()),
         get("/api/agent/sessions", Read, sessions::list, "List sessions, most recently changed first")
-            .asks::<sessions::ListQuery>()
+            .query::<sessions::ListQuery>()
             .ok("The sessions", json::<sessions::SessionList>()),
         get(session!(""), Read, sessions::show, "Show a session's configuration and state")
             .ok("The session as in `session.created`, with its `state`", json::<sessions::ShownSession>()),
-        delete(session!(""), Operate, sessions::delete, "Delete a session and its data").answers(
+        delete(session!(""), Operate, sessions::delete, "Delete a session and its data").response(
             "204",
             "Deleted",
             nothing(),
         ),
         get(session!("/stream"), Read, socket::open, "Open the session's WebSocket")
-            .answers("101", "A WebSocket of `ClientMessage` and `ServerMessage`", nothing())
-            .answers("400", "Invalid request", json::<Problem>())
-            .answers("426", "A WebSocket upgrade is required", json::<Problem>()),
+            .response("101", "A WebSocket of `ClientMessage` and `ServerMessage`", nothing())
+            .response("400", "Invalid request", json::<Problem>())
+            .response("426", "A WebSocket upgrade is required", json::<Problem>()),
         get(session!("/events"), Read, sse::events, "Stream the session's messages as server-sent events")
-            .asks::<sse::EventsQuery>()
-            .asks_header("Last-Event-ID", "Last event that the client received")
+            .query::<sse::EventsQuery>()
+            .header("Last-Event-ID", "Last event that the client received")
             .ok("One `ServerMessage` per event; its `id` is a resume point", text(&["text/event-stream"])),
         get(session!("/artefacts/{name}"), Read, sessions::artifact, "Get the full output of a call")
             .ok("The bytes", bytes(&["application/octet-stream"]))
-            .answers("422", "Invalid artifact name", json::<Problem>()),
+            .response("422", "Invalid artifact name", json::<Problem>()),
         post(
             session!("/fork"),
             Operate,
             catalog::fork,
             "Create a session from this session's log before a prompt",
         )
-        .takes(json::<catalog::ForkRequest>())
-        .answers("201", "Stored", json::<sessions::Created>()),
+        .body(json::<catalog::ForkRequest>())
+        .response("201", "Stored", json::<sessions::Created>()),
         get(
             session!("/paths"),
             Read,
             catalog::paths,
             "List paths below the session's root that contain a word",
         )
-        .asks::<catalog::PathsQuery>()
+        .query::<catalog::PathsQuery>()
         .ok("The paths; directories end with `/`", json::<catalog::PathList>()),
     ]
 }
@@ -153,18 +153,18 @@ fn chat_routes() -> Vec<Route> {
     let events = "Events `text {content}`, `tool {name, input}`, `approval`, `error`, and finally `done`";
     vec![
         post("/chat", Operate, chat::chat, "Send a message and stream the answer")
-            .takes(json::<chat::WebChatRequest>())
+            .body(json::<chat::WebChatRequest>())
             .ok(events, text(&["text/event-stream"])),
         post("/clear", Operate, chat::clear, "Clear the chat history")
             .ok("Cleared", json::<health::OkStatus>()),
         post("/api/gemini/agent", Operate, gemini::agent, "Run one step of an agent with client tools")
-            .takes(json::<gemini::GeminiAgentRequest>())
+            .body(json::<gemini::GeminiAgentRequest>())
             .ok("In Gemini's format", json::<gemini::AgentReply>())
-            .answers("502", "The model did not answer", json::<Problem>()),
+            .response("502", "The model did not answer", json::<Problem>()),
         post("/api/gemini/chat", Operate, gemini::chat, "Get one chat answer")
-            .takes(json::<gemini::GeminiChatRequest>())
+            .body(json::<gemini::GeminiChatRequest>())
             .ok("The answer", json::<gemini::ChatReply>())
-            .answers("502", "The model did not answer", json::<Problem>()),
+            .response("502", "The model did not answer", json::<Problem>()),
     ]
 }
 
@@ -202,7 +202,7 @@ fn message(path: &'static str, kind: &'static str, summary: &'static str) -> Rou
               caller: Extension<Caller>,
               headers: HeaderMap,
               body: Object| { sessions::post_message(state, id, caller, headers, body, kind) };
-    post(path, scope, handler, summary).takes(Content::message(kind)).answers(
+    post(path, scope, handler, summary).body(Content::message(kind)).response(
         "202",
         "Accepted; the session's messages report the result",
         json::<sessions::Receipt>(),
@@ -211,30 +211,30 @@ fn message(path: &'static str, kind: &'static str, summary: &'static str) -> Rou
 
 impl Route {
     /// Adds a body.
-    fn takes(mut self, body: Content) -> Self {
+    fn body(mut self, body: Content) -> Self {
         self.doc.body = Some(body);
         self
     }
 
     /// Adds the query parameters, which are the fields of `Q`.
-    fn asks<Q: JsonSchema>(mut self) -> Self {
+    fn query<Q: JsonSchema>(mut self) -> Self {
         self.doc.query = Some(Q::json_schema);
         self
     }
 
     /// Adds a header with a number.
-    fn asks_header(mut self, name: &'static str, description: &'static str) -> Self {
+    fn header(mut self, name: &'static str, description: &'static str) -> Self {
         self.doc.header = Some((name, description));
         self
     }
 
     /// Adds the response 200.
     fn ok(self, description: &'static str, content: Content) -> Self {
-        self.answers("200", description, content)
+        self.response("200", description, content)
     }
 
     /// Adds a response.
-    fn answers(mut self, status: &'static str, description: &'static str, content: Content) -> Self {
+    fn response(mut self, status: &'static str, description: &'static str, content: Content) -> Self {
         self.doc.responses.push((status, description, content));
         self
     }
