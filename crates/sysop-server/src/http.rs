@@ -91,7 +91,7 @@ fn session_routes() -> Vec<Route> {
             .query::<sessions::ListQuery>()
             .ok("The sessions", json::<sessions::SessionList>()),
         get(session!(""), Read, sessions::show, "Show a session's configuration and state")
-            .ok("The session as in `session.created`, with its `state`", json::<sessions::ShownSession>()),
+            .ok("The session as in `session.created`, with its `state`", json::<sessions::SessionDetails>()),
         delete(session!(""), Operate, sessions::delete, "Delete a session and its data").response(
             "204",
             "Deleted",

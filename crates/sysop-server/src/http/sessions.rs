@@ -205,11 +205,11 @@ fn matches_search(session: &SessionSummary, words: &[String]) -> bool {
 }
 
 /// The message `session.created` without its `type`, and the state.
-pub(super) struct ShownSession;
+pub(super) struct SessionDetails;
 
-impl JsonSchema for ShownSession {
+impl JsonSchema for SessionDetails {
     fn schema_name() -> std::borrow::Cow<'static, str> {
-        "ShownSession".into()
+        "SessionDetails".into()
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
