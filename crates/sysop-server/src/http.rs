@@ -64,13 +64,13 @@ fn page_routes() -> Vec<Route> {
             .ok("Healthy", json::<health::OkStatus>()),
         get("/readyz", Public, health::ready, "Report that the server accepts work")
             .ok("Ready", json::<health::Readiness>())
-            .response("503", "Missing resource", json::<health::Unreadiness>()),
+            .response("503", "Not ready; `missing` is the reason", json::<health::Unreadiness>()),
         get("/metrics", Read, health::metrics, "Get metrics for Prometheus")
             .ok("OpenMetrics", text(&["application/openmetrics-text"])),
-        get("/", Read, assets::index, "The page").ok("HTML", text(&["text/html"])),
+        get("/", Read, assets::index, "Get the web page").ok("HTML", text(&["text/html"])),
         get("/assets/{name}", Read, assets::asset, "Get a file of the web page")
             .ok("The file", bytes(assets)),
-        get("/api/openapi.json", Read, openapi::description, "This description")
+        get("/api/openapi.json", Read, openapi::description, "Get this API description")
             .ok("OpenAPI 3.1", json::<Map<String, Value>>()),
         get("/api/hosts", Read, catalog::hosts, "List the named hosts")
             .ok("The hosts", json::<catalog::HostList>()),
@@ -106,7 +106,7 @@ fn session_routes() -> Vec<Route> {
             .header("Last-Event-ID", "Last event that the client received")
             .ok("One `ServerMessage` per event; its `id` is a resume point", text(&["text/event-stream"])),
         get(session!("/artefacts/{name}"), Read, sessions::artifact, "Get the full output of a call")
-            .ok("The bytes", bytes(&["application/octet-stream"]))
+            .ok("The output", bytes(&["application/octet-stream"]))
             .response("422", "Invalid artifact name", json::<Problem>()),
         post(
             session!("/fork"),
@@ -130,7 +130,7 @@ fn session_routes() -> Vec<Route> {
 /// Routes that carry the messages of clients without a WebSocket.
 fn message_routes() -> Vec<Route> {
     vec![
-        message(session!("/messages"), "user.message", "Say something"),
+        message(session!("/messages"), "user.message", "Send a prompt"),
         message(session!("/tool-results"), "tool.result", "Send the result of a call that this client ran"),
         message(session!("/tool-outputs"), "tool.output", "Send more output of a call that this client runs"),
         message(session!("/decisions"), "approval.decision", "Answer an approval"),
@@ -139,7 +139,7 @@ fn message_routes() -> Vec<Route> {
         message(session!("/configure"), "configure", "Change the session's configuration"),
         message(session!("/cancel"), "cancel", "Stop the turn"),
         message(session!("/pause"), "pause", "Stop after the current step"),
-        message(session!("/resume"), "resume", "Go on"),
+        message(session!("/resume"), "resume", "Resume after a pause"),
         message(session!("/retry"), "retry", "Retry the last prompt with an empty history"),
         message(session!("/clear"), "clear", "Clear the history"),
         message(session!("/terminal/input"), "terminal.input", "Type into the live terminal"),

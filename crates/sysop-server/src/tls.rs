@@ -23,7 +23,7 @@ pub struct Tls {
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file is missing or has other content than expected.
-    #[error("cannot read {what} from {path}: {why}; a PEM file is expected")]
+    #[error("cannot read {what} from {path}: {why}; use a PEM file")]
     File {
         /// Expected content.
         what: &'static str,

@@ -14,9 +14,9 @@ use crate::dispatch::{DRAINING, MessageRejection};
 /// Body of every error.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Problem {
-    /// One sentence.
+    /// One sentence for display.
     error: String,
-    /// For programs; as in the message `error`.
+    /// Code for programs, as in the `error` message.
     #[schemars(with = "String")]
     code: ErrorCode,
 }

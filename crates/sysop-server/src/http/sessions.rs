@@ -53,7 +53,7 @@ pub(super) struct NewSession {
     #[schemars(length(max = WISH_CHARS_MAX), regex(pattern = ONE_LINE))]
     root: Option<PathBuf>,
     client_version: String,
-    /// Tools that run on the client, which gets their calls from its stream of events.
+    /// Tools that run on the client, which receives the calls on its event stream.
     tool_manifest: Vec<ManifestTool>,
     workspace_root: String,
 }
@@ -84,7 +84,9 @@ pub(super) async fn create(
         .flatten()
         .any(|text| text.chars().count() > WISH_CHARS_MAX || text.contains(char::is_control))
     {
-        return problem::bad("`host`, `profile` and `root` must be short single lines");
+        return problem::bad(&format!(
+            "`host`, `profile` and `root` must each be a single line of at most {WISH_CHARS_MAX} characters"
+        ));
     }
     let hello = Hello {
         client_version: new.client_version,
@@ -131,7 +133,7 @@ pub(super) struct ListQuery {
     /// Maximum number of sessions; 100 if omitted.
     #[schemars(range(min = 1, max = LIST_MAX))]
     limit: Option<usize>,
-    /// Words in the title, the host, the root or the id, of the newest 1000.
+    /// Words to find in the title, host, root or id of the newest 1000 sessions.
     #[schemars(length(max = WISH_CHARS_MAX))]
     search: String,
 }
@@ -276,7 +278,7 @@ pub(super) async fn artifact(
 #[serde(tag = "status", rename_all = "snake_case")]
 pub(super) enum Receipt {
     Accepted,
-    /// Nobody waits for it.
+    /// No call waits for it.
     Ignored,
 }
 
