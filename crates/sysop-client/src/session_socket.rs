@@ -135,7 +135,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SessionSocket<S> {
         match tokio::time::timeout(WRITE, self.socket.send(message)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(SocketError(format!("connection lost ({error})"))),
-            Err(_) => Err(SocketError("the server does not read any more".to_owned())),
+            Err(_) => Err(SocketError("the server stopped reading".to_owned())),
         }
     }
 }

@@ -154,7 +154,7 @@ impl SessionFollower {
                 return false;
             }
             Err(error) => {
-                tracing::warn!(session = %self.id, %error, "cannot follow for now");
+                tracing::warn!(session = %self.id, %error, "cannot follow the session; retrying");
                 self.clock.sleep(FAILURE_PAUSE).await;
                 return true;
             }

@@ -67,7 +67,7 @@ impl InputQueue {
             Ok(queued) => queued,
             Err(error) => {
                 // The event that the database is available again leads back here.
-                tracing::warn!(session = %live.id(), %error, "queued inputs are not processed for now");
+                tracing::warn!(session = %live.id(), %error, "cannot read the queued inputs; waiting for the database");
                 let mut state = self.state.lock();
                 state.drain = DrainState::Idle;
                 state.forget_consumed();

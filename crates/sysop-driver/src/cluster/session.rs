@@ -142,7 +142,7 @@ impl ClusterSession {
                     return self.spawn_delivery();
                 }
                 Err(DriverError::Store(StoreError::Unavailable(why))) => {
-                    tracing::warn!(session = %self.id, why, "cannot determine the session's owner for now");
+                    tracing::warn!(session = %self.id, why, "cannot determine the session's owner; retrying");
                 }
                 Err(error) => return self.set(Location::Closed(error.to_string())),
             }

@@ -181,7 +181,7 @@ impl WriterTask {
                 return self.write_one_by_one(group, &error).await;
             }
             again = true;
-            tracing::warn!(database = self.database.place, %error, "appending again");
+            tracing::warn!(database = self.database.place, %error, "an append failed");
             if is_transient(&error) && backoff.pause().await {
                 continue;
             }
