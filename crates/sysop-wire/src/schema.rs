@@ -70,14 +70,14 @@ fn pretty(schema: &Value) -> String {
 fn page(client: &Value, server: &Value) -> String {
     let mut page = PAGE_HEAD.to_owned();
     for (title, schema, examples) in
-        [("From a client", client, CLIENT_EXAMPLES), ("From a server", server, SERVER_EXAMPLES)]
+        [("Client messages", client, CLIENT_EXAMPLES), ("Server messages", server, SERVER_EXAMPLES)]
     {
         write!(page, "\n## {title}\n").expect("a String takes all");
         for message in schema["oneOf"].as_array().into_iter().flatten() {
             section(&mut page, schema, message, examples);
         }
     }
-    write!(page, "\n## Words\n").expect("a String takes all");
+    write!(page, "\n## Enumerations\n").expect("a String takes all");
     let (client, server) = (&client["$defs"], &server["$defs"]);
     let definitions = [client, server].into_iter().filter_map(Value::as_object).flatten();
     for (name, definition) in definitions.collect::<BTreeMap<_, _>>() {

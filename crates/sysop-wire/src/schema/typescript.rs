@@ -21,7 +21,7 @@ pub(super) fn module(client: &Value, server: &Value) -> String {
         for (name, definition) in schema["$defs"].as_object().expect("definitions") {
             let known = types.insert(name, definition);
             let same = known.is_none_or(|known| known == definition);
-            assert!(same, "{name} is read in another form than it is written: give each its own type");
+            assert!(same, "{name} differs between client and server messages; use a separate type for each");
         }
         types.insert(schema["title"].as_str().expect("a title"), schema);
     }
@@ -84,7 +84,7 @@ fn simple(kind: &str, schema: &Value, depth: usize) -> String {
         },
         "object" if schema.get("properties").is_some() => object(schema, depth),
         "object" => "Record<string, unknown>".to_owned(),
-        other => panic!("there is no TypeScript for the type `{other}`"),
+        other => panic!("unsupported schema type `{other}`"),
     }
 }
 
