@@ -278,7 +278,7 @@ pub(super) async fn artifact(
 #[serde(tag = "status", rename_all = "snake_case")]
 pub(super) enum Receipt {
     Accepted,
-    /// No call waits for it.
+    /// No longer relevant, or a duplicate.
     Ignored,
 }
 
