@@ -12,7 +12,7 @@ describe("what is pasted", () => {
       text: "a\nb\nc",
       why: expect.stringContaining("3 lines"),
     });
-    expect(prepareInput("rm -r x\n").why).toContain("Enter");
+    expect(prepareInput("rm -r x\n").why).toContain("line break");
   });
 
   it("holds no control characters, and cannot end its own marks", () => {
