@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
 use sysop_core::policy::{CommandContext, CommandPattern, Rule, RuleAction, Survey};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -41,75 +43,70 @@ pub(super) fn read(policy: &DeTable<'_>, mut origin: impl FnMut(usize) -> String
     read
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+struct RuleTable {
+    action: RuleAction,
+    #[serde(rename = "match", with = "PatternTable")]
+    pattern: CommandPattern,
+    #[serde(default)]
+    examples: Examples,
+}
+
+/// Like [`CommandPattern`], but unknown keys are errors.
+#[derive(Deserialize)]
+#[serde(remote = "CommandPattern", deny_unknown_fields, expecting = "a table")]
+struct PatternTable {
+    program: String,
+    subcommand: Option<String>,
+    options: Option<Vec<String>>,
+    operands: Option<Vec<String>>,
+    host: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+struct Examples {
+    r#match: Vec<String>,
+    no_match: Vec<String>,
+}
+
 fn rule(entry: &Spanned<DeValue<'_>>, origin: String) -> Result<Rule, String> {
-    let table = entry.get_ref().as_table().ok_or("not a table")?;
-    check_keys(table, &["action", "match", "examples"])?;
-    let action = match table.get("action").and_then(|value| value.get_ref().as_str()) {
-        Some("allow") => RuleAction::Allow,
-        Some("ask") => RuleAction::Ask,
-        Some("deny") => RuleAction::Deny,
-        Some(_) | None => return Err("`action` must be allow, ask or deny".to_owned()),
-    };
-    let pattern = table.get("match").and_then(|value| value.get_ref().as_table());
-    let pattern = pattern.ok_or("missing `match = { program = … }`")?;
-    check_keys(pattern, &["program", "subcommand", "options", "operands", "host"])?;
-    let program = text(pattern, "program")?.ok_or("missing `program` in `match`")?;
-    if program.is_empty() {
+    let RuleTable { action, pattern, examples } =
+        RuleTable::deserialize(entry.clone().into_deserializer())
+            .map_err(|error| error.to_string().lines().collect::<Vec<_>>().join(" "))?;
+    if pattern.program.is_empty() {
         return Err("`program` is empty".to_owned());
     }
-    let pattern = CommandPattern {
-        program,
-        subcommand: text(pattern, "subcommand")?,
-        options: texts(pattern, "options")?,
-        operands: texts(pattern, "operands")?,
-        host: text(pattern, "host")?,
-    };
-    let rule = Rule { action, pattern, origin };
-    if let Some(examples) = table.get("examples") {
-        let examples = examples.get_ref().as_table().ok_or("`examples` is not a table")?;
-        check_keys(examples, &["match", "no_match"])?;
-        try_examples(&rule, examples)?;
+    for (key, list) in [
+        ("options", pattern.options.as_deref().unwrap_or_default()),
+        ("operands", pattern.operands.as_deref().unwrap_or_default()),
+        ("match", &examples.r#match),
+        ("no_match", &examples.no_match),
+    ] {
+        if list.len() > LIST_MAX {
+            return Err(format!("`{key}` has more than {LIST_MAX} entries"));
+        }
     }
+    let rule = Rule { action, pattern, origin };
+    try_examples(&rule, &examples)?;
     Ok(rule)
 }
 
 /// Checks the examples as bash commands on any host.
-fn try_examples(rule: &Rule, examples: &DeTable<'_>) -> Result<(), String> {
+fn try_examples(rule: &Rule, examples: &Examples) -> Result<(), String> {
     let anywhere = Rule { pattern: CommandPattern { host: None, ..rule.pattern.clone() }, ..rule.clone() };
     let survey = Survey::elsewhere(CommandContext::bash());
-    for (key, expected) in [("match", true), ("no_match", false)] {
-        for example in texts(examples, key)?.unwrap_or_default() {
-            if anywhere.decides(&example, &survey) != expected {
-                let how = if expected { "does not match" } else { "matches" };
-                return Err(format!("the `{key}` example {example:?} {how}"));
-            }
+    for (key, commands, expected) in
+        [("match", &examples.r#match, true), ("no_match", &examples.no_match, false)]
+    {
+        if let Some(example) = commands.iter().find(|example| anywhere.decides(example, &survey) != expected)
+        {
+            let how = if expected { "does not match" } else { "matches" };
+            return Err(format!("the `{key}` example {example:?} {how}"));
         }
     }
     Ok(())
-}
-
-fn check_keys(table: &DeTable<'_>, known: &[&str]) -> Result<(), String> {
-    match table.iter().find(|(name, _)| !known.contains(&name.get_ref().as_ref())) {
-        Some((name, _)) => Err(format!("unknown key `{}`; expected {}", name.get_ref(), known.join(", "))),
-        None => Ok(()),
-    }
-}
-
-fn text(table: &DeTable<'_>, key: &str) -> Result<Option<String>, String> {
-    let Some(value) = table.get(key) else { return Ok(None) };
-    let text = value.get_ref().as_str().ok_or_else(|| format!("`{key}` must be a string"))?;
-    Ok(Some(text.to_owned()))
-}
-
-fn texts(table: &DeTable<'_>, key: &str) -> Result<Option<Vec<String>>, String> {
-    let Some(value) = table.get(key) else { return Ok(None) };
-    let wanted = || format!("`{key}` must be a list of strings");
-    let elements = value.get_ref().as_array().ok_or_else(wanted)?;
-    if elements.len() > LIST_MAX {
-        return Err(format!("`{key}` has more than {LIST_MAX} entries"));
-    }
-    let texts = elements.iter().map(|element| element.get_ref().as_str().map(str::to_owned));
-    texts.collect::<Option<Vec<_>>>().map(Some).ok_or_else(wanted)
 }
 
 /// A rule in one line, for `config show`.

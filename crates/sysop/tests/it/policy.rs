@@ -64,7 +64,10 @@ fn rules_are_loaded_checked_and_applied() {
     let run = world.run(&["policy", "check", "ls"]);
     for line in [
         format!("{}:8: ignoring this rule: the `no_match` example \"touch a\" matches", config.display()),
-        format!("{}:12: ignoring this rule: `action` must be allow, ask or deny", config.display()),
+        format!(
+            "{}:12: ignoring this rule: unknown variant `permit`, expected one of `allow`, `ask`, `deny` in `action`",
+            config.display()
+        ),
     ] {
         assert!(run.err.contains(&line), "{line}\n{}", run.err);
     }
