@@ -24,6 +24,7 @@ use std::sync::Arc;
 pub use run::{TuiExit, run};
 
 use futures::future::BoxFuture;
+use serde::Deserialize;
 use sysop_driver::frontend::{AttachedSession, SessionService};
 use sysop_term::ThemeName;
 
@@ -69,7 +70,8 @@ pub type OpenError = Box<dyn std::error::Error + Send + Sync>;
 pub type OpenResult = Result<(Arc<dyn SessionService>, AttachedSession), OpenError>;
 
 /// Price of a million tokens.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
+#[serde(default)]
 pub struct Price {
     /// Input tokens.
     pub input: f64,

@@ -21,12 +21,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use file::Flavor;
+use keys::WorkspaceRule;
+use serde::de::DeserializeOwned;
 use sysop_core::policy::{Rule, RuleAction};
 
 pub(crate) use environment::{Environment, secret_variables};
 pub(crate) use keys::{DEMO, KeyPath, PROVIDERS, nearest_word, unknown_provider};
+#[cfg(test)]
+pub(crate) use keys::{KEYS, ListKind, TextKind, ValueKind};
 pub(crate) use private_files::{check_private_folder, create_private_folder, replace_private_file};
-pub(crate) use routine::{Routine, Variable};
+pub(crate) use routine::Routine;
 pub(crate) use trust::{TrustDecision, UntrustedWorkspace, save_trust, trust_file};
 pub(crate) use ui_state::{keep_theme, ui_state_file};
 pub(crate) use value::{ConfigValue, without_credentials};
@@ -173,7 +177,7 @@ impl ConfigLayer {
 
     /// Treats a file of a program that asked about every command as `approve = "each"`.
     fn ask_about_each(&mut self, path: &Path) {
-        let approve = KeyPath::dotted("approve");
+        let approve = KeyPath::from("approve");
         if !self.entries.iter().any(|(key, _)| *key == approve) {
             let origin = ConfigOrigin::File { path: path.into(), line: 1 };
             self.entries.push((approve, ConfigEntry::new(ConfigValue::Text("each".to_owned()), origin)));
@@ -183,7 +187,7 @@ impl ConfigLayer {
     /// Adds the value of a flag, which the command line parser has validated.
     pub(crate) fn flag(&mut self, name: &'static str, path: &str, value: impl Into<String>) {
         let entry = ConfigEntry::new(ConfigValue::Text(value.into()), ConfigOrigin::Flag { name });
-        self.entries.push((KeyPath::dotted(path), entry));
+        self.entries.push((KeyPath::from(path), entry));
     }
 }
 
@@ -285,7 +289,34 @@ impl Config {
 
     /// Returns the value at a dotted path.
     pub(crate) fn entry(&self, path: &str) -> Option<&ConfigEntry> {
-        self.entries.get(&KeyPath::dotted(path))
+        self.entries.get(&KeyPath::from(path))
+    }
+
+    /// Returns the value or the table at a path, or `None` if it is unset.
+    ///
+    /// # Panics
+    /// If `T` does not fit the table of keys.
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: impl Into<KeyPath>) -> Option<T> {
+        let mut found: Option<toml::Value> = None;
+        let path = path.into();
+        for (names, entry) in self.below(&path) {
+            let table = || toml::Value::Table(toml::Table::new());
+            let mut slot = found.get_or_insert_with(table);
+            for name in names {
+                let outer = slot.as_table_mut().expect("a table is not a key");
+                slot = outer.entry(name).or_insert_with(table);
+            }
+            *slot = entry.value.to_toml();
+        }
+        found.map(|found| found.try_into().expect("the table of keys determines the type"))
+    }
+
+    /// Returns the entry at a path or those in its table, each with its names below the path.
+    pub(crate) fn below<'a>(
+        &'a self,
+        path: &'a KeyPath,
+    ) -> impl Iterator<Item = (&'a [String], &'a ConfigEntry)> {
+        self.entries.iter().filter_map(|(key, entry)| Some((key.names().strip_prefix(path.names())?, entry)))
     }
 
     fn load_own(&mut self, sources: &ConfigSources<'_>) -> Result<(), ConfigError> {
@@ -391,7 +422,7 @@ impl Config {
     fn tighten(&mut self, mut layer: ConfigLayer) -> Vec<String> {
         let mut left_out = Vec::new();
         for (path, entry) in std::mem::take(&mut layer.entries) {
-            let rule = keys::find(&path).map_or(keys::WorkspaceRule::Ignored, |key| key.workspace);
+            let rule = keys::find(&path).map_or(WorkspaceRule::Ignored, |key| key.workspace);
             if !self.tighten_one(rule, &path, &entry) {
                 left_out.push(format!("{path} = {}", entry.value));
                 let message =
@@ -415,26 +446,23 @@ impl Config {
         left_out
     }
 
-    fn tighten_one(&mut self, rule: keys::WorkspaceRule, path: &KeyPath, entry: &ConfigEntry) -> bool {
+    fn tighten_one(&mut self, rule: WorkspaceRule, path: &KeyPath, entry: &ConfigEntry) -> bool {
         if keys::is_approve(path) && self.combine_never(entry) {
             return true;
         }
         let present = self.entries.get_mut(path);
         let stricter = match (rule, present, &entry.value) {
-            (keys::WorkspaceRule::Stricter, Some(present), ConfigValue::Text(new)) => {
-                let Some(keys::ValueKind::Word(words)) = keys::find(path).map(|key| key.kind) else {
-                    return false;
-                };
+            (WorkspaceRule::Stricter(words), Some(present), ConfigValue::Text(new)) => {
                 let rank = |word: &str| words.iter().position(|known| *known == word);
                 matches!(&present.value, ConfigValue::Text(old) if rank(new) >= rank(old))
             }
-            (keys::WorkspaceRule::Lower, Some(present), ConfigValue::Integer(new)) => {
+            (WorkspaceRule::Lower, Some(present), ConfigValue::Integer(new)) => {
                 matches!(&present.value, ConfigValue::Integer(old) if new <= old)
             }
-            (keys::WorkspaceRule::Only(strict), _, ConfigValue::Switch(new)) => *new == strict,
-            (keys::WorkspaceRule::Lower | keys::WorkspaceRule::Adds, None, _) => true,
+            (WorkspaceRule::Only(strict), _, ConfigValue::Switch(new)) => *new == strict,
+            (WorkspaceRule::Lower | WorkspaceRule::Adds, None, _) => true,
             (
-                keys::WorkspaceRule::Adds,
+                WorkspaceRule::Adds,
                 Some(ConfigEntry { value: ConfigValue::Texts(old), origins }),
                 ConfigValue::Texts(new),
             ) => {
@@ -445,15 +473,7 @@ impl Config {
                 }
                 return true;
             }
-            (
-                keys::WorkspaceRule::Ignored
-                | keys::WorkspaceRule::Stricter
-                | keys::WorkspaceRule::Only(_)
-                | keys::WorkspaceRule::Lower
-                | keys::WorkspaceRule::Adds,
-                _,
-                _,
-            ) => false,
+            _ => false,
         };
         if stricter {
             self.entries.insert(path.clone(), entry.clone());
@@ -463,21 +483,17 @@ impl Config {
 
     /// Combines `each` with `never` so that both apply: changes are denied, and read-only commands ask.
     fn combine_never(&mut self, entry: &ConfigEntry) -> bool {
-        let word = |value: &ConfigValue| {
-            if let ConfigValue::Text(text) = value { text.clone() } else { String::new() }
+        let (Some(old), ConfigValue::Text(new)) = (self.get::<String>("approve"), &entry.value) else {
+            return false;
         };
-        let approve = KeyPath::dotted("approve");
-        let Some(present) = self.entries.get(&approve) else { return false };
-        let (old, new) = (word(&present.value), word(&entry.value));
         if !matches!((old.as_str(), new.as_str()), ("each", "never") | ("never", "each")) {
             return false;
         }
         let origin = entry.origin().clone();
         if new == "never" {
-            self.entries.insert(approve, entry.clone());
+            self.entries.insert(KeyPath::from("approve"), entry.clone());
         }
-        self.entries
-            .insert(KeyPath::dotted("never_asks"), ConfigEntry::new(ConfigValue::Switch(true), origin));
+        self.entries.insert(KeyPath::from("never_asks"), ConfigEntry::new(ConfigValue::Switch(true), origin));
         true
     }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use etcetera::base_strategy::{BaseStrategy, choose_base_strategy};
 use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Deserializer};
 use sysop_core::message::ModelRef;
 use sysop_core::model_provider::is_known;
 use sysop_core::policy::{ApprovalMode, PolicyOptions};
@@ -20,8 +21,8 @@ use sysop_tui::Price;
 
 use crate::config::{
     Config, ConfigEntry, ConfigError, ConfigLayer, ConfigOrigin, ConfigSources, ConfigValue, ConfigWarning,
-    Environment, KeyPath, PROVIDERS, Routine, UntrustedWorkspace, UserDirs, Variable, display_path,
-    nearest_word, unknown_provider,
+    Environment, KeyPath, PROVIDERS, Routine, UntrustedWorkspace, UserDirs, display_path, nearest_word,
+    unknown_provider,
 };
 use crate::exit::CommandError;
 use crate::global_flags::{GlobalFlags, Profile, ResumeTarget, Verbosity};
@@ -112,16 +113,21 @@ pub(crate) struct TurnLimits {
 }
 
 /// Settings of one provider.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct ProviderSettings {
     /// Base URL; `None` uses the provider's default.
     pub(crate) base_url: Option<String>,
+    #[serde(skip)]
     pub(crate) api_key: Option<SecretString>,
     /// Origin of the key, or the reason that there is none; contains no secret.
+    #[serde(skip)]
     pub(crate) api_key_origin: Option<String>,
     /// Additional headers; their values may be secret.
+    #[serde(skip)]
     pub(crate) headers: Vec<(String, SecretString)>,
     /// Maximum time without data; `None` uses the provider's default.
+    #[serde(rename = "timeout_s", deserialize_with = "seconds")]
     pub(crate) timeout: Option<Duration>,
     /// Project (Vertex only).
     pub(crate) project: Option<String>,
@@ -179,25 +185,25 @@ impl Settings {
         let mut settings = Self {
             model,
             limits: limits(&config),
-            temperature: number(&config, "temperature"),
-            dangerous_patterns: texts(&config, "dangerous_patterns"),
-            deny: texts(&config, "deny"),
+            temperature: config.get("temperature"),
+            dangerous_patterns: config.get("dangerous_patterns").unwrap_or_default(),
+            deny: config.get("deny").unwrap_or_default(),
             providers: BTreeMap::new(),
             routines: BTreeMap::new(),
             host,
             hosts,
-            ssh_config: config.entry("ssh_config").and_then(|entry| path_of(entry, &folders.home)),
+            ssh_config: ssh_config(&config, &folders.home),
             canary: flags.canary,
             root,
             profile,
-            database: secret(&config, "database"),
-            otlp_endpoint: text(&config, "otlp_endpoint"),
+            database: config.get("database"),
+            otlp_endpoint: config.get("otlp_endpoint"),
             resume: flags.resume.clone(),
             color,
             theme: theme(&config, flags, &environment),
             theme_decided_by: theme_decided_by(&config, flags, &environment, &folders),
             folders,
-            prices: prices(&config),
+            prices: config.get("prices").unwrap_or_default(),
             verbosity: flags.verbosity(),
             secret_variables: crate::config::secret_variables(&environment),
             environment,
@@ -235,9 +241,7 @@ impl Settings {
 
     /// Policy options on these hosts, besides the mode and the patterns.
     pub(crate) fn policy_options(&self, host: &HostChoice) -> PolicyOptions {
-        let switch = |key: &str| {
-            self.config.entry(key).is_some_and(|entry| matches!(entry.value, ConfigValue::Switch(true)))
-        };
+        let switch = |key: &str| self.config.get(key) == Some(true);
         PolicyOptions {
             never_network: switch("never_network"),
             never_asks: switch("never_asks") || asks_and_denies(&self.config, host),
@@ -287,27 +291,16 @@ impl Settings {
 
     fn read_provider(&mut self, provider: &str) -> ProviderSettings {
         let base = KeyPath::new(["providers", provider]);
-        let config = &self.config;
-        let text = |key: &str| entry_text(config.entries.get(&base.child(key))?);
-        let integer = |key: &str| entry_integer::<u64>(config.entries.get(&base.child(key))?);
         let headers = base.child("headers");
-        let header = |(path, entry): (&KeyPath, &ConfigEntry)| match (path.names(), &entry.value) {
-            ([outer @ .., name], ConfigValue::Secret(value)) if outer == headers.names() => {
-                let stays = self.has_borrowed_address(&base) && !is_own(entry);
-                (!stays).then(|| (name.clone(), value.clone()))
+        let header = |(names, entry): (&[String], &ConfigEntry)| match (names, &entry.value) {
+            ([name], ConfigValue::Secret(value)) if !self.has_borrowed_address(&base) || is_own(entry) => {
+                Some((name.clone(), value.clone()))
             }
             _ => None,
         };
         let mut settings = ProviderSettings {
-            base_url: text("base_url"),
-            api_key: None,
-            api_key_origin: None,
-            headers: config.entries.iter().filter_map(header).collect(),
-            timeout: integer("timeout_s").map(Duration::from_secs),
-            project: text("project"),
-            location: text("location"),
-            num_ctx: integer("num_ctx").and_then(|tokens| u32::try_from(tokens).ok()),
-            keep_alive: text("keep_alive"),
+            headers: self.config.below(&headers).filter_map(header).collect(),
+            ..self.config.get(base.clone()).unwrap_or_default()
         };
         self.read_key(&base, &mut settings);
         settings
@@ -326,25 +319,13 @@ impl Settings {
         let entry = config.entries.get(&base.child("api_key"));
         let named = config.entries.get(&base.child("api_key_env"));
         let borrowed_address = self.has_borrowed_address(base);
-        let secret = |entry: &ConfigEntry| match &entry.value {
-            ConfigValue::Secret(secret) => Some(secret.clone()),
-            ConfigValue::Text(_)
-            | ConfigValue::Integer(_)
-            | ConfigValue::Number(_)
-            | ConfigValue::Switch(_)
-            | ConfigValue::Texts(_) => None,
-        };
         match (entry, named) {
-            (Some(entry), None) if !borrowed_address || is_own(entry) => {
-                settings.api_key = secret(entry);
-                settings.api_key_origin = Some(entry.origin().to_string());
-            }
-            (Some(entry), Some(_)) if is_own(entry) => {
-                settings.api_key = secret(entry);
+            (Some(entry), _) if is_own(entry) || (named.is_none() && !borrowed_address) => {
+                settings.api_key = config.get(base.child("api_key"));
                 settings.api_key_origin = Some(entry.origin().to_string());
             }
             (_, Some(named)) if !borrowed_address || is_own(named) => {
-                let variable = entry_text(named).unwrap_or_default();
+                let variable: String = config.get(base.child("api_key_env")).unwrap_or_default();
                 let value = self.environment.value(&variable).map(SecretString::from);
                 settings.api_key_origin = Some(match &value {
                     Some(_) => format!("environment {variable}, configured at {}", named.origin()),
@@ -362,36 +343,21 @@ impl Settings {
     }
 
     fn read_routines(&mut self) {
-        let mut routines: BTreeMap<String, Routine> = BTreeMap::new();
-        let mut origins: BTreeMap<String, ConfigOrigin> = BTreeMap::new();
-        for (path, entry) in &self.config.entries {
-            let names: Vec<&str> = path.names().iter().map(String::as_str).collect();
-            let (["routines", name, rest @ ..], Some(text)) = (names.as_slice(), entry_text(entry)) else {
-                continue;
-            };
-            let routine = routines.entry((*name).to_owned()).or_default();
-            origins.entry((*name).to_owned()).or_insert_with(|| entry.origin().clone());
-            let variable = |routine: &mut Routine, name: &str, set: fn(&mut Variable, String)| {
-                set(routine.vars.entry(name.to_owned()).or_default(), text.clone());
-            };
-            match rest {
-                ["cmd"] => routine.cmd.clone_from(&text),
-                ["description"] => routine.description.clone_from(&text),
-                ["vars", name, "description"] => variable(routine, name, |var, text| var.description = text),
-                ["vars", name, "pattern"] => variable(routine, name, |var, text| var.pattern = Some(text)),
-                ["vars", name, "default"] => variable(routine, name, |var, text| var.default = Some(text)),
-                _ => {}
-            }
-        }
-        routines.retain(|name, routine| {
-            if routine.cmd.is_empty() {
+        self.routines = self.config.get("routines").unwrap_or_default();
+        self.routines.retain(|name, routine| {
+            let table = KeyPath::new(["routines", name]);
+            let origin = self.config.below(&table).next().map(|(_, entry)| entry.origin().clone());
+            if let (Some(origin), "") = (origin, routine.cmd.as_str()) {
                 let message = format!("the routine {name:?} has no `cmd`");
-                self.config.warnings.push(ConfigWarning { origin: origins[name].clone(), message });
+                self.config.warnings.push(ConfigWarning { origin, message });
             }
             !routine.cmd.is_empty()
         });
-        self.routines = routines;
     }
+}
+
+fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    u64::deserialize(deserializer).map(|seconds| Some(Duration::from_secs(seconds)))
 }
 
 /// Returns true if a secret belongs to `LLM_BASE_URL`, or was set for sysop only.
@@ -455,50 +421,14 @@ fn flag_layer(flags: &GlobalFlags) -> ConfigLayer {
     layer
 }
 
-fn secret(config: &Config, key: &str) -> Option<SecretString> {
-    match &config.entry(key)?.value {
-        ConfigValue::Secret(secret) => Some(secret.clone()),
-        ConfigValue::Text(_)
-        | ConfigValue::Integer(_)
-        | ConfigValue::Number(_)
-        | ConfigValue::Switch(_)
-        | ConfigValue::Texts(_) => None,
-    }
-}
-
-fn entry_text(entry: &ConfigEntry) -> Option<String> {
-    match &entry.value {
-        ConfigValue::Text(text) => Some(text.clone()),
-        ConfigValue::Secret(_)
-        | ConfigValue::Integer(_)
-        | ConfigValue::Number(_)
-        | ConfigValue::Switch(_)
-        | ConfigValue::Texts(_) => None,
-    }
-}
-
-fn entry_integer<T: TryFrom<i64>>(entry: &ConfigEntry) -> Option<T> {
-    match &entry.value {
-        ConfigValue::Integer(number) => T::try_from(*number).ok(),
-        ConfigValue::Text(_)
-        | ConfigValue::Secret(_)
-        | ConfigValue::Number(_)
-        | ConfigValue::Switch(_)
-        | ConfigValue::Texts(_) => None,
-    }
-}
-
-fn text(config: &Config, path: &str) -> Option<String> {
-    entry_text(config.entry(path)?)
-}
-
-/// Reads a path: `~/` is the home directory, and a relative path starts at the directory of its config file.
-fn path_of(entry: &ConfigEntry, home: &Path) -> Option<PathBuf> {
-    let text = entry_text(entry)?;
+/// Returns the path of the ssh config: `~/` is the home directory, and a relative path starts at the directory of its
+/// config file.
+fn ssh_config(config: &Config, home: &Path) -> Option<PathBuf> {
+    let text: String = config.get("ssh_config")?;
     if let Some(rest) = text.strip_prefix("~/") {
         return Some(home.join(rest));
     }
-    let from = match entry.origin() {
+    let from = match config.entry("ssh_config")?.origin() {
         ConfigOrigin::File { path, .. } => path.parent().map(Path::to_owned),
         ConfigOrigin::Default | ConfigOrigin::Environment { .. } | ConfigOrigin::Flag { .. } => {
             std::env::current_dir().ok()
@@ -507,28 +437,13 @@ fn path_of(entry: &ConfigEntry, home: &Path) -> Option<PathBuf> {
     Some(from.unwrap_or_default().join(text))
 }
 
-fn texts(config: &Config, path: &str) -> Vec<String> {
-    config.entry(path).map(texts_of).unwrap_or_default()
-}
-
-fn texts_of(entry: &ConfigEntry) -> Vec<String> {
-    match &entry.value {
-        ConfigValue::Texts(texts) => texts.clone(),
-        ConfigValue::Text(_)
-        | ConfigValue::Secret(_)
-        | ConfigValue::Integer(_)
-        | ConfigValue::Switch(_)
-        | ConfigValue::Number(_) => Vec::new(),
-    }
-}
-
 /// Returns the configured theme. Without one: no colors if they are disabled, the light theme if the terminal reports a
 /// light background, and the dark theme otherwise.
 fn theme(config: &Config, flags: &GlobalFlags, environment: &Environment) -> ThemeName {
     if flags.no_color || environment.value("NO_COLOR").is_some() {
         return ThemeName::None;
     }
-    if let Some(chosen) = text(config, "theme").as_deref().and_then(ThemeName::of) {
+    if let Some(chosen) = config.get::<String>("theme").as_deref().and_then(ThemeName::of) {
         return chosen;
     }
     // `COLORFGBG` is "foreground;background", as palette numbers.
@@ -558,56 +473,21 @@ fn theme_decided_by(
     (!stays).then(|| origin.to_string())
 }
 
-fn prices(config: &Config) -> HashMap<String, Price> {
-    let mut prices: HashMap<String, Price> = HashMap::new();
-    for (path, entry) in &config.entries {
-        let ([outer, model, part], ConfigValue::Number(number)) = (path.names(), &entry.value) else {
-            continue;
-        };
-        if outer != "prices" {
-            continue;
-        }
-        let price = prices.entry(model.clone()).or_default();
-        match part.as_str() {
-            "input" => price.input = *number,
-            "output" => price.output = *number,
-            "cached" => price.cached = Some(*number),
-            _ => {}
-        }
-    }
-    prices
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "a temperature needs no more digits")]
-fn number(config: &Config, path: &str) -> Option<f32> {
-    match config.entry(path)?.value {
-        ConfigValue::Number(number) => Some(number as f32),
-        ConfigValue::Text(_)
-        | ConfigValue::Secret(_)
-        | ConfigValue::Integer(_)
-        | ConfigValue::Switch(_)
-        | ConfigValue::Texts(_) => None,
-    }
-}
-
 fn limits(config: &Config) -> TurnLimits {
-    fn required<T: TryFrom<i64>>(config: &Config, path: &str) -> T {
-        let entry = config.entry(path).expect("the built-in layer sets each limit");
-        entry_integer(entry).expect("the table of keys bounds each limit")
-    }
+    let built_in = "the built-in layer sets this limit";
     TurnLimits {
-        iterations: required(config, "max_iterations"),
-        history_messages: required(config, "max_history_messages"),
-        output_bytes: required(config, "max_output_bytes"),
-        output_lines: required(config, "max_output_lines"),
-        output_tokens: config.entry("max_output_tokens").and_then(entry_integer),
-        tool_timeout: config.entry("tool_timeout_s").and_then(entry_integer).map(Duration::from_secs),
+        iterations: config.get("max_iterations").expect(built_in),
+        history_messages: config.get("max_history_messages").expect(built_in),
+        output_bytes: config.get("max_output_bytes").expect(built_in),
+        output_lines: config.get("max_output_lines").expect(built_in),
+        output_tokens: config.get("max_output_tokens"),
+        tool_timeout: config.get("tool_timeout_s").map(Duration::from_secs),
     }
 }
 
 /// Returns true if tools run on this machine.
 fn is_local(config: &Config) -> bool {
-    text(config, "connection.host").is_none_or(|host| host.trim() == "local")
+    config.get::<String>("connection.host").is_none_or(|host| host.trim() == "local")
 }
 
 /// Root on another machine, as text; it is not checked here.
@@ -651,8 +531,8 @@ fn model(
 ) -> Option<ConfiguredValue<ModelRef>> {
     let entry = config.entry("model.name").or_else(|| config.entry("model.provider"))?;
     let origin = entry.origin().clone();
-    let name = text(config, "model.name").unwrap_or_default();
-    let provider = text(config, "model.provider").unwrap_or_else(|| {
+    let name = config.get::<String>("model.name").unwrap_or_default();
+    let provider = config.get("model.provider").unwrap_or_else(|| {
         match host {
             HostChoice::Local => "ollama",
             HostChoice::Ssh(_) | HostChoice::Fleet(_) => "ollama+ssh",
@@ -674,7 +554,7 @@ fn model(
 
 fn profile(config: &Config, problems: &mut Vec<CommandError>) -> Profile {
     let Some(entry) = config.entry("profile") else { return Profile::Full };
-    let name = entry_text(entry).unwrap_or_default();
+    let name: String = config.get("profile").unwrap_or_default();
     Profile::of_name(&name).unwrap_or_else(|| {
         let known = Profile::NAMES;
         let next = match nearest_word(&name, known.iter().copied()) {

@@ -69,10 +69,6 @@ pub enum SandboxMode {
 }
 
 impl SandboxMode {
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Off, Self::Auto, Self::On].into_iter().find(|mode| mode.as_str() == name)
-    }
-
     /// Returns the name used in config files.
     pub fn as_str(self) -> &'static str {
         match self {

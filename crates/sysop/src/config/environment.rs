@@ -13,7 +13,7 @@ use sysop_core::model_provider::{self, ANTHROPIC, GEMINI};
 
 use crate::origin::CALL_VARIABLE_PREFIX;
 
-use super::keys::{self, KeyPath, PROVIDERS, ValueKind};
+use super::keys::{self, KeyPath, PROVIDERS};
 use super::value::{self, ConfigValue};
 use super::{ConfigEntry, ConfigLayer, ConfigOrigin};
 
@@ -74,10 +74,10 @@ pub(crate) fn layer(environment: &Environment) -> ConfigLayer {
     let mut layer = ConfigLayer::default();
     for (names, path) in BORROWED {
         if let Some((name, value)) = environment.first(names) {
-            take(&mut layer, name, &KeyPath::dotted(path), value);
+            take(&mut layer, name, &KeyPath::from(*path), value);
         }
     }
-    let base_url = KeyPath::dotted("providers.openai.base_url");
+    let base_url = KeyPath::from("providers.openai.base_url");
     let borrowed = environment
         .value("LLM_BASE_URL")
         .filter(|_| environment.value(&variable_of(&base_url)).is_none())
@@ -88,11 +88,11 @@ pub(crate) fn layer(environment: &Environment) -> ConfigLayer {
         VariableUse::Rejected => "OPENAI_API_KEY",
     };
     if let Some(value) = environment.value(openai_key) {
-        take(&mut layer, openai_key, &KeyPath::dotted("providers.openai.api_key"), value);
+        take(&mut layer, openai_key, &KeyPath::from("providers.openai.api_key"), value);
     }
     if let Some(value) = environment.value("OLLAMA_HOST") {
         let address = ollama_address(value);
-        take(&mut layer, "OLLAMA_HOST", &KeyPath::dotted("providers.ollama.base_url"), &address);
+        take(&mut layer, "OLLAMA_HOST", &KeyPath::from("providers.ollama.base_url"), &address);
     }
     for (name, value) in &environment.0 {
         if let Some(key) = name.strip_prefix("SYSOP_")
@@ -112,11 +112,11 @@ fn own(layer: &mut ConfigLayer, name: &str, key: &str, value: &str) {
         "ollama_ssh" => "ollama+ssh",
         other => other,
     }));
-    if path == KeyPath::dotted("model") {
+    if path == KeyPath::from("model") {
         return model(layer, name, value);
     }
-    if path == KeyPath::dotted("host") {
-        take(layer, name, &KeyPath::dotted("connection.host"), value);
+    if path == KeyPath::from("host") {
+        take(layer, name, &KeyPath::from("connection.host"), value);
         return;
     }
     match keys::find(&path) {
@@ -151,26 +151,18 @@ enum VariableUse {
 }
 
 fn take(layer: &mut ConfigLayer, name: &str, path: &KeyPath, text: &str) -> VariableUse {
-    let kind = keys::find(path).map_or(ValueKind::Text, |key| key.kind);
-    let value = match value::from_text(kind, text) {
-        Ok(value) => Some(value),
-        Err(why) => {
-            layer.warn(origin(name), format!("`{path}` {why}"));
-            super::fallback_value(path).or_else(|| denied(kind, text))
-        }
-    };
-    match value {
+    let Some(key) = keys::find(path) else { return VariableUse::Rejected };
+    let (value, errors) = value::from_text(key.kind, text);
+    for error in errors {
+        layer.warn(origin(name), format!("`{path}` {}", error.why));
+    }
+    match value.or_else(|| super::fallback_value(path)) {
         Some(value) => {
             layer.entries.push((path.clone(), ConfigEntry::new(value, origin(name))));
             VariableUse::Applied
         }
         None => VariableUse::Rejected,
     }
-}
-
-/// An unreadable list of commands to deny denies every command.
-fn denied(kind: ValueKind, text: &str) -> Option<ConfigValue> {
-    (kind == ValueKind::Denials).then(|| ConfigValue::Texts(vec![text.to_owned()]))
 }
 
 fn origin(name: &str) -> ConfigOrigin {

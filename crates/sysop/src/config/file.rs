@@ -9,7 +9,7 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::keys::{self, KeyPath, PROVIDERS, ValueKind};
+use super::keys::{self, KeyPath, PROVIDERS, SECRET, ValueKind};
 use super::rules;
 use super::value::{self, ConfigValue, PatternCheck};
 use super::{ConfigEntry, ConfigError, ConfigLayer, ConfigOrigin};
@@ -106,26 +106,24 @@ impl ConfigFileReader {
     fn table(&mut self, outer: &KeyPath, table: &DeTable<'_>) {
         for (name, raw) in table.iter() {
             let path = outer.child(name.get_ref());
-            let at = name.span().start;
-            if outer.names().is_empty() && name.get_ref() == "api_key" {
-                let path = KeyPath::new(["providers", "gemini", "api_key"]);
-                self.leaf(&path, ValueKind::Secret, raw);
-                continue;
-            }
-            if let (["policy"], DeValue::Table(inner)) =
-                (path.names().iter().map(String::as_str).collect::<Vec<_>>().as_slice(), raw.get_ref())
-            {
-                self.rules(inner);
-                continue;
-            }
-            match (keys::find(&path), raw.get_ref()) {
-                (_, DeValue::Table(inner)) if keys::is_table(&path) => self.table(&path, inner),
-                (Some(key), DeValue::String(text)) if key.kind == ValueKind::Model => self.model(text, raw),
-                (Some(key), _) => self.leaf(&path, key.kind, raw),
-                (None, other) if keys::is_table(&path) => {
-                    self.warn(at, format!("`{path}` must be a table, not a {}", other.type_str()));
+            let top_level = outer.names().is_empty().then_some(name.get_ref().as_ref());
+            match (top_level, raw.get_ref()) {
+                (Some("api_key"), _) => {
+                    self.leaf(&KeyPath::new(["providers", "gemini", "api_key"]), SECRET, raw);
                 }
-                (None, _) => self.unknown(&path, at),
+                (Some("policy"), DeValue::Table(inner)) => self.rules(inner),
+                (_, DeValue::Table(inner)) if keys::is_table(&path) => self.table(&path, inner),
+                (Some("model"), found) => self.model(found, raw.span().start),
+                (_, found) => match keys::find(&path) {
+                    Some(key) => self.leaf(&path, key.kind, raw),
+                    None if keys::is_table(&path) => {
+                        let found = found.type_str();
+                        let message =
+                            format!("`{path}` must be a table, not {} {found}", value::article(found));
+                        self.warn(name.span().start, message);
+                    }
+                    None => self.unknown(&path, name.span().start),
+                },
             }
         }
     }
@@ -171,8 +169,12 @@ impl ConfigFileReader {
     }
 
     /// Expands `model = "…"` to the two keys of `[model]`.
-    fn model(&mut self, text: &str, raw: &Spanned<DeValue<'_>>) {
-        let at = raw.span().start;
+    fn model(&mut self, found: &DeValue<'_>, at: usize) {
+        let Some(text) = found.as_str() else {
+            let found = found.type_str();
+            let article = value::article(found);
+            return self.warn(at, format!("`model` must be \"PROVIDER/NAME\", not {article} {found}"));
+        };
         let halves = match (self.flavor, text.split_once('/')) {
             (Flavor::AgentRs, _) => Some(("gemini", text.trim_start_matches("gemini/"))),
             (Flavor::Own | Flavor::BuiltIn, Some((provider, name))) => Some((provider, name)),

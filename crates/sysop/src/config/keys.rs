@@ -1,15 +1,15 @@
 //! Keys of a config, with the kind of each value and the rights of an untrusted workspace.
 //!
-//! One table says all; nothing else in the crate decides whether a key exists.
+//! A key that is not in the table does not exist.
 
 use std::fmt;
 
 pub(crate) use sysop_core::model_provider::{DEMO, PROVIDER_NAMES as PROVIDERS};
 
-/// The colors of the full screen.
+/// Themes of the TUI.
 pub(crate) const THEMES: &[&str] = &["dark", "light", "terminal", "none"];
 
-/// The most that a million tokens may cost; more is a slip.
+/// Maximum price of a million tokens; a higher one is a typing error.
 const PRICE_MAX: f64 = 1_000_000.0;
 
 /// Values of `approve`, from loosest to strictest.
@@ -23,26 +23,28 @@ pub(crate) const SANDBOX: &[&str] = &["off", "auto", "on"];
 pub(crate) struct KeyPath(Vec<String>);
 
 impl KeyPath {
-    /// The path with these names.
+    /// Returns the path with these names.
     pub(crate) fn new<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
         Self(names.into_iter().map(|name| name.as_ref().to_owned()).collect())
     }
 
-    /// A path written with dots, none of whose names holds one.
-    pub(crate) fn dotted(text: &str) -> Self {
-        Self::new(text.split('.'))
-    }
-
-    /// The key one level further in.
+    /// Returns the path of a key in the table at this path.
     pub(crate) fn child(&self, name: &str) -> Self {
         let mut names = self.0.clone();
         names.push(name.to_owned());
         Self(names)
     }
 
-    /// The names from the outside in.
+    /// Returns the names, outermost first.
     pub(crate) fn names(&self) -> &[String] {
         &self.0
+    }
+}
+
+impl From<&str> for KeyPath {
+    /// Splits a path at its dots; no name may contain one.
+    fn from(text: &str) -> Self {
+        Self::new(text.split('.'))
     }
 }
 
@@ -63,10 +65,10 @@ impl fmt::Display for KeyPath {
     }
 }
 
-/// One key that a config may hold.
+/// Key of a config.
 #[derive(Debug)]
 pub(crate) struct ConfigKey {
-    /// Its names; `*` stands for a name that the person chooses.
+    /// Names of its path; `*` stands for a name chosen by the user.
     pub(crate) pattern: &'static [&'static str],
     pub(crate) kind: ValueKind,
     /// Rights of an untrusted workspace.
@@ -76,87 +78,105 @@ pub(crate) struct ConfigKey {
 /// Kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum ValueKind {
-    /// Any text.
-    Text,
-    /// A text that is never shown.
+    /// String that fits a check.
+    Text(TextKind),
+    /// Integer within inclusive bounds.
+    Integer {
+        /// Lower bound.
+        least: i64,
+        /// Upper bound.
+        most: i64,
+    },
+    /// Number within inclusive bounds.
+    Number {
+        /// Lower bound.
+        least: f64,
+        /// Upper bound.
+        most: f64,
+    },
+    /// Boolean.
+    Switch,
+    /// List of strings, each of which fits a check.
+    List(ListKind),
+}
+
+/// Check of a string.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TextKind {
+    /// Not empty.
+    Any,
+    /// Never shown.
     Secret,
-    /// An `http` or `https` address.
+    /// `http` or `https` URL.
     Url,
-    /// The name of an environment variable.
+    /// Name of an environment variable.
     Variable,
     /// One of these words.
     Word(&'static [&'static str]),
-    /// A whole number in these bounds.
-    Integer {
-        /// The least that makes sense.
-        least: i64,
-        /// The most that makes sense.
-        most: i64,
-    },
-    /// A number in these bounds.
-    Number {
-        /// The least that makes sense.
-        least: f64,
-        /// The most that makes sense.
-        most: f64,
-    },
-    /// A text or a whole number, kept as text.
-    TextOrInteger,
-    /// True or false.
-    Switch,
-    /// One regular expression.
+    /// Regular expression.
     Pattern,
-    /// A list of regular expressions.
+    /// String or integer, kept as a string.
+    OrInteger,
+}
+
+/// Elements of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListKind {
+    /// Regular expressions.
     Patterns,
-    /// A list of regular expressions of which a bad one counts too, and matches everything.
+    /// Regular expressions of commands to deny. An invalid one denies every command.
     Denials,
-    /// A list of words by which hosts are called together.
+    /// Tags of hosts.
     Tags,
-    /// A list of folders.
+    /// Directories.
     Folders,
-    /// A list of models, `PROVIDER/NAME` with `*` in it; one that cannot be read allows none.
+    /// Models as `PROVIDER/NAME` with `*`. An invalid list allows no model.
     Models,
-    /// `PROVIDER/NAME`; stands for `model.provider` and `model.name`.
-    Model,
 }
 
 /// Rights of an untrusted workspace regarding a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WorkspaceRule {
-    /// Nothing.
+    /// None.
     Ignored,
-    /// Make it stricter, in the order of the words of its kind.
-    Stricter,
-    /// Set it to the value that is stricter: this one.
+    /// A stricter one of these words, which are ordered from loosest to strictest.
+    Stricter(&'static [&'static str]),
+    /// This value, which is the stricter one.
     Only(bool),
-    /// Make it lower.
+    /// A lower number.
     Lower,
-    /// Add to it.
+    /// More elements.
     Adds,
 }
 
+const TEXT: ValueKind = ValueKind::Text(TextKind::Any);
+pub(crate) const SECRET: ValueKind = ValueKind::Text(TextKind::Secret);
+const URL: ValueKind = ValueKind::Text(TextKind::Url);
 /// Price of a million tokens, in any currency.
 const PRICE: ValueKind = ValueKind::Number { least: 0.0, most: PRICE_MAX };
 
-/// A whole number of at least one.
+/// Integer of at least one.
 const fn count(most: i64) -> ValueKind {
     ValueKind::Integer { least: 1, most }
+}
+
+const fn word(words: &'static [&'static str]) -> ValueKind {
+    ValueKind::Text(TextKind::Word(words))
 }
 
 const fn key(pattern: &'static [&'static str], kind: ValueKind, workspace: WorkspaceRule) -> ConfigKey {
     ConfigKey { pattern, kind, workspace }
 }
 
-/// The longest time that a key in seconds may name: a day.
+/// Maximum of a key in seconds: one day.
 const SECONDS_MAX: i64 = 86_400;
 
-/// Every key.
+/// All keys.
 pub(crate) const KEYS: &[ConfigKey] = &[
-    key(&["model"], ValueKind::Model, WorkspaceRule::Ignored),
-    key(&["model", "name"], ValueKind::Text, WorkspaceRule::Ignored),
-    key(&["model", "provider"], ValueKind::Text, WorkspaceRule::Ignored),
-    key(&["approve"], ValueKind::Word(APPROVE), WorkspaceRule::Stricter),
-    key(&["profile"], ValueKind::Text, WorkspaceRule::Ignored),
+    key(&["model", "name"], TEXT, WorkspaceRule::Ignored),
+    key(&["model", "provider"], TEXT, WorkspaceRule::Ignored),
+    key(&["approve"], word(APPROVE), WorkspaceRule::Stricter(APPROVE)),
+    key(&["profile"], TEXT, WorkspaceRule::Ignored),
     key(&["temperature"], ValueKind::Number { least: 0.0, most: 2.0 }, WorkspaceRule::Ignored),
     key(&["max_iterations"], count(10_000), WorkspaceRule::Lower),
     key(&["max_history_messages"], count(100_000), WorkspaceRule::Lower),
@@ -164,47 +184,55 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     key(&["max_output_lines"], count(1_000_000), WorkspaceRule::Lower),
     key(&["max_output_tokens"], count(10_000_000), WorkspaceRule::Lower),
     key(&["tool_timeout_s"], count(SECONDS_MAX), WorkspaceRule::Lower),
-    key(&["dangerous_patterns"], ValueKind::Patterns, WorkspaceRule::Adds),
-    key(&["deny"], ValueKind::Denials, WorkspaceRule::Adds),
+    key(&["dangerous_patterns"], ValueKind::List(ListKind::Patterns), WorkspaceRule::Adds),
+    key(&["deny"], ValueKind::List(ListKind::Denials), WorkspaceRule::Adds),
     key(&["never_network"], ValueKind::Switch, WorkspaceRule::Only(false)),
     key(&["never_asks"], ValueKind::Switch, WorkspaceRule::Only(true)),
-    key(&["sandbox"], ValueKind::Word(SANDBOX), WorkspaceRule::Stricter),
-    key(&["sandbox_write"], ValueKind::Folders, WorkspaceRule::Ignored),
+    key(&["sandbox"], word(SANDBOX), WorkspaceRule::Stricter(SANDBOX)),
+    key(&["sandbox_write"], ValueKind::List(ListKind::Folders), WorkspaceRule::Ignored),
     key(&["sandbox_network"], ValueKind::Switch, WorkspaceRule::Only(false)),
-    key(&["database"], ValueKind::Secret, WorkspaceRule::Ignored),
-    key(&["otlp_endpoint"], ValueKind::Url, WorkspaceRule::Ignored),
-    key(&["theme"], ValueKind::Word(THEMES), WorkspaceRule::Ignored),
+    key(&["database"], SECRET, WorkspaceRule::Ignored),
+    key(&["otlp_endpoint"], URL, WorkspaceRule::Ignored),
+    key(&["theme"], word(THEMES), WorkspaceRule::Ignored),
     key(&["prices", "*", "input"], PRICE, WorkspaceRule::Ignored),
     key(&["prices", "*", "output"], PRICE, WorkspaceRule::Ignored),
     key(&["prices", "*", "cached"], PRICE, WorkspaceRule::Ignored),
-    key(&["ssh_config"], ValueKind::Text, WorkspaceRule::Ignored),
-    key(&["connection", "host"], ValueKind::Text, WorkspaceRule::Ignored),
-    key(&["connection", "user"], ValueKind::Text, WorkspaceRule::Ignored),
+    key(&["ssh_config"], TEXT, WorkspaceRule::Ignored),
+    key(&["connection", "host"], TEXT, WorkspaceRule::Ignored),
+    key(&["connection", "user"], TEXT, WorkspaceRule::Ignored),
     key(&["connection", "port"], count(65_535), WorkspaceRule::Ignored),
-    key(&["hosts", "*", "host"], ValueKind::Text, WorkspaceRule::Ignored),
-    key(&["hosts", "*", "user"], ValueKind::Text, WorkspaceRule::Ignored),
+    key(&["hosts", "*", "host"], TEXT, WorkspaceRule::Ignored),
+    key(&["hosts", "*", "user"], TEXT, WorkspaceRule::Ignored),
     key(&["hosts", "*", "port"], count(65_535), WorkspaceRule::Ignored),
-    key(&["hosts", "*", "tags"], ValueKind::Tags, WorkspaceRule::Ignored),
-    key(&["hosts", "*", "approve"], ValueKind::Word(APPROVE), WorkspaceRule::Ignored),
-    key(&["hosts", "*", "models"], ValueKind::Models, WorkspaceRule::Ignored),
-    key(&["hosts", "*", "root"], ValueKind::Text, WorkspaceRule::Ignored),
-    key(&["hosts", "*", "description"], ValueKind::Text, WorkspaceRule::Ignored),
-    key(&["providers", "*", "base_url"], ValueKind::Url, WorkspaceRule::Ignored),
-    key(&["providers", "*", "api_key"], ValueKind::Secret, WorkspaceRule::Ignored),
-    key(&["providers", "*", "api_key_env"], ValueKind::Variable, WorkspaceRule::Ignored),
-    key(&["providers", "*", "headers", "*"], ValueKind::Secret, WorkspaceRule::Ignored),
+    key(&["hosts", "*", "tags"], ValueKind::List(ListKind::Tags), WorkspaceRule::Ignored),
+    key(&["hosts", "*", "approve"], word(APPROVE), WorkspaceRule::Ignored),
+    key(&["hosts", "*", "models"], ValueKind::List(ListKind::Models), WorkspaceRule::Ignored),
+    key(&["hosts", "*", "root"], TEXT, WorkspaceRule::Ignored),
+    key(&["hosts", "*", "description"], TEXT, WorkspaceRule::Ignored),
+    key(&["providers", "*", "base_url"], URL, WorkspaceRule::Ignored),
+    key(&["providers", "*", "api_key"], SECRET, WorkspaceRule::Ignored),
+    key(&["providers", "*", "api_key_env"], ValueKind::Text(TextKind::Variable), WorkspaceRule::Ignored),
+    key(&["providers", "*", "headers", "*"], SECRET, WorkspaceRule::Ignored),
     key(&["providers", "*", "timeout_s"], count(SECONDS_MAX), WorkspaceRule::Ignored),
-    key(&["providers", "vertex", "project"], ValueKind::Text, WorkspaceRule::Ignored),
-    key(&["providers", "vertex", "location"], ValueKind::Text, WorkspaceRule::Ignored),
+    key(&["providers", "vertex", "project"], TEXT, WorkspaceRule::Ignored),
+    key(&["providers", "vertex", "location"], TEXT, WorkspaceRule::Ignored),
     key(&["providers", "ollama", "num_ctx"], count(100_000_000), WorkspaceRule::Ignored),
-    key(&["providers", "ollama", "keep_alive"], ValueKind::TextOrInteger, WorkspaceRule::Ignored),
+    key(&["providers", "ollama", "keep_alive"], ValueKind::Text(TextKind::OrInteger), WorkspaceRule::Ignored),
     key(&["providers", "ollama+ssh", "num_ctx"], count(100_000_000), WorkspaceRule::Ignored),
-    key(&["providers", "ollama+ssh", "keep_alive"], ValueKind::TextOrInteger, WorkspaceRule::Ignored),
-    key(&["routines", "*", "description"], ValueKind::Text, WorkspaceRule::Ignored),
-    key(&["routines", "*", "cmd"], ValueKind::Text, WorkspaceRule::Ignored),
-    key(&["routines", "*", "vars", "*", "description"], ValueKind::Text, WorkspaceRule::Ignored),
-    key(&["routines", "*", "vars", "*", "pattern"], ValueKind::Pattern, WorkspaceRule::Ignored),
-    key(&["routines", "*", "vars", "*", "default"], ValueKind::Text, WorkspaceRule::Ignored),
+    key(
+        &["providers", "ollama+ssh", "keep_alive"],
+        ValueKind::Text(TextKind::OrInteger),
+        WorkspaceRule::Ignored,
+    ),
+    key(&["routines", "*", "description"], TEXT, WorkspaceRule::Ignored),
+    key(&["routines", "*", "cmd"], TEXT, WorkspaceRule::Ignored),
+    key(&["routines", "*", "vars", "*", "description"], TEXT, WorkspaceRule::Ignored),
+    key(
+        &["routines", "*", "vars", "*", "pattern"],
+        ValueKind::Text(TextKind::Pattern),
+        WorkspaceRule::Ignored,
+    ),
+    key(&["routines", "*", "vars", "*", "default"], TEXT, WorkspaceRule::Ignored),
 ];
 
 impl ConfigKey {
@@ -218,7 +246,7 @@ impl ConfigKey {
     }
 }
 
-/// The key at a path.
+/// Returns the key at a path.
 pub(crate) fn find(path: &KeyPath) -> Option<&'static ConfigKey> {
     let names = path.names();
     KEYS.iter().find(|key| key.pattern.len() == names.len() && key.begins_with(names))
@@ -226,7 +254,7 @@ pub(crate) fn find(path: &KeyPath) -> Option<&'static ConfigKey> {
 
 /// Returns true if a key decides how much runs without approval, anywhere or on one host.
 pub(crate) fn is_approve(path: &KeyPath) -> bool {
-    find(path).is_some_and(|key| key.kind == ValueKind::Word(APPROVE))
+    find(path).is_some_and(|key| key.kind == word(APPROVE))
 }
 
 /// Returns true if a path is a table with keys.
@@ -235,7 +263,7 @@ pub(crate) fn is_table(path: &KeyPath) -> bool {
     KEYS.iter().any(|key| key.pattern.len() > names.len() && key.begins_with(names))
 }
 
-/// The known key that an unknown one most looks like.
+/// Returns the known key that is most similar to an unknown one.
 pub(crate) fn nearest(path: &KeyPath) -> Option<KeyPath> {
     let (last, outer) = path.names().split_last()?;
     let candidates = KEYS
@@ -250,47 +278,25 @@ pub(crate) fn nearest(path: &KeyPath) -> Option<KeyPath> {
     Some(KeyPath::new(outer).child(name))
 }
 
-/// The word that a mistyped one most looks like, if any is close enough.
+/// Maximum characters of a word that are compared with known ones.
+const WORD_CHARS_MAX: usize = 64;
+
+/// Returns the known word that is most similar to a mistyped one, if any is similar enough.
 pub(crate) fn nearest_word<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let word = word.to_lowercase();
+    let word: String = word.to_lowercase().chars().take(WORD_CHARS_MAX).collect();
     known
         .into_iter()
-        .map(|candidate| (distance(&word, candidate), candidate))
+        .map(|candidate| (strsim::osa_distance(&word, candidate), candidate))
         .filter(|(distance, candidate)| *distance <= candidate.len().div_ceil(4))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
 
-/// Says that there is no such provider, and which there are.
+/// Returns the error for an unknown provider, with a suggestion or the available ones.
 pub(crate) fn unknown_provider(provider: &str) -> String {
     let next = match nearest_word(provider, PROVIDERS.iter().copied()) {
         Some(meant) => format!("did you mean `{meant}`?"),
         None => format!("available: {}, {DEMO}", PROVIDERS.join(", ")),
     };
     format!("unknown provider {provider:?}; {next}")
-}
-
-/// The longest word that is compared with known ones, in characters.
-const WORD_CHARS_MAX: usize = 64;
-
-/// Returns the edit distance of two words, in insertions, deletions, replacements and swaps of neighbors.
-pub(crate) fn distance(one: &str, other: &str) -> usize {
-    let one: Vec<char> = one.chars().take(WORD_CHARS_MAX).collect();
-    let other: Vec<char> = other.chars().take(WORD_CHARS_MAX).collect();
-    let mut rows = vec![vec![0; other.len() + 1]; one.len() + 1];
-    for (index, row) in rows.iter_mut().enumerate() {
-        row[0] = index;
-    }
-    rows[0] = (0..=other.len()).collect();
-    for i in 1..=one.len() {
-        for j in 1..=other.len() {
-            let replaced = rows[i - 1][j - 1] + usize::from(one[i - 1] != other[j - 1]);
-            let mut least = replaced.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
-            if i > 1 && j > 1 && one[i - 1] == other[j - 2] && one[i - 2] == other[j - 1] {
-                least = least.min(rows[i - 2][j - 2] + 1);
-            }
-            rows[i][j] = least;
-        }
-    }
-    rows[one.len()][other.len()]
 }

@@ -5,11 +5,13 @@
 use std::collections::BTreeMap;
 
 use regex::Regex;
+use serde::Deserialize;
 
 use super::value::quoted;
 
 /// A command defined by the user.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub(crate) struct Routine {
     /// Description.
     pub(crate) description: String,
@@ -20,7 +22,8 @@ pub(crate) struct Routine {
 }
 
 /// Variable of a routine.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub(crate) struct Variable {
     /// Description.
     pub(crate) description: String,

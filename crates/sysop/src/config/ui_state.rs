@@ -28,7 +28,7 @@ pub(super) fn layer(data: &Path) -> ConfigLayer {
         layer.warn(origin, "ignoring this unreadable file; `/theme` rewrites it".to_owned());
         layer
     });
-    let theme = KeyPath::dotted(THEME);
+    let theme = KeyPath::from(THEME);
     for (path, entry) in layer.entries.extract_if(.., |(path, _)| *path != theme).collect::<Vec<_>>() {
         let message = format!("ignoring `{path}`: this file stores only `{THEME}`");
         layer.warn(entry.origin().clone(), message);

@@ -1,34 +1,46 @@
-//! A config value that is known to be what its key wants.
-//!
-//! Here raw values, from TOML or from a text, are read into [`ConfigValue`]. A complaint never quotes a secret.
+//! Config values that fit their keys, read from TOML or from a text. An error never quotes a secret.
 
 use std::fmt;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
+use toml::Spanned;
 use toml::de::DeValue;
-use toml::{Spanned, Value as Toml};
 
-use super::keys::{ValueKind, nearest_word};
+use super::keys::{ListKind, TextKind, ValueKind, nearest_word};
 
-/// A value that fits its key.
+/// Value that fits its key.
 #[derive(Debug, Clone)]
 pub(crate) enum ConfigValue {
-    /// A text.
+    /// String.
     Text(String),
-    /// A text that is never shown.
+    /// String that is never shown.
     Secret(SecretString),
-    /// A whole number.
+    /// Integer.
     Integer(i64),
-    /// A number.
+    /// Number.
     Number(f64),
-    /// True or false.
+    /// Boolean.
     Switch(bool),
-    /// A list of texts.
+    /// List of strings.
     Texts(Vec<String>),
 }
 
+impl ConfigValue {
+    /// Returns the value as TOML, secrets included.
+    pub(super) fn to_toml(&self) -> toml::Value {
+        match self {
+            Self::Text(text) => text.as_str().into(),
+            Self::Secret(secret) => secret.expose_secret().into(),
+            Self::Integer(number) => (*number).into(),
+            Self::Number(number) => (*number).into(),
+            Self::Switch(on) => (*on).into(),
+            Self::Texts(texts) => texts.clone().into(),
+        }
+    }
+}
+
 impl fmt::Display for ConfigValue {
-    /// As TOML, control characters escaped; a secret as `[set]`.
+    /// Formats as TOML with escaped control characters, and a secret as `[set]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(text) => f.write_str(&quoted(&without_credentials(text))),
@@ -44,7 +56,7 @@ impl fmt::Display for ConfigValue {
     }
 }
 
-/// A text in quotes: single ones where nothing in it needs escaping, for the sake of regular expressions.
+/// Returns a text in quotes: single quotes if it then needs no escapes, so that regular expressions stay readable.
 pub(crate) fn quoted(text: &str) -> String {
     let escaped = format!("{text:?}");
     let plain = text.chars().all(|c| c == '\\' || c == '"' || c.escape_debug().len() == 1);
@@ -55,7 +67,7 @@ pub(crate) fn quoted(text: &str) -> String {
     }
 }
 
-/// The same text; where it is an address with a name and password, without these.
+/// Returns a text; if it is a URL, without its user name and password.
 pub(crate) fn without_credentials(text: &str) -> String {
     if let Some((scheme, rest)) = text.split_once("://")
         && let Some((credentials, _)) =
@@ -69,127 +81,39 @@ pub(crate) fn without_credentials(text: &str) -> String {
 /// Error in a value or a part of it.
 #[derive(Debug)]
 pub(crate) struct ValueError {
-    /// Byte in the file.
+    /// Offset in the file, in bytes.
     pub(crate) at: usize,
-    /// Ends the sentence that begins with the key.
+    /// Rest of the sentence that begins with the key.
     pub(crate) why: String,
 }
 
-/// The most regular expressions, tags or folders in one list.
+/// Value, if it is usable, and its errors; both if only parts of a list are invalid.
+pub(crate) type ReadValue = (Option<ConfigValue>, Vec<ValueError>);
+
+/// Maximum number of elements in a list.
 const LIST_MAX: usize = 256;
 
 /// Compile regular expressions to find invalid ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PatternCheck {
-    /// They are.
     Compile,
-    /// They are known to be; compiling takes time at each start.
+    /// For the built-in ones, because compiling takes time at each start.
     Skip,
 }
 
-/// Reads a value of a TOML file. There may be both a value and complaints: a list keeps its good elements.
-pub(crate) fn from_toml(
-    kind: ValueKind,
-    raw: &Spanned<DeValue<'_>>,
-    check: PatternCheck,
-) -> (Option<ConfigValue>, Vec<ValueError>) {
-    let at = raw.span().start;
-    let Some(list) = ListKind::of(kind) else {
-        return match scalar(kind, raw.get_ref()) {
-            Ok(value) => (Some(value), Vec::new()),
-            Err(why) => (None, vec![ValueError { at, why }]),
-        };
-    };
-    let Some(elements) = raw.get_ref().as_array() else {
-        let why = wants(kind, raw.get_ref());
-        if kind == ValueKind::Models {
-            let why = format!("{why}; no model is allowed until it is fixed");
-            return (Some(ConfigValue::Texts(Vec::new())), vec![ValueError { at, why }]);
+/// Reads a value of a TOML file. A list keeps its valid elements.
+pub(crate) fn from_toml(kind: ValueKind, raw: &Spanned<DeValue<'_>>, check: PatternCheck) -> ReadValue {
+    let value = match (kind, raw.get_ref()) {
+        (ValueKind::List(list), DeValue::Array(elements)) => return read_list(list, elements.iter(), check),
+        (ValueKind::List(ListKind::Models), found) => {
+            let why = format!("{}; no model is allowed until it is fixed", wants(kind, found));
+            let value = ConfigValue::Texts(Vec::new());
+            return (Some(value), vec![ValueError { at: raw.span().start, why }]);
         }
-        return (None, vec![ValueError { at, why }]);
-    };
-    let (mut texts, mut complaints) = (Vec::new(), Vec::new());
-    for element in elements.iter() {
-        let at = element.span().start;
-        if texts.len() == LIST_MAX {
-            let why = format!("has more than {LIST_MAX} {}; ignoring the rest", list.noun());
-            complaints.push(ValueError { at, why });
-            break;
+        (ValueKind::Text(text_kind), DeValue::String(text)) => text_value(text_kind, text),
+        (ValueKind::Text(TextKind::OrInteger), DeValue::Integer(number)) => {
+            Ok(ConfigValue::Text(number.as_str().to_owned()))
         }
-        let text = match (element.get_ref().as_str(), check) {
-            (Some(text), PatternCheck::Compile) => list.checked(text),
-            (Some(text), PatternCheck::Skip) => Ok(text.to_owned()),
-            (None, _) => Err(wants(kind, element.get_ref())),
-        };
-        match text {
-            Ok(text) => texts.push(text),
-            Err(why) => {
-                let denied = element.get_ref().as_str().filter(|_| kind == ValueKind::Denials);
-                let why = match denied {
-                    Some(text) => {
-                        texts.push(text.to_owned());
-                        format!("{why}; all commands are denied until it is fixed")
-                    }
-                    None => why,
-                };
-                complaints.push(ValueError { at, why });
-            }
-        }
-    }
-    (Some(ConfigValue::Texts(texts)), complaints)
-}
-
-/// Kind of a list's entries.
-#[derive(Debug, Clone, Copy)]
-enum ListKind {
-    Patterns,
-    Tags,
-    Folders,
-    Models,
-}
-
-impl ListKind {
-    fn of(kind: ValueKind) -> Option<Self> {
-        match kind {
-            ValueKind::Patterns | ValueKind::Denials => Some(Self::Patterns),
-            ValueKind::Tags => Some(Self::Tags),
-            ValueKind::Folders => Some(Self::Folders),
-            ValueKind::Models => Some(Self::Models),
-            ValueKind::Text
-            | ValueKind::Secret
-            | ValueKind::Url
-            | ValueKind::Variable
-            | ValueKind::Word(_)
-            | ValueKind::Integer { .. }
-            | ValueKind::Number { .. }
-            | ValueKind::TextOrInteger
-            | ValueKind::Switch
-            | ValueKind::Pattern
-            | ValueKind::Model => None,
-        }
-    }
-
-    fn noun(self) -> &'static str {
-        match self {
-            Self::Patterns => "patterns",
-            Self::Tags => "tags",
-            Self::Folders => "directories",
-            Self::Models => "models",
-        }
-    }
-
-    fn checked(self, text: &str) -> Result<String, String> {
-        match self {
-            Self::Patterns => checked_pattern(text),
-            Self::Tags => checked_tag(text),
-            Self::Folders => checked_folder(text),
-            Self::Models => checked_models(text),
-        }
-    }
-}
-
-fn scalar(kind: ValueKind, raw: &DeValue<'_>) -> Result<ConfigValue, String> {
-    match (kind, raw) {
         (ValueKind::Integer { least, most }, DeValue::Integer(number)) => {
             integer(least, most, i64::from_str_radix(number.as_str(), number.radix()).ok())
         }
@@ -198,28 +122,15 @@ fn scalar(kind: ValueKind, raw: &DeValue<'_>) -> Result<ConfigValue, String> {
         }
         (ValueKind::Number { least, most }, DeValue::Float(number)) => decimal(least, most, number.as_str()),
         (ValueKind::Switch, DeValue::Boolean(on)) => Ok(ConfigValue::Switch(*on)),
-        (ValueKind::TextOrInteger, DeValue::Integer(number)) => {
-            Ok(ConfigValue::Text(number.as_str().to_owned()))
-        }
-        (
-            ValueKind::Integer { .. }
-            | ValueKind::Number { .. }
-            | ValueKind::Switch
-            | ValueKind::Patterns
-            | ValueKind::Denials
-            | ValueKind::Tags
-            | ValueKind::Folders
-            | ValueKind::Models,
-            _,
-        ) => Err(wants(kind, raw)),
-        (_, DeValue::String(text)) => text_value(kind, text),
-        _ => Err(wants(kind, raw)),
-    }
+        (_, found) => Err(wants(kind, found)),
+    };
+    read_scalar(value, raw.span().start)
 }
 
-/// Reads a value that was given as a text: from the environment or from a flag.
-pub(crate) fn from_text(kind: ValueKind, text: &str) -> Result<ConfigValue, String> {
-    match kind {
+/// Reads a value of an environment variable. A list is one element or a TOML array, and is used only if it is valid.
+pub(crate) fn from_text(kind: ValueKind, text: &str) -> ReadValue {
+    let value = match kind {
+        ValueKind::Text(kind) => text_value(kind, text),
         ValueKind::Integer { least, most } => integer(least, most, text.trim().parse().ok()),
         ValueKind::Number { least, most } => decimal(least, most, text.trim()),
         ValueKind::Switch => match text.trim() {
@@ -227,72 +138,106 @@ pub(crate) fn from_text(kind: ValueKind, text: &str) -> Result<ConfigValue, Stri
             "false" | "0" => Ok(ConfigValue::Switch(false)),
             _ => Err(wanted(kind).to_owned()),
         },
-        ValueKind::Patterns | ValueKind::Denials => list_value(ListKind::Patterns, kind, text),
-        ValueKind::Tags => list_value(ListKind::Tags, kind, text),
-        ValueKind::Folders => list_value(ListKind::Folders, kind, text),
-        ValueKind::Models => list_value(ListKind::Models, kind, text),
-        ValueKind::Text
-        | ValueKind::Secret
-        | ValueKind::Url
-        | ValueKind::Variable
-        | ValueKind::Word(_)
-        | ValueKind::TextOrInteger
-        | ValueKind::Pattern
-        | ValueKind::Model => text_value(kind, text),
-    }
-}
-
-/// One element, or a list of them as TOML writes it.
-fn list_value(list: ListKind, kind: ValueKind, text: &str) -> Result<ConfigValue, String> {
-    let one_or_list = match text.parse::<Toml>() {
-        Ok(Toml::Array(elements)) => {
-            elements.iter().map(|element| element.as_str().map(str::to_owned)).collect()
+        ValueKind::List(list) => {
+            let single = Spanned::new(0..0, DeValue::String(text.into()));
+            let parsed = DeValue::parse(text).map(Spanned::into_inner);
+            let (value, errors) = match &parsed {
+                Ok(DeValue::Array(elements)) => read_list(list, elements.iter(), PatternCheck::Compile),
+                Ok(_) | Err(_) => read_list(list, std::iter::once(&single), PatternCheck::Compile),
+            };
+            let is_usable = errors.is_empty() || matches!(list, ListKind::Denials | ListKind::Models);
+            return (value.filter(|_| is_usable), errors);
         }
-        Ok(_) | Err(_) => Some(vec![text.to_owned()]),
     };
-    let texts: Vec<String> = one_or_list.ok_or(wanted(kind))?;
-    if texts.len() > LIST_MAX {
-        return Err(format!("has more than {LIST_MAX} {}", list.noun()));
-    }
-    texts.iter().map(|text| list.checked(text)).collect::<Result<_, _>>().map(ConfigValue::Texts)
+    read_scalar(value, 0)
 }
 
-fn text_value(kind: ValueKind, text: &str) -> Result<ConfigValue, String> {
+fn read_scalar(value: Result<ConfigValue, String>, at: usize) -> ReadValue {
+    match value {
+        Ok(value) => (Some(value), Vec::new()),
+        Err(why) => (None, vec![ValueError { at, why }]),
+    }
+}
+
+fn read_list<'a, 'i: 'a>(
+    list: ListKind,
+    elements: impl Iterator<Item = &'a Spanned<DeValue<'i>>>,
+    check: PatternCheck,
+) -> ReadValue {
+    let (mut texts, mut errors) = (Vec::new(), Vec::new());
+    for element in elements {
+        let at = element.span().start;
+        if texts.len() == LIST_MAX {
+            let why = format!("has more than {LIST_MAX} {}; ignoring the rest", list.noun());
+            errors.push(ValueError { at, why });
+            break;
+        }
+        let text = element.get_ref().as_str();
+        let checked = match (text, check) {
+            (Some(text), PatternCheck::Compile) => list.check(text),
+            (Some(_), PatternCheck::Skip) => Ok(()),
+            (None, _) => Err(wants(ValueKind::List(list), element.get_ref())),
+        };
+        let denied = list == ListKind::Denials && text.is_some();
+        texts.extend(text.filter(|_| checked.is_ok() || denied).map(str::to_owned));
+        if let Err(why) = checked {
+            let more = if denied { "; all commands are denied until it is fixed" } else { "" };
+            errors.push(ValueError { at, why: format!("{why}{more}") });
+        }
+    }
+    (Some(ConfigValue::Texts(texts)), errors)
+}
+
+impl ListKind {
+    fn noun(self) -> &'static str {
+        match self {
+            Self::Patterns | Self::Denials => "patterns",
+            Self::Tags => "tags",
+            Self::Folders => "directories",
+            Self::Models => "models",
+        }
+    }
+
+    fn check(self, text: &str) -> Result<(), String> {
+        match self {
+            Self::Patterns | Self::Denials => check_pattern(text),
+            Self::Tags => check_tag(text),
+            Self::Folders => check_folder(text),
+            Self::Models => check_model(text),
+        }
+    }
+}
+
+fn text_value(kind: TextKind, text: &str) -> Result<ConfigValue, String> {
     if text.trim().is_empty() {
         return Err("is empty".to_owned());
     }
     match kind {
-        ValueKind::Secret => return Ok(ConfigValue::Secret(text.into())),
-        ValueKind::Word(words) if !words.contains(&text) => {
-            let meant = nearest_word(text, words.iter().copied());
-            let meant = meant.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
-            return Err(format!("is {text:?}, but must be one of {}{meant}", words.join(", ")));
-        }
-        ValueKind::Url => {
+        TextKind::Any | TextKind::OrInteger => {}
+        TextKind::Secret => return Ok(ConfigValue::Secret(text.into())),
+        TextKind::Word(words) => check_word(text, words)?,
+        TextKind::Url => {
             let is_address = |url: url::Url| matches!(url.scheme(), "http" | "https") && url.has_host();
             if !url::Url::parse(text).is_ok_and(is_address) {
                 return Err("is not an http:// or https:// URL".to_owned());
             }
         }
-        ValueKind::Variable if !is_variable(text) => {
+        TextKind::Variable if !is_variable(text) => {
             return Err("must be the name of an environment variable, such as `OPENAI_API_KEY`".to_owned());
         }
-        ValueKind::Pattern => return checked_pattern(text).map(ConfigValue::Text),
-        ValueKind::Word(_)
-        | ValueKind::Variable
-        | ValueKind::Text
-        | ValueKind::TextOrInteger
-        | ValueKind::Model => {}
-        ValueKind::Integer { .. }
-        | ValueKind::Number { .. }
-        | ValueKind::Switch
-        | ValueKind::Patterns
-        | ValueKind::Denials
-        | ValueKind::Tags
-        | ValueKind::Folders
-        | ValueKind::Models => return Err(wanted(kind).to_owned()),
+        TextKind::Variable => {}
+        TextKind::Pattern => check_pattern(text)?,
     }
     Ok(ConfigValue::Text(text.to_owned()))
+}
+
+fn check_word(text: &str, words: &[&'static str]) -> Result<(), String> {
+    if words.contains(&text) {
+        return Ok(());
+    }
+    let meant = nearest_word(text, words.iter().copied());
+    let meant = meant.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
+    Err(format!("is {text:?}, but must be one of {}{meant}", words.join(", ")))
 }
 
 fn is_variable(name: &str) -> bool {
@@ -300,7 +245,7 @@ fn is_variable(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-fn checked_tag(text: &str) -> Result<String, String> {
+fn check_tag(text: &str) -> Result<(), String> {
     let odd = |sign: char| sign.is_whitespace() || sign.is_control() || matches!(sign, ',' | '@');
     if text.is_empty() || text == "local" || text.starts_with('-') || text.contains(odd) {
         return Err(format!(
@@ -308,35 +253,31 @@ fn checked_tag(text: &str) -> Result<String, String> {
             quoted(text)
         ));
     }
-    Ok(text.to_owned())
+    Ok(())
 }
 
-fn checked_folder(text: &str) -> Result<String, String> {
-    if !text.starts_with('/') && text != "~" && !text.starts_with("~/") {
-        return Err(format!("contains {}, which does not start with `/` or `~/`", quoted(text)));
+fn check_folder(text: &str) -> Result<(), String> {
+    if text.starts_with('/') || text == "~" || text.starts_with("~/") {
+        return Ok(());
     }
-    Ok(text.to_owned())
+    Err(format!("contains {}, which does not start with `/` or `~/`", quoted(text)))
 }
 
-fn checked_models(text: &str) -> Result<String, String> {
+fn check_model(text: &str) -> Result<(), String> {
     let names_both =
         text.split_once('/').is_some_and(|(provider, name)| !provider.is_empty() && !name.is_empty());
     if !names_both || text.chars().any(|sign| sign.is_whitespace() || sign.is_control()) {
         return Err(format!("contains {}, which is not PROVIDER/NAME or PROVIDER/*", quoted(text)));
     }
-    Ok(text.to_owned())
+    Ok(())
 }
 
-fn checked_pattern(text: &str) -> Result<String, String> {
-    match regex::Regex::new(text) {
-        Ok(_) => Ok(text.to_owned()),
-        Err(error) => {
-            // The crate's message draws the pattern over several lines; the last one says what is wrong.
-            let error = error.to_string();
-            let why = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
-            Err(format!("contains the invalid regular expression {} ({why})", quoted(text)))
-        }
-    }
+fn check_pattern(text: &str) -> Result<(), String> {
+    let Err(error) = regex::Regex::new(text) else { return Ok(()) };
+    // The crate's message draws the pattern over several lines; the last one gives the reason.
+    let error = error.to_string();
+    let why = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+    Err(format!("contains the invalid regular expression {} ({why})", quoted(text)))
 }
 
 fn integer(least: i64, most: i64, number: Option<i64>) -> Result<ConfigValue, String> {
@@ -351,25 +292,26 @@ fn decimal(least: f64, most: f64, text: &str) -> Result<ConfigValue, String> {
 }
 
 fn wants(kind: ValueKind, found: &DeValue<'_>) -> String {
-    let article = |word: &str| if word.starts_with(['a', 'i']) { "an" } else { "a" };
     let found = found.type_str();
     format!("{}, not {} {found}", wanted(kind), article(found))
 }
 
+/// Returns the indefinite article of a noun.
+pub(crate) fn article(noun: &str) -> &'static str {
+    if noun.starts_with(['a', 'i']) { "an" } else { "a" }
+}
+
 fn wanted(kind: ValueKind) -> &'static str {
     match kind {
-        ValueKind::Text | ValueKind::Secret | ValueKind::Url | ValueKind::Variable | ValueKind::Word(_) => {
-            "must be a string"
-        }
-        ValueKind::TextOrInteger => "must be a string or an integer",
+        ValueKind::Text(TextKind::OrInteger) => "must be a string or an integer",
+        ValueKind::Text(TextKind::Pattern) => "must be a regular expression string",
+        ValueKind::Text(_) => "must be a string",
         ValueKind::Integer { .. } => "must be an integer",
         ValueKind::Number { .. } => "must be a number",
-        ValueKind::Pattern => "must be a regular expression string",
         ValueKind::Switch => "must be true or false",
-        ValueKind::Patterns | ValueKind::Denials => "must be a list of regular expressions",
-        ValueKind::Tags => "must be a list of strings",
-        ValueKind::Folders => "must be a list of directories",
-        ValueKind::Models => "must be a list of models, e.g. [\"ollama/*\"]",
-        ValueKind::Model => "must be \"PROVIDER/NAME\"",
+        ValueKind::List(ListKind::Patterns | ListKind::Denials) => "must be a list of regular expressions",
+        ValueKind::List(ListKind::Tags) => "must be a list of strings",
+        ValueKind::List(ListKind::Folders) => "must be a list of directories",
+        ValueKind::List(ListKind::Models) => "must be a list of models, e.g. [\"ollama/*\"]",
     }
 }

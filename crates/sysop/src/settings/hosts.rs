@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::Deserialize;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::text::neutralize_line;
 
-use super::{entry_integer, entry_text, texts_of};
 use crate::app::ModelAccess;
-use crate::config::{Config, ConfigEntry, ConfigOrigin, ConfigWarning, KeyPath, nearest_word};
+use crate::config::{Config, ConfigOrigin, ConfigWarning, KeyPath, nearest_word};
 use crate::exit::CommandError;
 
 /// Name of this machine.
@@ -180,10 +180,8 @@ impl HostInventory {
     /// Reads the tables. Invalid entries are skipped with a warning.
     pub(super) fn read(config: &mut Config) -> Self {
         let mut origins: BTreeMap<String, ConfigOrigin> = BTreeMap::new();
-        for (path, entry) in &config.entries {
-            if let [table, name, _] = path.names()
-                && table == "hosts"
-            {
+        for (names, entry) in config.below(&KeyPath::from("hosts")) {
+            if let [name, _] = names {
                 let begins = origins.entry(name.clone()).or_insert_with(|| entry.origin().clone());
                 if line(entry.origin()) < line(begins) {
                     *begins = entry.origin().clone();
@@ -212,7 +210,7 @@ impl HostInventory {
     /// Returns the default host from the config and the flags.
     pub(super) fn choose(&mut self, config: &Config) -> Result<HostChoice, CommandError> {
         let Some(entry) = config.entry("connection.host") else { return Ok(HostChoice::Local) };
-        let host = entry_text(entry).unwrap_or_default();
+        let host: String = config.get("connection.host").unwrap_or_default();
         let with_host = |key: &str| {
             // The user of a host set in a file does not apply to a host set by a flag.
             let more = config.entry(key)?;
@@ -237,8 +235,9 @@ impl HostInventory {
             );
             return Err(at(more.origin(), CommandError::usage(why)));
         }
-        let user = user.and_then(entry_text);
-        let mut target = SshTarget::new(host, host, user, port.and_then(entry_integer));
+        let user = user.and_then(|_| config.get("connection.user"));
+        let port = port.and_then(|_| config.get("connection.port"));
+        let mut target = SshTarget::new(host, host, user, port);
         target.name.clone_from(&target.destination);
         self.connection = Some(target.clone());
         usable(target).map(HostChoice::Ssh).map_err(|failure| at(entry.origin(), failure))
@@ -371,19 +370,29 @@ fn usable(target: SshTarget) -> Result<SshTarget, CommandError> {
     }
 }
 
+/// Table of a host.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct HostTable {
+    host: Option<String>,
+    user: Option<String>,
+    port: Option<u16>,
+    tags: Vec<String>,
+    approve: Option<ApprovalMode>,
+    models: Option<Vec<String>>,
+    root: Option<String>,
+    description: Option<String>,
+}
+
 fn read_known(config: &Config, name: &str, origin: ConfigOrigin) -> ConfiguredHost {
-    let base = KeyPath::new(["hosts", name]);
-    let entry = |key: &str| config.entries.get(&base.child(key));
-    let text = |key: &str| entry(key).and_then(entry_text);
-    let host = text("host").unwrap_or_else(|| name.to_owned());
+    let table: HostTable = config.get(KeyPath::new(["hosts", name])).unwrap_or_default();
     let target = SshTarget {
-        approve: entry("approve").and_then(mode),
-        root: text("root"),
-        description: text("description"),
-        ..SshTarget::new(name, host.trim(), text("user"), entry("port").and_then(entry_integer))
+        approve: table.approve,
+        root: table.root,
+        description: table.description,
+        ..SshTarget::new(name, table.host.as_deref().unwrap_or(name).trim(), table.user, table.port)
     };
-    let tags = entry("tags").map(texts_of).unwrap_or_default();
-    ConfiguredHost { target, tags, models: entry("models").map(texts_of), origin }
+    ConfiguredHost { target, tags: table.tags, models: table.models, origin }
 }
 
 fn line(origin: &ConfigOrigin) -> usize {
@@ -404,18 +413,9 @@ fn layer(config: &Config, origin: &ConfigOrigin) -> u8 {
     }
 }
 
-fn mode(entry: &ConfigEntry) -> Option<ApprovalMode> {
-    match entry_text(entry)?.as_str() {
-        "auto" => Some(ApprovalMode::Auto),
-        "ask" => Some(ApprovalMode::Ask),
-        "never" => Some(ApprovalMode::Never),
-        _ => Some(ApprovalMode::Each),
-    }
-}
-
 /// Returns true if both `each` and `never` apply to these hosts: changes are denied, and read-only commands ask.
 pub(super) fn asks_and_denies(config: &Config, host: &HostChoice) -> bool {
-    let general = config.entry("approve").and_then(mode).unwrap_or_default();
+    let general = config.get("approve").unwrap_or_default();
     let modes: Vec<_> = host.targets().iter().filter_map(|target| target.approve).chain([general]).collect();
     modes.contains(&ApprovalMode::Each) && modes.contains(&ApprovalMode::Never)
 }
@@ -427,7 +427,7 @@ pub(super) fn asks_and_denies(config: &Config, host: &HostChoice) -> bool {
 /// environment or a workspace is never loosened.
 pub(crate) fn approve_on(config: &Config, host: &HostChoice) -> ApprovalMode {
     let entry = config.entry("approve");
-    let general = entry.and_then(mode).unwrap_or_default();
+    let general = config.get("approve").unwrap_or_default();
     let own = entry.is_none_or(|entry| layer(config, entry.origin()) <= 1);
     let on = |target: &SshTarget| match target.approve {
         None => general,

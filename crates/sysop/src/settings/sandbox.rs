@@ -3,13 +3,12 @@
 use sysop_core::policy::{SandboxMode, SandboxOptions};
 use sysop_host::SandboxSupport;
 
-use super::{HostChoice, Settings, text, texts};
-use crate::config::ConfigValue;
+use super::{HostChoice, Settings};
 
 impl Settings {
     /// Configured sandbox mode.
     pub(crate) fn sandbox_mode(&self) -> SandboxMode {
-        text(&self.config, "sandbox").and_then(|word| SandboxMode::from_name(&word)).unwrap_or_default()
+        self.config.get("sandbox").unwrap_or_default()
     }
 
     /// Sandbox options on these hosts: none on remote hosts. If this machine does not support the sandbox, `auto` runs
@@ -26,10 +25,7 @@ impl Settings {
             (HostChoice::Local, SandboxMode::Auto | SandboxMode::On) => SandboxOptions {
                 mode,
                 write: self.sandbox_write(),
-                network: self
-                    .config
-                    .entry("sandbox_network")
-                    .is_some_and(|entry| matches!(entry.value, ConfigValue::Switch(true))),
+                network: self.config.get("sandbox_network") == Some(true),
             },
         }
     }
@@ -41,6 +37,7 @@ impl Settings {
             Some(rest) => home.join(rest.trim_start_matches('/')).to_str().map(str::to_owned),
             None => Some(text),
         };
-        texts(&self.config, "sandbox_write").into_iter().filter_map(absolute).collect()
+        let folders: Vec<String> = self.config.get("sandbox_write").unwrap_or_default();
+        folders.into_iter().filter_map(absolute).collect()
     }
 }

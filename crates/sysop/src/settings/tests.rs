@@ -1,5 +1,6 @@
 //! Settings from flags, environment and files.
 
+use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ use sysop_term::ThemeName;
 use sysop_tui::Price;
 
 use super::{ColorMode, HostChoice, Settings, color};
-use crate::config::Environment;
 use crate::config::tests::World;
+use crate::config::{ConfigWarning, Environment, KEYS, KeyPath, ListKind, TextKind, ValueKind};
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::{Approve, GlobalFlags, Profile};
 
@@ -75,6 +76,35 @@ fn a_complete_config_is_read() {
     assert_eq!(service.vars["name"].pattern.as_deref(), Some("^x$"));
     assert!(settings.warnings()[0].message.contains("\"empty\" has no `cmd`"), "{:?}", settings.warnings());
     assert!(settings.routine("servce").unwrap_err().message.contains("did you mean `service`?"));
+}
+
+#[test]
+fn every_key_fits_the_type_that_reads_it() {
+    let value = |kind: ValueKind| match kind {
+        ValueKind::Text(TextKind::Word(words)) => format!("{:?}", words[0]),
+        ValueKind::Text(TextKind::Url) => "'http://127.0.0.1'".to_owned(),
+        ValueKind::Text(_) => "'x'".to_owned(),
+        ValueKind::Integer { most, .. } => most.to_string(),
+        ValueKind::Number { most, .. } => format!("{most:?}"),
+        ValueKind::Switch => "true".to_owned(),
+        ValueKind::List(ListKind::Models) => "['ollama/*']".to_owned(),
+        ValueKind::List(_) => "['/x']".to_owned(),
+    };
+    let mut text = String::new();
+    for key in KEYS {
+        let names = key.pattern.iter().enumerate().map(|(at, name)| match *name {
+            "*" if key.pattern[0] == "providers" && at == 1 => "openai",
+            "*" => "x",
+            name => name,
+        });
+        writeln!(text, "{} = {}", KeyPath::new(names), value(key.kind)).unwrap();
+    }
+    let settings = settings(&text, &[]);
+    let complaints = settings.warnings().iter().filter(|warning| !warning.message.contains("chmod"));
+    assert_eq!(complaints.collect::<Vec<_>>(), Vec::<&ConfigWarning>::new());
+    assert_eq!(settings.routine("x").unwrap().vars["x"].default.as_deref(), Some("x"));
+    assert_eq!(settings.providers["ollama"].num_ctx, Some(100_000_000));
+    assert_eq!(settings.hosts.known[0].target.port, Some(65_535));
 }
 
 #[test]
