@@ -462,6 +462,34 @@ fn every_key_has_an_environment_variable() {
 }
 
 #[test]
+fn an_invalid_list_of_denials_denies_everything() {
+    let many = format!("deny = [{}]\n", "'x', ".repeat(257));
+    for text in ["deny = 'reboot'\n", "deny = ['reboot', 7]\n", "deny = ['reboot', '(']\n", &many] {
+        for world in [World::new().own(text), World::new().workspace(text)] {
+            let config = world.load();
+            assert_eq!(config.warnings.len(), 1, "{text}");
+            assert!(config.warnings[0].message.ends_with("; all commands are denied until it is fixed"));
+            assert_denies_everything(&config, text);
+        }
+    }
+    for text in ["(", "['^reboot$', '(']", "['^reboot$', 7]"] {
+        assert_denies_everything(&World::new().environment(&[("SYSOP_DENY", text)]).load(), text);
+    }
+}
+
+fn assert_denies_everything(config: &Config, text: &str) {
+    let patterns: Vec<String> = config.get("deny").unwrap();
+    assert!(patterns.iter().any(|pattern| regex::Regex::new(pattern).is_err()), "{text}: {patterns:?}");
+}
+
+#[test]
+fn an_invalid_list_of_models_in_the_environment_allows_none() {
+    let world = World::new().own("[hosts.db1]\nmodels = ['openai/*']\n");
+    let config = world.environment(&[("SYSOP_HOSTS__DB1__MODELS", "['ollama']")]).load();
+    assert_eq!((config.text("hosts.db1.models"), config.warnings.len()), ("[]".into(), 1));
+}
+
+#[test]
 fn foreign_variables_apply_and_ours_take_precedence() {
     let pairs = [
         ("LLM_BASE_URL", "http://127.0.0.1:8000"),

@@ -93,6 +93,11 @@ pub(crate) type ReadValue = (Option<ConfigValue>, Vec<ValueError>);
 /// Maximum number of elements in a list.
 const LIST_MAX: usize = 256;
 
+/// Invalid regular expression, with which the policy denies every command.
+const DENY_ALL: &str = "(";
+/// End of an error that makes the policy deny every command.
+const DENIED: &str = "; all commands are denied until it is fixed";
+
 /// Compile regular expressions to find invalid ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PatternCheck {
@@ -103,12 +108,16 @@ pub(crate) enum PatternCheck {
 
 /// Reads a value of a TOML file. A list keeps its valid elements.
 pub(crate) fn from_toml(kind: ValueKind, raw: &Spanned<DeValue<'_>>, check: PatternCheck) -> ReadValue {
+    let at = raw.span().start;
     let value = match (kind, raw.get_ref()) {
         (ValueKind::List(list), DeValue::Array(elements)) => return read_list(list, elements.iter(), check),
+        (ValueKind::List(ListKind::Denials), found) => {
+            let why = format!("{}{DENIED}", wants(kind, found));
+            return (Some(ConfigValue::Texts(vec![DENY_ALL.to_owned()])), vec![ValueError { at, why }]);
+        }
         (ValueKind::List(ListKind::Models), found) => {
             let why = format!("{}; no model is allowed until it is fixed", wants(kind, found));
-            let value = ConfigValue::Texts(Vec::new());
-            return (Some(value), vec![ValueError { at: raw.span().start, why }]);
+            return (Some(ConfigValue::Texts(Vec::new())), vec![ValueError { at, why }]);
         }
         (ValueKind::Text(text_kind), DeValue::String(text)) => text_value(text_kind, text),
         (ValueKind::Text(TextKind::OrInteger), DeValue::Integer(number)) => {
@@ -124,10 +133,11 @@ pub(crate) fn from_toml(kind: ValueKind, raw: &Spanned<DeValue<'_>>, check: Patt
         (ValueKind::Switch, DeValue::Boolean(on)) => Ok(ConfigValue::Switch(*on)),
         (_, found) => Err(wants(kind, found)),
     };
-    read_scalar(value, raw.span().start)
+    read_scalar(value, at)
 }
 
-/// Reads a value of an environment variable. A list is one element or a TOML array, and is used only if it is valid.
+/// Reads a value of an environment variable. A list is one element or a TOML array. An invalid one is not used, unless that
+/// would permit more.
 pub(crate) fn from_text(kind: ValueKind, text: &str) -> ReadValue {
     let value = match kind {
         ValueKind::Text(kind) => text_value(kind, text),
@@ -166,23 +176,30 @@ fn read_list<'a, 'i: 'a>(
 ) -> ReadValue {
     let (mut texts, mut errors) = (Vec::new(), Vec::new());
     for element in elements {
-        let at = element.span().start;
-        if texts.len() == LIST_MAX {
-            let why = format!("has more than {LIST_MAX} {}; ignoring the rest", list.noun());
-            errors.push(ValueError { at, why });
-            break;
-        }
         let text = element.get_ref().as_str();
+        let is_full = texts.len() == LIST_MAX;
         let checked = match (text, check) {
+            _ if is_full => Err(format!("has more than {LIST_MAX} {}", list.noun())),
             (Some(text), PatternCheck::Compile) => list.check(text),
             (Some(_), PatternCheck::Skip) => Ok(()),
             (None, _) => Err(wants(ValueKind::List(list), element.get_ref())),
         };
-        let denied = list == ListKind::Denials && text.is_some();
-        texts.extend(text.filter(|_| checked.is_ok() || denied).map(str::to_owned));
-        if let Err(why) = checked {
-            let more = if denied { "; all commands are denied until it is fixed" } else { "" };
-            errors.push(ValueError { at, why: format!("{why}{more}") });
+        match checked {
+            Ok(()) => texts.extend(text.map(str::to_owned)),
+            Err(why) => {
+                let until = match (list == ListKind::Denials, is_full) {
+                    (true, _) => DENIED,
+                    (false, true) => "; ignoring the rest",
+                    (false, false) => "",
+                };
+                if list == ListKind::Denials {
+                    texts.push(text.filter(|_| !is_full).unwrap_or(DENY_ALL).to_owned());
+                }
+                errors.push(ValueError { at: element.span().start, why: format!("{why}{until}") });
+            }
+        }
+        if is_full {
+            break;
         }
     }
     (Some(ConfigValue::Texts(texts)), errors)
