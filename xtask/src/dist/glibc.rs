@@ -120,7 +120,7 @@ mod tests {
     fn a_library_without_a_known_package_is_reported() {
         let program = Path::new("/bin/bash");
         let refused = check_libraries(program, &[]).unwrap_err().to_string();
-        assert!(refused.contains("/bin/bash needs libtinfo.so"), "{refused}");
+        assert!(refused.contains("/bin/bash requires libtinfo.so"), "{refused}");
         check_libraries(program, &["libtinfo.so"]).unwrap();
     }
 }
