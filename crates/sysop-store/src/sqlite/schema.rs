@@ -86,8 +86,16 @@ pub(super) fn open(file: &DatabaseFile) -> Result<Connection, StoreError> {
 
 /// Returns true if the tables are current; an error if they are newer.
 pub(super) fn is_current(connection: &Connection, path: &Path) -> Result<bool, OpenDatabaseError> {
-    let version = version(connection)?;
-    let known = i64::try_from(MIGRATIONS.len()).expect("there are few migrations");
+    Ok(supported_version(connection, path)? == newest_version())
+}
+
+fn newest_version() -> i64 {
+    i64::try_from(MIGRATIONS.len()).expect("there are few migrations")
+}
+
+/// Returns the version of the tables; an error if they are newer than this program.
+fn supported_version(connection: &Connection, path: &Path) -> Result<i64, OpenDatabaseError> {
+    let (version, known) = (version(connection)?, newest_version());
     if version > known {
         return Err(OpenDatabaseError::Rejected(StoreError::Unavailable(format!(
             "database {} was written by a newer version of sysop (schema {version}; this version supports {known}); use \
@@ -95,7 +103,7 @@ pub(super) fn is_current(connection: &Connection, path: &Path) -> Result<bool, O
             path.display()
         ))));
     }
-    Ok(version == known)
+    Ok(version)
 }
 
 fn version(connection: &Connection) -> rusqlite::Result<i64> {
@@ -104,10 +112,11 @@ fn version(connection: &Connection) -> rusqlite::Result<i64> {
 
 fn try_open(file: &DatabaseFile) -> Result<Connection, OpenDatabaseError> {
     let connection = file.connect_read_write()?;
-    let current = is_current(&connection, file.path())?;
+    // Read once: another process may migrate the tables meanwhile, and a backup must be named after the old version.
+    let version = supported_version(&connection, file.path())?;
+    let current = version == newest_version();
     if !current {
         reject_foreign_database(&connection, file.path())?;
-        let version = version(&connection)?;
         if version > 0 {
             backup::ensure(&connection, file.path(), version)?;
         }
