@@ -9,14 +9,14 @@ test.use({ viewport: { width: 1280, height: 800 }, colorScheme: "dark" });
 
 const ANSWER = `## What I found
 
-The disk was full of old archives of \`logs\`:
+The disk was full of old archives in \`logs\`:
 
-| what | size |
+| files | size |
 | --- | --- |
 | archives of 2024 | 4.1 MB |
-| all else | 12 KB |
+| everything else | 12 KB |
 
-To keep it so, rotate them each month:
+To keep it that way, delete old archives every month:
 
 \`\`\`sh
 find logs -name '*.tar' -mtime +60 -delete
@@ -24,14 +24,14 @@ find logs -name '*.tar' -mtime +60 -delete
 `;
 
 const script = {
-  "look tidy": [call("run_command", { command: "clear", reasoning: "As you wish." }), say("It does.")],
-  "disk of web1": [
-    call("run_command", { command: "ls -sh logs | tail -5", reasoning: "I look at what is large." }),
-    call("run_command", { command: "df -h / | tail -1", reasoning: "And at how full the disk is." }),
-    call("run_command", { command: "rm -rf logs/archive-2024-0*", reasoning: "These are old archives." }),
+  "look tidy": [call("run_command", { command: "clear", reasoning: "Clear the screen." }), say("Done.")],
+  "disk on web1": [
+    call("run_command", { command: "ls -sh logs | tail -5", reasoning: "Find the large files." }),
+    call("run_command", { command: "df -h / | tail -1", reasoning: "Check the free space." }),
+    call("run_command", { command: "rm -rf logs/archive-2024-0*", reasoning: "Remove old archives." }),
     say(ANSWER),
   ],
-  "how full": [say("Ask the system itself: <cmd>df -h /</cmd> tells how full each disk is.")],
+  "how full": [say("Ask the system: <cmd>df -h /</cmd> shows how full the disk is.")],
 };
 
 test("@picture of the page at work", async ({ page, serve, sshd }) => {
@@ -52,15 +52,15 @@ test("@picture of the page at work", async ({ page, serve, sshd }) => {
   await person.sees(/[$#] /);
   await person.types(" PS1='\\[\\e[32m\\]web1\\[\\e[0m\\]:\\w$ '; clear\r");
   await person.sees(/web1:\S*\$ /);
-  // What was typed until here is told with the next call, which is not in the picture.
+  // The next call reports the keys typed so far; it must not be in the picture.
   await person.says("look tidy");
-  await expect(person.conversation).toContainText("It does.");
+  await expect(person.conversation).toContainText("Done.");
   await person.button(/New Chat/).click();
   await expect(person.steps).toHaveCount(0);
   const list = page.getByRole("button", { name: "Close list" });
   if (await list.isVisible()) await list.click();
 
-  await person.says("the disk of web1 is nearly full: find out why, and make room");
+  await person.says("the disk on web1 is almost full: find out why and free some space");
   await expect(person.review).toContainText("rm -rf");
   await page.screenshot({ path: join(folder, "page-review.png") });
   await person.button(/^Run/).click();

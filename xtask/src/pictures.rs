@@ -33,7 +33,7 @@ const CELL: (f64, f64) = (8.4, 18.0);
 const MARGIN: f64 = 10.0;
 /// Script of the model, and its task.
 const SCENARIO: &str = include_str!("pictures/scenario.json");
-const TASK: &str = "the disk of this machine is nearly full: find out why, and make room";
+const TASK: &str = "the disk is almost full: find out why and free some space";
 const SHELL_HOME: &str = "PS1='\\[\\e[32m\\]web1\\[\\e[0m\\]:\\w$ '\nalias ls='ls --color=always'\n";
 
 /// A terminal session whose screen can be captured.
