@@ -198,6 +198,18 @@ export type ClientMessage =
     /** Trace of the message, in the format of W3C Trace Context. */
     traceparent?: string;
   }
+  /** Replaces older messages by a summary, now or before the next step. */
+  | {
+    type: "compact";
+    /** The session; required only if the URL does not name it. */
+    sessionId?: SessionId;
+    /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
+    messageId?: string;
+    /** Trace of the message, in the format of W3C Trace Context. */
+    traceparent?: string;
+    /** Topic that the summary must keep. */
+    focus?: string;
+  }
   /** Watches the live terminal, opening it if necessary; `terminal.output` begins with a picture of it. */
   | {
     type: "terminal.attach";
@@ -272,6 +284,15 @@ export type ClientToolSet = {
   /** Root of the file tools on the client. */
   root: string;
 };
+
+/** Cause of a compaction. */
+export type CompactionReason =
+  /** The prompt exceeded the threshold. */
+  | "threshold"
+  /** The model's server rejected the prompt as too long. */
+  | "overflow"
+  /** Requested by a user. */
+  | "asked";
 
 /** Decision on an approval. */
 export type DecisionKind =
@@ -858,6 +879,12 @@ export type ServerMessage =
     focus?: string;
     /** Number of newest messages kept verbatim. */
     keptMessages: number;
+    /** Number of messages that ledger and summary replace; 0 if only outputs are omitted. */
+    replacedMessages: number;
+    /** Cause of the compaction. */
+    reason: CompactionReason;
+    /** Tokens of the model call that wrote the summary. */
+    usage?: TokenCounts;
   }
   /** The agent replaced its todo list. */
   | {
@@ -1200,7 +1227,9 @@ export type ToolEffect =
   /** Types the keys in its `keys` argument into the session's terminal. */
   | "keys"
   /** Ends the turn with its `summary` argument; nothing runs. */
-  | "completes";
+  | "completes"
+  /** Reads or changes nothing but the session itself, which answers the call; nothing runs. */
+  | "session";
 
 /** Result of a call that a client ran. */
 export type ToolResult = {

@@ -92,6 +92,7 @@ fn what(message: &ClientMessage) -> &'static str {
         ClientMessage::Resume { .. } => "your resume",
         ClientMessage::Retry { .. } => "your retry",
         ClientMessage::Clear { .. } => "your clear",
+        ClientMessage::Compact { .. } => "your compaction",
         ClientMessage::Configure { .. } => "your change",
         ClientMessage::QuestionAnswer { .. } => "your answer",
         ClientMessage::Hello(_)

@@ -23,6 +23,8 @@ pub const BASH_TIMEOUT_S_MAX: u64 = 3600;
 pub const RUN_COMMAND_TIMEOUT_S_DEFAULT: u64 = 60;
 /// Maximum timeout of `run_command`, in seconds.
 pub const RUN_COMMAND_TIMEOUT_S_MAX: u64 = 3600;
+/// Tool that returns the body of a skill.
+pub const SKILL_TOOL: &str = "skill";
 /// Maximum chunks of one file in `write_file_chunk`.
 pub const CHUNKS_MAX: u64 = 1000;
 /// Maximum commits listed by `git_log`.
@@ -132,6 +134,20 @@ fn workspace() -> Vec<ToolSpec> {
         git_add(),
         git_commit(),
     ]
+}
+
+/// Returns `read_output`, which is in no profile: a session offers it once outputs are left out of the prompt.
+pub fn read_output() -> ToolSpec {
+    spec(
+        "read_output",
+        "Read an earlier output that was omitted to save space",
+        ToolEffect::Session,
+        &["id"],
+        &[
+            ("id", text("Id of the output, as stated in its place")),
+            ("range", text("Lines to read, such as `1-200`; default: all")),
+        ],
+    )
 }
 
 /// Returns `delete_file`, which is in no profile: a host adds it if the config allows deletion.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::CallId;
+use crate::message::Usage;
 
 /// One compaction, as logged. The log itself stays complete.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,4 +26,26 @@ pub struct Compaction {
     /// Number of newest messages kept verbatim.
     #[serde(default)]
     pub keep: usize,
+    /// Number of messages that the ledger and the summary replace; 0 if only outputs are omitted.
+    #[serde(default)]
+    pub replaced: usize,
+    #[serde(default)]
+    pub reason: CompactionReason,
+    /// Tokens of the model call that wrote the summary.
+    #[serde(default, skip_serializing_if = "Usage::is_zero")]
+    pub usage: Usage,
+}
+
+/// Cause of a compaction.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum CompactionReason {
+    /// The prompt exceeded the threshold.
+    #[default]
+    Threshold,
+    /// The model's server rejected the prompt as too long.
+    Overflow,
+    /// Requested by a user.
+    Asked,
 }

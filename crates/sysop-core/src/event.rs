@@ -49,12 +49,23 @@ pub enum Input {
     Retry,
     /// Drop the history.
     Clear,
+    /// Replace older messages by a summary now.
+    Compact {
+        /// Topic that the summary must keep.
+        focus: Option<String>,
+    },
     /// Change the configuration from now on.
     Configure { change: ConfigChange },
     /// Answer to `Effect::CallModel`.
     Reply {
         step: StepId,
         /// The reply, or the reason for its absence.
+        result: Result<Reply, ModelFailure>,
+    },
+    /// Answer to `Effect::Summarize`.
+    Summarized {
+        /// `attempt` of the effect; answers to older attempts are ignored.
+        attempt: u32,
         result: Result<Reply, ModelFailure>,
     },
     /// Answer to `Effect::Survey`.
@@ -433,6 +444,14 @@ pub enum Effect {
     CallModel { step: StepId, request: ModelRequest },
     /// Drop the model call and ignore its reply.
     CancelModel { step: StepId },
+    /// Call the model for a summary of older messages; answer with `Input::Summarized`. Nothing of it is shown.
+    Summarize {
+        /// Distinguishes the answers to successive requests.
+        attempt: u32,
+        request: Box<ModelRequest>,
+    },
+    /// Drop the call for a summary and ignore its reply.
+    CancelSummary { attempt: u32 },
     /// Survey the host for the circumstances of a call; answer with `Input::Surveyed`.
     Survey {
         call: ToolCall,

@@ -24,7 +24,6 @@ use crate::mode::{Mode, SamplingDefaults};
 #[cfg_attr(feature = "schema", schemars(with = "String"))]
 #[serde(into = "String", try_from = "String")]
 pub struct ModelRef {
-    /// The provider's own name for the model; may contain `/` and `:`.
     pub provider: String,
     /// The provider's own name for the model; may hold `/` and `:`.
     pub name: String,
@@ -148,6 +147,9 @@ pub struct Reply {
     /// Token counts, if the server reports them.
     #[serde(default)]
     pub usage: Usage,
+    /// The model's context window in tokens, if its server tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_window: Option<u32>,
     /// The provider's own form, to be echoed byte for byte; it carries the signatures of reasoning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<RawReply>,
@@ -193,6 +195,13 @@ pub struct Usage {
     pub output_tokens: u64,
     #[serde(default)]
     pub cached_tokens: u64,
+}
+
+impl Usage {
+    /// Returns true if the server counted nothing.
+    pub fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl std::ops::AddAssign for Usage {

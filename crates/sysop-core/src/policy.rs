@@ -156,7 +156,9 @@ impl GrantScope {
         let context = &survey.context;
         let folder = match spec.effect {
             ToolEffect::Command | ToolEffect::Keys => &context.folder,
-            ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes => &context.root,
+            ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes | ToolEffect::Session => {
+                &context.root
+            }
         };
         // The machine that assesses the call again has grants of its own.
         if folder.is_none() && survey.resolution != Resolution::Elsewhere {

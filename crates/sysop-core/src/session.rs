@@ -53,6 +53,7 @@
 
 mod apply;
 mod chat;
+mod compact;
 mod decide;
 mod state;
 mod step;
@@ -64,7 +65,8 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use self::state::{CurrentCall, Phase, State};
-use crate::compaction::Compaction;
+use crate::catalog;
+use crate::compaction::{Compaction, CompactionReason};
 use crate::event::{
     CancelFollowUp, ConfigChange, Decision, Effect, Event, Input, Origin, Output, PauseReason, StopReason,
     ToolLocation,
@@ -75,7 +77,7 @@ use crate::job::RunningJobs;
 use crate::message::{Arguments, FailureKind, ModelFailure, Reply, ToolCall};
 use crate::mode::Mode;
 use crate::outcome::{Outcome, Status};
-use crate::policy::{CommandContext, Fence, GrantScope, Policy, Risk, Survey, Verdict};
+use crate::policy::{Fence, GrantScope, Policy, Risk};
 use crate::spec::SessionSpec;
 use crate::todo::TodoItem;
 use crate::tool::{ClientTools, ToolEffect};
@@ -106,6 +108,12 @@ pub struct Session {
     survey: Option<PendingSurvey>,
     /// Number of surveys started; the source of `PendingSurvey::attempt`.
     surveys: u32,
+    /// A compaction that waits for a summary. Not part of the state, like `survey`.
+    summary: Option<compact::PendingSummary>,
+    /// Number of summaries requested; distinguishes the answers.
+    summaries: u32,
+    /// A compaction to make before the next step.
+    compact_next: Option<(CompactionReason, Option<String>)>,
 }
 
 /// A call that waits for its host's survey.
@@ -140,7 +148,7 @@ impl PartialEq for Session {
 pub enum Activity {
     /// No turn; a prompt starts one.
     Idle,
-    /// A model request is in flight.
+    /// A model request is in flight: a step, or the summary of a compaction.
     Thinking,
     /// A call waits for a user's decision.
     AwaitingApproval,
@@ -196,6 +204,9 @@ impl Session {
             tools: OnceLock::new(),
             survey: None,
             surveys: 0,
+            summary: None,
+            summaries: 0,
+            compact_next: None,
         }
     }
 
@@ -213,10 +224,13 @@ impl Session {
         self.state.mode
     }
 
-    /// Returns the current activity. A pending survey counts as `Running`.
+    /// Returns the current activity. A pending survey counts as `Running`, a pending summary as `Thinking`.
     pub fn activity(&self) -> Activity {
         if self.survey.is_some() {
             return Activity::Running;
+        }
+        if self.summary.is_some() {
+            return Activity::Thinking;
         }
         match &self.state.phase {
             Phase::Idle => Activity::Idle,
@@ -282,9 +296,11 @@ impl Session {
             Input::Resume => self.on_resume(&mut out),
             Input::Retry => self.on_retry(&mut out),
             Input::Clear => self.on_clear(&mut out),
+            Input::Compact { focus } => self.on_compact(&mut out, focus),
             Input::Configure { change } => self.on_configure(&mut out, change),
             Input::Reply { step, result } => self.on_reply(&mut out, step, result),
             Input::Surveyed { call, attempt, survey } => self.on_surveyed(&mut out, call, attempt, &survey),
+            Input::Summarized { attempt, result } => self.on_summarized(&mut out, attempt, result),
             Input::Outcome { call, outcome } => self.on_outcome(&mut out, call, outcome),
             Input::Timer { call } => self.on_timer(&mut out, call),
             Input::TerminalInput { by, typed } => self.emit(&mut out, Event::TerminalInput { by, typed }),
@@ -306,8 +322,12 @@ impl Session {
     }
 
     fn offered_tools(&self) -> &Arc<step::OfferedTools> {
-        self.tools
-            .get_or_init(|| Arc::new(step::OfferedTools::new(&self.state.spec, &self.state.client_tools)))
+        self.tools.get_or_init(|| {
+            let state = &self.state;
+            let readable = state.history.has_omitted();
+            let own = if readable { vec![catalog::read_output()] } else { Vec::new() };
+            Arc::new(step::OfferedTools::new(&state.spec, &state.client_tools, &own))
+        })
     }
 
     fn policy(&self) -> &Policy {
@@ -541,18 +561,27 @@ impl Session {
         }
     }
 
-    /// Handles a failed model call: on context overflow, halves the window and continues; otherwise ends the turn.
+    /// Handles a failed model call: on context overflow, compacts the context or halves the window, and continues;
+    /// otherwise ends the turn.
     fn fail_step(&mut self, out: &mut Output, step: StepId, failure: ModelFailure) {
         let overflow = failure.kind == FailureKind::ContextOverflow;
-        let message = failure.message.clone();
+        let mut message = failure.message.clone();
         self.emit(out, Event::ModelFailed { step, failure });
+        if !overflow {
+            return self.end_turn(out, StopReason::Failed, Some(message));
+        }
+        if self.can_compact_after_overflow() {
+            return;
+        }
         let sent = self.state.history.window(self.state.keep).messages.len();
         let keep = sent / 2;
-        if overflow && keep >= crate::history::WINDOW_MESSAGES_MIN {
-            self.emit(out, Event::Compacted { keep });
-        } else {
-            self.end_turn(out, StopReason::Failed, Some(message));
+        if keep >= crate::history::WINDOW_MESSAGES_MIN {
+            return self.emit(out, Event::Compacted { keep });
         }
+        if self.state.spec.max_history_messages == 0 {
+            message = format!("{message}; {}", self.overflow_advice());
+        }
+        self.end_turn(out, StopReason::Failed, Some(message));
     }
 
     fn on_outcome(&mut self, out: &mut Output, call: CallId, outcome: Outcome) {
@@ -630,7 +659,9 @@ impl Session {
             }
             Some(_) | None => StopReason::Cancelled,
         };
+        let waited = self.cancel_summary(out);
         match &self.state.phase {
+            Phase::Idle if waited => self.after_stop(out, then),
             Phase::Idle => {}
             Phase::Acting { work: CurrentCall::Running { call, .. }, .. } => {
                 let (call, before) = (call.id.clone(), self.state.cancel_requested);
@@ -695,100 +726,5 @@ impl Session {
             Some(_) => ToolLocation::Client,
             None => ToolLocation::Host,
         }
-    }
-
-    /// Begins the review of a call: finishes it at once if it cannot run, otherwise requests a survey.
-    fn review_call(&mut self, out: &mut Output, call: ToolCall, origin: Origin) {
-        if self.is_chat() && !self.state.direct {
-            return self.finish(out, call.id, Outcome::failed(chat::NO_TOOLS));
-        }
-        let tools = Arc::clone(self.offered_tools());
-        match tools.check(&call) {
-            Ok(spec) if spec.effect == ToolEffect::Completes => {
-                if let Some(unseen) = self.unseen_results(&call) {
-                    let why = format!("you have not seen {unseen} yet; call this again afterwards");
-                    return self.finish(out, call.id, Outcome::new(Status::Rejected, why));
-                }
-                let summary = call.text_argument("summary").unwrap_or_default().to_owned();
-                self.finish(out, call.id, Outcome::ok(summary));
-            }
-            Ok(_) => self.start_survey(out, call, origin, None),
-            Err(_) if origin == Origin::User => self.start_survey(out, call, origin, None),
-            Err(error) => self.finish(out, call.id, Outcome::failed(error)),
-        }
-    }
-
-    fn start_survey(&mut self, out: &mut Output, call: ToolCall, origin: Origin, allowed: Option<Consent>) {
-        self.surveys = self.surveys.wrapping_add(1);
-        let (attempt, place) = (self.surveys, self.location(&call));
-        let shell = self.shell_fence(origin);
-        out.effects.push(Effect::Survey { call: call.clone(), place, shell: shell.clone(), attempt });
-        self.survey = Some(PendingSurvey { call, origin, attempt, place, shell, allowed });
-    }
-
-    /// Fence of the shell that `run_command` would use; typed commands have none.
-    fn shell_fence(&self, origin: Origin) -> Fence {
-        match origin {
-            Origin::User => Fence::Off,
-            Origin::Model | Origin::Routine => self.policy().shell_fence(self.state.spec.approve),
-        }
-    }
-
-    fn on_surveyed(&mut self, out: &mut Output, id: CallId, attempt: u32, survey: &Survey) {
-        let Some(pending) =
-            self.survey.take_if(|pending| pending.attempt == attempt && pending.call.id == id)
-        else {
-            return; // stale answer: the call was abandoned, or a newer survey is pending
-        };
-        let PendingSurvey { call, origin, place, shell, allowed, .. } = pending;
-        if place != self.location(&call) || shell != self.shell_fence(origin) {
-            return self.start_survey(out, call, origin, allowed); // the tool or its shell changed in the meantime
-        }
-        if let Some(why) = self
-            .denial_reason(&call, survey)
-            .filter(|_| origin == Origin::User || (allowed.is_some() && survey.unreachable.is_none()))
-        {
-            return self.finish(out, id, Outcome::new(Status::Rejected, why));
-        }
-        if let Some(why) = &survey.unreachable {
-            if origin != Origin::Model {
-                // No model reply contains this call; `ToolStarted` records in the log what failed.
-                self.emit(out, Event::ToolStarted { call, origin });
-            }
-            return self.finish(out, id, Outcome::failed(why.clone()));
-        }
-        if origin == Origin::User {
-            return self.run(out, call, origin, Fence::Off);
-        }
-        let tools = Arc::clone(self.offered_tools());
-        let review = match tools.check(&call) {
-            Ok(spec) => decide::CallReview::new(self, spec, &call, survey),
-            Err(error) => return self.finish(out, id, Outcome::failed(error)),
-        };
-        let decide::CallReview { assessment, command, reason, fence } = review;
-        let scope = tools.named(&call.name).and_then(|spec| GrantScope::of(spec, survey));
-        let allowed = allowed
-            .is_some_and(|seen| seen.scope == scope && decide::is_no_worse(&assessment.risk, &seen.risk));
-        match assessment.verdict {
-            Verdict::Allow => self.run(out, call, origin, fence),
-            Verdict::Ask if allowed => self.run(out, call, origin, fence),
-            Verdict::Ask => {
-                let (risk, covers) = (assessment.risk, assessment.covers);
-                let (preview, guarded) = (Vec::new(), None);
-                self.emit(
-                    out,
-                    Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded, scope },
-                );
-            }
-            Verdict::Deny => {
-                let outcome = Outcome::new(Status::Rejected, assessment.refusal);
-                self.finish(out, id, outcome);
-            }
-        }
-    }
-
-    /// Assesses a command from its text alone, without a survey of its host.
-    fn risk_as_written(&self, command: &str) -> Risk {
-        self.policy().risk(command, &Survey::elsewhere(CommandContext::bash()))
     }
 }

@@ -1,8 +1,11 @@
 //! Settings of one session: model, prompt, tools, approval and limits. Logged in its first event.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::message::ModelRef;
+use crate::model_limits::ModelLimits;
 use crate::policy::{self, ApprovalMode, PolicyOptions};
 use crate::tool::ToolSpec;
 
@@ -24,8 +27,14 @@ pub struct SessionSpec {
     pub policy: PolicyOptions,
     /// Maximum model calls per turn.
     pub max_iterations: u32,
-    /// Maximum number of newest messages to send.
+    /// Maximum number of newest messages to send; 0 for as many as the model's context window holds.
     pub max_history_messages: usize,
+    /// True if compaction never asks a model for a summary.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ledger_only: bool,
+    /// Limits from the config, by `PROVIDER/NAME`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub models: BTreeMap<String, ModelLimits>,
     /// Maximum tokens of one reply, if configured.
     #[serde(default)]
     pub max_output_tokens: Option<u32>,

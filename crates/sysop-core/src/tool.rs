@@ -58,4 +58,6 @@ pub enum ToolEffect {
     Keys,
     /// Ends the turn with its `summary` argument; nothing runs.
     Completes,
+    /// Reads or changes nothing but the session itself, which answers the call; nothing runs.
+    Session,
 }

@@ -53,6 +53,11 @@ const SHELL_IDLE_MIN: Duration = Duration::from_secs(60 * 60);
 /// Maximum model events that are ready together and published as one batch.
 const READY_EVENTS_MAX: usize = 256;
 
+/// Shown while a model writes the summary of a compaction.
+const COMPACTING: &str = "compacting the context: the model summarizes older messages";
+/// Shown if a user asks for a compaction that would not make the prompt smaller.
+const NOTHING_TO_COMPACT: &str = "nothing to compact: the context is short already";
+
 const SURVEY_TIME_MAX: Duration = Duration::from_secs(10);
 
 pub(crate) struct LiveSession {
@@ -107,6 +112,8 @@ struct Worker {
     /// Forwarded inputs already handled, to be marked as consumed with the next append.
     consumed: Vec<QueuePosition>,
     model: Option<(StepId, CancellationToken)>,
+    /// The request for a summary in flight.
+    summary: Option<(u32, CancellationToken)>,
     tools: HashMap<CallId, CancellationToken>,
 }
 
@@ -129,8 +136,15 @@ impl LiveSession {
         at: SessionStart,
     ) -> Arc<Self> {
         let SessionStart { session, seq, pending } = at;
-        let worker =
-            Worker { session, seq, pending, consumed: Vec::new(), model: None, tools: HashMap::new() };
+        let worker = Worker {
+            session,
+            seq,
+            pending,
+            consumed: Vec::new(),
+            model: None,
+            summary: None,
+            tools: HashMap::new(),
+        };
         let inbox = Inbox {
             inputs: VecDeque::new(),
             unflushed_inputs: Vec::new(),
@@ -328,12 +342,18 @@ impl LiveSession {
         let mut effects = Vec::new();
         for (input, position) in inputs {
             worker.consumed.extend(position);
-            let prompt = matches!(&input, Input::Prompt { text } if !text.trim().is_empty());
-            let before = worker.pending.len();
-            worker.handle(input, &mut effects);
-            if prompt && worker.pending.len() == before {
+            let nothing_done = match &input {
                 // The prompt was forwarded by a node that could not see the length of this queue.
-                self.hub.delta(&Delta::Notice { text: QUEUE_IS_FULL.to_owned() });
+                Input::Prompt { text } if !text.trim().is_empty() => Some(QUEUE_IS_FULL),
+                Input::Compact { .. } if worker.session.activity() == Activity::Idle => {
+                    Some(NOTHING_TO_COMPACT)
+                }
+                _ => None,
+            };
+            let before = (worker.pending.len(), effects.len());
+            worker.handle(input, &mut effects);
+            if let Some(text) = nothing_done.filter(|_| (worker.pending.len(), effects.len()) == before) {
+                self.hub.delta(&Delta::Notice { text: text.to_owned() });
             }
         }
         effects
@@ -445,6 +465,12 @@ impl LiveSession {
                     cancel.cancel();
                 }
             }
+            Effect::Summarize { attempt, request } => self.start_summary(worker, attempt, *request),
+            Effect::CancelSummary { attempt } => {
+                if let Some((_, cancel)) = worker.summary.take_if(|(asked, _)| *asked == attempt) {
+                    cancel.cancel();
+                }
+            }
             Effect::Survey { call, place, shell, attempt } => {
                 let on_client = match place {
                     ToolLocation::Host => None,
@@ -506,6 +532,38 @@ impl LiveSession {
         });
     }
 
+    /// Asks the model for a summary of older messages. Only notices of the call are shown, such as retries.
+    fn start_summary(self: &Arc<Self>, worker: &mut Worker, attempt: u32, request: ModelRequest) {
+        let cancel = self.end.child_token();
+        worker.summary = Some((attempt, cancel.clone()));
+        self.hub.delta(&Delta::Notice { text: COMPACTING.to_owned() });
+        let live = Arc::clone(self);
+        tokio::spawn(async move {
+            if !live.lease.is_valid() {
+                return live.lose_lease();
+            }
+            let reading = async {
+                let mut events = live.runtime.provider.stream(request);
+                while let Some(event) = events.next().await {
+                    match event {
+                        ModelEvent::Done(reply) => return Ok(*reply),
+                        ModelEvent::Failed(failure) => return Err(failure),
+                        ModelEvent::Notice(text) => live.hub.delta(&Delta::Notice { text }),
+                        ModelEvent::Text(_) | ModelEvent::Reasoning(_) | ModelEvent::Restarted => {}
+                    }
+                }
+                Err(unexpected_end())
+            };
+            let reading = AssertUnwindSafe(reading).catch_unwind();
+            let result = tokio::select! {
+                biased;
+                () = cancel.cancelled() => return,
+                result = reading => result.unwrap_or_else(|_| Err(bug("summarizing"))),
+            };
+            live.deliver(Input::Summarized { attempt, result });
+        });
+    }
+
     /// Publishes the events of a model call as they arrive. Returns its result.
     async fn read_reply(
         &self,
@@ -519,10 +577,7 @@ impl LiveSession {
                 return result;
             }
         }
-        Err(ModelFailure {
-            kind: FailureKind::Protocol,
-            message: "the model's response ended unexpectedly; try again".to_owned(),
-        })
+        Err(unexpected_end())
     }
 
     /// Surveys the host for a call, unless the survey is already known.
@@ -600,7 +655,11 @@ impl Worker {
     /// Returns true if nothing is in progress and every event is durable.
     fn is_quiet(&self) -> bool {
         let waits = matches!(self.session.activity(), Activity::Idle | Activity::AwaitingApproval);
-        waits && self.pending.is_empty() && self.model.is_none() && self.tools.is_empty()
+        waits
+            && self.pending.is_empty()
+            && self.model.is_none()
+            && self.summary.is_none()
+            && self.tools.is_empty()
     }
 
     /// Passes an input to the core and collects its effects.
@@ -619,6 +678,9 @@ impl Worker {
         if let Input::Reply { step, .. } = input {
             self.model.take_if(|(asked, _)| asked == step);
         }
+        if let Input::Summarized { attempt, .. } = input {
+            self.summary.take_if(|(asked, _)| asked == attempt);
+        }
     }
 }
 
@@ -634,9 +696,19 @@ impl Drop for Worker {
         if let Some((_, cancel)) = self.model.take() {
             cancel.cancel();
         }
+        if let Some((_, cancel)) = self.summary.take() {
+            cancel.cancel();
+        }
         for cancel in self.tools.values() {
             cancel.cancel();
         }
+    }
+}
+
+fn unexpected_end() -> ModelFailure {
+    ModelFailure {
+        kind: FailureKind::Protocol,
+        message: "the model's response ended unexpectedly; try again".to_owned(),
     }
 }
 

@@ -41,8 +41,10 @@ pub(crate) fn is_user_input(input: &Input) -> bool {
         | Input::Resume
         | Input::Retry
         | Input::Clear
+        | Input::Compact { .. }
         | Input::Configure { .. } => true,
         Input::Reply { .. }
+        | Input::Summarized { .. }
         | Input::Surveyed { .. }
         | Input::Outcome { .. }
         | Input::Timer { .. }

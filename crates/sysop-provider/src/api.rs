@@ -45,6 +45,11 @@ pub(crate) trait ModelApi: Send + Sync {
         Box::pin(async { None })
     }
 
+    /// Returns the model's context window in tokens if the server told it; called after `after_reply`.
+    fn context_window(&self) -> Option<u32> {
+        None
+    }
+
     /// Writes a request. `quirks` holds lessons from earlier attempts and earlier requests to the model.
     fn build(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Result<HttpRequest, ModelFailure>;
 

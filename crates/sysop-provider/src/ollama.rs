@@ -227,6 +227,14 @@ impl OllamaModel {
     }
 }
 
+impl OllamaModel {
+    /// The context window in tokens: the one asked for, or a smaller one that the server loaded the model with.
+    fn window(&self) -> u64 {
+        let asked = u64::from(self.server.num_ctx);
+        self.server.model_info(&self.name).window.map_or(asked, |window| window.min(asked))
+    }
+}
+
 impl ModelApi for OllamaModel {
     fn prepare<'a>(&'a self, http: &'a reqwest::Client) -> BoxFuture<'a, Result<(), ModelFailure>> {
         Box::pin(async {
@@ -241,6 +249,10 @@ impl ModelApi for OllamaModel {
         _reply: &'a Reply,
     ) -> BoxFuture<'a, Option<String>> {
         Box::pin(self.check_loaded_window(http))
+    }
+
+    fn context_window(&self) -> Option<u32> {
+        u32::try_from(self.window()).ok()
     }
 
     fn build(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Result<HttpRequest, ModelFailure> {
@@ -266,10 +278,11 @@ impl ModelApi for OllamaModel {
     }
 
     fn decoder(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Box<dyn ReplyDecoder> {
-        let asked = u64::from(self.server.num_ctx);
-        let window = self.server.model_info(&self.name).window.map_or(asked, |window| window.min(asked));
-        let prompt_size =
-            PromptSize { bytes: prompt_bytes(request), window, table: self.server.labels.table };
+        let prompt_size = PromptSize {
+            bytes: prompt_bytes(request),
+            window: self.window(),
+            table: self.server.labels.table,
+        };
         let text_protocol = request.mode == Mode::Agent && self.uses_text_protocol(quirks);
         Box::new(OllamaDecoder::new(request.model.clone(), text_protocol, prompt_size))
     }

@@ -392,13 +392,14 @@ impl ModelCall {
         }
     }
 
-    async fn complete(&mut self, http: &reqwest::Client, reply: Reply) {
+    async fn complete(&mut self, http: &reqwest::Client, mut reply: Reply) {
         if self.quirks != self.known_quirks {
             self.context.known_quirks.keep(self.request.model.to_string(), self.quirks.clone());
         }
         if let Some(notice) = self.context.api.after_reply(http, &reply).await {
             self.ready.push_back(ModelEvent::Notice(self.redactor.message(&notice)));
         }
+        reply.context_window = self.context.api.context_window();
         self.ready.push_back(ModelEvent::Done(Box::new(reply)));
     }
 

@@ -83,6 +83,7 @@ pub(crate) async fn handle_message(
         | ClientMessage::Resume { .. }
         | ClientMessage::Retry { .. }
         | ClientMessage::Clear { .. }
+        | ClientMessage::Compact { .. }
         | ClientMessage::Hello(_)
         | ClientMessage::TerminalAttach { .. }
         | ClientMessage::TerminalDetach { .. }
@@ -287,6 +288,7 @@ pub(crate) fn needed_scopes(message: &ClientMessage) -> Scopes {
         | ClientMessage::Resume { .. }
         | ClientMessage::Retry { .. }
         | ClientMessage::Clear { .. }
+        | ClientMessage::Compact { .. }
         | ClientMessage::TerminalResize { .. }
         | ClientMessage::TerminalRelease { .. } => Scopes::OPERATE,
     }

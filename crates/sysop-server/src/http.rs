@@ -142,6 +142,7 @@ fn message_routes() -> Vec<Route> {
         message(session!("/resume"), "resume", "Resume after a pause"),
         message(session!("/retry"), "retry", "Retry the last prompt with an empty history"),
         message(session!("/clear"), "clear", "Clear the history"),
+        message(session!("/compact"), "compact", "Replace older messages by a summary"),
         message(session!("/terminal/input"), "terminal.input", "Type into the live terminal"),
         message(session!("/terminal/resize"), "terminal.resize", "Resize the live terminal"),
         message(session!("/terminal/release"), "terminal.release", "Return the live terminal to the agent"),

@@ -83,6 +83,8 @@ fn spec() -> SessionSpec {
         policy: Default::default(),
         max_iterations: 50,
         max_history_messages: 100,
+        ledger_only: false,
+        models: Default::default(),
         max_output_tokens: None,
         temperature: None,
         host: "local".into(),

@@ -15,6 +15,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("/help", "", "Show this help"),
     ("/exit", "", "Quit (Ctrl+D)"),
     ("/clear", "", "Clear the history and the screen"),
+    ("/compact", "[FOCUS]", "Summarize older messages to free context"),
     ("/new", "", "Start a new session"),
     ("/resume", "[ID]", "Resume after a pause, or open a past session"),
     ("/model", "[PROVIDER/NAME]", "Show or change the model"),
@@ -54,6 +55,8 @@ pub enum InputLine {
     Exit,
     /// `/clear`.
     Clear,
+    /// `/compact`.
+    Compact(Option<String>),
     /// `/new`.
     New,
     /// `/resume`.
@@ -124,6 +127,7 @@ fn command(word: &str, rest: &str) -> InputLine {
         "/help" | "/" => InputLine::Help,
         "/exit" | "/quit" => InputLine::Exit,
         "/clear" => InputLine::Clear,
+        "/compact" => InputLine::Compact(argument),
         "/new" => InputLine::New,
         "/resume" | "/continue" => InputLine::Resume(argument),
         "/model" => InputLine::Model(argument),

@@ -171,6 +171,16 @@ pub enum ClientMessage {
         #[serde(flatten)]
         envelope: Envelope,
     },
+    /// Replaces older messages by a summary, now or before the next step.
+    #[serde(rename = "compact")]
+    Compact {
+        /// Session and message ids.
+        #[serde(flatten)]
+        envelope: Envelope,
+        /// Topic that the summary must keep.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        focus: Option<String>,
+    },
     /// Watches the live terminal, opening it if necessary; `terminal.output` begins with a picture of it.
     #[serde(rename = "terminal.attach")]
     TerminalAttach {
@@ -425,6 +435,7 @@ impl ClientMessage {
             Input::Resume => Self::Resume { envelope },
             Input::Retry => Self::Retry { envelope },
             Input::Clear => Self::Clear { envelope },
+            Input::Compact { focus } => Self::Compact { envelope, focus: focus.clone() },
             Input::Configure { change: ConfigChange::Model(model) } => {
                 Self::Configure { envelope, model: Some(model.clone()), approve: None, mode: None }
             }
@@ -436,6 +447,7 @@ impl ClientMessage {
             }
             Input::Configure { change: ConfigChange::Rules { .. } | ConfigChange::ClientTools(_) }
             | Input::Reply { .. }
+            | Input::Summarized { .. }
             | Input::Surveyed { .. }
             | Input::Outcome { .. }
             | Input::Timer { .. }
@@ -460,6 +472,7 @@ impl ClientMessage {
             | Self::Resume { envelope }
             | Self::Retry { envelope }
             | Self::Clear { envelope }
+            | Self::Compact { envelope, .. }
             | Self::TerminalAttach { envelope, .. }
             | Self::TerminalDetach { envelope }
             | Self::TerminalInput { envelope, .. }
@@ -501,6 +514,7 @@ impl ClientMessage {
             Self::Resume { .. } => vec![Input::Resume],
             Self::Retry { .. } => vec![Input::Retry],
             Self::Clear { .. } => vec![Input::Clear],
+            Self::Compact { focus, .. } => vec![Input::Compact { focus: focus.clone() }],
             Self::Hello(_)
             | Self::ToolResult(_)
             | Self::ToolOutput { .. }

@@ -194,6 +194,8 @@ fn session_opened(created: ServerMessage) -> Option<Event> {
         policy: PolicyOptions::default(),
         max_iterations,
         max_history_messages: 0,
+        ledger_only: false,
+        models: Default::default(),
         max_output_tokens: None,
         temperature: None,
         host,
@@ -300,10 +302,23 @@ fn notice_event(message: ServerMessage) -> Option<Event> {
             summary,
             focus,
             kept_messages,
+            replaced_messages,
+            reason,
+            usage,
             ..
         } => {
-            let (tokens_before, tokens_after, keep) = (before, after, kept_messages);
-            let compaction = Compaction { tokens_before, tokens_after, elided, ledger, summary, focus, keep };
+            let compaction = Compaction {
+                tokens_before: before,
+                tokens_after: after,
+                elided,
+                ledger,
+                summary,
+                focus,
+                keep: kept_messages,
+                replaced: replaced_messages,
+                reason,
+                usage: usage.map(Into::into).unwrap_or_default(),
+            };
             Event::ContextCompacted { compaction }
         }
         ServerMessage::Todo { items, .. } => Event::TodoChanged { items },

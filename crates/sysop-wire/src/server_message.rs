@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sysop_core::compaction::CompactionReason;
 use sysop_core::event::{Origin, TypedInput};
 use sysop_core::guard::{GuardEnd, GuardTimeout};
 use sysop_core::id::{CallId, JobId, Seq, SessionId};
@@ -387,6 +388,15 @@ pub enum ServerMessage {
         /// Number of newest messages kept verbatim.
         #[serde(default)]
         kept_messages: usize,
+        /// Number of messages that ledger and summary replace; 0 if only outputs are omitted.
+        #[serde(default)]
+        replaced_messages: usize,
+        /// Cause of the compaction.
+        #[serde(default)]
+        reason: CompactionReason,
+        /// Tokens of the model call that wrote the summary.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usage: Option<TokenCounts>,
     },
     /// The agent replaced its todo list.
     #[serde(rename = "todo")]

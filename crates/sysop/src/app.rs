@@ -139,6 +139,8 @@ impl Services {
             policy: self.policy_options(&place.host),
             max_iterations: settings.limits.iterations,
             max_history_messages: settings.limits.history_messages,
+            ledger_only: settings.ledger_only,
+            models: settings.models.clone(),
             max_output_tokens: settings.limits.output_tokens,
             temperature: settings.temperature,
             host: place.host.to_string(),

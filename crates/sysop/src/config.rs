@@ -457,7 +457,8 @@ impl Config {
                 matches!(&present.value, ConfigValue::Text(old) if rank(new) >= rank(old))
             }
             (WorkspaceRule::Lower, Some(present), ConfigValue::Integer(new)) => {
-                matches!(&present.value, ConfigValue::Integer(old) if new <= old)
+                let limit = |number: i64| if number == 0 { i64::MAX } else { number };
+                matches!(&present.value, ConfigValue::Integer(old) if limit(*new) <= limit(*old))
             }
             (WorkspaceRule::Only(strict), _, ConfigValue::Switch(new)) => *new == strict,
             (WorkspaceRule::Lower | WorkspaceRule::Adds, None, _) => true,

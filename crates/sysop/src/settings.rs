@@ -13,6 +13,7 @@ use etcetera::base_strategy::{BaseStrategy, choose_base_strategy};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer};
 use sysop_core::message::ModelRef;
+use sysop_core::model_limits::ModelLimits;
 use sysop_core::model_provider::is_known;
 use sysop_core::policy::{ApprovalMode, PolicyOptions};
 use sysop_provider::NO_REMOTE_MACHINE;
@@ -75,6 +76,10 @@ pub(crate) struct Settings {
     pub(crate) theme: ThemeName,
     /// Source that overrides the theme saved by a front end; `None` if the saved theme applies at the next start.
     pub(crate) theme_decided_by: Option<String>,
+    /// True if compaction never asks a model for a summary.
+    pub(crate) ledger_only: bool,
+    /// Limits of models by `PROVIDER/NAME`.
+    pub(crate) models: BTreeMap<String, ModelLimits>,
     /// Token prices by `PROVIDER/NAME`.
     pub(crate) prices: HashMap<String, Price>,
     /// Amount of messages besides the result.
@@ -100,7 +105,7 @@ pub(crate) struct ConfiguredValue<T> {
 pub(crate) struct TurnLimits {
     /// Maximum model calls in one turn.
     pub(crate) iterations: u32,
-    /// Maximum messages sent to the model; the newest are kept.
+    /// Maximum messages sent to the model, the newest; 0 for as many as its context window holds.
     pub(crate) history_messages: usize,
     /// Maximum bytes of one call's output sent to the model.
     pub(crate) output_bytes: usize,
@@ -203,6 +208,8 @@ impl Settings {
             theme: theme(&config, flags, &environment),
             theme_decided_by: theme_decided_by(&config, flags, &environment, &folders),
             folders,
+            ledger_only: config.get("ledger_only").unwrap_or_default(),
+            models: config.get("models").unwrap_or_default(),
             prices: config.get("prices").unwrap_or_default(),
             verbosity: flags.verbosity(),
             secret_variables: crate::config::secret_variables(&environment),

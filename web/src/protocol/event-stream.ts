@@ -16,6 +16,7 @@ const POST_PATHS: Partial<Record<ClientMessage["type"], string>> = {
   resume: "/resume",
   retry: "/retry",
   clear: "/clear",
+  compact: "/compact",
   "terminal.input": "/terminal/input",
   "terminal.resize": "/terminal/resize",
   "terminal.release": "/terminal/release",

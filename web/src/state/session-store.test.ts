@@ -116,6 +116,13 @@ describe("what cannot be done without a connection", () => {
     expect(drafts).toEqual(["!uptime"]);
   });
 
+  test("leaves a request to compact where it was written", () => {
+    const drafts: string[] = [];
+    store.onDraft((text) => drafts.push(text));
+    store.say("/compact ports");
+    expect(drafts).toEqual(["/compact ports"]);
+  });
+
   test("but a prompt waits, and a refused one comes back", async () => {
     const drafts: string[] = [];
     store.onDraft((text) => drafts.push(text));
@@ -128,6 +135,16 @@ describe("what cannot be done without a connection", () => {
     expect(drafts).toEqual(["go"]);
     expect(store.snapshot().pending).toEqual([]);
   });
+});
+
+test("/compact is a message of its own, with or without a focus", async () => {
+  greet(0);
+  store.say("/compact");
+  store.say("/compact the ports");
+  store.say("/compacted is a prompt");
+  await settle();
+  expect(named("compact")).toMatchObject([{ type: "compact" }, { type: "compact", focus: "the ports" }]);
+  expect(named("user.message")).toMatchObject([{ content: "/compacted is a prompt" }]);
 });
 
 test("a stop is shown at once and until the turn has ended", async () => {

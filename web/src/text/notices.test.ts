@@ -18,10 +18,11 @@ describe("a message without an item of its own is one line", () => {
   test("context.compacted", () => {
     const message = { type: "context.compacted", before: 41_200, after: 2_100, keptMessages: 4 };
     expect(line({ ...message, elided: ["a", "b"] }).text).toBe(
-      "context compacted: 41 k → 2100 tokens; 2 outputs omitted",
+      "context compacted: 2 outputs, 41 k → 2100 tokens; details in the log",
     );
-    expect(line({ ...message, elided: ["a"] }).text).toContain("; 1 output omitted");
-    expect(line({ ...message, elided: [] }).text).toBe("context compacted: 41 k → 2100 tokens");
+    expect(line({ ...message, elided: ["a"] }).text).toContain("compacted: 1 output, 41 k");
+    expect(line({ ...message, elided: ["a"], replacedMessages: 41 }).text).toContain("compacted: 41 messages, 41 k");
+    expect(line({ ...message, elided: [] }).text).toBe("context compacted: 41 k → 2100 tokens; details in the log");
   });
 
   test("todo", () => {

@@ -30,7 +30,7 @@ interface Notice {
 export function logNotice(message: NoticeMessage): Notice {
   switch (message.type) {
     case "context.compacted":
-      return note(contextCompacted(message.before, message.after, message.elided.length));
+      return note(contextCompacted(message));
     case "todo":
       return note(todo(message.items));
     case "job.started":
@@ -56,9 +56,15 @@ const safe = neutralizeLine;
 const note = (text: string): Notice => ({ text, weight: "note" });
 const warning = (text: string): Notice => ({ text, weight: "warning" });
 
-function contextCompacted(before: number, after: number, elided: number): string {
-  const left = elided === 0 ? "" : elided === 1 ? "; 1 output omitted" : `; ${elided} outputs omitted`;
-  return `context compacted: ${tokens(before)} → ${tokens(after)} tokens${left}`;
+function contextCompacted(message: Extract<NoticeMessage, { type: "context.compacted" }>): string {
+  const messages = message.replacedMessages ?? 0;
+  const outputs = message.elided.length;
+  const what = messages > 0 ? counted(messages, "message") : outputs > 0 ? counted(outputs, "output") : "";
+  return `context compacted: ${what}${tokens(message.before)} → ${tokens(message.after)} tokens; details in the log`;
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}, `;
 }
 
 function todo(items: Extract<NoticeMessage, { type: "todo" }>["items"]): string {

@@ -102,7 +102,11 @@ impl LocalPolicy {
             tools.iter().find(|spec| spec.name == call.name).filter(|_| self.is_announced(&call.name))?;
         let command = match spec.effect {
             ToolEffect::Command => call.text_argument("command").map(str::to_owned),
-            ToolEffect::Keys | ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes => None,
+            ToolEffect::Keys
+            | ToolEffect::Reads
+            | ToolEffect::Writes
+            | ToolEffect::Completes
+            | ToolEffect::Session => None,
         };
         let command = command.unwrap_or_else(|| call_summary(call));
         let Assessment { risk, covers, .. } = assess(policy, self.mode, &[], &as_written(), spec, call);
@@ -184,7 +188,7 @@ impl LocalPolicy {
                 call.text_argument("command").and_then(|command| policy.denies(command, survey))
             }
             ToolEffect::Keys => call.text_argument("keys").and_then(|keys| policy.denies_keys(keys, survey)),
-            ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes => None,
+            ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes | ToolEffect::Session => None,
         };
         if let Some(rule) = rule {
             return LocalVerdict::Refuse(format!("denied by the client's rule `{rule}`; nothing ran"));
@@ -206,7 +210,11 @@ impl LocalPolicy {
         }
         let what = match spec.effect {
             ToolEffect::Command => call.text_argument("command").unwrap_or_default().to_owned(),
-            ToolEffect::Keys | ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes => {
+            ToolEffect::Keys
+            | ToolEffect::Reads
+            | ToolEffect::Writes
+            | ToolEffect::Completes
+            | ToolEffect::Session => {
                 format!("{} {}", call.name, call.arguments.to_value())
             }
         };
@@ -257,7 +265,7 @@ fn assess(
         ToolEffect::Keys => {
             policy.keys(mode, grants, survey, spec, call.text_argument("keys").unwrap_or_default())
         }
-        ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes => {
+        ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes | ToolEffect::Session => {
             policy.tool(mode, grants, survey, spec, call)
         }
     }

@@ -114,6 +114,8 @@ fn spec() -> SessionSpec {
         policy: PolicyOptions::default(),
         max_iterations: 20,
         max_history_messages: 20,
+        ledger_only: false,
+        models: Default::default(),
         max_output_tokens: None,
         temperature: None,
         host: "web1".to_owned(),

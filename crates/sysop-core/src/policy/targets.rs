@@ -32,7 +32,7 @@ pub fn targets_of(spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> Vec<Targ
         }
         ToolEffect::Writes => of_arguments(call, survey, Access::Write),
         // The effect of keys depends on the screen; they are assessed by their text.
-        ToolEffect::Keys | ToolEffect::Completes => Vec::new(),
+        ToolEffect::Keys | ToolEffect::Completes | ToolEffect::Session => Vec::new(),
     };
     targets.sort_unstable();
     targets.dedup();
@@ -77,7 +77,9 @@ pub fn command_targets(command: &str, survey: &Survey) -> Vec<Target> {
 pub(super) fn tool_risk(spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> Risk {
     let class = match spec.effect {
         ToolEffect::Reads | ToolEffect::Completes => RiskClass::ReadOnly,
-        ToolEffect::Writes | ToolEffect::Command | ToolEffect::Keys => RiskClass::Changes,
+        ToolEffect::Writes | ToolEffect::Command | ToolEffect::Keys | ToolEffect::Session => {
+            RiskClass::Changes
+        }
     };
     let mut risk = Risk { class, findings: Vec::new() };
     if NAMES_ONLY.contains(&spec.name.as_str()) {

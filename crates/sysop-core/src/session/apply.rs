@@ -3,16 +3,21 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
-use super::Session;
 use super::state::{CurrentCall, PendingApproval, Phase, RepeatedCall, TurnChanges, UNDO_TURNS_MAX};
+use super::step::{EMPTY_NUDGE, EMPTY_REPLIES_MAX};
+use super::{BY_SYSOP, Session, compact};
+use crate::compaction::Compaction;
 use crate::event::{ConfigChange, Decision, Event, Origin, PauseReason, StopReason};
 use crate::guard::ArmedGuard;
 use crate::id::{CallId, StepId, TurnId};
 use crate::job::Job;
-use crate::message::{Message, Reply, ToolCall, ToolResult};
+use crate::ledger::Ledger;
+use crate::message::{FailureKind, Message, Reply, ToolCall, ToolResult};
+use crate::model_limits::CONTEXT_WINDOW_MIN;
 use crate::outcome::{Outcome, Status};
 use crate::policy::{Grant, ScopedGrant};
 use crate::session::UNDO_TOOL;
+use crate::tool::ToolEffect;
 
 /// Appended to a repeated result; this ends most loops of small models.
 const AGAIN: &str = "\n[you just made the same call: do not repeat it; do something else, or answer now]";
@@ -34,10 +39,12 @@ impl Session {
                 state.phase = Phase::Thinking { step };
             }
             Event::Replied { reply, .. } => self.apply_replied(reply),
-            Event::ModelFailed { .. } | Event::Compacted { .. } => {
-                if let Event::Compacted { keep } = event {
-                    state.keep = keep;
-                }
+            Event::ModelFailed { failure, .. } => {
+                self.apply_overflow(failure.kind);
+                self.state.phase = Phase::BetweenSteps;
+            }
+            Event::Compacted { keep } => {
+                state.keep = keep;
                 state.phase = Phase::BetweenSteps;
             }
             Event::ApprovalAsked { call, risk, covers, scope, .. } => {
@@ -45,7 +52,7 @@ impl Session {
                 self.begin(CurrentCall::AwaitingApproval { call, asked });
             }
             Event::ApprovalGiven { call, by, .. } => state.add_approver(&call, by),
-            Event::Decided { decision, .. } => self.apply_decided(decision),
+            Event::Decided { decision, by, .. } => self.apply_decided(decision, &by),
             Event::ToolStarted { call, .. } => self.apply_tool_started(call),
             Event::ToolFinished { call, outcome } => self.apply_tool_finished(&call, outcome),
             Event::CancelAsked { then } => {
@@ -59,7 +66,7 @@ impl Session {
                 }
             }
             Event::Resumed => state.paused = None,
-            Event::ContextCompacted { compaction } => state.compaction = Some(compaction),
+            Event::ContextCompacted { compaction } => self.apply_compacted(compaction),
             Event::TodoChanged { items } => state.set_todo(items),
             Event::JobStarted { job, call, command, host } => {
                 state.jobs.start(job, Job { call, command, host });
@@ -81,7 +88,33 @@ impl Session {
         state.keep = state.spec.max_history_messages;
         state.repeated = None;
         state.compaction = None;
+        state.compacted_at = None;
+        state.counted_tokens = None;
+        state.ledger = Ledger::default();
         state.todo.clear();
+        self.tools = OnceLock::new();
+    }
+
+    fn apply_compacted(&mut self, compaction: Compaction) {
+        let state = &mut self.state;
+        state.history.omit_outputs(&compaction.elided);
+        if compaction.replaced > 0 {
+            state.history.compact(&compact::summary_message(&compaction), compaction.keep);
+            state.compacted_at = Some(state.step);
+        }
+        state.counted_tokens = None;
+        state.compaction = Some(compaction);
+        self.tools = OnceLock::new(); // `read_output` is on offer from now on
+    }
+
+    /// Learns from a rejected prompt that the model's window is smaller than assumed.
+    fn apply_overflow(&mut self, kind: FailureKind) {
+        if kind != FailureKind::ContextOverflow {
+            return;
+        }
+        let fits = u32::try_from(self.prompt_tokens() * 3 / 4).unwrap_or(u32::MAX).max(CONTEXT_WINDOW_MIN);
+        let window = fits.min(self.context_window());
+        self.state.window_cap = Some((self.state.spec.model.clone(), window));
     }
 
     fn apply_turn_ended(&mut self, reason: StopReason) {
@@ -140,6 +173,7 @@ impl Session {
                 Phase::Acting { pending: VecDeque::new(), results: Vec::new(), work: CurrentCall::Idle };
         } else {
             state.history.push_prompt(&prompt, state.keep);
+            state.ledger.add_prompt(&prompt);
             state.last_prompt = Some(prompt);
             state.phase = Phase::BetweenSteps;
         }
@@ -149,6 +183,9 @@ impl Session {
         let state = &mut self.state;
         if reply.text.trim().is_empty() && reply.calls.is_empty() {
             state.empty_replies += 1;
+            if state.empty_replies < EMPTY_REPLIES_MAX {
+                state.history.push(Message::User { text: EMPTY_NUDGE.to_owned() });
+            }
             state.phase = Phase::BetweenSteps;
             return; // no provider accepts an empty message
         }
@@ -162,7 +199,12 @@ impl Session {
             let pending = reply.calls.iter().cloned().collect();
             Phase::Acting { pending, results: Vec::new(), work: CurrentCall::Idle }
         };
+        if let Some(window) = reply.context_window {
+            state.context_window = Some((state.spec.model.clone(), window));
+        }
+        let tokens = reply.usage.input_tokens + reply.usage.output_tokens;
         state.history.push(Message::Assistant { reply });
+        state.counted_tokens = (tokens > 0).then_some((state.history.len(), tokens));
     }
 
     /// Makes `next` the current call.
@@ -179,11 +221,16 @@ impl Session {
         }
     }
 
-    fn apply_decided(&mut self, decision: Decision) {
-        let Phase::Acting { work: CurrentCall::AwaitingApproval { asked, .. }, .. } = &self.state.phase
+    fn apply_decided(&mut self, decision: Decision, by: &str) {
+        let Phase::Acting { work: CurrentCall::AwaitingApproval { call, asked }, .. } = &self.state.phase
         else {
             return;
         };
+        if let Decision::Reject { reason } = &decision
+            && by != BY_SYSOP
+        {
+            self.state.ledger.add_refusal(call, reason);
+        }
         let Decision::AllowSession { command } = decision else { return };
         let Some(scope) = asked.scope.clone().filter(|_| !asked.risk.class.always_asks()) else { return };
         let grant = match command {
@@ -210,6 +257,7 @@ impl Session {
     }
 
     fn apply_tool_finished(&mut self, id: &CallId, outcome: Outcome) {
+        let bytes_max = self.result_bytes_max();
         let Phase::Acting { pending, results, work } = &mut self.state.phase else { return };
         let (call, edited) = match std::mem::replace(work, CurrentCall::Idle) {
             CurrentCall::Running { call, edited } if call.id == *id => (Some(call), edited),
@@ -225,7 +273,13 @@ impl Session {
         let Some(call) = call else { return };
         if !self.state.direct {
             let again = self.state.repeated.as_ref().is_some_and(|last| last.is_call(&call));
-            results.push(result_of(&call, edited, &outcome, again));
+            let mut result = result_of(&call, edited, &outcome, again);
+            if let Some(shortened) = compact::shorten_output(&result, bytes_max) {
+                self.state.history.keep_omitted(&result.call, &result.output);
+                result.output = shortened;
+                self.tools = OnceLock::new(); // `read_output` is on offer from now on
+            }
+            results.push(result);
         }
         let done = pending.is_empty() && *work == CurrentCall::Idle && !self.state.direct;
         let results = done.then(|| std::mem::take(results));
@@ -236,11 +290,27 @@ impl Session {
         }
     }
 
+    /// Records a call that ran for a model.
+    fn add_to_ledger(&mut self, call: &ToolCall, outcome: &Outcome) {
+        let client = self.state.client_tools.named(&call.name).is_some();
+        let ran = outcome.status != Status::Rejected
+            && self
+                .offered_tools()
+                .named(&call.name)
+                .is_some_and(|spec| !matches!(spec.effect, ToolEffect::Completes | ToolEffect::Session));
+        if self.state.direct || !ran {
+            return;
+        }
+        let host = if client { "client" } else { &self.state.spec.host };
+        self.state.ledger.add_outcome(host, call, outcome);
+    }
+
     /// Records a finished call for the loop guard, undo and task completion.
     fn remember(&mut self, call: ToolCall, mut outcome: Outcome) {
         if self.offered_tools().completes(&call.name) && outcome.status == Status::Ok {
             self.state.completed = true;
         }
+        self.add_to_ledger(&call, &outcome);
         let turn = self.state.turn;
         let changes = &mut self.state.changes;
         if call.name == UNDO_TOOL && self.state.direct {

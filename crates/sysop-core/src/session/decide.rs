@@ -1,14 +1,18 @@
 //! Review of a call before it runs: the text to show, the reason, and the verdict of the policy.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
-use super::Session;
 use super::state::Phase;
+use super::{Consent, PendingSurvey, Session, chat, compact};
+use crate::event::{Effect, Event, Origin, Output};
+use crate::id::CallId;
 use crate::message::{Arguments, ToolCall};
 use crate::outcome::{HostOutcome, Outcome, Status};
 use crate::policy::{
-    ApprovalMode, Assessment, Fence, Finding, Grant, Policy, READ_ONLY_REFUSAL, Risk, RiskClass, Survey,
-    Verdict, grants_for,
+    ApprovalMode, Assessment, CommandContext, Fence, Finding, Grant, GrantScope, Policy, READ_ONLY_REFUSAL,
+    Risk, RiskClass, Survey, Verdict, grants_for,
 };
 use crate::tool::{ToolEffect, ToolSpec};
 
@@ -49,7 +53,7 @@ fn assess(
     let argument = match spec.effect {
         ToolEffect::Command => call.text_argument("command"),
         ToolEffect::Keys => call.text_argument("keys"),
-        ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes => None,
+        ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes | ToolEffect::Session => None,
     };
     let assessment = match argument {
         Some(keys) if spec.effect == ToolEffect::Keys => policy.keys(mode, grants, survey, spec, keys),
@@ -60,6 +64,114 @@ fn assess(
 }
 
 impl Session {
+    /// Begins the review of a call: finishes it at once if it cannot run, otherwise requests a survey.
+    pub(super) fn review_call(&mut self, out: &mut Output, call: ToolCall, origin: Origin) {
+        if self.is_chat() && !self.state.direct {
+            return self.finish(out, call.id, Outcome::failed(chat::NO_TOOLS));
+        }
+        let tools = Arc::clone(self.offered_tools());
+        match tools.check(&call) {
+            Ok(spec) if spec.effect == ToolEffect::Completes => {
+                if let Some(unseen) = self.unseen_results(&call) {
+                    let why = format!("you have not seen {unseen} yet; call this again afterwards");
+                    return self.finish(out, call.id, Outcome::new(Status::Rejected, why));
+                }
+                let summary = call.text_argument("summary").unwrap_or_default().to_owned();
+                self.finish(out, call.id, Outcome::ok(summary));
+            }
+            Ok(spec)
+                if spec.effect == ToolEffect::Session
+                    && self.state.client_tools.named(&spec.name).is_none() =>
+            {
+                let answer = compact::read_output(self, &call);
+                self.finish(out, call.id, answer.map_or_else(Outcome::failed, Outcome::ok));
+            }
+            Ok(_) => self.start_survey(out, call, origin, None),
+            Err(_) if origin == Origin::User => self.start_survey(out, call, origin, None),
+            Err(error) => self.finish(out, call.id, Outcome::failed(error)),
+        }
+    }
+
+    pub(super) fn start_survey(
+        &mut self,
+        out: &mut Output,
+        call: ToolCall,
+        origin: Origin,
+        allowed: Option<Consent>,
+    ) {
+        self.surveys = self.surveys.wrapping_add(1);
+        let (attempt, place) = (self.surveys, self.location(&call));
+        let shell = self.shell_fence(origin);
+        out.effects.push(Effect::Survey { call: call.clone(), place, shell: shell.clone(), attempt });
+        self.survey = Some(PendingSurvey { call, origin, attempt, place, shell, allowed });
+    }
+
+    /// Fence of the shell that `run_command` would use; typed commands have none.
+    fn shell_fence(&self, origin: Origin) -> Fence {
+        match origin {
+            Origin::User => Fence::Off,
+            Origin::Model | Origin::Routine => self.policy().shell_fence(self.state.spec.approve),
+        }
+    }
+
+    pub(super) fn on_surveyed(&mut self, out: &mut Output, id: CallId, attempt: u32, survey: &Survey) {
+        let Some(pending) =
+            self.survey.take_if(|pending| pending.attempt == attempt && pending.call.id == id)
+        else {
+            return; // stale answer: the call was abandoned, or a newer survey is pending
+        };
+        let PendingSurvey { call, origin, place, shell, allowed, .. } = pending;
+        if place != self.location(&call) || shell != self.shell_fence(origin) {
+            return self.start_survey(out, call, origin, allowed); // the tool or its shell changed in the meantime
+        }
+        if let Some(why) = self
+            .denial_reason(&call, survey)
+            .filter(|_| origin == Origin::User || (allowed.is_some() && survey.unreachable.is_none()))
+        {
+            return self.finish(out, id, Outcome::new(Status::Rejected, why));
+        }
+        if let Some(why) = &survey.unreachable {
+            if origin != Origin::Model {
+                // No model reply contains this call; `ToolStarted` records in the log what failed.
+                self.emit(out, Event::ToolStarted { call, origin });
+            }
+            return self.finish(out, id, Outcome::failed(why.clone()));
+        }
+        if origin == Origin::User {
+            return self.run(out, call, origin, Fence::Off);
+        }
+        let tools = Arc::clone(self.offered_tools());
+        let review = match tools.check(&call) {
+            Ok(spec) => CallReview::new(self, spec, &call, survey),
+            Err(error) => return self.finish(out, id, Outcome::failed(error)),
+        };
+        let CallReview { assessment, command, reason, fence } = review;
+        let scope = tools.named(&call.name).and_then(|spec| GrantScope::of(spec, survey));
+        let allowed =
+            allowed.is_some_and(|seen| seen.scope == scope && is_no_worse(&assessment.risk, &seen.risk));
+        match assessment.verdict {
+            Verdict::Allow => self.run(out, call, origin, fence),
+            Verdict::Ask if allowed => self.run(out, call, origin, fence),
+            Verdict::Ask => {
+                let (risk, covers) = (assessment.risk, assessment.covers);
+                let (preview, guarded) = (Vec::new(), None);
+                self.emit(
+                    out,
+                    Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded, scope },
+                );
+            }
+            Verdict::Deny => {
+                let outcome = Outcome::new(Status::Rejected, assessment.refusal);
+                self.finish(out, id, outcome);
+            }
+        }
+    }
+
+    /// Assesses a command from its text alone, without a survey of its host.
+    pub(super) fn risk_as_written(&self, command: &str) -> Risk {
+        self.policy().risk(command, &Survey::elsewhere(CommandContext::bash()))
+    }
+
     /// Returns the tools of the same reply whose results the model had not seen when it made this call.
     pub(super) fn unseen_results(&self, call: &ToolCall) -> Option<String> {
         let Phase::Acting { pending, results, .. } = &self.state.phase else { return None };
@@ -105,7 +217,7 @@ fn display_command(spec: &ToolSpec, call: &ToolCall) -> String {
     let argument = match spec.effect {
         ToolEffect::Command => return call.text_argument("command").unwrap_or_default().to_owned(),
         ToolEffect::Keys => call.text_argument("keys"),
-        ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes => {
+        ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes | ToolEffect::Session => {
             call.text_argument("path").or_else(|| call.text_argument("message"))
         }
     };

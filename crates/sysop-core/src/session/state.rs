@@ -8,7 +8,8 @@ use crate::guard::{ArmedGuard, GUARDS_MAX};
 use crate::history::History;
 use crate::id::{CallId, StepId, TurnId};
 use crate::job::RunningJobs;
-use crate::message::{Arguments, ToolCall, ToolResult};
+use crate::ledger::Ledger;
+use crate::message::{Arguments, ModelRef, ToolCall, ToolResult};
 use crate::mode::Mode;
 use crate::outcome::{FileChange, Outcome};
 use crate::policy::{Grant, GrantScope, Risk, ScopedGrant};
@@ -30,7 +31,7 @@ pub(super) struct State {
     /// Mode of the current turn, or of the last one.
     pub(super) turn_mode: Mode,
     pub(super) history: History,
-    /// Number of newest messages to send; halved when a model's context overflows.
+    /// Number of newest messages to send, 0 for all; halved when a model's context overflows and no compaction helps.
     pub(super) keep: usize,
     pub(super) phase: Phase,
     /// The current turn, or the last one.
@@ -62,6 +63,16 @@ pub(super) struct State {
     pub(super) opened_by: Option<String>,
     /// The latest compaction of the current history.
     pub(super) compaction: Option<Compaction>,
+    /// Step before the latest compaction that replaced messages.
+    pub(super) compacted_at: Option<StepId>,
+    /// Facts of the current history.
+    pub(super) ledger: Ledger,
+    /// Context window of a model in tokens, as its server told it.
+    pub(super) context_window: Option<(ModelRef, u32)>,
+    /// Upper bound of a model's window in tokens, learned from a rejected prompt.
+    pub(super) window_cap: Option<(ModelRef, u32)>,
+    /// Tokens of the newest request and reply as counted by the server, and the number of messages they cover.
+    pub(super) counted_tokens: Option<(usize, u64)>,
     /// The todo list, at most `LIST_ITEMS_MAX` items.
     pub(super) todo: Vec<TodoItem>,
     pub(super) jobs: RunningJobs,
@@ -167,6 +178,11 @@ impl State {
             changes: Vec::new(),
             opened_by: None,
             compaction: None,
+            compacted_at: None,
+            ledger: Ledger::default(),
+            context_window: None,
+            window_cap: None,
+            counted_tokens: None,
             todo: Vec::new(),
             jobs: RunningJobs::default(),
             guards: Vec::new(),

@@ -16,12 +16,13 @@ use crate::message::{
 use crate::mode::SamplingDefaults;
 use crate::policy::ApprovalMode;
 use crate::spec::SessionSpec;
+use crate::token_estimate;
 use crate::tool::{ClientTools, ToolEffect, ToolSpec};
 
 /// Maximum consecutive repeats of a call with the same result before the turn pauses.
 const REPEATS_MAX: u32 = 3;
 /// Maximum consecutive empty replies.
-const EMPTY_REPLIES_MAX: u32 = 2;
+pub(super) const EMPTY_REPLIES_MAX: u32 = 2;
 /// Maximum number of argument errors reported to the model.
 const ARGUMENT_ERRORS_MAX: usize = 5;
 
@@ -30,13 +31,14 @@ const READ_ONLY_PROMPT: &str = "This session is read-only: commands that change 
      as needed, then end with a plan: the commands that you would run, each with its purpose. To propose a step, call \
      its tool: the call is denied and recorded, and the user can run the recorded steps later.";
 
-const EMPTY_NUDGE: &str = "Your last reply was empty. Continue, or say that you are done.";
+/// Follows an empty reply.
+pub(super) const EMPTY_NUDGE: &str = "Your last reply was empty. Continue, or say that you are done.";
 
 impl Session {
     /// Advances until the session needs an input from the world.
     pub(super) fn advance(&mut self, out: &mut Output) {
         loop {
-            if self.survey.is_some() {
+            if self.survey.is_some() || self.summary.is_some() {
                 return;
             }
             match &mut self.state.phase {
@@ -65,7 +67,7 @@ impl Session {
         }
     }
 
-    /// Ends or pauses the turn, or calls the model. Returns false if the turn is paused.
+    /// Ends or pauses the turn, or calls the model. Returns false if the turn is paused or waits for a summary.
     fn next_step(&mut self, out: &mut Output) -> bool {
         let state = &self.state;
         if state.completed {
@@ -80,7 +82,10 @@ impl Session {
                 state.spec.max_iterations
             );
             self.end_turn(out, StopReason::MaxIterations, Some(error));
+        } else if self.compact_if_needed(out) {
+            return false;
         } else {
+            let state = &self.state;
             let step = StepId { turn: state.turn, step: state.step.step + 1 };
             self.emit(out, Event::StepStarted { step });
             out.effects.push(Effect::CallModel { step, request: self.request() });
@@ -111,8 +116,6 @@ impl Session {
             messages = chat::as_plain_text(messages, |name| self.offered_tools().completes(name));
             (tools, known_tools, system) = (Arc::from([]), Arc::from([]), chat::system(&state.spec));
         }
-        let nudge = (state.empty_replies > 0).then_some(EMPTY_NUDGE);
-        messages.extend(nudge.map(|text| HistoryMessage::new(Message::User { text: text.to_owned() })));
         ModelRequest {
             model: state.spec.model.clone(),
             system,
@@ -120,7 +123,7 @@ impl Session {
             trimmed: window.trimmed,
             tools,
             known_tools,
-            max_output_tokens: state.spec.max_output_tokens,
+            max_output_tokens: self.max_output_tokens(),
             temperature: state.spec.temperature,
             mode: state.turn_mode,
             sampling_defaults: SamplingDefaults::of(state.turn_mode, &state.spec.tools),
@@ -212,15 +215,29 @@ fn system(spec: &SessionSpec, client_tools: &ClientTools) -> Arc<str> {
 pub(super) struct OfferedTools {
     specs: Arc<[ToolSpec]>,
     system: Arc<str>,
+    /// Estimated tokens of `specs`.
+    tokens: OnceLock<u64>,
     validators: HashMap<String, OnceLock<Option<jsonschema::Validator>>>,
 }
 
 impl OfferedTools {
-    pub(super) fn new(spec: &SessionSpec, client_tools: &ClientTools) -> Self {
+    /// `session_tools` are answered by the session itself; no other tool can take their names.
+    pub(super) fn new(spec: &SessionSpec, client_tools: &ClientTools, session_tools: &[ToolSpec]) -> Self {
         let own = spec.tools.iter().filter(|tool| client_tools.named(&tool.name).is_none());
-        let specs: Arc<[ToolSpec]> = own.chain(&client_tools.tools).cloned().collect();
+        let others = own.chain(&client_tools.tools);
+        let others = others.filter(|tool| session_tools.iter().all(|own| own.name != tool.name));
+        let specs: Arc<[ToolSpec]> = others.chain(session_tools).cloned().collect();
         let validators = specs.iter().map(|tool| (tool.name.clone(), OnceLock::new())).collect();
-        Self { specs, system: system(spec, client_tools), validators }
+        Self { specs, system: system(spec, client_tools), tokens: OnceLock::new(), validators }
+    }
+
+    pub(super) fn system(&self) -> &str {
+        &self.system
+    }
+
+    /// Estimated tokens of the schemas.
+    pub(super) fn tokens(&self) -> u64 {
+        *self.tokens.get_or_init(|| token_estimate::tools(&self.specs))
     }
 
     pub(super) fn named(&self, name: &str) -> Option<&ToolSpec> {

@@ -67,12 +67,14 @@ fn severity(event: &Event) -> Severity {
 fn context_compacted(compaction: &Compaction) -> String {
     let (before, after) =
         (ui_text::tokens(compaction.tokens_before), ui_text::tokens(compaction.tokens_after));
-    let elided = match compaction.elided.len() {
-        0 => String::new(),
-        1 => "; 1 output omitted".to_owned(),
-        count => format!("; {count} outputs omitted"),
+    let what = match (compaction.replaced, compaction.elided.len()) {
+        (0, 0) => String::new(),
+        (0, 1) => "1 output, ".to_owned(),
+        (0, outputs) => format!("{outputs} outputs, "),
+        (1, _) => "1 message, ".to_owned(),
+        (messages, _) => format!("{messages} messages, "),
     };
-    format!("context compacted: {before} → {after} tokens{elided}")
+    format!("context compacted: {what}{before} → {after} tokens; details in the log")
 }
 
 fn todo_changed(items: &[TodoItem]) -> String {
@@ -143,7 +145,7 @@ mod tests {
             Compaction { tokens_before: 41_200, tokens_after: 2_100, elided, ..Compaction::default() };
         assert_eq!(
             line(&Event::ContextCompacted { compaction }),
-            note("context compacted: 41 k → 2100 tokens; 2 outputs omitted")
+            note("context compacted: 2 outputs, 41 k → 2100 tokens; details in the log")
         );
     }
 

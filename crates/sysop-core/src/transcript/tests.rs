@@ -40,6 +40,8 @@ fn spec() -> SessionSpec {
         policy: Default::default(),
         max_iterations: 20,
         max_history_messages: 20,
+        ledger_only: false,
+        models: Default::default(),
         max_output_tokens: None,
         temperature: None,
         host: "local".into(),

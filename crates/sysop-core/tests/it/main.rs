@@ -3,6 +3,7 @@
 
 mod chat;
 mod client_tools;
+mod compaction;
 mod fence;
 mod invariants;
 mod policy;

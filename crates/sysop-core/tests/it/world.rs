@@ -23,6 +23,8 @@ pub(crate) struct World {
     pub(crate) log: Vec<Event>,
     /// The step that called the model, with its request.
     pub(crate) asked: Option<(StepId, ModelRequest)>,
+    /// The request for a summary in flight.
+    pub(crate) summary: Option<(u32, ModelRequest)>,
     pub(crate) running: Option<ToolCall>,
     /// Tools that ran, in order.
     pub(crate) ran: Vec<ToolCall>,
@@ -58,6 +60,8 @@ pub(crate) fn spec(approve: ApprovalMode) -> SessionSpec {
         policy: Default::default(),
         max_iterations: 20,
         max_history_messages: 20,
+        ledger_only: false,
+        models: Default::default(),
         max_output_tokens: None,
         temperature: None,
         host: "local".to_owned(),
@@ -97,7 +101,7 @@ impl World {
         let policy = Arc::new(Policy::new(&spec.dangerous_patterns, &spec.deny));
         let (session, out) = Session::open(spec);
         let log = out.events.clone();
-        Self { session, log, asked: None, running: None, ran: Vec::new(), last: out, policy }
+        Self { session, log, asked: None, summary: None, running: None, ran: Vec::new(), last: out, policy }
     }
 
     pub(crate) fn each() -> Self {
@@ -127,6 +131,16 @@ impl World {
                     assert_eq!(self.asked.as_ref().map(|(asked, _)| asked), Some(step));
                     self.asked = None;
                 }
+                Effect::Summarize { attempt, request } => {
+                    assert!(request.tools.is_empty(), "a summary needs no tools");
+                    assert!(
+                        self.summary.replace((*attempt, (**request).clone())).is_none(),
+                        "two summaries at once"
+                    );
+                }
+                Effect::CancelSummary { attempt } => {
+                    assert_eq!(self.summary.take().map(|(asked, _)| asked), Some(*attempt));
+                }
                 Effect::RunTool { call, place, .. } => {
                     let client_tools = self.session.client_tools().named(&call.name).is_some();
                     assert_eq!(
@@ -145,7 +159,10 @@ impl World {
             }
         }
         self.last = out;
-        self.check();
+        // Each check replays the whole log.
+        if self.log.len() < 200 || self.log.len() % 20 == 0 {
+            self.check();
+        }
         self.answer_surveys();
         self
     }
@@ -176,6 +193,11 @@ impl World {
     pub(crate) fn fail(&mut self, kind: FailureKind) -> &mut Self {
         let step = self.asked.take().expect("the model is asked").0;
         self.tell(Input::Reply { step, result: Err(failure(kind)) })
+    }
+
+    pub(crate) fn summarized(&mut self, result: Result<Reply, ModelFailure>) -> &mut Self {
+        let attempt = self.summary.take().expect("a summary is requested").0;
+        self.tell(Input::Summarized { attempt, result })
     }
 
     pub(crate) fn decide(&mut self, decision: Decision) -> &mut Self {
@@ -230,6 +252,7 @@ impl World {
     pub(crate) fn crash(&mut self) -> &mut Self {
         self.session = Session::replay(&self.log).expect("the log begins with an opening");
         self.asked = None;
+        self.summary = None;
         self.running = None;
         self.tell(Input::Recovered)
     }
@@ -365,8 +388,14 @@ impl World {
         if let Some(call) = &self.running {
             let _ = session.handle(Input::Outcome { call: call.id.clone(), outcome: Outcome::ok("") });
         }
+        if self.summary.is_some() {
+            let _ = session.handle(Input::Cancel); // the first one stopped the compaction, and a queued prompt started
+        }
         let mut lost = self.session.clone();
         let _ = lost.handle(Input::Cancel);
+        if self.summary.is_some() {
+            let _ = lost.handle(Input::Cancel);
+        }
         if let Some(call) = &self.running {
             let _ = lost.handle(Input::Timer { call: call.id.clone() });
         }
@@ -400,8 +429,11 @@ fn check_request(request: &ModelRequest, session: &Session) {
         !client_tools.tools.is_empty() || spec.approve == ApprovalMode::Never,
         "where tools run is said, and that nothing changes"
     );
-    let nudge = 1;
-    assert!(request.messages.len() <= spec.max_history_messages.max(3) + nudge, "invariant 5: not bounded");
+    let bounded = match spec.max_history_messages {
+        0 => session.prompt_tokens() <= u64::from(session.context_window()),
+        keep => request.messages.len() <= keep.max(3) + 1,
+    };
+    assert!(bounded, "invariant 5: not bounded");
     let messages: Vec<_> = request.messages.iter().map(|message| message.message()).collect();
     assert!(
         matches!(messages.first(), Some(Message::User { .. })),

@@ -153,6 +153,8 @@ pub(crate) fn spec() -> SessionSpec {
         policy: Default::default(),
         max_iterations: 6,
         max_history_messages: 20,
+        ledger_only: false,
+        models: Default::default(),
         max_output_tokens: None,
         temperature: None,
         host: "local".to_owned(),

@@ -195,6 +195,7 @@ impl GeminiDecoder {
             protocol: self.protocol,
             finish,
             usage,
+            context_window: None,
             raw: echo.then(|| RawReply { model: self.model, value: Value::Array(self.parts) }),
         }
     }

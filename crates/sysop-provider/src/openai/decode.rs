@@ -401,6 +401,7 @@ impl ReplyDecoder for OpenAiDecoder {
             arguments: tool_arguments::parse_arguments(&partial_call.arguments),
         });
         Ok(Reply {
+            context_window: None,
             calls: calls.collect(),
             text: self.text,
             reasoning: self.reasoning,

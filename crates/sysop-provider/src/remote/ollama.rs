@@ -259,6 +259,10 @@ impl ModelApi for RemoteOllamaModel {
         Box::pin(async move { self.model().after_reply(http, reply).await })
     }
 
+    fn context_window(&self) -> Option<u32> {
+        self.model().context_window()
+    }
+
     fn build(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Result<HttpRequest, ModelFailure> {
         self.model().build(request, quirks)
     }

@@ -352,11 +352,13 @@ async fn a_smaller_context_window_is_reported_once() {
     let loaded = json!({"models": [{"name": "other", "context_length": 1}, {"name": "m:latest", "context_length": 4096}]});
     let server = server_with_window(json!(["tools"]), loaded, vec![said("a")]).await;
     let providers = ollama_at(&server.url);
-    let notices = ask(&providers, hi()).await.notices;
+    let heard = ask(&providers, hi()).await;
+    let notices = &heard.notices;
     assert!(
         notices.len() == 1 && notices[0].contains("a context window of 4096 tokens instead of 32768"),
         "{notices:?}"
     );
+    assert_eq!(heard.reply().context_window, Some(4096));
     assert!(ask(&providers, hi()).await.notices.is_empty());
 }
 

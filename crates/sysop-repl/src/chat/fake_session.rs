@@ -244,6 +244,8 @@ fn spec(host: &str) -> SessionSpec {
         policy: Default::default(),
         max_iterations: 20,
         max_history_messages: 20,
+        ledger_only: false,
+        models: Default::default(),
         max_output_tokens: None,
         temperature: None,
         host: host.into(),
@@ -293,7 +295,9 @@ impl State {
             Input::Retry => self.prompt("hello again"),
             Input::Clear => self.publish(Event::HistoryCleared),
             Input::Configure { change } => self.publish(Event::Configured { change }),
+            Input::Compact { focus } => self.say(&format!("compacting {focus:?}")),
             Input::Reply { .. }
+            | Input::Summarized { .. }
             | Input::Surveyed { .. }
             | Input::Outcome { .. }
             | Input::Timer { .. }

@@ -558,6 +558,9 @@ impl Repl {
                     self.view.header(&self.transcript, &mut self.screen)?;
                 }
             }
+            InputLine::Compact(focus) => {
+                self.send_and_expect(Input::Compact { focus }, AwaitedUpdate::Event)?
+            }
             InputLine::New => self.open(SessionSelector::New).await?,
             InputLine::Resume(None) if matches!(self.transcript.phase(), SessionPhase::Paused { .. }) => {
                 self.send_and_expect(Input::Resume, AwaitedUpdate::Event)?;

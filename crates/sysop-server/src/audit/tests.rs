@@ -236,6 +236,8 @@ impl World {
             policy: Default::default(),
             max_iterations: 5,
             max_history_messages: 20,
+            ledger_only: false,
+            models: Default::default(),
             max_output_tokens: None,
             temperature: None,
             host: "local".to_owned(),

@@ -309,6 +309,8 @@ fn spec() -> SessionSpec {
         policy: Default::default(),
         max_iterations: 8,
         max_history_messages: 50,
+        ledger_only: false,
+        models: Default::default(),
         max_output_tokens: None,
         temperature: None,
         host: "local".to_owned(),

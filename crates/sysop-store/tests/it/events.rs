@@ -6,7 +6,7 @@ use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use serde_json::{Map, Value};
-use sysop_core::compaction::Compaction;
+use sysop_core::compaction::{Compaction, CompactionReason};
 use sysop_core::event::{
     CancelFollowUp, ConfigChange, Decision, Event, Logged, Origin, PauseReason, StopReason, TypedInput,
 };
@@ -17,6 +17,7 @@ use sysop_core::message::{
     Usage,
 };
 use sysop_core::mode::Mode;
+use sysop_core::model_limits::ModelLimits;
 use sysop_core::outcome::{
     ChangeKind, FileChange, HostOutcome, Outcome, Reversibility, Status, SystemChange,
 };
@@ -53,6 +54,8 @@ pub(crate) fn opened(host: &str, root: &str) -> Event {
         policy: Default::default(),
         max_iterations: 20,
         max_history_messages: 20,
+        ledger_only: false,
+        models: Default::default(),
         max_output_tokens: None,
         temperature: Some(0.1),
         host: host.into(),
@@ -195,16 +198,27 @@ fn of_second_kind(kind: usize) -> proptest::strategy::BoxedStrategy<Event> {
 }
 
 fn compaction() -> impl Strategy<Value = Compaction> {
-    let tokens = (any::<u64>(), any::<u64>(), any::<usize>());
-    (tokens, vec(text(), 0..3), text(), option::of(text()), option::of(text())).prop_map(
-        |((tokens_before, tokens_after, keep), elided, ledger, summary, focus)| Compaction {
-            tokens_before,
-            tokens_after,
-            elided: elided.into_iter().map(CallId::new).collect(),
-            ledger,
-            summary,
-            focus,
-            keep,
+    let tokens = (any::<u64>(), any::<u64>(), any::<usize>(), any::<usize>());
+    let reason = prop_oneof![
+        Just(CompactionReason::Threshold),
+        Just(CompactionReason::Overflow),
+        Just(CompactionReason::Asked),
+    ];
+    let texts = (text(), option::of(text()), option::of(text()));
+    (tokens, vec(text(), 0..3), texts, reason, usage()).prop_map(
+        |((tokens_before, tokens_after, keep, replaced), elided, (ledger, summary, focus), reason, usage)| {
+            Compaction {
+                tokens_before,
+                tokens_after,
+                elided: elided.into_iter().map(CallId::new).collect(),
+                ledger,
+                summary,
+                focus,
+                keep,
+                replaced,
+                reason,
+                usage,
+            }
         },
     )
 }
@@ -306,6 +320,11 @@ fn spec() -> impl Strategy<Value = SessionSpec> {
     (model(), mode(), words, lists, limits).prop_map(
         |(model, approve, (system, host, root, profile), (tools, dangerous_patterns, deny), limits)| {
             let (max_iterations, max_history_messages, max_output_tokens, temperature) = limits;
+            let limits = ModelLimits {
+                context_window: max_output_tokens,
+                max_output_tokens,
+                vision: Some(max_iterations > 7),
+            };
             SessionSpec {
                 model,
                 system,
@@ -316,6 +335,8 @@ fn spec() -> impl Strategy<Value = SessionSpec> {
                 policy: Default::default(),
                 max_iterations,
                 max_history_messages,
+                ledger_only: max_history_messages % 2 == 0,
+                models: max_output_tokens.map(|_| (host.clone(), limits)).into_iter().collect(),
                 max_output_tokens,
                 temperature,
                 host,
@@ -333,6 +354,7 @@ fn tool() -> impl Strategy<Value = ToolSpec> {
         Just(ToolEffect::Command),
         Just(ToolEffect::Keys),
         Just(ToolEffect::Completes),
+        Just(ToolEffect::Session),
     ];
     (text(), text(), value(), effect).prop_map(|(name, description, parameters, effect)| ToolSpec {
         name,
@@ -353,24 +375,29 @@ fn call() -> impl Strategy<Value = ToolCall> {
     })
 }
 
+fn usage() -> impl Strategy<Value = Usage> {
+    (any::<u64>(), any::<u64>(), any::<u64>()).prop_map(|(input, output, cached)| Usage {
+        input_tokens: input,
+        output_tokens: output,
+        cached_tokens: cached,
+    })
+}
+
 fn reply() -> impl Strategy<Value = Reply> {
     let protocol = prop_oneof![Just(ToolProtocol::Native), Just(ToolProtocol::Text)];
     let finish =
         prop_oneof![Just(FinishReason::Stop), Just(FinishReason::Length), Just(FinishReason::Refused)];
-    let usage = (any::<u64>(), any::<u64>(), any::<u64>()).prop_map(|(input, output, cached)| Usage {
-        input_tokens: input,
-        output_tokens: output,
-        cached_tokens: cached,
-    });
     let raw = option::of((model(), value()).prop_map(|(model, value)| RawReply { model, value }));
-    (text(), text(), vec(call(), 0..3), protocol, finish, usage, raw).prop_map(
-        |(text, reasoning, calls, protocol, finish, usage, raw)| Reply {
+    let counts = (usage(), option::of(any::<u32>()));
+    (text(), text(), vec(call(), 0..3), protocol, finish, counts, raw).prop_map(
+        |(text, reasoning, calls, protocol, finish, (usage, context_window), raw)| Reply {
             text,
             reasoning,
             calls,
             protocol,
             finish,
             usage,
+            context_window,
             raw,
         },
     )

@@ -58,6 +58,9 @@ impl App {
             }
             InputLine::Exit => self.leave(ExitReason::Quit),
             InputLine::Clear => self.send_expecting(Input::Clear, PendingAck::Event, now),
+            InputLine::Compact(focus) => {
+                self.send_expecting(Input::Compact { focus }, PendingAck::Event, now)
+            }
             InputLine::New => vec![Action::OpenSession(SessionSelector::New)],
             InputLine::Resume(None) if matches!(self.transcript.phase(), SessionPhase::Paused { .. }) => {
                 self.send_expecting(Input::Resume, PendingAck::Event, now)

@@ -69,6 +69,8 @@ pub(crate) fn spec() -> SessionSpec {
         policy: Default::default(),
         max_iterations: 20,
         max_history_messages: 20,
+        ledger_only: false,
+        models: Default::default(),
         max_output_tokens: None,
         temperature: None,
         host: "web1".to_owned(),
@@ -152,7 +154,11 @@ impl World {
                 Effect::CallModel { step, .. } => self.asked = Some(*step),
                 Effect::CancelModel { .. } => self.asked = None,
                 Effect::RunTool { call, .. } => self.running = Some(call.clone()),
-                Effect::Survey { .. } | Effect::CancelTool { .. } | Effect::SetTimer { .. } => {}
+                Effect::Survey { .. }
+                | Effect::CancelTool { .. }
+                | Effect::SetTimer { .. }
+                | Effect::Summarize { .. }
+                | Effect::CancelSummary { .. } => {}
             }
         }
         self.happened(out.events);

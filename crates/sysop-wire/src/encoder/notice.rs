@@ -62,7 +62,18 @@ pub(super) fn message(
 }
 
 fn context_compacted(session_id: SessionId, position: LogPosition, compaction: Compaction) -> ServerMessage {
-    let Compaction { tokens_before, tokens_after, elided, ledger, summary, focus, keep } = compaction;
+    let Compaction {
+        tokens_before,
+        tokens_after,
+        elided,
+        ledger,
+        summary,
+        focus,
+        keep,
+        replaced,
+        reason,
+        usage,
+    } = compaction;
     ServerMessage::ContextCompacted {
         session_id,
         position,
@@ -73,5 +84,8 @@ fn context_compacted(session_id: SessionId, position: LogPosition, compaction: C
         summary,
         focus,
         kept_messages: keep,
+        replaced_messages: replaced,
+        reason,
+        usage: (!usage.is_zero()).then(|| usage.into()),
     }
 }

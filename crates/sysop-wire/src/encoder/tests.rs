@@ -36,6 +36,8 @@ fn opened() -> Event {
             policy: Default::default(),
             max_iterations: 20,
             max_history_messages: 20,
+            ledger_only: false,
+            models: Default::default(),
             max_output_tokens: None,
             temperature: None,
             host: "web-1".into(),

@@ -42,6 +42,8 @@ fn the_documented_server_messages_are_produced() {
         policy: Default::default(),
         max_iterations: 20,
         max_history_messages: 20,
+        ledger_only: false,
+        models: Default::default(),
         max_output_tokens: None,
         temperature: None,
         host: "local".into(),

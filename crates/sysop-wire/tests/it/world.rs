@@ -2,7 +2,7 @@
 
 use arbtest::arbitrary::{Result, Unstructured};
 use serde_json::{Value, json};
-use sysop_core::compaction::Compaction;
+use sysop_core::compaction::{Compaction, CompactionReason};
 use sysop_core::event::{
     ConfigChange, Decision, Delta, Effect, Event, Input, Logged, Origin, PauseReason, TypedInput, Update,
 };
@@ -118,6 +118,9 @@ fn compaction(u: &mut Unstructured<'_>) -> Result<Compaction> {
         summary: u.ratio(1, 2)?.then(|| "so far".to_owned()),
         focus: u.ratio(1, 2)?.then(|| "disk".to_owned()),
         keep: u.int_in_range(0..=9)?,
+        replaced: u.int_in_range(0..=50)?,
+        reason: *u.choose(&[CompactionReason::Threshold, CompactionReason::Overflow, CompactionReason::Asked])?,
+        usage: Usage { input_tokens: u.int_in_range(0..=1)?, ..Usage::default() },
     })
 }
 
@@ -211,6 +214,8 @@ impl World {
             policy: Default::default(),
             max_iterations: 4,
             max_history_messages: 6,
+            ledger_only: false,
+            models: Default::default(),
             max_output_tokens: None,
             temperature: None,
             host: "web-1".into(),
@@ -282,7 +287,11 @@ impl World {
                     let survey = Survey::elsewhere(CommandContext::bash());
                     self.tell(Input::Surveyed { call: call.id, attempt, survey: Box::new(survey) });
                 }
-                Effect::CancelTool { .. } | Effect::SetTimer { .. } => {}
+                Effect::Summarize { attempt, .. } => {
+                    let result = Ok(Reply { text: r#"{"open": ["x"]}"#.to_owned(), ..Reply::default() });
+                    self.tell(Input::Summarized { attempt, result });
+                }
+                Effect::CancelSummary { .. } | Effect::CancelTool { .. } | Effect::SetTimer { .. } => {}
             }
         }
     }

@@ -143,7 +143,7 @@ pub(crate) enum WorkspaceRule {
     Stricter(&'static [&'static str]),
     /// This value, which is the stricter one.
     Only(bool),
-    /// A lower number.
+    /// A lower number; 0, where it is valid, means no limit.
     Lower,
     /// More elements.
     Adds,
@@ -168,6 +168,9 @@ const fn key(pattern: &'static [&'static str], kind: ValueKind, workspace: Works
     ConfigKey { pattern, kind, workspace }
 }
 
+/// Maximum of a key in tokens.
+const TOKENS_MAX: i64 = 100_000_000;
+
 /// Maximum of a key in seconds: one day.
 const SECONDS_MAX: i64 = 86_400;
 
@@ -179,7 +182,8 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     key(&["profile"], TEXT, WorkspaceRule::Ignored),
     key(&["temperature"], ValueKind::Number { least: 0.0, most: 2.0 }, WorkspaceRule::Ignored),
     key(&["max_iterations"], count(10_000), WorkspaceRule::Lower),
-    key(&["max_history_messages"], count(100_000), WorkspaceRule::Lower),
+    key(&["max_history_messages"], ValueKind::Integer { least: 0, most: 100_000 }, WorkspaceRule::Lower),
+    key(&["ledger_only"], ValueKind::Switch, WorkspaceRule::Only(true)),
     key(&["max_output_bytes"], count(64 * 1024 * 1024), WorkspaceRule::Lower),
     key(&["max_output_lines"], count(1_000_000), WorkspaceRule::Lower),
     key(&["max_output_tokens"], count(10_000_000), WorkspaceRule::Lower),
@@ -197,6 +201,9 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     key(&["prices", "*", "input"], PRICE, WorkspaceRule::Ignored),
     key(&["prices", "*", "output"], PRICE, WorkspaceRule::Ignored),
     key(&["prices", "*", "cached"], PRICE, WorkspaceRule::Ignored),
+    key(&["models", "*", "context_window"], count(TOKENS_MAX), WorkspaceRule::Ignored),
+    key(&["models", "*", "max_output_tokens"], count(TOKENS_MAX), WorkspaceRule::Ignored),
+    key(&["models", "*", "vision"], ValueKind::Switch, WorkspaceRule::Ignored),
     key(&["ssh_config"], TEXT, WorkspaceRule::Ignored),
     key(&["connection", "host"], TEXT, WorkspaceRule::Ignored),
     key(&["connection", "user"], TEXT, WorkspaceRule::Ignored),

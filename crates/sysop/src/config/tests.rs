@@ -315,6 +315,15 @@ fn an_untrusted_workspace_cannot_loosen_any_key() {
 }
 
 #[test]
+fn no_message_limit_counts_as_the_largest() {
+    let unlimited = World::new().workspace("max_history_messages = 5\n").load();
+    assert_eq!(unlimited.text("max_history_messages"), "5");
+    let limited =
+        World::new().own("max_history_messages = 5\n").workspace("max_history_messages = 0\n").load();
+    assert_eq!(limited.text("max_history_messages"), "5");
+}
+
+#[test]
 fn a_workspace_that_only_tightens_needs_no_trust() {
     let config = World::new().workspace("approve = 'never'\ndeny = ['x']\n").load();
     assert_eq!(config.untrusted, None);

@@ -38,6 +38,8 @@ fn opened(host: &str, root: &str) -> Event {
             policy: Default::default(),
             max_iterations: 20,
             max_history_messages: 20,
+            ledger_only: false,
+            models: Default::default(),
             max_output_tokens: None,
             temperature: None,
             host: host.into(),
@@ -477,7 +479,7 @@ async fn jobs_guards_and_compactions_are_notes() {
         "[job 3 started on web1: make all]",
         "[job 3 ended: ok, exit code 0]",
         "rolls back in 120 s unless confirmed]",
-        "[context compacted: 41 k → 2100 tokens]",
+        "[context compacted: 41 k → 2100 tokens; details in the log]",
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }

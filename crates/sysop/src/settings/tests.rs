@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use secrecy::ExposeSecret;
 use sysop_core::message::ModelRef;
+use sysop_core::model_limits::ModelLimits;
 use sysop_core::policy::ApprovalMode;
 use sysop_term::ThemeName;
 use sysop_tui::Price;
@@ -42,7 +43,7 @@ fn defaults_match_the_documentation() {
     assert_eq!(settings.profile, Profile::Full);
     assert_eq!(settings.host, HostChoice::Local);
     let limits = settings.limits;
-    assert_eq!((limits.iterations, limits.history_messages), (20, 20));
+    assert_eq!((limits.iterations, limits.history_messages), (20, 0));
     assert_eq!((limits.output_bytes, limits.output_lines), (51_200, 500));
     assert_eq!((limits.output_tokens, limits.tool_timeout), (None, None));
     assert_eq!(settings.dangerous_patterns.len(), 5);
@@ -105,6 +106,20 @@ fn every_key_fits_the_type_that_reads_it() {
     assert_eq!(settings.routine("x").unwrap().vars["x"].default.as_deref(), Some("x"));
     assert_eq!(settings.providers["ollama"].num_ctx, Some(100_000_000));
     assert_eq!(settings.hosts.known[0].target.port, Some(65_535));
+}
+
+#[test]
+fn limits_of_models_are_read() {
+    let written = settings(
+        "ledger_only = true\n[models.\"openai/qwen2.5:7b\"]\ncontext_window = 8192\nmax_output_tokens = 1024\nvision = \
+         false\n",
+        &[],
+    );
+    let limits =
+        ModelLimits { context_window: Some(8192), max_output_tokens: Some(1024), vision: Some(false) };
+    assert_eq!(written.models["openai/qwen2.5:7b"], limits);
+    assert!(written.ledger_only && !settings("", &[]).ledger_only);
+    assert!(written.warnings().is_empty(), "{:?}", written.warnings());
 }
 
 #[test]

@@ -103,6 +103,8 @@ pub(super) fn session(file: &Path) -> AttachedSession {
         policy: Default::default(),
         max_iterations: 20,
         max_history_messages: 20,
+        ledger_only: false,
+        models: Default::default(),
         max_output_tokens: None,
         temperature: None,
         host: "web1".into(),

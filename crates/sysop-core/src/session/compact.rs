@@ -1,0 +1,385 @@
+//! Compaction: keeps the prompt within the model's context window.
+//!
+//! Two stages, the cheap one first. Old outputs are left out in one batch, so that the prefix that a server has cached
+//! changes rarely. When that frees too little, the older messages give way to the ledger and, for larger windows, to a
+//! summary that the model writes. The request for a summary is not part of the state: it has no effect on the world, so
+//! after a crash it is made again.
+
+use super::state::Phase;
+use super::{Activity, Session};
+use crate::compaction::{Compaction, CompactionReason};
+use crate::event::{Effect, Event, Output};
+use crate::id::CallId;
+use crate::ledger::{AlreadyShown, cut};
+use crate::message::{
+    FinishReason, HistoryMessage, Message, ModelFailure, ModelRef, ModelRequest, Reply, ToolCall, ToolResult,
+    Usage,
+};
+use crate::mode::{Mode, SamplingDefaults};
+use crate::model_limits::{
+    CONTEXT_WINDOW_DEFAULT, CONTEXT_WINDOW_MIN, LEDGER_ONLY_WINDOW_MAX, ModelLimits, compaction_threshold,
+};
+use crate::token_estimate;
+
+mod summary;
+
+/// Maximum tokens of outputs that stay when older ones are left out.
+const KEPT_OUTPUT_TOKENS_MAX: u64 = 40_000;
+/// Maximum bytes of the topic that a summary must keep.
+const FOCUS_BYTES_MAX: usize = 1_000;
+/// Maximum tokens of the ledger.
+const LEDGER_TOKENS_MAX: u64 = 4_000;
+/// Steps after a compaction within which the next one does without the model's summary: the context fills so fast that
+/// the summaries would cost more than the work.
+const SUMMARY_STEPS_MIN: u32 = 3;
+
+/// A compaction that waits for the model's summary.
+#[derive(Debug, Clone)]
+pub(super) struct PendingSummary {
+    attempt: u32,
+    plan: Plan,
+    reason: CompactionReason,
+    focus: Option<String>,
+    before: u64,
+}
+
+/// Messages and outputs that a compaction removes.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Plan {
+    /// Number of newest messages that stay.
+    keep: usize,
+    /// Number of messages that give way to the ledger; 0 if only outputs are left out.
+    replaced: usize,
+    elided: Vec<CallId>,
+    /// Estimated tokens after the compaction, without a summary.
+    after: u64,
+}
+
+impl Session {
+    /// Context window of the session's model in tokens: from the config, as told by its server, or a default.
+    pub fn context_window(&self) -> u32 {
+        let state = &self.state;
+        let of_model = |told: &Option<(ModelRef, u32)>| {
+            told.as_ref().filter(|(model, _)| *model == state.spec.model).map(|(_, window)| *window)
+        };
+        let window = self.model_limits().context_window.or_else(|| of_model(&state.context_window));
+        let window = window.unwrap_or(CONTEXT_WINDOW_DEFAULT);
+        window.min(of_model(&state.window_cap).unwrap_or(u32::MAX)).max(CONTEXT_WINDOW_MIN)
+    }
+
+    fn model_limits(&self) -> ModelLimits {
+        let spec = &self.state.spec;
+        spec.models.get(&spec.model.to_string()).copied().unwrap_or_default()
+    }
+
+    pub(super) fn max_output_tokens(&self) -> Option<u32> {
+        self.state.spec.max_output_tokens.or(self.model_limits().max_output_tokens)
+    }
+
+    /// Estimated tokens of the next request: the last request as its server counted it, and what was added since.
+    pub fn prompt_tokens(&self) -> u64 {
+        let state = &self.state;
+        let sizes = state.history.tokens();
+        let estimate = self.fixed_tokens() + sizes.iter().sum::<u64>();
+        let Some((messages, counted)) = state.counted_tokens else { return estimate };
+        let added: u64 = sizes.iter().skip(messages).sum();
+        // Some servers leave out the part of the prompt that they had cached.
+        (counted + added).max(estimate / 2)
+    }
+
+    /// Estimated tokens of the system prompt, the tools and the summary.
+    fn fixed_tokens(&self) -> u64 {
+        let tools = self.offered_tools();
+        let summary = self.state.history.summary().map_or(0, token_estimate::prose);
+        token_estimate::prose(tools.system()) + tools.tokens() + summary
+    }
+
+    /// Compacts the context if the next request would exceed the threshold, or if `self.compact_next` says so. Returns
+    /// true if the session must wait for a summary.
+    pub(super) fn compact_if_needed(&mut self, out: &mut Output) -> bool {
+        let (reason, focus) = match self.compact_next.take() {
+            Some((reason, focus)) => (reason, focus),
+            None => (CompactionReason::Threshold, None),
+        };
+        self.compact(out, reason, focus)
+    }
+
+    fn compact(&mut self, out: &mut Output, reason: CompactionReason, focus: Option<String>) -> bool {
+        let Some(plan) = self.plan_compaction(reason) else { return false };
+        let before = self.prompt_tokens();
+        if plan.replaced == 0 || !self.wants_summary(reason) {
+            self.emit_compaction(out, plan, reason, focus, before, None);
+            return false;
+        }
+        self.summaries = self.summaries.wrapping_add(1);
+        let attempt = self.summaries;
+        let request = self.summary_request(&plan, focus.as_deref());
+        out.effects.push(Effect::Summarize { attempt, request: Box::new(request) });
+        self.summary = Some(PendingSummary { attempt, plan, reason, focus, before });
+        true
+    }
+
+    /// Returns true if a model's summary is worth its cost.
+    fn wants_summary(&self, reason: CompactionReason) -> bool {
+        let state = &self.state;
+        let soon = state
+            .compacted_at
+            .is_some_and(|at| at.turn == state.turn && state.step.step < at.step + SUMMARY_STEPS_MIN);
+        !state.spec.ledger_only
+            && self.context_window() > LEDGER_ONLY_WINDOW_MAX
+            && reason != CompactionReason::Overflow
+            && !soon
+    }
+
+    /// Returns the compaction to make, or `None` if none is needed or none would help.
+    fn plan_compaction(&self, reason: CompactionReason) -> Option<Plan> {
+        let state = &self.state;
+        if state.spec.max_history_messages > 0 && reason == CompactionReason::Threshold {
+            return None; // the window of messages bounds the prompt
+        }
+        let window = u64::from(self.context_window());
+        let limit = compaction_threshold(self.context_window(), self.max_output_tokens());
+        let before = self.prompt_tokens();
+        if reason == CompactionReason::Threshold && before <= limit {
+            return None;
+        }
+        let history = &state.history;
+        let outputs = history.omissible((window / 4).min(KEPT_OUTPUT_TOKENS_MAX), is_protected);
+        let saved: u64 = outputs.iter().map(|(_, tokens)| tokens).sum();
+        let elided: Vec<CallId> = outputs.into_iter().map(|(call, _)| call).collect();
+        let after = before.saturating_sub(saved);
+        if reason != CompactionReason::Asked && saved >= window / 5 && after <= limit {
+            return Some(Plan { keep: history.len(), replaced: 0, elided, after });
+        }
+        let tail = match reason {
+            CompactionReason::Asked => (window * 3 / 10).min(before / 3),
+            CompactionReason::Threshold | CompactionReason::Overflow => window * 3 / 10,
+        };
+        let keep = history.tail(tail);
+        let from = history.len() - keep;
+        let replaced = from - usize::from(history.prompt().is_some_and(|prompt| prompt < from));
+        if replaced == 0 {
+            return (saved > 0).then_some(Plan { keep: history.len(), replaced: 0, elided, after });
+        }
+        let sizes = history.tokens();
+        let prompt = history.prompt().filter(|prompt| *prompt < from).map_or(0, |prompt| sizes[prompt]);
+        let fixed = token_estimate::prose(self.offered_tools().system()) + self.offered_tools().tokens();
+        let ledger = token_estimate::prose(&self.ledger_text(keep));
+        let after = fixed + ledger + prompt + sizes[from..].iter().sum::<u64>();
+        let helps = after < before * 9 / 10 || reason == CompactionReason::Asked && after < before;
+        let in_tail = |call: &CallId| history.messages().skip(from).any(|message| has_result(message, call));
+        let elided = elided.into_iter().filter(in_tail).collect();
+        helps.then_some(Plan { keep, replaced, elided, after })
+    }
+
+    /// The ledger of everything but the newest `keep` messages and the current prompt.
+    fn ledger_text(&self, keep: usize) -> String {
+        let state = &self.state;
+        let from = state.history.len() - keep;
+        let mut shown = AlreadyShown::default();
+        for (index, message) in state.history.messages().enumerate() {
+            match message {
+                Message::User { .. } if index >= from || state.history.prompt() == Some(index) => {
+                    shown.prompts += 1
+                }
+                Message::ToolResults { results } if index >= from => shown.commands += results.len(),
+                Message::User { .. } | Message::Assistant { .. } | Message::ToolResults { .. } => {}
+            }
+        }
+        let window = u64::from(self.context_window());
+        let tokens = (window / 10).min(LEDGER_TOKENS_MAX);
+        let spec = &state.spec;
+        let host = if spec.host == "local" { "this machine" } else { &spec.host };
+        state.ledger.text(&format!("{host}, in {}", spec.root), shown, tokens)
+    }
+
+    fn emit_compaction(
+        &mut self,
+        out: &mut Output,
+        plan: Plan,
+        reason: CompactionReason,
+        focus: Option<String>,
+        tokens_before: u64,
+        reply: Option<&Reply>,
+    ) {
+        let ledger = if plan.replaced > 0 { self.ledger_text(plan.keep) } else { String::new() };
+        let hosts = self.ledger_hosts();
+        let summary = reply.and_then(|reply| summary::parse(&reply.text, &hosts));
+        let compaction = Compaction {
+            tokens_before,
+            tokens_after: plan.after + summary.as_deref().map_or(0, token_estimate::prose),
+            elided: plan.elided,
+            ledger,
+            summary,
+            focus,
+            keep: plan.keep,
+            replaced: plan.replaced,
+            reason,
+            usage: reply.map_or_else(Usage::default, |reply| reply.usage),
+        };
+        self.emit(out, Event::ContextCompacted { compaction });
+    }
+
+    fn ledger_hosts(&self) -> Vec<String> {
+        self.state.ledger.hosts(&self.state.spec.host)
+    }
+
+    /// The request for a summary of the messages that the plan removes. Plain text without tools, so that every
+    /// provider can answer it, and so that the model does not continue the conversation instead.
+    fn summary_request(&self, plan: &Plan, focus: Option<&str>) -> ModelRequest {
+        let state = &self.state;
+        let window = u64::from(self.context_window());
+        let from = state.history.len() - plan.keep;
+        let older: Vec<&Message> = state.history.messages().take(from).collect();
+        let bytes = token_estimate::tool_output_bytes(window / 2);
+        let previous = state.compaction.as_ref().and_then(|compaction| compaction.summary.as_deref());
+        let text = summary::request_text(&older, previous, focus, &self.ledger_hosts(), bytes);
+        ModelRequest {
+            model: state.spec.model.clone(),
+            system: summary::PROMPT.into(),
+            messages: vec![HistoryMessage::new(Message::User { text })],
+            trimmed: false,
+            tools: Default::default(),
+            known_tools: Default::default(),
+            max_output_tokens: Some(summary::reply_tokens_max(window)),
+            temperature: state.spec.temperature,
+            mode: Mode::Chat,
+            sampling_defaults: SamplingDefaults::of(Mode::Chat, &[]),
+        }
+    }
+
+    /// Handles the answer to `Effect::Summarize`. Without a usable summary the ledger alone replaces the messages.
+    pub(super) fn on_summarized(
+        &mut self,
+        out: &mut Output,
+        attempt: u32,
+        result: Result<Reply, ModelFailure>,
+    ) {
+        let Some(pending) = self.summary.take_if(|pending| pending.attempt == attempt) else { return };
+        let PendingSummary { plan, reason, focus, before, .. } = pending;
+        let reply = result.ok().filter(|reply| reply.finish != FinishReason::Refused);
+        self.emit_compaction(out, plan, reason, focus, before, reply.as_ref());
+    }
+
+    /// Compacts at a user's request: at once if no turn runs, otherwise before the next step.
+    pub(super) fn on_compact(&mut self, out: &mut Output, focus: Option<String>) {
+        let focus = focus.as_deref().map(str::trim).filter(|focus| !focus.is_empty());
+        let focus = focus.map(|focus| cut(focus, FOCUS_BYTES_MAX).to_owned());
+        if self.activity() == Activity::Idle {
+            self.compact(out, CompactionReason::Asked, focus);
+        } else if self.summary.is_none() {
+            self.compact_next = Some((CompactionReason::Asked, focus));
+        }
+    }
+
+    /// Stops waiting for a summary. Returns true if one was pending.
+    pub(super) fn cancel_summary(&mut self, out: &mut Output) -> bool {
+        self.compact_next = None;
+        let Some(pending) = self.summary.take() else { return false };
+        out.effects.push(Effect::CancelSummary { attempt: pending.attempt });
+        true
+    }
+
+    /// After an overflow: returns true if a compaction before the next step makes the prompt smaller.
+    pub(super) fn can_compact_after_overflow(&mut self) -> bool {
+        let helps = self.state.spec.max_history_messages == 0
+            && self.state.phase == Phase::BetweenSteps
+            && self.plan_compaction(CompactionReason::Overflow).is_some();
+        if helps {
+            self.compact_next = Some((CompactionReason::Overflow, None));
+        }
+        helps
+    }
+
+    /// Maximum bytes of one result: 15 % of the window.
+    pub(super) fn result_bytes_max(&self) -> usize {
+        token_estimate::tool_output_bytes(u64::from(self.context_window()) * 15 / 100)
+    }
+
+    /// One sentence on a prompt that no compaction makes small enough.
+    pub(super) fn overflow_advice(&self) -> String {
+        let tools = self.offered_tools();
+        format!(
+            "the fixed part of the prompt (about {} tokens of instructions and {} of tools) leaves too little room in the \
+             context window; use a model with a larger window, or a profile with fewer tools",
+            token_estimate::prose(tools.system()),
+            tools.tokens()
+        )
+    }
+}
+
+fn has_result(message: &Message, call: &CallId) -> bool {
+    matches!(message, Message::ToolResults { results } if results.iter().any(|result| result.call == *call))
+}
+
+/// Outputs that stay whatever their age: the body of a skill is an instruction.
+fn is_protected(result: &ToolResult) -> bool {
+    result.name == crate::catalog::SKILL_TOOL
+}
+
+/// Returns the text that precedes the first message after a compaction.
+pub(super) fn summary_message(compaction: &Compaction) -> String {
+    let mut text = String::from(
+        "[The earlier part of this session was compacted. sysop extracted these facts from its log:]\n",
+    );
+    text.push_str(compaction.ledger.trim_end());
+    if let Some(summary) = &compaction.summary {
+        text.push_str("\n[Summary that the model wrote of that part:]\n");
+        text.push_str(summary.trim_end());
+    }
+    text.push_str("\n[End of the compacted part. The task goes on:]");
+    text
+}
+
+/// Returns the part of a result that fits into `bytes_max`, its start and its end; `None` if all of it fits.
+pub(super) fn shorten_output(result: &ToolResult, bytes_max: usize) -> Option<String> {
+    let output = &result.output;
+    if output.len() <= bytes_max {
+        return None;
+    }
+    let head = &output[..output.floor_char_boundary(bytes_max * 2 / 3)];
+    let tail = &output[output.ceil_char_boundary(output.len() - bytes_max / 3)..];
+    let (first, last) = (head.lines().count(), output.lines().count() - tail.lines().count() + 1);
+    let call = &result.call;
+    Some(format!(
+        "{head}\n[lines {first} to {last} are omitted: the output is large for this model; read them with read_output, id \
+         \"{call}\", range \"{first}-{last}\"]\n{tail}"
+    ))
+}
+
+/// Answers a call of `read_output`.
+pub(super) fn read_output(session: &Session, call: &ToolCall) -> Result<String, String> {
+    let id = call.text_argument("id").unwrap_or_default();
+    let Some(output) = session.state.history.omitted_output(id) else {
+        return Err(format!("no omitted output has the id `{id}`"));
+    };
+    let lines: Vec<&str> = output.lines().collect();
+    let (first, last) = match call.text_argument("range") {
+        None => (1, lines.len()),
+        Some(range) => parse_range(range, lines.len()).ok_or_else(|| {
+            format!(
+                "invalid range `{range}`; use FIRST-LAST, such as 1-200; the output has {} lines",
+                lines.len()
+            )
+        })?,
+    };
+    let text = lines[first.saturating_sub(1).min(lines.len())..last].join("\n");
+    let bytes = token_estimate::tool_output_bytes(u64::from(session.context_window()) / 8);
+    if text.len() <= bytes {
+        return Ok(text);
+    }
+    let cut = &text[..text.floor_char_boundary(bytes)];
+    let next = first + cut.lines().count();
+    Ok(format!("{cut}\n[cut; {} lines in all; continue with range \"{next}-{last}\"]", lines.len()))
+}
+
+/// Parses `FIRST-LAST` or `LINE`, counted from 1.
+fn parse_range(range: &str, lines: usize) -> Option<(usize, usize)> {
+    let (first, last) = range.split_once('-').unwrap_or((range, range));
+    let first: usize = first.trim().parse().ok()?;
+    let last = match last.trim() {
+        "" => lines,
+        last => last.parse().ok()?,
+    };
+    (first >= 1 && first <= last).then_some((first, last.min(lines)))
+}
