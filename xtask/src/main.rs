@@ -7,6 +7,7 @@ mod bench;
 mod demo;
 mod dist;
 mod pictures;
+mod prices;
 mod setup;
 mod test;
 mod web;
@@ -23,6 +24,7 @@ Usage: cargo xtask TASK [ARGUMENTS]
   bench     Measure whole processes against baselines of the same run [NAME...] [--check]
   wire      Generate schemas, TypeScript types and docs/protocol.md from the message types
   pictures  Take the pictures in docs/pictures from real runs [--screen: without the page] [SYSOP]
+  prices    Generate the table of hosted models from LiteLLM's list [FILE]
   web       Build the page into web/dist; --test: test it in a browser as well
   dist      Build binaries for old systems, an archive and Debian packages in target/packages [--try]
   setup     Install the Debian packages that the tests need";
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         Some("bench") => bench::run(&rest),
         Some("dist") => dist::run(&rest),
         Some("pictures") => pictures::run(&rest),
+        Some("prices") => prices::run(&rest),
         Some("setup") => setup::tests().and_then(|()| setup::desktop()),
         Some("web") => web::run(&rest),
         Some("wire") => wire::run(),

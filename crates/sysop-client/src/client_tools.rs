@@ -81,9 +81,10 @@ impl LocalTools {
     /// If a named tool does not exist on the host, or no tool is left.
     pub fn new(settings: LocalToolsSettings) -> Result<Self, ClientError> {
         let LocalToolsSettings { host, root, tools, approve, dangerous, deny, policy, ledgers } = settings;
-        // Completing a task concerns only the session and its model.
-        let offered: Vec<ToolSpec> =
-            host.tools().iter().filter(|tool| tool.effect != ToolEffect::Completes).cloned().collect();
+        // Completing a task and its todo list concern only the session and its model.
+        let of_session =
+            |tool: &&ToolSpec| matches!(tool.effect, ToolEffect::Completes | ToolEffect::Session);
+        let offered: Vec<ToolSpec> = host.tools().iter().filter(|tool| !of_session(tool)).cloned().collect();
         let offered = match tools {
             None => offered,
             Some(names) => {

@@ -25,6 +25,10 @@ pub const RUN_COMMAND_TIMEOUT_S_DEFAULT: u64 = 60;
 pub const RUN_COMMAND_TIMEOUT_S_MAX: u64 = 3600;
 /// Tool that returns the body of a skill.
 pub const SKILL_TOOL: &str = "skill";
+/// Tool that replaces the todo list.
+pub const TODO_TOOL: &str = "todo";
+/// Tool that returns an omitted output.
+pub const READ_OUTPUT_TOOL: &str = "read_output";
 /// Maximum chunks of one file in `write_file_chunk`.
 pub const CHUNKS_MAX: u64 = 1000;
 /// Maximum commits listed by `git_log`.
@@ -114,7 +118,7 @@ fn build_tools(profile: Profile) -> Vec<ToolSpec> {
 }
 
 fn operator() -> Vec<ToolSpec> {
-    vec![run_command(), send_keys(), task_complete()]
+    vec![run_command(), send_keys(), todo(), task_complete()]
 }
 
 fn workspace() -> Vec<ToolSpec> {
@@ -136,10 +140,28 @@ fn workspace() -> Vec<ToolSpec> {
     ]
 }
 
+fn todo() -> ToolSpec {
+    let item = json!({
+        "type": "object",
+        "properties": {
+            "text": { "type": "string" },
+            "state": { "type": "string", "enum": ["pending", "active", "done"] },
+        },
+        "required": ["text", "state"],
+    });
+    spec(
+        TODO_TOOL,
+        "Set the todo list of a task with several steps; the user sees it. Keep it up to date",
+        ToolEffect::Session,
+        &["items"],
+        &[("items", json!({ "type": "array", "items": item, "description": "The complete list" }))],
+    )
+}
+
 /// Returns `read_output`, which is in no profile: a session offers it once outputs are left out of the prompt.
 pub fn read_output() -> ToolSpec {
     spec(
-        "read_output",
+        READ_OUTPUT_TOOL,
         "Read an earlier output that was omitted to save space",
         ToolEffect::Session,
         &["id"],
@@ -458,7 +480,7 @@ mod tests {
     #[test]
     fn profiles_contain_the_documented_tools() {
         assert_eq!(names(Profile::Coder), ["read_file", "write_file", "edit_file", "bash"]);
-        assert_eq!(names(Profile::Operator), ["run_command", "send_keys", "task_complete"]);
+        assert_eq!(names(Profile::Operator), ["run_command", "send_keys", "todo", "task_complete"]);
         assert_eq!(
             names(Profile::Workspace),
             [
@@ -489,6 +511,7 @@ mod tests {
                 "ls",
                 "run_command",
                 "send_keys",
+                "todo",
                 "task_complete"
             ]
         );
@@ -496,7 +519,7 @@ mod tests {
 
     #[test]
     fn schemas_are_flat_closed_and_accept_what_they_require() {
-        for tool in Profile::ALL.into_iter().flat_map(tools).chain([delete_file()]) {
+        for tool in Profile::ALL.into_iter().flat_map(tools).chain([delete_file(), read_output()]) {
             let schema = &tool.parameters;
             assert_eq!(schema["type"], "object", "{}", tool.name);
             assert_eq!(schema["additionalProperties"], false, "{}", tool.name);
@@ -508,6 +531,7 @@ mod tests {
                 let value = match property["type"].as_str().expect("a type") {
                     "string" => json!("x"),
                     "integer" => json!(1),
+                    "array" if tool.name == TODO_TOOL => json!([{ "text": "x", "state": "done" }]),
                     "array" => json!(["x"]),
                     other => panic!("{}: {name} is {other}", tool.name),
                 };

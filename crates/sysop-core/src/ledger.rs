@@ -114,7 +114,7 @@ impl PartialEq for CommandRecord {
 
 /// Parts of the ledger that other parts of the prompt already show.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct AlreadyShown {
+pub struct VisibleTail {
     /// Number of newest prompts.
     pub prompts: usize,
     /// Number of newest commands.
@@ -177,7 +177,7 @@ impl Ledger {
 
     /// Returns the ledger as text for the model, about `tokens` long at most. Each section is cut from its least
     /// important end; the goal always stays.
-    pub fn text(&self, place: &str, shown: AlreadyShown, tokens: u64) -> String {
+    pub fn text(&self, place: &str, shown: VisibleTail, tokens: u64) -> String {
         let total = token_estimate::prose_bytes(tokens);
         let mut text = format!("Goal: {}\n", cut(&self.goal, total / 4));
         let prompts = newest(&self.prompts, shown.prompts);

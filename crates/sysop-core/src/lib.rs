@@ -16,6 +16,7 @@ pub mod message;
 pub mod mode;
 pub mod model_limits;
 pub mod model_provider;
+pub mod model_table;
 pub mod outcome;
 pub mod policy;
 pub mod question;

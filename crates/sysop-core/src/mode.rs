@@ -12,6 +12,10 @@ pub const CHAT_TEMPERATURE: f32 = 0.7;
 pub const AGENT_TEMPERATURE: f32 = 0.3;
 /// Default maximum tokens of a reply in both (from juni-cli).
 pub const ANSWER_TOKENS: u32 = 4096;
+/// Default maximum tokens of a reply that may contain a file.
+pub const FILE_TOKENS: u32 = 16_384;
+/// Default maximum tokens of a reply whose reasoning counts.
+pub const REASONING_TOKENS: u32 = 32_768;
 
 pub const CHAT_PROMPT: &str = "\
 You help a system administrator beside their terminal. This is a plain chat: you have no tools and run nothing. Be \
@@ -53,26 +57,37 @@ impl std::fmt::Display for Mode {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SamplingDefaults {
     pub temperature: Option<f32>,
-    /// Maximum tokens of the reply. Not applied to models whose reasoning would count.
+    /// Maximum tokens of the reply, for models whose reasoning does not count.
     pub output_tokens: Option<u32>,
+    /// Maximum tokens of the reply, for models whose reasoning counts.
+    pub reasoning_tokens: Option<u32>,
 }
 
 impl SamplingDefaults {
-    pub const CHAT: Self = Self { temperature: Some(CHAT_TEMPERATURE), output_tokens: Some(ANSWER_TOKENS) };
+    pub const CHAT: Self = Self {
+        temperature: Some(CHAT_TEMPERATURE),
+        output_tokens: Some(ANSWER_TOKENS),
+        reasoning_tokens: Some(REASONING_TOKENS),
+    };
+
+    /// Returns the maximum tokens of a reply by a model whose reasoning counts or not.
+    pub fn reply_tokens(&self, reasons: bool) -> Option<u32> {
+        if reasons { self.reasoning_tokens } else { self.output_tokens }
+    }
 
     /// Returns the defaults for a step of a session.
     ///
-    /// An agent with the shared terminal samples like juni-cli's. If it may also write files, its replies are not
-    /// limited: a file in a call is longer than an answer. Without the terminal the server's defaults apply.
+    /// An agent with the shared terminal samples like juni-cli's. If it may also write files, its replies may be longer:
+    /// a file in a call is longer than an answer. Without the terminal the server's temperature applies.
     pub fn of(mode: Mode, tools: &[ToolSpec]) -> Self {
         let types = |effect| tools.iter().any(|tool| tool.effect == effect);
         match mode {
             Mode::Chat => Self::CHAT,
-            Mode::Agent if types(ToolEffect::Keys) => Self {
-                temperature: Some(AGENT_TEMPERATURE),
-                output_tokens: (!types(ToolEffect::Writes)).then_some(ANSWER_TOKENS),
+            Mode::Agent => Self {
+                temperature: types(ToolEffect::Keys).then_some(AGENT_TEMPERATURE),
+                output_tokens: Some(if types(ToolEffect::Writes) { FILE_TOKENS } else { ANSWER_TOKENS }),
+                reasoning_tokens: Some(REASONING_TOKENS),
             },
-            Mode::Agent => Self::default(),
         }
     }
 }

@@ -55,6 +55,7 @@ mod apply;
 mod chat;
 mod compact;
 mod decide;
+mod own_tools;
 mod state;
 mod step;
 
@@ -65,7 +66,6 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use self::state::{CurrentCall, Phase, State};
-use crate::catalog;
 use crate::compaction::{Compaction, CompactionReason};
 use crate::event::{
     CancelFollowUp, ConfigChange, Decision, Effect, Event, Input, Origin, Output, PauseReason, StopReason,
@@ -76,6 +76,7 @@ use crate::id::{CallId, StepId, TurnId};
 use crate::job::RunningJobs;
 use crate::message::{Arguments, FailureKind, ModelFailure, Reply, ToolCall};
 use crate::mode::Mode;
+use crate::model_table::ListedModel;
 use crate::outcome::{Outcome, Status};
 use crate::policy::{Fence, GrantScope, Policy, Risk};
 use crate::spec::SessionSpec;
@@ -104,6 +105,8 @@ pub struct Session {
     policy: Arc<OnceLock<Policy>>,
     /// Derived like `policy`, on first use: idle sessions need no tools.
     tools: OnceLock<Arc<step::OfferedTools>>,
+    /// The model's row in the built-in table; derived like `tools`.
+    listed: OnceLock<Option<ListedModel>>,
     /// The call whose host is being surveyed. Not part of the state: after a replay the survey is requested again.
     survey: Option<PendingSurvey>,
     /// Number of surveys started; the source of `PendingSurvey::attempt`.
@@ -202,6 +205,7 @@ impl Session {
             state: State::new(spec),
             policy: Arc::default(),
             tools: OnceLock::new(),
+            listed: OnceLock::new(),
             survey: None,
             surveys: 0,
             summary: None,
@@ -323,10 +327,8 @@ impl Session {
 
     fn offered_tools(&self) -> &Arc<step::OfferedTools> {
         self.tools.get_or_init(|| {
-            let state = &self.state;
-            let readable = state.history.has_omitted();
-            let own = if readable { vec![catalog::read_output()] } else { Vec::new() };
-            Arc::new(step::OfferedTools::new(&state.spec, &state.client_tools, &own))
+            let own = self.own_tools();
+            Arc::new(step::OfferedTools::new(&self.state.spec, &self.state.client_tools, &own))
         })
     }
 

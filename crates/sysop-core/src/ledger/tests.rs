@@ -1,6 +1,8 @@
+//! Tests of the ledger.
+
 use serde_json::json;
 
-use super::{AlreadyShown, Ledger};
+use super::{Ledger, VisibleTail};
 use crate::id::CallId;
 use crate::message::{Arguments, ToolCall};
 use crate::outcome::{FileChange, Outcome, Status};
@@ -20,7 +22,7 @@ fn ended(code: i32, output: &str) -> Outcome {
 }
 
 fn text(ledger: &Ledger) -> String {
-    ledger.text("web1, in /srv", AlreadyShown::default(), 2_000)
+    ledger.text("web1, in /srv", VisibleTail::default(), 2_000)
 }
 
 #[test]
@@ -66,7 +68,7 @@ fn what_the_prompt_still_shows_is_not_repeated() {
         ledger.add_prompt(&format!("prompt {n}"));
         ledger.add_outcome("h", &call(&format!("cmd {n}")), &ended(0, ""));
     }
-    let text = ledger.text("h, in /", AlreadyShown { prompts: 2, commands: 6 }, 2_000);
+    let text = ledger.text("h, in /", VisibleTail { prompts: 2, commands: 6 }, 2_000);
     assert!(text.contains("prompt 5") && !text.contains("prompt 6"), "{text}");
     assert!(text.contains("cmd 1") && !text.contains("cmd 2") && !text.contains("Latest"), "{text}");
 }
@@ -81,7 +83,7 @@ fn a_long_session_keeps_its_first_and_newest_commands_within_the_budget() {
         ledger.add_outcome("h", &call(&format!("touch /srv/file{n}")), &ended(0, &format!("out {n}")));
     }
     for tokens in [200, 400, 4_000] {
-        let text = ledger.text("h, in /", AlreadyShown::default(), tokens);
+        let text = ledger.text("h, in /", VisibleTail::default(), tokens);
         assert!(text.len() <= tokens as usize * 7 / 2 + 400, "{tokens}: {}", text.len());
         assert!(text.starts_with("Goal: goal"), "{text}");
         assert!(text.contains("file999`") && text.contains("more in the log"), "{tokens}: {text}");

@@ -22,6 +22,10 @@ use crate::tool::ToolEffect;
 /// Appended to a repeated result; this ends most loops of small models.
 const AGAIN: &str = "\n[you just made the same call: do not repeat it; do something else, or answer now]";
 
+/// Appended to the result of a repeated call that failed.
+const FAILED_AGAIN: &str =
+    "\n[the same call failed again: do not repeat it; find out why it failed, or try another way]";
+
 impl Session {
     /// Takes the event by value, so that replaying a long log copies nothing.
     pub(super) fn apply(&mut self, event: Event) {
@@ -29,6 +33,7 @@ impl Session {
         match event {
             Event::SessionOpened { spec, opened_by } => {
                 self.tools = OnceLock::new();
+                self.listed = OnceLock::new();
                 *state = super::State { opened_by, ..super::State::new(spec) };
             }
             Event::Configured { change } => self.apply_configured(change),
@@ -99,7 +104,8 @@ impl Session {
         let state = &mut self.state;
         state.history.omit_outputs(&compaction.elided);
         if compaction.replaced > 0 {
-            state.history.compact(&compact::summary_message(&compaction), compaction.keep);
+            let summary = compact::summary_message(&compaction, &state.todo);
+            state.history.compact(&summary, compaction.keep);
             state.compacted_at = Some(state.step);
         }
         state.counted_tokens = None;
@@ -135,7 +141,10 @@ impl Session {
                 self.state.grants.clear(); // grants hold for the place where the tools ran
                 self.tools = OnceLock::new();
             }
-            ConfigChange::Model(model) => spec.model = model,
+            ConfigChange::Model(model) => {
+                spec.model = model;
+                self.listed = OnceLock::new();
+            }
             ConfigChange::Approve(mode) => spec.approve = mode,
             ConfigChange::Mode(mode) => self.state.mode = mode,
             ConfigChange::Rules { dangerous, deny, options, rules } => {
@@ -355,7 +364,7 @@ fn result_of(call: &ToolCall, edited: Option<String>, outcome: &Outcome, again: 
         None => outcome.output.clone(),
     };
     if again {
-        output.push_str(AGAIN);
+        output.push_str(if outcome.status == Status::Ok { AGAIN } else { FAILED_AGAIN });
     }
     let is_error = match outcome.status {
         Status::Ok => false,

@@ -10,15 +10,16 @@ use super::{Activity, Session};
 use crate::compaction::{Compaction, CompactionReason};
 use crate::event::{Effect, Event, Output};
 use crate::id::CallId;
-use crate::ledger::{AlreadyShown, cut};
+use crate::ledger::{VisibleTail, cut};
 use crate::message::{
-    FinishReason, HistoryMessage, Message, ModelFailure, ModelRef, ModelRequest, Reply, ToolCall, ToolResult,
-    Usage,
+    FinishReason, HistoryMessage, Message, ModelFailure, ModelRef, ModelRequest, Reply, ToolResult, Usage,
 };
-use crate::mode::{Mode, SamplingDefaults};
+use crate::mode::{ANSWER_TOKENS, Mode, SamplingDefaults};
 use crate::model_limits::{
     CONTEXT_WINDOW_DEFAULT, CONTEXT_WINDOW_MIN, LEDGER_ONLY_WINDOW_MAX, ModelLimits, compaction_threshold,
 };
+use crate::model_table::{self, ListedModel};
+use crate::todo::{self, TodoItem};
 use crate::token_estimate;
 
 mod summary;
@@ -27,6 +28,8 @@ mod summary;
 const KEPT_OUTPUT_TOKENS_MAX: u64 = 40_000;
 /// Maximum bytes of the topic that a summary must keep.
 const FOCUS_BYTES_MAX: usize = 1_000;
+/// Minimum tokens of a reply, however full the window.
+const REPLY_TOKENS_MIN: u32 = 1_024;
 /// Maximum tokens of the ledger.
 const LEDGER_TOKENS_MAX: u64 = 4_000;
 /// Steps after a compaction within which the next one does without the model's summary: the context fills so fast that
@@ -56,15 +59,26 @@ struct Plan {
 }
 
 impl Session {
-    /// Context window of the session's model in tokens: from the config, as told by its server, or a default.
+    /// Context window of the session's model in tokens: from the config, as told by its server, from the built-in table,
+    /// or a default.
     pub fn context_window(&self) -> u32 {
+        self.known_window().unwrap_or(CONTEXT_WINDOW_DEFAULT)
+    }
+
+    fn known_window(&self) -> Option<u32> {
         let state = &self.state;
         let of_model = |told: &Option<(ModelRef, u32)>| {
             told.as_ref().filter(|(model, _)| *model == state.spec.model).map(|(_, window)| *window)
         };
-        let window = self.model_limits().context_window.or_else(|| of_model(&state.context_window));
-        let window = window.unwrap_or(CONTEXT_WINDOW_DEFAULT);
-        window.min(of_model(&state.window_cap).unwrap_or(u32::MAX)).max(CONTEXT_WINDOW_MIN)
+        let cap = of_model(&state.window_cap);
+        let known = self.model_limits().context_window.or_else(|| of_model(&state.context_window));
+        let known = known.or_else(|| self.listed().map(|model| model.context_window)).or(cap);
+        known.map(|window| window.min(cap.unwrap_or(u32::MAX)).max(CONTEXT_WINDOW_MIN))
+    }
+
+    /// The model's row in the built-in table.
+    fn listed(&self) -> Option<&ListedModel> {
+        self.listed.get_or_init(|| model_table::find(&self.state.spec.model)).as_ref()
     }
 
     fn model_limits(&self) -> ModelLimits {
@@ -72,8 +86,34 @@ impl Session {
         spec.models.get(&spec.model.to_string()).copied().unwrap_or_default()
     }
 
+    /// Maximum tokens of a reply as configured.
     pub(super) fn max_output_tokens(&self) -> Option<u32> {
         self.state.spec.max_output_tokens.or(self.model_limits().max_output_tokens)
+    }
+
+    /// Sampling defaults of the next step. The reply is limited to what the window leaves, because servers reject a
+    /// request whose prompt and limit together exceed the window.
+    pub(super) fn sampling_defaults(&self) -> SamplingDefaults {
+        let defaults = SamplingDefaults::of(self.state.turn_mode, &self.state.spec.tools);
+        let listed = self.listed().and_then(|model| model.max_output_tokens).unwrap_or(u32::MAX);
+        let room = match self.known_window() {
+            None => ANSWER_TOKENS, // perhaps a small local model
+            Some(window) => {
+                let prompt = u32::try_from(self.prompt_tokens() * 9 / 8).unwrap_or(u32::MAX);
+                window.saturating_sub(prompt).max(REPLY_TOKENS_MIN)
+            }
+        };
+        let fits = |tokens: Option<u32>| tokens.map(|tokens| tokens.min(listed).min(room));
+        let reasoning = if self.known_window().is_some() {
+            fits(defaults.reasoning_tokens)
+        } else {
+            defaults.reasoning_tokens
+        };
+        SamplingDefaults {
+            output_tokens: fits(defaults.output_tokens),
+            reasoning_tokens: reasoning,
+            ..defaults
+        }
     }
 
     /// Estimated tokens of the next request: the last request as its server counted it, and what was added since.
@@ -176,7 +216,7 @@ impl Session {
     fn ledger_text(&self, keep: usize) -> String {
         let state = &self.state;
         let from = state.history.len() - keep;
-        let mut shown = AlreadyShown::default();
+        let mut shown = VisibleTail::default();
         for (index, message) in state.history.messages().enumerate() {
             match message {
                 Message::User { .. } if index >= from || state.history.prompt() == Some(index) => {
@@ -318,7 +358,7 @@ fn is_protected(result: &ToolResult) -> bool {
 }
 
 /// Returns the text that precedes the first message after a compaction.
-pub(super) fn summary_message(compaction: &Compaction) -> String {
+pub(super) fn summary_message(compaction: &Compaction, items: &[TodoItem]) -> String {
     let mut text = String::from(
         "[The earlier part of this session was compacted. sysop extracted these facts from its log:]\n",
     );
@@ -326,6 +366,10 @@ pub(super) fn summary_message(compaction: &Compaction) -> String {
     if let Some(summary) = &compaction.summary {
         text.push_str("\n[Summary that the model wrote of that part:]\n");
         text.push_str(summary.trim_end());
+    }
+    if !items.is_empty() {
+        text.push_str("\n[Todo list:]\n");
+        text.push_str(&todo::as_text(items));
     }
     text.push_str("\n[End of the compacted part. The task goes on:]");
     text
@@ -345,41 +389,4 @@ pub(super) fn shorten_output(result: &ToolResult, bytes_max: usize) -> Option<St
         "{head}\n[lines {first} to {last} are omitted: the output is large for this model; read them with read_output, id \
          \"{call}\", range \"{first}-{last}\"]\n{tail}"
     ))
-}
-
-/// Answers a call of `read_output`.
-pub(super) fn read_output(session: &Session, call: &ToolCall) -> Result<String, String> {
-    let id = call.text_argument("id").unwrap_or_default();
-    let Some(output) = session.state.history.omitted_output(id) else {
-        return Err(format!("no omitted output has the id `{id}`"));
-    };
-    let lines: Vec<&str> = output.lines().collect();
-    let (first, last) = match call.text_argument("range") {
-        None => (1, lines.len()),
-        Some(range) => parse_range(range, lines.len()).ok_or_else(|| {
-            format!(
-                "invalid range `{range}`; use FIRST-LAST, such as 1-200; the output has {} lines",
-                lines.len()
-            )
-        })?,
-    };
-    let text = lines[first.saturating_sub(1).min(lines.len())..last].join("\n");
-    let bytes = token_estimate::tool_output_bytes(u64::from(session.context_window()) / 8);
-    if text.len() <= bytes {
-        return Ok(text);
-    }
-    let cut = &text[..text.floor_char_boundary(bytes)];
-    let next = first + cut.lines().count();
-    Ok(format!("{cut}\n[cut; {} lines in all; continue with range \"{next}-{last}\"]", lines.len()))
-}
-
-/// Parses `FIRST-LAST` or `LINE`, counted from 1.
-fn parse_range(range: &str, lines: usize) -> Option<(usize, usize)> {
-    let (first, last) = range.split_once('-').unwrap_or((range, range));
-    let first: usize = first.trim().parse().ok()?;
-    let last = match last.trim() {
-        "" => lines,
-        last => last.parse().ok()?,
-    };
-    (first >= 1 && first <= last).then_some((first, last.min(lines)))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::state::Phase;
-use super::{Consent, PendingSurvey, Session, chat, compact};
+use super::{Consent, PendingSurvey, Session, chat};
 use crate::event::{Effect, Event, Origin, Output};
 use crate::id::CallId;
 use crate::message::{Arguments, ToolCall};
@@ -83,8 +83,8 @@ impl Session {
                 if spec.effect == ToolEffect::Session
                     && self.state.client_tools.named(&spec.name).is_none() =>
             {
-                let answer = compact::read_output(self, &call);
-                self.finish(out, call.id, answer.map_or_else(Outcome::failed, Outcome::ok));
+                let outcome = self.answer_own(out, &call);
+                self.finish(out, call.id, outcome);
             }
             Ok(_) => self.start_survey(out, call, origin, None),
             Err(_) if origin == Origin::User => self.start_survey(out, call, origin, None),

@@ -13,7 +13,6 @@ use crate::id::StepId;
 use crate::message::{
     Arguments, FinishReason, HistoryMessage, Message, ModelRequest, Reply, ToolCall, ToolProtocol,
 };
-use crate::mode::SamplingDefaults;
 use crate::policy::ApprovalMode;
 use crate::spec::SessionSpec;
 use crate::token_estimate;
@@ -126,7 +125,7 @@ impl Session {
             max_output_tokens: self.max_output_tokens(),
             temperature: state.spec.temperature,
             mode: state.turn_mode,
-            sampling_defaults: SamplingDefaults::of(state.turn_mode, &state.spec.tools),
+            sampling_defaults: self.sampling_defaults(),
         }
     }
 

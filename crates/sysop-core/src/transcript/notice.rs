@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::guard::GuardEnd;
 use crate::id::{CallId, JobId};
 use crate::outcome::{Reversibility, Status};
-use crate::todo::{TodoItem, TodoState};
+use crate::todo::{self, TodoItem};
 use crate::ui_text;
 
 /// Maximum characters of a command or task within a notice.
@@ -81,10 +81,7 @@ fn todo_changed(items: &[TodoItem]) -> String {
     if items.is_empty() {
         return "todo list cleared".to_owned();
     }
-    let done = items.iter().filter(|item| item.state == TodoState::Done).count();
-    let active = items.iter().find(|item| item.state == TodoState::Active);
-    let active = active.map_or_else(String::new, |item| format!("; now: {}", one_line(&item.text)));
-    format!("todo: {done} of {} done{active}", items.len())
+    format!("todo: {}", one_line(&todo::summary(items)))
 }
 
 fn job_finished(job: JobId, status: Status, exit_code: Option<i32>) -> String {
@@ -124,6 +121,7 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::todo::TodoState;
 
     fn line(event: &Event) -> (Severity, String) {
         let notice = event_notice(event).expect("it has a line");

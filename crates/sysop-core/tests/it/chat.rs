@@ -72,11 +72,11 @@ fn a_terminal_agent_uses_a_lower_temperature_and_others_the_servers_default() {
     assert_eq!(sampling_defaults(&[ToolEffect::Command, ToolEffect::Keys]), (Some(0.3), Some(4096)));
     assert_eq!(
         sampling_defaults(&[ToolEffect::Command, ToolEffect::Keys, ToolEffect::Writes]),
-        (Some(0.3), None)
+        (Some(0.3), Some(16_384))
     );
     assert_eq!(
         sampling_defaults(&[ToolEffect::Command, ToolEffect::Writes, ToolEffect::Reads]),
-        (None, None)
+        (None, Some(16_384))
     );
 }
 

@@ -6,6 +6,7 @@ mod client_tools;
 mod compaction;
 mod fence;
 mod invariants;
+mod own_tools;
 mod policy;
 mod properties;
 mod replayed_state;

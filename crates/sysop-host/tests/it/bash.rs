@@ -10,6 +10,7 @@ conformance_of_shells!(
     output_and_errors_come_combined_and_in_order,
     exit_codes_are_stated,
     every_exit_code_is_told_as_it_is,
+    a_failure_hidden_by_a_pipe_is_stated,
     death_by_a_signal_is_stated,
     every_command_arrives_as_it_is,
     colors_are_kept_beside_the_text,
@@ -54,6 +55,27 @@ async fn every_exit_code_is_told_as_it_is(factory: &impl Factory) {
         let outcome = world.call("bash", json!({ "command": format!("exit {code}") })).await;
         assert_eq!((outcome.status, outcome.exit_code), (Status::Failed, Some(code)));
         assert_eq!(outcome.output, format!("[exit code {code}]"));
+    }
+}
+
+async fn a_failure_hidden_by_a_pipe_is_stated(factory: &impl Factory) {
+    let world = factory.full();
+    let hidden = "[exit codes of the last pipeline: ";
+    for (command, codes) in [
+        ("(exit 3) | cat", Some("3 0")),
+        ("echo a\nls /no-such-file 2>/dev/null | sort | cat", Some("2 0 0")),
+        ("yes | head -n 1 >/dev/null", None),
+        ("true | false", None),
+        ("false | cat || true; true", None),
+        ("true || false", None),
+        ("(exit 3) | (exit 4)", None),
+        ("trap 'echo mine' EXIT; false | cat", None),
+    ] {
+        let outcome = world.call("bash", json!({ "command": command })).await;
+        let told = outcome.output.lines().find_map(|line| line.strip_prefix(hidden)?.strip_suffix(']'));
+        assert_eq!(told, codes, "{command}: {}", outcome.output);
+        let code = outcome.exit_code.expect("it exits");
+        assert!(outcome.output.ends_with(&format!("[exit code {code}]")), "{command}: {}", outcome.output);
     }
 }
 

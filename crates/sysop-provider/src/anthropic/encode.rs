@@ -149,8 +149,7 @@ fn max_tokens(request: &ModelRequest, quirks: &ModelQuirks) -> u32 {
     } else {
         u32::MAX
     };
-    let sampling_defaults =
-        request.sampling_defaults.output_tokens.filter(|_| !is_adaptive(&request.model.name));
+    let sampling_defaults = request.sampling_defaults.reply_tokens(is_adaptive(&request.model.name));
     request.max_output_tokens.or(sampling_defaults).unwrap_or(ANSWER_TOKENS).min(most).max(1)
 }
 

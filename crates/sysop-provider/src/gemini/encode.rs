@@ -151,9 +151,7 @@ fn options(request: &ModelRequest, quirks: &ModelQuirks) -> Map<String, Value> {
     let model = &request.model.name;
     let mut options = Map::new();
     let sampling_defaults = request.sampling_defaults;
-    if let Some(tokens) =
-        request.max_output_tokens.or(sampling_defaults.output_tokens.filter(|_| never_thinks(model)))
-    {
+    if let Some(tokens) = request.max_output_tokens.or(sampling_defaults.reply_tokens(!never_thinks(model))) {
         options.insert("maxOutputTokens".to_owned(), json!(tokens));
     }
     if let Some(temperature) = request.temperature.or(sampling_defaults.temperature).filter(|_| is_old(model))

@@ -72,7 +72,7 @@ fn options(request: &ModelRequest, params: &ChatParams<'_>) -> Value {
     let mut options = json!({"num_ctx": params.num_ctx});
     let sampling_defaults = request.sampling_defaults;
     let limit = request.max_output_tokens.or(params.text_protocol.then_some(TEXT_TOKENS_MAX));
-    if let Some(limit) = limit.or(sampling_defaults.output_tokens.filter(|_| !params.thinks)) {
+    if let Some(limit) = limit.or(sampling_defaults.reply_tokens(params.thinks)) {
         options["num_predict"] = json!(limit);
     }
     let temperature = request.temperature.or(params.text_protocol.then_some(0.0));

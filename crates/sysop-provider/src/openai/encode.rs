@@ -119,7 +119,7 @@ fn push_limits(body: &mut String, request: &ModelRequest, quirks: &ModelQuirks, 
     };
     let (name, sampling_defaults) = (&request.model.name, request.sampling_defaults);
     let limit = request.max_output_tokens.or(quirks.text_protocol.then_some(TEXT_TOKENS_MAX));
-    let limit = limit.or(sampling_defaults.output_tokens.filter(|_| !is_reasoning_model(name)));
+    let limit = limit.or(sampling_defaults.reply_tokens(is_reasoning_model(name)));
     if let (Some(limit), Some(name)) = (limit, names.into_iter().find(|name| sends(name))) {
         body.push_str(&format!(",\"{name}\":{limit}"));
     }

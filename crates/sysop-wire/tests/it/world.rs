@@ -119,7 +119,11 @@ fn compaction(u: &mut Unstructured<'_>) -> Result<Compaction> {
         focus: u.ratio(1, 2)?.then(|| "disk".to_owned()),
         keep: u.int_in_range(0..=9)?,
         replaced: u.int_in_range(0..=50)?,
-        reason: *u.choose(&[CompactionReason::Threshold, CompactionReason::Overflow, CompactionReason::Asked])?,
+        reason: *u.choose(&[
+            CompactionReason::Threshold,
+            CompactionReason::Overflow,
+            CompactionReason::Asked,
+        ])?,
         usage: Usage { input_tokens: u.int_in_range(0..=1)?, ..Usage::default() },
     })
 }

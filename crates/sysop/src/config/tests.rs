@@ -145,7 +145,7 @@ fn each_layer_overrides_the_one_before_key_by_key() {
     let config = world.load();
     assert_eq!(
         (config.text("max_history_messages"), config.origin("max_history_messages")),
-        ("20".into(), "default".into())
+        ("0".into(), "default".into())
     );
     assert_eq!(
         (config.text("max_output_bytes"), config.origin("max_output_bytes")),

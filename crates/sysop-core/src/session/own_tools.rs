@@ -1,0 +1,102 @@
+//! Tools that the session answers itself: they read or change nothing but the session.
+
+use serde::Deserialize;
+
+use super::Session;
+use crate::catalog;
+use crate::event::{Event, Output};
+use crate::ledger::cut;
+use crate::message::{Arguments, ToolCall};
+use crate::outcome::Outcome;
+use crate::todo::{self, ITEM_BYTES_MAX, LIST_ITEMS_MAX, TodoItem, TodoState};
+use crate::token_estimate;
+use crate::tool::ToolSpec;
+
+/// Arguments of `todo`.
+#[derive(Deserialize)]
+struct TodoList {
+    items: Vec<ListedItem>,
+}
+
+#[derive(Deserialize)]
+struct ListedItem {
+    text: String,
+    #[serde(default)]
+    state: TodoState,
+}
+
+impl Session {
+    /// Tools that the session offers besides those of its spec: `read_output` once outputs are left out of the prompt.
+    pub(super) fn own_tools(&self) -> Vec<ToolSpec> {
+        self.state.history.has_omitted().then(catalog::read_output).into_iter().collect()
+    }
+
+    /// Answers a call of a tool with the effect `Session`.
+    pub(super) fn answer_own(&mut self, out: &mut Output, call: &ToolCall) -> Outcome {
+        let answer = match call.name.as_str() {
+            catalog::TODO_TOOL => self.change_todo(out, call),
+            catalog::READ_OUTPUT_TOOL => read_output(self, call),
+            other => Err(format!("this session has no `{other}`")),
+        };
+        answer.map_or_else(Outcome::failed, Outcome::ok)
+    }
+
+    fn change_todo(&mut self, out: &mut Output, call: &ToolCall) -> Result<String, String> {
+        let Arguments::Object(arguments) = &call.arguments else {
+            return Err("the arguments are not an object".to_owned());
+        };
+        let list = serde_json::from_value::<TodoList>(arguments.clone().into());
+        let list = list.map_err(|error| format!("invalid list: {error}"))?;
+        let items: Vec<TodoItem> = list
+            .items
+            .into_iter()
+            .take(LIST_ITEMS_MAX)
+            .map(|item| TodoItem {
+                text: cut(item.text.trim(), ITEM_BYTES_MAX).to_owned(),
+                state: item.state,
+            })
+            .collect();
+        let answer = todo::summary(&items);
+        if items != self.state.todo {
+            self.emit(out, Event::TodoChanged { items });
+        }
+        Ok(answer)
+    }
+}
+
+/// Answers a call of `read_output`.
+fn read_output(session: &Session, call: &ToolCall) -> Result<String, String> {
+    let id = call.text_argument("id").unwrap_or_default();
+    let Some(output) = session.state.history.omitted_output(id) else {
+        return Err(format!("no omitted output has the id `{id}`"));
+    };
+    let lines: Vec<&str> = output.lines().collect();
+    let (first, last) = match call.text_argument("range") {
+        None => (1, lines.len()),
+        Some(range) => parse_range(range, lines.len()).ok_or_else(|| {
+            format!(
+                "invalid range `{range}`; use FIRST-LAST, such as 1-200; the output has {} lines",
+                lines.len()
+            )
+        })?,
+    };
+    let text = lines[first.saturating_sub(1).min(lines.len())..last].join("\n");
+    let bytes = token_estimate::tool_output_bytes(u64::from(session.context_window()) / 8);
+    if text.len() <= bytes {
+        return Ok(text);
+    }
+    let cut = &text[..text.floor_char_boundary(bytes)];
+    let next = first + cut.lines().count();
+    Ok(format!("{cut}\n[cut; {} lines in all; continue with range \"{next}-{last}\"]", lines.len()))
+}
+
+/// Parses `FIRST-LAST` or `LINE`, counted from 1.
+fn parse_range(range: &str, lines: usize) -> Option<(usize, usize)> {
+    let (first, last) = range.split_once('-').unwrap_or((range, range));
+    let first: usize = first.trim().parse().ok()?;
+    let last = match last.trim() {
+        "" => lines,
+        last => last.parse().ok()?,
+    };
+    (first >= 1 && first <= last).then_some((first, last.min(lines)))
+}
