@@ -13,7 +13,7 @@ pub const WINDOW_MESSAGES_MIN: usize = 3;
 const OMITTED_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Outputs up to this size, in bytes, are never omitted: a line that stands for one would save nothing.
 const OMITTED_OUTPUT_BYTES_MIN: usize = 400;
-/// Lines kept of an omitted output.
+/// Lines kept of the omitted output of a failed call.
 const KEPT_LINES: usize = 3;
 /// Maximum bytes of those lines.
 const KEPT_BYTES_MAX: usize = 240;
@@ -181,7 +181,7 @@ impl History {
             for result in results.iter().rev() {
                 let tokens = token_estimate::tool_output(&result.output);
                 kept += tokens;
-                let is_omitted = self.omitted.iter().any(|(call, _)| *call == result.call);
+                let is_omitted = result.output.starts_with(OMITTED);
                 let stays = index == newest || kept <= keep_tokens || is_omitted || protected(result);
                 if !stays && result.output.len() >= OMITTED_OUTPUT_BYTES_MIN {
                     let rest = token_estimate::tool_output(&omitted_text(result, &result.output));
@@ -273,15 +273,20 @@ impl History {
     }
 }
 
-/// Text that stands for an omitted output: its size, a way to read it, and the last lines.
+/// Beginning of the text that stands for an omitted output.
+const OMITTED: &str = "[output omitted: ";
+
+/// Text that stands for an omitted output: its size and a way to read it; of a failed call, the last lines too.
 fn omitted_text(result: &ToolResult, whole: &str) -> String {
     let lines: Vec<&str> = whole.trim_end().lines().collect();
+    let note = format!("{OMITTED}{} lines; read_output has it, id \"{}\"]", lines.len(), result.call);
+    // Commands end with a line on their exit code; file tools do not.
+    let last = lines.last().copied().unwrap_or_default();
+    let failed = result.is_error || (last.starts_with('[') && last != "[exit code 0]");
+    if !failed {
+        return note;
+    }
     let kept = lines[lines.len().saturating_sub(KEPT_LINES)..].join("\n");
-    let start = kept.len().saturating_sub(KEPT_BYTES_MAX);
-    let kept = &kept[kept.ceil_char_boundary(start)..];
-    let call = &result.call;
-    format!(
-        "[output omitted: {} lines; read it with read_output, id \"{call}\". It ended with:]\n{kept}",
-        lines.len()
-    )
+    let start = kept.ceil_char_boundary(kept.len().saturating_sub(KEPT_BYTES_MAX));
+    format!("{note}\n{}", &kept[start..])
 }

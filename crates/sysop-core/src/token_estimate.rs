@@ -7,7 +7,9 @@ use crate::message::{Arguments, Message, Reply};
 use crate::tool::ToolSpec;
 
 /// Tokens that a message takes besides its text.
-const MESSAGE_TOKENS: u64 = 4;
+const MESSAGE_TOKENS: u64 = 8;
+/// Tokens that a call or its result takes besides its text: ids, names of fields.
+const CALL_TOKENS: u64 = 16;
 
 /// Estimates prose: 3.5 bytes per token.
 pub fn prose(text: &str) -> u64 {
@@ -36,7 +38,7 @@ pub fn message(message: &Message) -> u64 {
             Message::User { text } => prose(text),
             Message::Assistant { reply } => reply_tokens(reply),
             Message::ToolResults { results } => {
-                results.iter().map(|result| MESSAGE_TOKENS + tool_output(&result.output)).sum()
+                results.iter().map(|result| CALL_TOKENS + tool_output(&result.output)).sum()
             }
         }
 }
@@ -55,7 +57,7 @@ fn reply_tokens(reply: &Reply) -> u64 {
             Arguments::Object(map) => map.iter().map(|(name, value)| prose(name) + json(value)).sum(),
             Arguments::Invalid(text) => prose(text),
         };
-        MESSAGE_TOKENS + prose(&call.name) + arguments
+        CALL_TOKENS + prose(&call.name) + arguments
     });
     prose(&reply.text) + calls.sum::<u64>()
 }

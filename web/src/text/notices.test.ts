@@ -31,7 +31,9 @@ describe("a message without an item of its own is one line", () => {
       { text: "clean\nup", state: "active" },
       { text: "tell", state: "pending" },
     ];
-    expect(line({ type: "todo", items }).text).toBe("todo: 1 of 3 done; now: clean\\nup");
+    expect(line({ type: "todo", items }).text).toBe("todo: 1 of 3 done\n[x] look\n[>] clean\\nup\n[ ] tell");
+    const many = Array.from({ length: 30 }, () => ({ text: "x", state: "pending" }));
+    expect(line({ type: "todo", items: many }).text).toMatch(/\n… and 10 more$/);
     expect(line({ type: "todo", items: [] }).text).toBe("todo list cleared");
   });
 

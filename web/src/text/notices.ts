@@ -52,6 +52,10 @@ export function logNotice(message: NoticeMessage): Notice {
   }
 }
 
+/** How many items of a todo list are shown. */
+const ITEMS_MAX = 20;
+const MARKS = { pending: " ", active: ">", done: "x" };
+
 const safe = neutralizeLine;
 const note = (text: string): Notice => ({ text, weight: "note" });
 const warning = (text: string): Notice => ({ text, weight: "warning" });
@@ -70,8 +74,9 @@ function counted(count: number, noun: string): string {
 function todo(items: Extract<NoticeMessage, { type: "todo" }>["items"]): string {
   if (items.length === 0) return "todo list cleared";
   const done = items.filter(({ state }) => state === "done").length;
-  const active = items.find(({ state }) => state === "active");
-  return `todo: ${done} of ${items.length} done${active ? `; now: ${short(active.text)}` : ""}`;
+  const list = items.slice(0, ITEMS_MAX).map(({ text, state }) => `\n[${MARKS[state]}] ${short(text)}`);
+  const more = items.length > ITEMS_MAX ? `\n… and ${items.length - ITEMS_MAX} more` : "";
+  return `todo: ${done} of ${items.length} done${list.join("")}${more}`;
 }
 
 function jobFinished(message: Extract<NoticeMessage, { type: "job.finished" }>): Notice {

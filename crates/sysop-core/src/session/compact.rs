@@ -184,16 +184,16 @@ impl Session {
             return None;
         }
         let history = &state.history;
-        let outputs = history.omissible((window / 4).min(KEPT_OUTPUT_TOKENS_MAX), is_protected);
+        let outputs = history.omissible((window / 8).min(KEPT_OUTPUT_TOKENS_MAX), is_protected);
         let saved: u64 = outputs.iter().map(|(_, tokens)| tokens).sum();
         let elided: Vec<CallId> = outputs.into_iter().map(|(call, _)| call).collect();
         let after = before.saturating_sub(saved);
-        if reason != CompactionReason::Asked && saved >= window / 5 && after <= limit {
+        if reason != CompactionReason::Asked && saved >= window / 5 && after <= limit * 6 / 10 {
             return Some(Plan { keep: history.len(), replaced: 0, elided, after });
         }
         let tail = match reason {
-            CompactionReason::Asked => (window * 3 / 10).min(before / 3),
-            CompactionReason::Threshold | CompactionReason::Overflow => window * 3 / 10,
+            CompactionReason::Asked => (window / 4).min(before / 3),
+            CompactionReason::Threshold | CompactionReason::Overflow => window / 4,
         };
         let keep = history.tail(tail);
         let from = history.len() - keep;

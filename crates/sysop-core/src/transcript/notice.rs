@@ -8,9 +8,11 @@ use crate::event::Event;
 use crate::guard::GuardEnd;
 use crate::id::{CallId, JobId};
 use crate::outcome::{Reversibility, Status};
-use crate::todo::{self, TodoItem};
+use crate::todo::{TodoItem, TodoState};
 use crate::ui_text;
 
+/// Maximum items of a todo list within a notice.
+const ITEMS_MAX: usize = 20;
 /// Maximum characters of a command or task within a notice.
 const LINE_CHARS_MAX: usize = 100;
 
@@ -81,7 +83,20 @@ fn todo_changed(items: &[TodoItem]) -> String {
     if items.is_empty() {
         return "todo list cleared".to_owned();
     }
-    format!("todo: {}", one_line(&todo::summary(items)))
+    let list = items.iter().take(ITEMS_MAX).map(|item| {
+        let mark = match item.state {
+            TodoState::Pending => ' ',
+            TodoState::Active => '>',
+            TodoState::Done => 'x',
+        };
+        format!("\n[{mark}] {}", one_line(&item.text))
+    });
+    let more = match items.len().saturating_sub(ITEMS_MAX) {
+        0 => String::new(),
+        more => format!("\n… and {more} more"),
+    };
+    let done = items.iter().filter(|item| item.state == TodoState::Done).count();
+    format!("todo: {done} of {} done{}{more}", items.len(), list.collect::<String>())
 }
 
 fn job_finished(job: JobId, status: Status, exit_code: Option<i32>) -> String {
@@ -121,7 +136,6 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::todo::TodoState;
 
     fn line(event: &Event) -> (Severity, String) {
         let notice = event_notice(event).expect("it has a line");
@@ -151,7 +165,7 @@ mod tests {
     fn a_todo_notice_shows_the_progress() {
         let item = |text: &str, state| TodoItem { text: text.into(), state };
         let items = vec![item("look", TodoState::Done), item(" clean\nup ", TodoState::Active)];
-        assert_eq!(line(&Event::TodoChanged { items }), note("todo: 1 of 2 done; now: clean up"));
+        assert_eq!(line(&Event::TodoChanged { items }), note("todo: 1 of 2 done\n[x] look\n[>] clean up"));
         assert_eq!(line(&Event::TodoChanged { items: Vec::new() }), note("todo list cleared"));
     }
 

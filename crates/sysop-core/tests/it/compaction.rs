@@ -95,7 +95,7 @@ fn two_hundred_steps_fit_into_any_window_and_keep_the_goal() {
         }
         assert!(done.len() <= 80, "{window}: {} compactions", done.len());
         let summaries = done.iter().filter(|compaction| compaction.summary.is_some()).count();
-        assert_eq!(summaries > 0, window == 32_768, "{window}: {summaries} summaries"); // elision alone does at 200,000
+        assert!(summaries == 0 || window > 8_192, "{window}: {summaries} summaries");
     }
 }
 
@@ -151,7 +151,7 @@ fn old_outputs_are_omitted_first_and_can_be_read_again() {
     assert_eq!((compaction.replaced, compaction.ledger.as_str(), &compaction.summary), (0, "", &None));
     assert!(compaction.elided.len() >= 3, "{compaction:?}");
     assert!(!text(request(&world)).contains("result 0\n"));
-    assert!(text(request(&world)).contains("id \"c0\""));
+    assert!(text(request(&world)).contains("read_output has it, id \"c0\"]\n"), "a success leaves one line");
     assert!(request(&world).tools.iter().any(|tool| tool.name == "read_output"));
     world.reply(calls(vec![call("r", "read_output", json!({"id": "c0", "range": "1-2"}))]));
     assert!(text(request(&world)).contains("result 0\nline 0 of the output"), "{}", world.lines());
@@ -163,6 +163,29 @@ fn old_outputs_are_omitted_first_and_can_be_read_again() {
     }
     world.reply(calls(vec![call("r", "read_output", json!({"id": "c0", "range": "9000-9001"}))]));
     assert!(world.running.is_none());
+}
+
+#[test]
+fn the_end_of_a_failed_command_stays_when_its_output_is_omitted() {
+    let mut world = world(32_768);
+    world.prompt(GOAL);
+    world.reply(calls(vec![bash("bad", "make")]));
+    let output = format!("{}error: no rule\n[exit code 2]", "compiling\n".repeat(500));
+    world.outcome(Outcome { exit_code: Some(2), ..Outcome::new(Status::Failed, output) });
+    work(&mut world, 0, 12, 6_000);
+    assert!(!compactions(&world).is_empty());
+    let shown = text(request(&world));
+    assert!(shown.contains("id \"bad\"]\ncompiling\nerror: no rule\n[exit code 2]\n"), "{shown}");
+}
+
+#[test]
+fn large_outputs_that_were_cut_are_omitted_too() {
+    let mut world = world(32_768);
+    world.prompt(GOAL);
+    work(&mut world, 0, 40, 30_000);
+    assert!(compactions(&world).iter().filter(|compaction| compaction.summary.is_some()).count() < 5);
+    world.reply(calls(vec![call("r", "read_output", json!({"id": "c0", "range": "500-501"}))]));
+    assert!(text(request(&world)).contains("line 0 of the output\nline 0 of the output"));
 }
 
 #[test]
@@ -354,12 +377,12 @@ fn a_pending_approval_postpones_the_compaction() {
 fn clearing_forgets_the_ledger() {
     let mut world = world(8_192);
     world.prompt(GOAL);
-    work(&mut world, 0, 40, 1_000);
+    work(&mut world, 0, 90, 1_000);
     world.reply(says("done"));
     assert!(!compactions(&world).is_empty());
     world.tell(Input::Clear);
     world.prompt("something else");
-    work(&mut world, 100, 40, 1_000);
+    work(&mut world, 100, 90, 1_000);
     assert!(!text(request(&world)).contains("8443"), "{}", text(request(&world)));
     assert!(text(request(&world)).contains("Goal: something else"));
 }

@@ -103,7 +103,7 @@ fn the_list_is_given_back_after_a_compaction() {
         "t",
         json!([{"text": "look", "state": "done"}, {"text": "rotate logs", "state": "pending"}]),
     );
-    for n in 0..60 {
+    for n in 0..150 {
         world.reply(calls(vec![bash(&format!("c{n}"), &format!("show {n}"))]));
         world.outcome(sysop_core::outcome::Outcome::ok("y".repeat(800)));
     }

@@ -462,7 +462,13 @@ async fn control_sequences_are_escaped() {
 #[tokio::test]
 async fn jobs_guards_and_compactions_are_notes() {
     let (job, call) = (JobId(3), CallId::new("c1"));
-    let compaction = Compaction { tokens_before: 41_200, tokens_after: 2_100, ..Compaction::default() };
+    let compaction = Compaction {
+        tokens_before: 41_200,
+        tokens_after: 2_100,
+        ledger: "Goal: why is the disk full\n".to_owned(),
+        summary: Some("Facts:\n- logs\n".to_owned()),
+        ..Compaction::default()
+    };
     let events = vec![
         opened("web1", "/srv"),
         Event::JobStarted { job, call: call.clone(), command: "make\nall".into(), host: "web1".into() },
@@ -479,7 +485,7 @@ async fn jobs_guards_and_compactions_are_notes() {
         "[job 3 started on web1: make all]",
         "[job 3 ended: ok, exit code 0]",
         "rolls back in 120 s unless confirmed]",
-        "[context compacted: 41 k → 2100 tokens; details in the log]",
+        "[context compacted: 41 k → 2100 tokens; details in the log\nGoal: why is the disk full\nFacts:\n- logs]",
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }

@@ -235,8 +235,13 @@ fn note(event: &Event) -> Option<String> {
         Event::Resumed => Some("resumed".to_owned()),
         Event::TerminalInput { by, typed } => Some(terminal_input_sentence(by, typed)),
         Event::HistoryCleared => Some("history cleared".to_owned()),
-        Event::ContextCompacted { .. }
-        | Event::TodoChanged { .. }
+        Event::ContextCompacted { compaction } => {
+            let parts = [Some(&compaction.ledger), compaction.summary.as_ref()].into_iter().flatten();
+            let parts = parts.map(|text| text.trim_end()).filter(|text| !text.is_empty());
+            let details: String = parts.map(|text| format!("\n{text}")).collect();
+            event_notice(event).map(|notice| notice.text + &details)
+        }
+        Event::TodoChanged { .. }
         | Event::JobStarted { .. }
         | Event::JobFinished { .. }
         | Event::GuardArmed { .. }
