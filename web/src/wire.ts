@@ -362,7 +362,7 @@ export type FailureKind =
 
 /** One part of a command and what is to be said of it. */
 export type Finding = {
-  /** First byte in the command. */
+  /** Byte offset in the command where the finding starts. */
   start: number;
   /** Byte after the last. */
   end: number;
@@ -498,7 +498,7 @@ export type PauseReason =
 
 /** A question. Its texts come from programs and remote machines; front ends neutralize them. */
 export type Question = {
-  /** Id. */
+  /** Number of the question, unique within the session. */
   id: QuestionId;
   kind: QuestionKind;
   /** Program that asks, for users: `sudo on web1`, `ssh web1`. */
@@ -865,9 +865,9 @@ export type ServerMessage =
     seq: Seq;
     /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
     more?: boolean;
-    /** Estimated tokens of the prompt before. */
+    /** Estimated prompt tokens before the compaction. */
     before: number;
-    /** Estimated tokens of the prompt after. */
+    /** Estimated prompt tokens after the compaction. */
     after: number;
     /** Calls whose outputs are omitted from the prompt. */
     elided: Array<CallId>;
@@ -1283,7 +1283,7 @@ export type TypedInput =
       seconds: number;
     };
   }
-  /** Text and named keys: `ls -la Enter`, `Ctrl+C`. Only in logs of 0.1.0. */
+  /** Text and named keys: `ls -la Enter`, `Ctrl+C`. Only in logs written by 0.1.0. */
   | {
     keys: {
       /** One stretch without a pause. */

@@ -284,7 +284,7 @@ impl LocalToolExecutor {
             }
             let changes = local_policy::changes(&self.local_tools.policy, spec, call);
             if let Err(error) = self.ledger.begin(&call.id, changes) {
-                let why = format!("cannot write the client's call ledger ({error}); not run");
+                let why = format!("cannot write the client's call log ({error}); the call was not run");
                 return Outcome::failed(why);
             }
             let sink = self.sink(&call.id, line);

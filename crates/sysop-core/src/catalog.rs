@@ -26,7 +26,7 @@ pub const RUN_COMMAND_TIMEOUT_S_MAX: u64 = 3600;
 /// Tool that returns the body of a skill.
 pub const SKILL_TOOL: &str = "skill";
 /// Tool that replaces the todo list.
-pub const TODO_TOOL: &str = "todo";
+pub const TASK_LIST_TOOL: &str = "todo";
 /// Tool that returns an omitted output.
 pub const READ_OUTPUT_TOOL: &str = "read_output";
 /// Maximum chunks of one file in `write_file_chunk`.
@@ -150,7 +150,7 @@ fn todo() -> ToolSpec {
         "required": ["text", "state"],
     });
     spec(
-        TODO_TOOL,
+        TASK_LIST_TOOL,
         "Set the todo list of a task with several steps; the user sees it. Keep it up to date",
         ToolEffect::Session,
         &["items"],
@@ -531,7 +531,7 @@ mod tests {
                 let value = match property["type"].as_str().expect("a type") {
                     "string" => json!("x"),
                     "integer" => json!(1),
-                    "array" if tool.name == TODO_TOOL => json!([{ "text": "x", "state": "done" }]),
+                    "array" if tool.name == TASK_LIST_TOOL => json!([{ "text": "x", "state": "done" }]),
                     "array" => json!(["x"]),
                     other => panic!("{}: {name} is {other}", tool.name),
                 };

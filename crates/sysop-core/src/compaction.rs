@@ -8,9 +8,9 @@ use crate::message::Usage;
 /// One compaction, as logged. The log itself stays complete.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compaction {
-    /// Estimated tokens of the prompt before.
+    /// Estimated prompt tokens before the compaction.
     pub tokens_before: u64,
-    /// Estimated tokens of the prompt after.
+    /// Estimated prompt tokens after the compaction.
     pub tokens_after: u64,
     /// Calls whose outputs are omitted from the prompt; their artifacts hold the full text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -105,7 +105,7 @@ pub enum TypedInput {
         /// Seconds from the first key to the last.
         seconds: u64,
     },
-    /// Text and named keys: `ls -la Enter`, `Ctrl+C`. Only in logs of 0.1.0.
+    /// Text and named keys: `ls -la Enter`, `Ctrl+C`. Only in logs written by 0.1.0.
     Keys {
         /// One stretch without a pause.
         text: String,
@@ -205,7 +205,7 @@ pub enum Event {
     SessionOpened {
         /// Model, limits and policy.
         spec: SessionSpec,
-        /// The user who opened the session; `None` in logs of 0.1.0.
+        /// The user who opened the session; `None` in logs written by 0.1.0.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         opened_by: Option<String>,
     },
@@ -254,7 +254,7 @@ pub enum Event {
         /// Set if the call would run under a guard.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         guarded: Option<GuardTimeout>,
-        /// Scope in which "for this session" would hold; `None` in logs of 0.1.0, or if nothing can be granted.
+        /// Scope in which "for this session" would hold; `None` in logs written by 0.1.0, or if nothing can be granted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scope: Option<GrantScope>,
     },

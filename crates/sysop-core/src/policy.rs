@@ -59,7 +59,9 @@ impl ApprovalMode {
         match self {
             Self::Each => "ask before every command",
             Self::Ask => "run read-only commands, ask before everything else",
-            Self::Auto => "run changes, ask before dangerous commands and commands with unknown effects",
+            Self::Auto => {
+                "run commands that make changes; ask before commands that are dangerous or have unknown effects"
+            }
             Self::Never => "run read-only commands only",
         }
     }

@@ -18,7 +18,7 @@ pub struct QuestionId(pub u64);
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Question {
-    /// Id.
+    /// Number of the question, unique within the session.
     pub id: QuestionId,
     pub kind: QuestionKind,
     /// Program that asks, for users: `sudo on web1`, `ssh web1`.

@@ -94,7 +94,7 @@ const BY_SYSOP: &str = "sysop";
 
 /// The log does not begin with `SessionOpened`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the log does not start with a session's opening event")]
+#[error("the log does not start with a session_opened event")]
 pub struct MissingSessionOpened;
 
 /// A session: its state, and what is derived from it. Compared by state only.
@@ -246,7 +246,7 @@ impl Session {
         }
     }
 
-    /// The user who opened the session; `None` in logs of 0.1.0.
+    /// The user who opened the session; `None` in logs written by 0.1.0.
     pub fn opened_by(&self) -> Option<&str> {
         self.state.opened_by.as_deref()
     }
@@ -568,12 +568,14 @@ impl Session {
     fn fail_step(&mut self, out: &mut Output, step: StepId, failure: ModelFailure) {
         let overflow = failure.kind == FailureKind::ContextOverflow;
         let mut message = failure.message.clone();
+        let first_overflow = self.state.window_cap.is_none();
         self.emit(out, Event::ModelFailed { step, failure });
         if !overflow {
             return self.end_turn(out, StopReason::Failed, Some(message));
         }
-        if self.can_compact_after_overflow() {
-            return;
+        if self.can_compact_after_overflow() || (first_overflow && self.state.spec.max_history_messages == 0)
+        {
+            return; // the next request is shorter, or allows a shorter reply
         }
         let sent = self.state.history.window(self.state.keep).messages.len();
         let keep = sent / 2;

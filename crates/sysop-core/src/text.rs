@@ -116,8 +116,8 @@ impl Neutralizer {
 /// Removes escape sequences and control characters, which are useless to a model; newline and tab stay.
 ///
 /// Removes whole sequences first (see [`SequenceReader`] for their definition and for unfinished ones), then every other
-/// control and invisible character. Any run of carriage returns, with a newline after it, becomes one newline, and so
-/// do the other line breaks (VT, FF, NEL, U+2028, U+2029).
+/// control and invisible character. Any run of carriage returns, together with a newline that follows it, if any,
+/// becomes one newline, and so do the other line breaks (VT, FF, NEL, U+2028, U+2029).
 pub fn strip_controls(text: &str) -> Cow<'_, str> {
     let Some(first) = first_match(text, is_shown) else { return Cow::Borrowed(text) };
     let mut out = String::with_capacity(text.len());

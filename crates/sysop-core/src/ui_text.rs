@@ -178,7 +178,7 @@ pub fn place(host: &str) -> String {
     }
 }
 
-/// Short location of commands: the host, or the number of hosts.
+/// Short description of where commands run: the host, or the number of hosts.
 pub fn host_summary(host: &str) -> String {
     match host_names(host).as_slice() {
         [name] => (*name).to_owned(),

@@ -33,7 +33,7 @@ const TITLE: &str = "sysop";
 const TITLE_FIRST: &str = "sysop: starting";
 /// Maximum characters taken from the page's title.
 const TITLE_CHARS_MAX: usize = 120;
-/// Crashes of the web engine before the page is given up.
+/// Maximum crashes of the web engine before the page is no longer reloaded.
 const CRASHES_MAX: u32 = 3;
 
 /// Event from outside the window's event loop.

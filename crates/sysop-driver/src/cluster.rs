@@ -125,7 +125,7 @@ pub trait Lease: Send + Sync {
     /// Releases the session, if the lease is its newest: any node may acquire it at once.
     async fn release(&self) -> Result<(), StoreError>;
 
-    /// Returns one sentence on why an append waits, if one does.
+    /// Explains in one sentence why an append is waiting; `None` if none is.
     fn stall_reason(&self) -> Option<String> {
         None
     }

@@ -342,17 +342,10 @@ impl LiveSession {
         let mut effects = Vec::new();
         for (input, position) in inputs {
             worker.consumed.extend(position);
-            let nothing_done = match &input {
-                // The prompt was forwarded by a node that could not see the length of this queue.
-                Input::Prompt { text } if !text.trim().is_empty() => Some(QUEUE_IS_FULL),
-                Input::Compact { .. } if worker.session.activity() == Activity::Idle => {
-                    Some(NOTHING_TO_COMPACT)
-                }
-                _ => None,
-            };
+            let unheeded = unheeded_notice(&input, worker.session.activity());
             let before = (worker.pending.len(), effects.len());
             worker.handle(input, &mut effects);
-            if let Some(text) = nothing_done.filter(|_| (worker.pending.len(), effects.len()) == before) {
+            if let Some(text) = unheeded.filter(|_| (worker.pending.len(), effects.len()) == before) {
                 self.hub.delta(&Delta::Notice { text: text.to_owned() });
             }
         }
@@ -703,6 +696,14 @@ impl Drop for Worker {
             cancel.cancel();
         }
     }
+}
+
+/// Returns the notice to show if the core does nothing about an input of a user.
+fn unheeded_notice(input: &Input, activity: Activity) -> Option<&'static str> {
+    // The prompt was forwarded by a node that could not see the length of this queue.
+    let prompt = matches!(input, Input::Prompt { text } if !text.trim().is_empty());
+    let compact = matches!(input, Input::Compact { .. }) && activity == Activity::Idle;
+    prompt.then_some(QUEUE_IS_FULL).or(compact.then_some(NOTHING_TO_COMPACT))
 }
 
 fn unexpected_end() -> ModelFailure {

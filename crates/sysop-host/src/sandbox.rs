@@ -104,7 +104,7 @@ impl SandboxSupport {
 
     /// Lists effects that fences do not prevent with this kernel.
     pub fn gaps(self) -> Vec<&'static str> {
-        let mut gaps = vec!["chmod, chown and file times (except in `never`)"];
+        let mut gaps = vec!["chmod, chown and file times (enforced only in `never`)"];
         if self.abi < 9 {
             gaps.push("path-based sockets, such as docker.sock and D-Bus");
         }
@@ -115,7 +115,7 @@ impl SandboxSupport {
             gaps.push("ioctl on devices");
         }
         if self.abi < 3 {
-            gaps.push("truncate (except in `never`)");
+            gaps.push("truncate (enforced only in `never`)");
         }
         gaps
     }

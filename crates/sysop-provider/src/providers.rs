@@ -202,11 +202,10 @@ impl Providers {
         if !success {
             let next = if matches!(status, 401 | 403) { target.key_hint } else { "check base_url" };
             let words = redactor.quote(&error_text(&body));
-            return Err(format!("{} answered {status} {words}; {next}", target.name));
+            return Err(format!("{} returned {status} {words}; {next}", target.name));
         }
-        let body: Value = serde_json::from_str(&body).map_err(|_| {
-            format!("{} answered with {}; check base_url", target.name, redactor.quote(&body))
-        })?;
+        let body: Value = serde_json::from_str(&body)
+            .map_err(|_| format!("{} returned {}; check base_url", target.name, redactor.quote(&body)))?;
         let list = body[list_request.list].as_array().or(body.as_array());
         let names = list.into_iter().flatten().filter_map(|model| model[list_request.name].as_str());
         Ok(names

@@ -247,7 +247,7 @@ impl ModelCall {
 
     async fn reject_web_page(&mut self, response: reqwest::Response) {
         let quote = self.redactor.quote(&bounded_body(response).await);
-        let what = format!("{} answered with {quote}", self.target());
+        let what = format!("{} returned {quote}", self.target());
         self.retry_or_fail(RequestError::new(FailureKind::Protocol, what, self.check_address()));
     }
 

@@ -37,7 +37,7 @@ pub(crate) fn row(text: &str, role: StyleRole) -> TextRow {
     TextRow::of(text, THEME.style(role))
 }
 
-/// Wraps a row between words and indents continuation rows.
+/// Wraps a row at word boundaries and indents continuation rows.
 pub(crate) fn wrap(row: &TextRow, columns: usize, indent: usize) -> Vec<TextRow> {
     cells::wrap_hanging(&row.spans, columns, indent)
 }

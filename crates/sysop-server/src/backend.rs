@@ -120,7 +120,7 @@ pub trait SessionBackend: Send + Sync {
     /// its location in the file. The error is one sentence.
     async fn save_rule(&self, rule: Rule) -> Result<Rule, String> {
         let _ = rule;
-        Err("this server cannot save rules; nothing was decided".to_owned())
+        Err("this server cannot save rules; the command still needs approval".to_owned())
     }
 
     /// Attributes the session's actions from now on to `who`, for the audit.

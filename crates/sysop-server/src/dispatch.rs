@@ -112,12 +112,12 @@ async fn check_decision(
     }
     if matches!(decision, DecisionKind::AllowSession | DecisionKind::AllowAlways) && known.allows_once_only()
     {
-        let why = "this kind of command can only be allowed once; nothing was decided";
+        let why = "this kind of command can only be allowed once; it still needs approval";
         return Err(rejection(ErrorCode::BadMessage, why));
     }
     if decision == DecisionKind::AllowAlways {
         let rule = known.offered_rule().filter(|_| known.asked_about() == Some(tool_call_id));
-        let why = "cannot write a rule for this call; nothing was decided";
+        let why = "no rule can be written for this call; it still needs approval";
         let rule = rule.ok_or_else(|| rejection(ErrorCode::BadMessage, why))?;
         write_rule(inner, session_ref, caller, rule).await?;
     }

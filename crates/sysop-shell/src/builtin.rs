@@ -56,7 +56,7 @@ fn judge_names(state: &mut State, call: &ProgramCall<'_>, words: &[Word]) {
             continue;
         }
         let Some(text) = word.literal() else {
-            state.note(span, RiskClass::Opaque, "a variable name that is not literal");
+            state.note(span, RiskClass::Opaque, "a variable name known only at run time");
             continue;
         };
         let name = text.split('=').next().unwrap_or("");
@@ -178,7 +178,7 @@ fn read(state: &mut State, call: &ProgramCall<'_>) {
                 state.note(call.span, RiskClass::Opaque, "a variable name that the shell may evaluate");
             }
         }
-        None => state.note(call.span, RiskClass::Opaque, "reads into variables that are not literal"),
+        None => state.note(call.span, RiskClass::Opaque, "reads into variables known only at run time"),
     }
 }
 

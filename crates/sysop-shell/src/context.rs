@@ -118,7 +118,7 @@ pub struct ResolvedFile {
     pub script: Option<String>,
 }
 
-/// Program that has the cursor of the session's terminal.
+/// Foreground of the session's terminal: a prompt, or a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TerminalFocus {

@@ -1,5 +1,5 @@
 //! Expansions: commands they run, variables they assign, text they evaluate. A plain value changes nothing;
-//! [`super::simple_command`] decides which commands may take a word that is not literal.
+//! [`super::simple_command`] decides which commands may take a word known only at run time.
 
 use tree_sitter::Node;
 
@@ -124,7 +124,8 @@ fn process(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     }
 }
 
-/// Judges arithmetic. The values of variables are evaluated and may hold commands; constants are safe, and return true.
+/// Judges arithmetic and returns true if it is constant, which is safe. The values of variables are evaluated, too, and
+/// may contain commands.
 pub(super) fn arithmetic(state: &mut State, script: &Script<'_>, node: Node<'_>) -> bool {
     state.raise(RiskClass::Changes);
     let text = text(script, node);

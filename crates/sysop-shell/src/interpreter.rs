@@ -157,7 +157,7 @@ fn shell(state: &mut State, call: &ProgramCall<'_>) {
 
 fn command_text(state: &mut State, call: &ProgramCall<'_>, text: &Word) {
     if text.literal().is_none() {
-        state.note(call.span_of(text), RiskClass::Opaque, "a shell command that is not literal");
+        state.note(call.span_of(text), RiskClass::Opaque, "a shell command known only at run time");
     }
     call.run_joined(state, std::slice::from_ref(text), call.input.clone());
 }
@@ -233,12 +233,12 @@ fn awk(state: &mut State, call: &ProgramCall<'_>) {
         call.arguments(),
         options::StopPoint::FirstOperand,
     ) else {
-        state.note(call.span, RiskClass::Opaque, "an awk program that is not literal");
+        state.note(call.span, RiskClass::Opaque, "an awk program known only at run time");
         return;
     };
     let Some(program) = parsed.operands.first() else { return };
     let Some(text) = program.literal() else {
-        state.note(call.span_of(program), RiskClass::Opaque, "an awk program that is not literal");
+        state.note(call.span_of(program), RiskClass::Opaque, "an awk program known only at run time");
         return;
     };
     warn_of_destruction(state, call, text);

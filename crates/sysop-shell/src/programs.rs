@@ -104,7 +104,7 @@ impl Match<'_> {
             if entry.check.is_some_and(checks::Check::reads_arguments) { None } else { Some(&self.reading) };
         for reading in self.before.iter().chain([&self.reading]) {
             if let Some(hidden) = reading.unknown.iter().find(|word| entry.may_turn_worse_by(word)) {
-                state.note(call.span_of(hidden), RiskClass::Opaque, "an option that is not literal");
+                state.note(call.span_of(hidden), RiskClass::Opaque, "an option known only at run time");
             }
         }
         let mut lowered = None;
@@ -177,7 +177,7 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str, trust
         ArgumentSource::FoundFiles => found == RiskClass::ReadOnly,
     };
     if !harmless {
-        state.note(call.span, RiskClass::Opaque, "runs with arguments that are not literal");
+        state.note(call.span, RiskClass::Opaque, "runs with arguments known only at run time");
         return found.max(RiskClass::Opaque);
     }
     found
@@ -229,7 +229,7 @@ fn judge_call(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     let connects =
         found.entry.class == RiskClass::ReadsRemote || found.entry.check == Some(checks::Check::Sender);
     if connects && call.arguments().iter().any(|word| word.text().contains(UNKNOWN)) {
-        state.note(call.span, RiskClass::Opaque, "sends data that is not literal");
+        state.note(call.span, RiskClass::Opaque, "sends data known only at run time");
     }
     if name == "git" && found.entry.class <= RiskClass::ReadsRemote && found.path != ["config"] {
         repository::judge(state, call.span, found.entry.class == RiskClass::ReadsRemote);

@@ -269,7 +269,7 @@ const PUBLIC: &str = ".env.example .env.sample .env.template .env.dist *.pub kno
 const HARMLESS_DEVICES: &[&str] =
     &["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/zero", "/dev/full"];
 
-/// Returns the class of a change of a path, and the kind of place; `None` if the path is not protected.
+/// Returns the risk class of writing to a path, and the kind of place; `None` if the path is not protected.
 pub(super) fn written(path: &str, home: Option<&str>) -> Option<(RiskClass, &'static str)> {
     let path = normal(path);
     if is_harmless_device(&path) {

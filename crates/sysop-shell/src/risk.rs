@@ -38,7 +38,7 @@ pub struct Risk {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
-    /// First byte in the command.
+    /// Byte offset in the command where the finding starts.
     pub start: usize,
     /// Byte after the last.
     pub end: usize,

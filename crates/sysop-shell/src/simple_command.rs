@@ -162,7 +162,7 @@ impl ProgramCall<'_> {
         }
         let span = self.span_of(program);
         let Some(text) = program.literal() else {
-            state.note(span, RiskClass::Opaque, "the program is not literal");
+            state.note(span, RiskClass::Opaque, "the program is known only at run time");
             return;
         };
         if let Some(why) = dialect::evaluates(state.dialect, self.words) {
@@ -192,7 +192,7 @@ impl ProgramCall<'_> {
                 operands::check(state, self, &name);
             }
             if self.argument_source.is_some() {
-                state.note(self.span, RiskClass::Opaque, "runs with arguments that are not literal");
+                state.note(self.span, RiskClass::Opaque, "runs with arguments known only at run time");
             }
             return;
         }

@@ -14,7 +14,7 @@ const FINDINGS_MAX: usize = 64;
 const STEPS_MAX: usize = 2048;
 /// Maximum words analyzed over all nested scripts and guesses.
 const WORDS_MAX: usize = 65_536;
-/// Maximum bytes parsed over all nested scripts.
+/// Maximum bytes parsed across all nested scripts.
 const SCRIPT_BYTES_MAX: usize = 4 * super::COMMAND_BYTES_MAX;
 /// Maximum nesting of grammar nodes, wrappers and quoted scripts together.
 const DEPTH_MAX: usize = 160;
@@ -42,7 +42,7 @@ pub(super) struct State {
     pub(super) keeps_content: bool,
     /// First secret named by a program that handles only names.
     pub(super) secret_name: Option<Span>,
-    /// A program reads files whose names are not literal in its arguments.
+    /// A program reads files whose names are known only at run time.
     pub(super) reads_names: bool,
     /// Root of the workspace, if it neither lies in nor contains a protected or secret place.
     pub(super) ordinary_root: Option<String>,

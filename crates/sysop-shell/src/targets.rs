@@ -67,7 +67,7 @@ pub(super) fn link_to(state: &mut State, span: Span, word: &Word) {
         }
     }
     if word.expands {
-        state.note(span, RiskClass::Opaque, "links to a path that is not literal");
+        state.note(span, RiskClass::Opaque, "links to a path known only at run time");
     }
 }
 
@@ -266,7 +266,7 @@ fn written(state: &mut State, span: Span, found: &Found, rule: Rule, verb: &str)
     state.note(span, RiskClass::Changes, "writes to a file");
     let resolved = found.files.as_ref().is_some_and(|files| !files.is_empty());
     if found.open && !resolved {
-        state.note(span, RiskClass::Opaque, "writes to a path that is not literal");
+        state.note(span, RiskClass::Opaque, "writes to a path known only at run time");
     } else if found.beyond {
         state.note(span, RiskClass::Opaque, "writes to too many files to check");
     } else if survey.resolution == Resolution::Failed && !resolved {

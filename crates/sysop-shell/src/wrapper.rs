@@ -281,7 +281,11 @@ fn inner(
     }
     for word in arguments.get(at..at + wrapper.operands).unwrap_or(&[]) {
         if word.literal().is_none() {
-            state.note(call.span_of(word), RiskClass::Opaque, "a word before the command is not literal");
+            state.note(
+                call.span_of(word),
+                RiskClass::Opaque,
+                "a word before the command is known only at run time",
+            );
         }
     }
     at += wrapper.operands;
@@ -409,7 +413,7 @@ fn text_command(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
         Some((_, text)) => call.run_text(state, text, call.span_of(option), Stdin::Inherited),
         None => match arguments.get(position + 1) {
             Some(text) => call.run_joined(state, std::slice::from_ref(text), Stdin::Inherited),
-            None => state.note(call.span, RiskClass::Opaque, "a command that is not literal"),
+            None => state.note(call.span, RiskClass::Opaque, "a command known only at run time"),
         },
     }
     true

@@ -145,7 +145,7 @@ pub struct App {
     queued: Vec<String>,
     /// Those of `queued` that were written here.
     own_queued: Vec<String>,
-    /// Sessions left while running, with their status.
+    /// Sessions that the user left while a turn was running, with their status.
     background_sessions: Vec<(SessionId, BackgroundStatus)>,
     pending_list: Option<overlay::ListKind>,
     /// Item for which truncated text was last requested.

@@ -73,7 +73,10 @@ pub async fn edit(
     Ok(match run(screen, events, command, None).await? {
         Err(error) => {
             remove(&draft);
-            EditorResult::Failed(format!("cannot start the editor `{}` ({error}); set $EDITOR", shown(line)))
+            EditorResult::Failed(format!(
+                "cannot start the editor `{}` ({error}); set $VISUAL or $EDITOR",
+                shown(line)
+            ))
         }
         Ok(status) if status.success() => match read_back(&draft) {
             Ok(text) => {

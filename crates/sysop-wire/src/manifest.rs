@@ -10,7 +10,7 @@ use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
 
 use crate::client_message::{Hello, ManifestTool};
 
-/// Maximum tools in one manifest; the limit of providers per request.
+/// Maximum tools in one manifest; providers accept no more per request.
 pub const MANIFEST_TOOLS_MAX: usize = 128;
 /// Maximum bytes of all names, descriptions and schemas as JSON; they are part of every model request.
 pub const MANIFEST_BYTES_MAX: usize = 256 * 1024;
@@ -18,7 +18,7 @@ pub const MANIFEST_BYTES_MAX: usize = 256 * 1024;
 const ROOT_BYTES_MAX: usize = 4096;
 /// Maximum bytes of a tool name.
 const NAME_BYTES_MAX: usize = 64;
-/// Maximum characters of a name that an error repeats.
+/// Maximum characters of a name quoted in an error message.
 const NAME_IN_ERROR_CHARS_MAX: usize = 64;
 
 /// Error in a manifest. `Display` is one sentence to send back.
@@ -34,7 +34,7 @@ pub enum ManifestError {
     #[error("invalid tool name `{0}`; use 1 to 64 of A-Z, a-z, 0-9, _ and -")]
     Name(String),
     /// The name is reserved by sysop.
-    #[error("`{0}` cannot be lent: sysop reserves that name")]
+    #[error("the tool name `{0}` is reserved by sysop")]
     Reserved(String),
     /// Two tools have the same name.
     #[error("the manifest contains `{0}` twice")]

@@ -84,7 +84,7 @@ pub enum ServerMessage {
     Configured {
         /// The session.
         session_id: SessionId,
-        /// Position of its event.
+        /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
         /// Model of the next step.
@@ -108,7 +108,7 @@ pub enum ServerMessage {
     PromptQueued {
         /// The session.
         session_id: SessionId,
-        /// Position of its event.
+        /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
         /// The prompt.
@@ -119,7 +119,7 @@ pub enum ServerMessage {
     UserMessage {
         /// The session.
         session_id: SessionId,
-        /// Position of its event.
+        /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
         /// The prompt.
@@ -152,7 +152,7 @@ pub enum ServerMessage {
     AssistantMessage {
         /// The session.
         session_id: SessionId,
-        /// Position of its event.
+        /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
         /// The text.
@@ -166,7 +166,7 @@ pub enum ServerMessage {
     StepFinished {
         /// The session.
         session_id: SessionId,
-        /// Position of its event.
+        /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
         /// Number of the model call within the turn, counted from 1.
@@ -182,7 +182,7 @@ pub enum ServerMessage {
     StepFailed {
         /// The session.
         session_id: SessionId,
-        /// Position of its event.
+        /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
         /// Number of the model call within the turn, counted from 1.
@@ -197,7 +197,7 @@ pub enum ServerMessage {
     AssistantDone {
         /// The session.
         session_id: SessionId,
-        /// Position of its event.
+        /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
         /// Summary of the turn.
@@ -208,7 +208,7 @@ pub enum ServerMessage {
     ToolCall {
         /// The session.
         session_id: SessionId,
-        /// Position of its event.
+        /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
         /// The call; a tool host runs each id once.
@@ -250,7 +250,7 @@ pub enum ServerMessage {
     ToolFinished {
         /// The session.
         session_id: SessionId,
-        /// Position of its event.
+        /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
         /// The call.
@@ -293,7 +293,7 @@ pub enum ServerMessage {
     ApprovalRequest {
         /// The session.
         session_id: SessionId,
-        /// Position of its event.
+        /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
         /// The call.
@@ -331,7 +331,7 @@ pub enum ServerMessage {
     ApprovalGiven {
         /// The session.
         session_id: SessionId,
-        /// Position of its event.
+        /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
         /// The call.
@@ -346,7 +346,7 @@ pub enum ServerMessage {
     ApprovalClosed {
         /// The session.
         session_id: SessionId,
-        /// Position of its event.
+        /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
         /// The call.
@@ -367,12 +367,12 @@ pub enum ServerMessage {
     ContextCompacted {
         /// The session.
         session_id: SessionId,
-        /// Position of its event.
+        /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
-        /// Estimated tokens of the prompt before.
+        /// Estimated prompt tokens before the compaction.
         before: u64,
-        /// Estimated tokens of the prompt after.
+        /// Estimated prompt tokens after the compaction.
         after: u64,
         /// Calls whose outputs are omitted from the prompt.
         elided: Vec<CallId>,
@@ -403,7 +403,7 @@ pub enum ServerMessage {
     Todo {
         /// The session.
         session_id: SessionId,
-        /// Position of its event.
+        /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
         /// The complete new list.
@@ -414,7 +414,7 @@ pub enum ServerMessage {
     JobStarted {
         /// The session.
         session_id: SessionId,
-        /// Position of its event.
+        /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
         /// The job.
@@ -431,7 +431,7 @@ pub enum ServerMessage {
     JobFinished {
         /// The session.
         session_id: SessionId,
-        /// Position of its event.
+        /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
         /// The job.
@@ -453,7 +453,7 @@ pub enum ServerMessage {
     GuardArmed {
         /// The session.
         session_id: SessionId,
-        /// Position of its event.
+        /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
         /// The guarded call.
@@ -468,7 +468,7 @@ pub enum ServerMessage {
     GuardEnded {
         /// The session.
         session_id: SessionId,
-        /// Position of its event.
+        /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
         /// The guarded call.
@@ -483,7 +483,7 @@ pub enum ServerMessage {
     Undone {
         /// The session.
         session_id: SessionId,
-        /// Position of its event.
+        /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
         /// The call.
@@ -519,7 +519,7 @@ pub enum ServerMessage {
     State {
         /// The session.
         session_id: SessionId,
-        /// Position of its event.
+        /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
         /// The state.
@@ -570,7 +570,7 @@ pub enum ServerMessage {
     TerminalTyped {
         /// The session.
         session_id: SessionId,
-        /// Position of its event.
+        /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
         /// The user.
@@ -583,7 +583,7 @@ pub enum ServerMessage {
     Error {
         /// The session.
         session_id: SessionId,
-        /// Position of its event, if it ends a turn; `None` if it answers a message.
+        /// Position of this message's event in the log, if it ends a turn; `None` if it answers a message.
         #[serde(flatten)]
         position: Option<LogPosition>,
         /// One sentence for display.

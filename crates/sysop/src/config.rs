@@ -80,7 +80,7 @@ pub(crate) fn display_path(path: &Path) -> String {
     path.to_string_lossy().chars().map(escape).collect()
 }
 
-/// Origin of a value.
+/// Place where a value was set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ConfigOrigin {
     /// Built-in default.

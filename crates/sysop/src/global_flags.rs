@@ -97,7 +97,7 @@ pub(crate) enum Approve {
     Each,
     /// Run read-only commands, ask before everything else
     Ask,
-    /// Run changes, ask before dangerous commands and commands with unknown effects
+    /// Run commands that make changes; ask before commands that are dangerous or have unknown effects
     Auto,
     /// Run read-only commands only; the model proposes a plan
     Never,

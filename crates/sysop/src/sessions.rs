@@ -28,7 +28,7 @@ const CANDIDATES_MAX: usize = 5;
 
 #[derive(Debug, Clone)]
 pub(crate) struct DisplayOptions {
-    /// Current time, for ages.
+    /// Current time, to compute ages.
     pub(crate) now: Timestamp,
     pub(crate) zone: jiff::tz::TimeZone,
     /// Columns of the terminal; `None` cuts nothing.
@@ -41,7 +41,7 @@ pub(crate) enum ExportFormat {
     /// One event a line, as JSON.
     #[default]
     Jsonl,
-    /// A document for people.
+    /// A human-readable document.
     Markdown,
 }
 

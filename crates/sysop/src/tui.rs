@@ -17,7 +17,7 @@ use crate::exit::{CommandError, Exit};
 use crate::global_flags::{GlobalFlags, Verbosity};
 use crate::settings::Settings;
 
-/// Directory of edited drafts, in the data directory.
+/// Directory for drafts that are open in an editor, in the data directory.
 const DRAFTS: &str = "drafts";
 /// Error without an interactive terminal.
 const NO_SCREEN: &str = "the TUI needs an interactive terminal; use `sysop chat` or `sysop exec`";

@@ -174,7 +174,7 @@ impl LocalPolicy {
         self.allowed.put(id.clone(), call);
     }
 
-    /// Decides about a call in the circumstances that this machine reports.
+    /// Decides whether a call may run, given what this machine reports.
     pub(crate) fn evaluate(
         &mut self,
         policy: &Policy,

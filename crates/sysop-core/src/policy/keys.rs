@@ -218,7 +218,9 @@ impl Typing {
             TerminalFocus::Prompt { .. } if self.left => {
                 Some("Enter with an unknown program in the foreground")
             }
-            TerminalFocus::Prompt { .. } => edited.then_some("runs an edited or recalled line"),
+            TerminalFocus::Prompt { .. } => {
+                edited.then_some("runs a line that was edited or recalled from history")
+            }
             TerminalFocus::FullScreen => {
                 let plain = is_plain_for_editor(&line) && (!edited || line.is_empty());
                 (!plain).then_some("may be a command that the program runs")

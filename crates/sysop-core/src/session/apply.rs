@@ -118,7 +118,10 @@ impl Session {
         if kind != FailureKind::ContextOverflow {
             return;
         }
-        let fits = u32::try_from(self.prompt_tokens() * 3 / 4).unwrap_or(u32::MAX).max(CONTEXT_WINDOW_MIN);
+        // Servers count the prompt and the longest reply that the request allows.
+        let reply = self.max_output_tokens().or(self.sampling_defaults().output_tokens).unwrap_or_default();
+        let requested = self.prompt_tokens() + u64::from(reply);
+        let fits = u32::try_from(requested * 3 / 4).unwrap_or(u32::MAX).max(CONTEXT_WINDOW_MIN);
         let window = fits.min(self.context_window());
         self.state.window_cap = Some((self.state.spec.model.clone(), window));
     }

@@ -14,7 +14,7 @@ use crate::ledger::{VisibleTail, cut};
 use crate::message::{
     FinishReason, HistoryMessage, Message, ModelFailure, ModelRef, ModelRequest, Reply, ToolResult, Usage,
 };
-use crate::mode::{ANSWER_TOKENS, Mode, SamplingDefaults};
+use crate::mode::{ANSWER_TOKENS, FILE_TOKENS, Mode, SamplingDefaults};
 use crate::model_limits::{
     CONTEXT_WINDOW_DEFAULT, CONTEXT_WINDOW_MIN, LEDGER_ONLY_WINDOW_MAX, ModelLimits, compaction_threshold,
 };
@@ -96,22 +96,18 @@ impl Session {
     pub(super) fn sampling_defaults(&self) -> SamplingDefaults {
         let defaults = SamplingDefaults::of(self.state.turn_mode, &self.state.spec.tools);
         let listed = self.listed().and_then(|model| model.max_output_tokens).unwrap_or(u32::MAX);
-        let room = match self.known_window() {
-            None => ANSWER_TOKENS, // perhaps a small local model
+        let (room, reasoning_room) = match self.known_window() {
+            None => (ANSWER_TOKENS, FILE_TOKENS), // perhaps a small local model
             Some(window) => {
                 let prompt = u32::try_from(self.prompt_tokens() * 9 / 8).unwrap_or(u32::MAX);
-                window.saturating_sub(prompt).max(REPLY_TOKENS_MIN)
+                let room = window.saturating_sub(prompt).max(REPLY_TOKENS_MIN);
+                (room, room)
             }
         };
-        let fits = |tokens: Option<u32>| tokens.map(|tokens| tokens.min(listed).min(room));
-        let reasoning = if self.known_window().is_some() {
-            fits(defaults.reasoning_tokens)
-        } else {
-            defaults.reasoning_tokens
-        };
+        let fits = |tokens: Option<u32>, room: u32| tokens.map(|tokens| tokens.min(listed).min(room));
         SamplingDefaults {
-            output_tokens: fits(defaults.output_tokens),
-            reasoning_tokens: reasoning,
+            output_tokens: fits(defaults.output_tokens, room),
+            reasoning_tokens: fits(defaults.reasoning_tokens, reasoning_room),
             ..defaults
         }
     }

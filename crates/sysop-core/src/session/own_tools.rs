@@ -34,7 +34,7 @@ impl Session {
     /// Answers a call of a tool with the effect `Session`.
     pub(super) fn answer_own(&mut self, out: &mut Output, call: &ToolCall) -> Outcome {
         let answer = match call.name.as_str() {
-            catalog::TODO_TOOL => self.change_todo(out, call),
+            catalog::TASK_LIST_TOOL => self.change_todo(out, call),
             catalog::READ_OUTPUT_TOOL => read_output(self, call),
             other => Err(format!("this session has no `{other}`")),
         };

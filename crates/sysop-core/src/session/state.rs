@@ -59,7 +59,7 @@ pub(super) struct State {
     pub(super) ran_tool: bool,
     /// Turns that changed files, oldest first; at most `UNDO_TURNS_MAX`.
     pub(super) changes: Vec<TurnChanges>,
-    /// The user who opened the session; `None` in logs of 0.1.0.
+    /// The user who opened the session; `None` in logs written by 0.1.0.
     pub(super) opened_by: Option<String>,
     /// The latest compaction of the current history.
     pub(super) compaction: Option<Compaction>,

@@ -33,10 +33,12 @@ fn ok(output: &str) -> Outcome {
 }
 
 fn compactions(world: &World) -> Vec<&Compaction> {
-    let of = |event| match event {
-        &Event::ContextCompacted { ref compaction } => Some(compaction),
-        _ => None,
-    };
+    fn of(event: &Event) -> Option<&Compaction> {
+        match event {
+            Event::ContextCompacted { compaction } => Some(compaction),
+            _ => None,
+        }
+    }
     world.log.iter().filter_map(of).collect()
 }
 
@@ -341,10 +343,35 @@ fn a_rejected_prompt_is_compacted_and_the_window_is_learned() {
     world.fail(FailureKind::ContextOverflow);
     assert!(world.asked.is_some(), "{}", world.lines());
     assert_eq!(compactions(&world)[0].reason, CompactionReason::Overflow);
-    assert!(world.session.context_window() < 40_000, "{}", world.session.context_window());
+    assert!(world.session.context_window() < 45_000, "{}", world.session.context_window());
     let learned = world.session.context_window();
     work(&mut world, 20, 60, 4_000);
     assert!(world.session.context_window() == learned && compactions(&world).len() > 2);
+}
+
+#[test]
+fn a_first_overflow_is_retried_with_a_shorter_reply() {
+    let mut spec = windowed(200_000, ApprovalMode::Auto);
+    spec.models.clear();
+    let mut world = World::new(spec);
+    world.prompt(GOAL);
+    let limit = |world: &World| request(world).sampling_defaults.output_tokens.expect("a limit");
+    assert_eq!(limit(&world), 4_096, "the window is unknown");
+    world.fail(FailureKind::ContextOverflow);
+    assert!((1_024..4_096).contains(&limit(&world)), "{}", limit(&world));
+    assert!(compactions(&world).is_empty());
+    world.fail(FailureKind::ContextOverflow);
+    assert!(world.asked.is_none(), "{}", world.lines());
+}
+
+#[test]
+fn replies_are_limited_to_what_the_window_leaves() {
+    let mut world = world(32_768);
+    world.prompt(GOAL);
+    let limit = |world: &World| request(world).sampling_defaults.output_tokens.expect("a limit");
+    assert_eq!(limit(&world), 16_384);
+    work(&mut world, 0, 8, 5_000);
+    assert!(u64::from(limit(&world)) + world.session.prompt_tokens() <= 32_768 && limit(&world) < 16_384);
 }
 
 #[test]

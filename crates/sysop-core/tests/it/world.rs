@@ -160,7 +160,7 @@ impl World {
         }
         self.last = out;
         // Each check replays the whole log.
-        if self.log.len() < 200 || self.log.len() % 20 == 0 {
+        if self.log.len() < 200 || self.log.len().is_multiple_of(20) {
             self.check();
         }
         self.answer_surveys();

@@ -229,7 +229,7 @@ pub(super) fn plain(error: &io::Error, told: &str) -> MachineError {
         Some(Errno::EXIST) => MachineError::Refused(format!("{told} exists but is not a directory")),
         Some(Errno::NAMETOOLONG) => MachineError::Refused(format!("{told}: file name too long")),
         Some(Errno::NOSPC | Errno::DQUOT) => {
-            MachineError::Refused(format!("{told}: no space left on the disk"))
+            MachineError::Refused(format!("{told}: no space left on device"))
         }
         Some(Errno::ROFS) => MachineError::Refused(format!("{told}: the file system is read-only")),
         Some(_) | None => MachineError::Refused(format!("{told}: {}", shown(&error.to_string()))),

@@ -9,7 +9,7 @@ use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-/// Maximum rounds of a kill, for processes that are started during a scan.
+/// Maximum kill passes; later ones catch processes started during the previous scan.
 const KILL_ROUNDS_MAX: usize = 16;
 
 /// All processes of one command. The command must not be reaped while this exists, because its pid could be reused.

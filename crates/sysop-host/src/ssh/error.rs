@@ -78,7 +78,7 @@ pub enum SshError {
         /// Root as the user gave it.
         root: String,
     },
-    /// A local problem: no socket, directory or process.
+    /// A local failure to create the socket or directory, or to start the process.
     #[error("cannot start a connection to {destination}: {why}")]
     Here {
         destination: String,

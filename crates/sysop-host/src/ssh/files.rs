@@ -213,8 +213,8 @@ fn expected(before: &Precondition) -> (&'static str, &[u8]) {
 /// Returns the error that a tool printed, in the wording of the local file tools.
 fn system_said(errors: &str) -> String {
     let known = [
-        ("No space left", "no space left on the disk"),
-        ("quota exceeded", "no space left on the disk"),
+        ("No space left", "no space left on device"),
+        ("quota exceeded", "no space left on device"),
         ("File too large", "the file exceeds the file size limit of the remote host"),
         ("Read-only file system", "the file system is read-only"),
         ("ermission denied", "permission denied"),

@@ -401,7 +401,7 @@ impl TerminalCall<'_> {
         }
     }
 
-    /// Waits for a change, at most for `POLL_INTERVAL`, and displays output that is due.
+    /// Waits up to `POLL_INTERVAL` for a change, then displays output that is due.
     async fn wait(&self, changes: &mut tokio::sync::watch::Receiver<u64>, capture: &mut Capture<'_>) {
         let look = Instant::now() + POLL_INTERVAL;
         let due = capture.display_due();
@@ -517,7 +517,7 @@ impl TerminalCall<'_> {
     fn timed_out(&self, limit: Duration, capture: &mut Capture<'_>) -> CallEnd {
         self.show_screen(capture);
         let note = format!(
-            "the command is still running after {} s; check again or answer with send_keys, or end it with Ctrl+C",
+            "the command is still running after {} s; check again, send input with send_keys, or stop it with Ctrl+C",
             limit.as_secs()
         );
         CallEnd::new(Status::Timeout, note)

@@ -174,7 +174,7 @@ impl SharedTerminal {
         }
     }
 
-    /// Starts the task that watches the lease, unless it runs.
+    /// Starts the task that watches the lease, unless it is already running.
     fn watch_lease(&self, live: &LiveShell) {
         let mut user_control = self.user_control.lock();
         if !std::mem::replace(&mut user_control.lease_watched, true) {

@@ -21,7 +21,7 @@ use crate::machine::Echo;
 
 /// Age of a prompt before people are asked; programs also turn echo off briefly.
 pub(super) const OPEN_FOR: Duration = Duration::from_millis(100);
-/// Time without output before a program that prints no prompt, or a remote one, is checked for a prompt.
+/// Time without output after which a program is checked for waiting input, if it is remote or printed no prompt.
 const SILENT_FOR: Duration = Duration::from_secs(1);
 /// Same as `SILENT_FOR` after a secret was entered: programs delay the reply to a wrong password to slow down guessing.
 const CHECKED_FOR: Duration = Duration::from_secs(5);

@@ -407,7 +407,7 @@ impl TerminalState {
         self.record(Recording::flush);
     }
 
-    /// Returns the initial picture of a watcher, with up to `scrollback_rows` rows above the screen, and all later
+    /// Returns the screen for a new watcher, with up to `scrollback_rows` rows above it, and a receiver for all later
     /// output.
     pub(super) fn subscribe(&self, scrollback_rows: usize) -> (Bytes, broadcast::Receiver<TerminalOutput>) {
         (Bytes::from(self.screen.picture(scrollback_rows)), self.outputs.subscribe())

@@ -51,7 +51,9 @@ impl ChunkedFiles {
     fn take(&mut self, path: &str, piece: WriteFileChunk) -> Result<ChunkProgress, String> {
         let WriteFileChunk { content, index, total, .. } = piece;
         if total == 0 || total > CHUNKS_MAX || index >= total {
-            return Err(format!("index must be 0 to total - 1, and total 1 to {CHUNKS_MAX}"));
+            return Err(format!(
+                "index must be between 0 and total - 1, and total between 1 and {CHUNKS_MAX}"
+            ));
         }
         self.clock += 1;
         let touched = self.clock;

@@ -415,7 +415,7 @@ async fn a_full_remote_disk_keeps_the_old_file_and_leaves_no_remnant() {
     for path in ["f", "g"] {
         let outcome = call(&host, "write_file", json!({ "path": path, "content": content })).await;
         assert_eq!(outcome.status, Status::Failed);
-        assert_eq!(outcome.output, format!("{path}: no space left on the disk"));
+        assert_eq!(outcome.output, format!("{path}: no space left on device"));
     }
     assert_eq!(fs::read_to_string(full.folder.join("f")).unwrap(), "old\n");
     assert_eq!(fs::read_dir(&full.folder).unwrap().count(), 1, "no rest is left");

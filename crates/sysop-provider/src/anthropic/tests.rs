@@ -232,8 +232,8 @@ mod request_form {
     }
 
     #[test]
-    fn a_chat_limits_its_answer_if_thinking_is_off() {
-        for (name, limit) in [("claude-sonnet-4-5", 4_096), ("claude-sonnet-5-5", 16_000)] {
+    fn a_chat_limits_its_answer_and_leaves_room_for_thinking() {
+        for (name, limit) in [("claude-sonnet-4-5", 4_096), ("claude-sonnet-5-5", 32_768)] {
             let mut chat = request(vec![user("hi")]);
             (chat.mode, chat.sampling_defaults) = (Mode::Chat, SamplingDefaults::CHAT);
             let body = body(named(name, &mut chat));

@@ -264,9 +264,12 @@ mod request_form {
         let names = [
             ("gemini-2.0-flash", json!({"temperature": 0.7, "maxOutputTokens": 4096})),
             ("gemma-3-27b-it", json!({"temperature": 0.7, "maxOutputTokens": 4096})),
-            // Thoughts count as output: a limit for the answer would truncate them.
-            ("gemini-2.5-flash", json!({"temperature": 0.7})),
-            ("gemini-3.8-flash", json!({"thinkingConfig": {"includeThoughts": true}})),
+            // Thoughts count as output.
+            ("gemini-2.5-flash", json!({"temperature": 0.7, "maxOutputTokens": 32_768})),
+            (
+                "gemini-3.8-flash",
+                json!({"maxOutputTokens": 32_768, "thinkingConfig": {"includeThoughts": true}}),
+            ),
         ];
         for (name, wanted) in names {
             let mut chat = named(name, request(vec![user("hi")]));

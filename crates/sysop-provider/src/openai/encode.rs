@@ -442,7 +442,7 @@ pub(super) mod tests {
             ("deepseek-reasoner", true, false),
             ("kimi-k2-thinking", true, false),
         ];
-        for (name, temperature, limit) in names {
+        for (name, temperature, short) in names {
             let mut chat = ModelRequest {
                 mode: Mode::Chat,
                 sampling_defaults: SamplingDefaults::CHAT,
@@ -450,8 +450,9 @@ pub(super) mod tests {
             };
             chat.model.name = name.to_owned();
             let body = sent(&chat, &ModelQuirks::default());
-            let has = (body.get("temperature").is_some(), body.get("max_tokens").is_some());
-            assert_eq!(has, (temperature, limit), "{name}");
+            let limit = body.get("max_tokens").or(body.get("max_completion_tokens")).cloned();
+            assert_eq!(body.get("temperature").is_some(), temperature, "{name}");
+            assert_eq!(limit, Some(json!(if short { 4096 } else { 32_768 })), "{name}");
             (chat.temperature, chat.max_output_tokens) = (Some(0.2), Some(7));
             let body = sent(&chat, &ModelQuirks::default());
             let told = (&body["temperature"], &body["max_tokens"]);

@@ -78,11 +78,11 @@ impl ModelCall {
         RequestError::new(FailureKind::Unreachable, what, self.context.target.unreachable).retryable()
     }
 
-    /// Describes a refusal by the rules shared by all APIs.
+    /// Builds the error for an HTTP error status, by the rules that all APIs share.
     pub(super) fn status_error(&self, status: u16, body: &str, advice: RetryAdvice) -> RequestError {
         let words = self.redactor.quote(&error_text(body));
         let colon = if words.is_empty() { "" } else { ": " };
-        let what = format!("{} answered {status}{colon}{words}", self.target());
+        let what = format!("{} returned {status}{colon}{words}", self.target());
         let kind = match status {
             401 | 403 => FailureKind::Auth,
             402 | 429 => FailureKind::RateLimited,

@@ -187,12 +187,15 @@ async fn a_chat_with_a_model_without_tools_is_plain_text() {
 }
 
 #[tokio::test]
-async fn no_output_limit_is_sent_to_a_thinking_model() {
+async fn a_thinking_model_gets_a_limit_with_room_for_its_thoughts() {
     let server = server(json!(["completion", "tools", "thinking"]), vec![said("4")]).await;
     let mut chat = hi();
     (chat.mode, chat.sampling_defaults) = (Mode::Chat, SamplingDefaults::CHAT);
     ask(&ollama_at(&server.url), chat).await.reply();
-    assert_eq!(chats(&server)[0]["options"], json!({"num_ctx": 32768, "temperature": 0.7}));
+    assert_eq!(
+        chats(&server)[0]["options"],
+        json!({"num_ctx": 32768, "num_predict": 32768, "temperature": 0.7})
+    );
 }
 
 #[tokio::test]

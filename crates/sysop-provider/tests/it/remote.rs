@@ -137,7 +137,7 @@ async fn errors_name_the_remote_address_and_no_secret() {
     let failure = ask(&with_settings(&remote, settings), hi()).await.failure();
     assert_eq!(failure.kind, FailureKind::Auth);
     assert!(
-        failure.message.starts_with("ollama+ssh at http://gpu:11434 answered 401"),
+        failure.message.starts_with("ollama+ssh at http://gpu:11434 returned 401"),
         "{}",
         failure.message
     );

@@ -31,7 +31,7 @@ async fn retries_transient_errors_and_shows_a_notice() {
         let heard = ask(&openai_at(&server.url), hello()).await;
         assert_eq!(heard.notices.len(), 1, "{status}");
         let notice = &heard.notices[0];
-        assert!(notice.contains(&format!("answered {status}: slow down; trying again in")), "{notice}");
+        assert!(notice.contains(&format!("returned {status}: slow down; trying again in")), "{notice}");
         assert!(notice.ends_with("(1 of 4)"), "{notice}");
         assert_eq!((heard.restarts, heard.text.as_str()), (0, "hello"));
         assert_eq!(heard.reply().text, "hello");
@@ -231,7 +231,7 @@ async fn shows_html_errors_as_their_title() {
     let server = Server::start(vec![Answer::status(502, "content-type: text/html\r\n", page)]).await;
     let heard = ask(&openai_at(&server.url), hello()).await;
     assert_eq!(heard.notices.len(), 4);
-    assert!(heard.failure().message.contains("answered 502: a web page: Sign in"));
+    assert!(heard.failure().message.contains("returned 502: a web page: Sign in"));
 }
 
 #[tokio::test]

@@ -714,7 +714,7 @@ impl Repl {
         if matches!(self.transcript.phase(), SessionPhase::Paused { .. }) {
             return self.send_and_expect(Input::Cancel, AwaitedUpdate::Event);
         }
-        self.note("nothing to resume")
+        self.note("no paused turn to stop")
     }
 
     fn retry(&mut self) -> io::Result<()> {

@@ -33,7 +33,7 @@ pub enum AuditFailurePolicy {
 /// Called with events after they were appended. Must not block: the session waits for it.
 pub type AppendListener = Arc<dyn Fn(&SessionId, &[Arc<Logged>]) + Send + Sync>;
 
-/// Store with an audit; see the module documentation.
+/// Wraps a store and writes each event to the audit before storing it.
 pub struct AuditedStore {
     inner: Arc<dyn Store>,
     clock: Arc<dyn Clock>,

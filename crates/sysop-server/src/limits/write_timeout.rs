@@ -37,7 +37,7 @@ impl<S> WriteTimeout<S> {
         let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
         match stalled.as_mut().poll(context) {
             Poll::Ready(()) => {
-                tracing::info!("closing the connection of a peer that does not read");
+                tracing::info!("closing connection: the peer stopped reading");
                 Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
             }
             Poll::Pending => Poll::Pending,

@@ -303,7 +303,7 @@ fn kill(state: &mut State, call: &ProgramCall<'_>) -> bool {
     if processes.iter().any(|word| number(word).is_some_and(|number| number.abs() <= 1)) {
         state.note(call.span, RiskClass::Lockout, "kills all processes or init");
     } else if !processes.iter().all(|word| number(word).is_some() || is_job(word.text())) {
-        state.note(call.span, RiskClass::Opaque, "kills a process that is not literal");
+        state.note(call.span, RiskClass::Opaque, "kills a process known only at run time");
     }
     if call.argument_source == Some(ArgumentSource::Stdin) {
         state.note(call.span, RiskClass::Dangerous, "the targets come from its input");
@@ -381,7 +381,7 @@ fn container(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word], read
         if shares {
             state.note(call.span, RiskClass::Dangerous, "gives a container access to the host");
         } else if matches!(name, "v" | "volume" | "mount") && option.word.literal().is_none() {
-            state.note(call.span, RiskClass::Opaque, "shares a path that is not literal");
+            state.note(call.span, RiskClass::Opaque, "shares a path known only at run time");
         }
     }
     if own.iter().any(|word| word.text().contains("docker.sock")) {
@@ -403,7 +403,7 @@ fn mounts(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) 
     if remounts || places.clone().any(|word| over(&word)) {
         state.note(call.span, RiskClass::Dangerous, "mounts over or unmounts a system directory");
     } else if places.clone().any(|word| word.literal().is_none()) {
-        state.note(call.span, RiskClass::Opaque, "mounts a source that is not literal");
+        state.note(call.span, RiskClass::Opaque, "mounts a source known only at run time");
     }
 }
 

@@ -116,11 +116,11 @@ fn use_word(state: &mut State, call: &ProgramCall<'_>, entry: &Entry, kind: Kind
         Kind::Source => targets::use_path(state, span, word, Access::Read),
         Kind::Target => targets::use_path(state, span, word, Access::Write),
         Kind::Host if word.literal().is_none() => {
-            state.note(span, RiskClass::Opaque, "an address that is not literal");
+            state.note(span, RiskClass::Opaque, "an address known only at run time");
         }
         Kind::Host => {}
         Kind::Cookie if !word.text().contains('=') => {
-            state.note(span, RiskClass::Opaque, "sends a file, or data that is not literal");
+            state.note(span, RiskClass::Opaque, "sends a file, or data known only at run time");
         }
         Kind::Pretty => {
             const NAMES: &str = "oneline short medium full fuller reference email raw mboxrd";
@@ -132,7 +132,7 @@ fn use_word(state: &mut State, call: &ProgramCall<'_>, entry: &Entry, kind: Kind
         }
         Kind::Data | Kind::Cookie => {
             if word.literal().is_none() || names_file(word.text()) {
-                state.note(span, RiskClass::Opaque, "sends a file, or data that is not literal");
+                state.note(span, RiskClass::Opaque, "sends a file, or data known only at run time");
             }
         }
         Kind::Setting => {
@@ -166,7 +166,7 @@ fn note_vital(state: &mut State, call: &ProgramCall<'_>, word: &Word, vital: &st
     if is_vital(vital, word.text()) {
         state.note(span, RiskClass::Lockout, why);
     } else if word.literal().is_none() {
-        state.note(span, RiskClass::Opaque, "the target is not literal");
+        state.note(span, RiskClass::Opaque, "the target is known only at run time");
     }
 }
 

@@ -81,7 +81,7 @@ fn lost(place: &str, error: &sqlx::Error) -> String {
             "cannot establish TLS to database {place} ({error}); check its certificate, or `sslmode` in the URL"
         )
     } else {
-        format!("the connection to database {place} broke; try again")
+        format!("lost the connection to database {place}; try again")
     }
 }
 

@@ -92,7 +92,7 @@ pub(super) fn store_error(path: &Path, error: &rusqlite::Error) -> StoreError {
         Some(code) => {
             unavailable(format!("an operation failed in database {path} (SQLite {code}: {})", message(error)))
         }
-        None => unavailable(format!("the connection to database {path} broke; try again")),
+        None => unavailable(format!("lost the connection to database {path}; try again")),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sysop_core::event::PauseReason;
+use sysop_core::id::SessionId;
 use sysop_core::mode::Mode;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::text::neutralize_line;
@@ -101,14 +102,15 @@ impl App {
         if let count @ 1.. = self.queued.len() {
             parts.push(segment(format!("{count} queued"), Tone::Busy, 1));
         }
-        match (
-            self.background_sessions.len(),
-            self.background_sessions.iter().any(|(_, standing)| *standing == BackgroundStatus::AwaitingUser),
-        ) {
+        let sessions =
+            |count: usize| if count == 1 { "1 session".to_owned() } else { format!("{count} sessions") };
+        let waits = |(_, status): &&(SessionId, BackgroundStatus)| *status == BackgroundStatus::AwaitingUser;
+        match (self.background_sessions.len(), self.background_sessions.iter().filter(waits).count()) {
             (0, _) => {}
-            (_, true) => parts.push(segment("1 needs approval", Tone::Warn, 1)),
-            (1, false) => parts.push(segment("1 in background", Tone::Busy, 2)),
-            (count, false) => parts.push(segment(format!("{count} in background"), Tone::Busy, 2)),
+            (count, 0) => parts.push(segment(format!("{} in background", sessions(count)), Tone::Busy, 2)),
+            (_, waiting) => {
+                parts.push(segment(format!("{} awaiting approval", sessions(waiting)), Tone::Warn, 1))
+            }
         }
         if let Some(holder) = self.transcript().holder() {
             let text = if holder == BY {

@@ -96,7 +96,7 @@ impl CellBackend {
         Ok(())
     }
 
-    /// The encoder of ratatui, which writes to the end of the output.
+    /// Ratatui's encoder, appending to the output.
     fn encoder(&mut self) -> CrosstermBackend<&mut Vec<u8>> {
         CrosstermBackend::new(&mut self.output)
     }

@@ -707,11 +707,11 @@ fn leaving_a_running_session_is_announced() {
     world.app.set_background_status(&other, Some(BackgroundStatus::Running), world.now);
     assert!(world.screen(100, 24).contains("the other session is still running"));
     world.passes(Duration::from_secs(5));
-    assert!(world.screen(100, 24).contains("1 in background"));
+    assert!(world.screen(100, 24).contains("1 session in background"));
     world.app.set_background_status(&other, Some(BackgroundStatus::AwaitingUser), world.now);
     assert!(world.screen(100, 24).contains("another session needs approval"));
     world.passes(Duration::from_secs(5));
-    assert!(world.screen(100, 24).contains("1 needs approval"));
+    assert!(world.screen(100, 24).contains("1 session awaiting approval"));
     let summary = SessionSummary {
         id: other.clone(),
         title: "other".to_owned(),

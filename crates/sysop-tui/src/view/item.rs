@@ -69,7 +69,7 @@ impl ItemLayout {
         }
     }
 
-    /// Updates the layout of a changed item. A growing text is extended rather than laid out again.
+    /// Updates the layout of a changed item. Text that has grown is extended rather than laid out again.
     pub(super) fn update(&mut self, item: &Item, options: LayoutOptions<'_>) {
         match &item.body {
             ItemBody::Answer(text) if self.document.is_some() => self.update_text(text, options.theme),

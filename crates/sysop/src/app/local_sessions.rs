@@ -145,7 +145,9 @@ impl LocalSessions {
         }
         let far = self.services.settings.hosts.resolve(&spec.host);
         if provider == OLLAMA_SSH.name && !matches!(far, Ok(HostChoice::Ssh(_))) {
-            return Err(BackendError::Invalid(format!("{provider} needs one remote host; set `host`")));
+            return Err(BackendError::Invalid(format!(
+                "{provider} needs exactly one remote host; set `host`"
+            )));
         }
         if let Some(why) =
             far.ok().and_then(|far| self.services.settings.hosts.model_access(&far).refusal(model))

@@ -69,7 +69,7 @@ const BORROWED: &[(&[&str], &str)] = &[
     (ANTHROPIC.key_variables, "providers.anthropic.api_key"),
 ];
 
-/// Returns the layer of the environment.
+/// Builds the config layer from environment variables, including those of other programs.
 pub(crate) fn layer(environment: &Environment) -> ConfigLayer {
     let mut layer = ConfigLayer::default();
     for (names, path) in BORROWED {

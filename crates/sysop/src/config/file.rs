@@ -160,7 +160,7 @@ impl ConfigFileReader {
         }
         let value = value.or_else(|| {
             super::fallback_value(path).inspect(|_| {
-                self.warn(raw.span().start, format!("using \"each\" for `{path}` until it is fixed"));
+                self.warn(raw.span().start, format!("falling back to \"each\" because `{path}` is invalid"));
             })
         });
         if let Some(value) = value {

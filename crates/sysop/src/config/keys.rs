@@ -71,7 +71,7 @@ pub(crate) struct ConfigKey {
     /// Names of its path; `*` stands for a name chosen by the user.
     pub(crate) pattern: &'static [&'static str],
     pub(crate) kind: ValueKind,
-    /// Rights of an untrusted workspace.
+    /// Changes that an untrusted workspace may make to the value.
     pub(crate) workspace: WorkspaceRule,
 }
 
@@ -103,7 +103,7 @@ pub(crate) enum ValueKind {
 /// Check of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TextKind {
-    /// Not empty.
+    /// Any non-empty string.
     Any,
     /// Never shown.
     Secret,

@@ -188,7 +188,7 @@ fn invalid_values_are_reported_with_their_line_and_the_rest_applies() {
             "config.toml:1: `max_iteration` is not a config key; did you mean `max_iterations`?",
             "config.toml:2: `max_output_lines` must be an integer, not a string",
             "config.toml:3: `approve` is \"nevr\", but must be one of auto, ask, each, never; did you mean `never`?",
-            "config.toml:3: using \"each\" for `approve` until it is fixed",
+            "config.toml:3: falling back to \"each\" because `approve` is invalid",
             "config.toml:6: `dangerous_patterns` contains the invalid regular expression \"(\" (unclosed group)",
             "config.toml:7: `dangerous_patterns` must be a list of regular expressions, not an integer",
             "config.toml:9: `max_output_bytes` must be an integer from 1 to 67108864",

@@ -26,7 +26,7 @@ pub(super) fn remove(state: &mut State, call: &ProgramCall<'_>, reading: &Readin
         None => {}
     }
     if reading.unknown.iter().any(|word| !word.text().starts_with('-')) {
-        state.note(call.span, RiskClass::Opaque, "deletes a target that is not literal");
+        state.note(call.span, RiskClass::Opaque, "deletes a target known only at run time");
     }
     for word in &reading.operands {
         let span = call.span_of(word);
@@ -38,7 +38,7 @@ pub(super) fn remove(state: &mut State, call: &ProgramCall<'_>, reading: &Readin
         {
             state.note(span, RiskClass::Dangerous, "deletes all files in a directory");
         } else if word.expands {
-            state.note(span, RiskClass::Opaque, "deletes a target that is not literal");
+            state.note(span, RiskClass::Opaque, "deletes a target known only at run time");
         }
     }
 }
@@ -55,7 +55,7 @@ pub(super) fn rights(state: &mut State, call: &ProgramCall<'_>, reading: &Readin
             state.note(
                 call.span,
                 RiskClass::Dangerous,
-                "changes permissions of a directory tree that is not literal",
+                "changes permissions of a directory tree known only at run time",
             );
         }
     }
@@ -131,7 +131,7 @@ pub(super) fn find(state: &mut State, call: &ProgramCall<'_>) -> bool {
                 index += 1;
             }
             _ if word.may_be_option() => {
-                state.note(call.span_of(word), RiskClass::Opaque, "the action is not literal");
+                state.note(call.span_of(word), RiskClass::Opaque, "the action is known only at run time");
                 understood = false;
             }
             _ if is_listed(FIND_FLAGS, text) => {}
@@ -170,7 +170,7 @@ fn executed(state: &mut State, call: &ProgramCall<'_>, start: usize) -> usize {
     let length = rest.iter().position(|end| matches!(end.text(), ";" | "+")).unwrap_or(rest.len());
     let inner = rest.get(..length).unwrap_or(&[]);
     if inner.is_empty() {
-        state.note(call.span, RiskClass::Opaque, "runs a program that is not literal");
+        state.note(call.span, RiskClass::Opaque, "runs a program known only at run time");
     } else {
         state.raise(RiskClass::Changes);
         call.judge_inner(state, inner, Some(ArgumentSource::FoundFiles));

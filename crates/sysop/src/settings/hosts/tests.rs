@@ -221,7 +221,7 @@ fn wrong_types_are_reported_with_their_line() {
         "config.toml:6: `hosts.c.port` must be an integer from 1 to 65535",
         "config.toml:7: `hosts.c.tags` must be a list of strings, not a string",
         "config.toml:8: `hosts.c.approve` is \"allways\", but must be one of auto, ask, each, never",
-        "config.toml:8: using \"each\" for `hosts.c.approve` until it is fixed",
+        "config.toml:8: falling back to \"each\" because `hosts.c.approve` is invalid",
         "config.toml:9: `hosts.c.hots` is not a config key; did you mean `hosts.c.host`?",
         "config.toml:11: `connection.port` must be an integer, not a boolean",
     ] {
