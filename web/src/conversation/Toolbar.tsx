@@ -11,7 +11,11 @@ import type { ApprovalMode } from "../wire";
 const MODES: [ApprovalMode, string, string][] = [
   ["each", "each", "Ask before every command"],
   ["ask", "ask", "Run read-only commands, ask before everything else"],
-  ["auto", "auto", "Run commands that make changes; ask before commands that are dangerous or have unknown effects"],
+  [
+    "auto",
+    "auto",
+    "Run commands that make changes; ask before commands that are dangerous or have unknown effects",
+  ],
   ["never", "read-only", "Run read-only commands only"],
 ];
 

@@ -140,7 +140,9 @@ export class SessionStore {
       );
     } else if (/^\/compact(\s|$)/.test(text)) {
       const focus = text.slice("/compact".length).trim();
-      this.sendCommand({ type: "compact", ...(focus && { focus }) }, "Context not compacted", { draft: text });
+      this.sendCommand({ type: "compact", ...(focus && { focus }) }, "Context not compacted", {
+        draft: text,
+      });
     } else {
       this.link.send({ type: "user.message", content: text, messageId: newId() });
     }

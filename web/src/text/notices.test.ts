@@ -21,8 +21,12 @@ describe("a message without an item of its own is one line", () => {
       "context compacted: 2 outputs, 41 k → 2100 tokens; details in the log",
     );
     expect(line({ ...message, elided: ["a"] }).text).toContain("compacted: 1 output, 41 k");
-    expect(line({ ...message, elided: ["a"], replacedMessages: 41 }).text).toContain("compacted: 41 messages, 41 k");
-    expect(line({ ...message, elided: [] }).text).toBe("context compacted: 41 k → 2100 tokens; details in the log");
+    expect(line({ ...message, elided: ["a"], replacedMessages: 41 }).text).toContain(
+      "compacted: 41 messages, 41 k",
+    );
+    expect(line({ ...message, elided: [] }).text).toBe(
+      "context compacted: 41 k → 2100 tokens; details in the log",
+    );
   });
 
   test("todo", () => {
