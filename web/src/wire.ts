@@ -1025,6 +1025,8 @@ export type ServerMessage =
     queued: number;
     /** Cause of the pause, if paused. */
     pauseReason?: PauseReason;
+    /** The spent budget with its numbers, if one caused the pause. */
+    pauseDetail?: string;
     /** Number of newest messages sent to the model, if older ones had to be left out. */
     keptMessages?: number;
     /** True if the history was dropped by this event. */

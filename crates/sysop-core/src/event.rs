@@ -83,6 +83,8 @@ pub enum Input {
         /// The call that is being stopped.
         call: CallId,
     },
+    /// Answer to `Effect::SetTurnTimer`.
+    TurnTimer { turn: TurnId },
     /// A user typed into the session's terminal.
     TerminalInput {
         by: String,
@@ -292,6 +294,9 @@ pub enum Event {
     /// The turn waits for `Resume` before its next step.
     Paused {
         reason: PauseReason,
+        /// The spent budget with its numbers.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        detail: Option<String>,
     },
     Resumed,
     /// A user typed into the session's terminal.
@@ -473,6 +478,8 @@ pub enum Effect {
     },
     /// Stop a tool. Its `Input::Outcome` still follows, with the output captured so far.
     CancelTool { call: CallId },
+    /// Answer with `Input::TurnTimer` after `after`: the minutes of a turn's budget.
+    SetTurnTimer { turn: TurnId, after: Duration },
     /// Answer with `Input::Timer` after `after`.
     SetTimer {
         /// The call that is being stopped.

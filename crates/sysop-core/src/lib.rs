@@ -3,8 +3,10 @@
 //! This crate does no I/O: it opens no file, reads no clock, draws no randomness and starts no task. Facts about the
 //! world arrive as an [`event::Input`]; requests to the world leave as an [`event::Effect`].
 
+pub mod budget;
 pub mod catalog;
 pub mod compaction;
+pub mod cost_report;
 pub mod event;
 pub mod guard;
 pub mod history;

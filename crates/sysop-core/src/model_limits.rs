@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::model_table::ModelPrice;
+
 /// Context window assumed for a model whose window nobody tells, in tokens.
 pub const CONTEXT_WINDOW_DEFAULT: u32 = 32_768;
 /// Windows up to this size, in tokens, are compacted without a model's summary.
@@ -12,7 +14,7 @@ pub const CONTEXT_WINDOW_MIN: u32 = 1_024;
 const RESERVE_MIN: u64 = 1_024;
 
 /// Limits of one model as set in the config. They replace what its server reports.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelLimits {
     /// Tokens of prompt and reply together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -23,6 +25,9 @@ pub struct ModelLimits {
     /// True if the model accepts images.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vision: Option<bool>,
+    /// Price from `[prices]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<ModelPrice>,
 }
 
 /// Returns the prompt size above which the context is compacted: 80 % of the window, or the window without the tokens

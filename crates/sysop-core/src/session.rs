@@ -52,6 +52,7 @@
 //! - From every reachable state some input leads to `Idle`.
 
 mod apply;
+mod budget;
 mod chat;
 mod compact;
 mod decide;
@@ -307,6 +308,7 @@ impl Session {
             Input::Summarized { attempt, result } => self.on_summarized(&mut out, attempt, result),
             Input::Outcome { call, outcome } => self.on_outcome(&mut out, call, outcome),
             Input::Timer { call } => self.on_timer(&mut out, call),
+            Input::TurnTimer { turn } => self.on_turn_timer(&mut out, turn),
             Input::TerminalInput { by, typed } => self.emit(&mut out, Event::TerminalInput { by, typed }),
             Input::Recovered => self.on_recovered(&mut out),
         }
@@ -366,6 +368,7 @@ impl Session {
     fn start_turn(&mut self, out: &mut Output, prompt: String, origin: Origin) {
         let turn = self.state.turn.next();
         self.emit(out, Event::TurnStarted { turn, prompt, origin });
+        self.set_turn_timer(out);
     }
 
     /// Runs one call without a model. Abandons a paused turn; ignored while a turn runs.
@@ -459,13 +462,16 @@ impl Session {
 
     fn on_pause(&mut self, out: &mut Output) {
         if self.state.phase != Phase::Idle && self.state.paused.is_none() {
-            self.emit(out, Event::Paused { reason: PauseReason::Asked });
+            self.emit(out, Event::Paused { reason: PauseReason::Asked, detail: None });
         }
     }
 
     fn on_resume(&mut self, out: &mut Output) {
-        if self.state.paused.is_some() {
+        if let Some(reason) = self.state.paused {
             self.emit(out, Event::Resumed);
+            if matches!(reason, PauseReason::Budget | PauseReason::Interrupted) {
+                self.set_turn_timer(out);
+            }
         }
     }
 
@@ -649,7 +655,7 @@ impl Session {
             }
         }
         if self.state.phase != Phase::Idle {
-            self.emit(out, Event::Paused { reason: PauseReason::Interrupted });
+            self.emit(out, Event::Paused { reason: PauseReason::Interrupted, detail: None });
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::Budget;
 use crate::message::ModelRef;
 use crate::model_limits::ModelLimits;
 use crate::policy::{self, ApprovalMode, PolicyOptions};
@@ -35,6 +36,8 @@ pub struct SessionSpec {
     /// Limits from the config, by `PROVIDER/NAME`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub models: BTreeMap<String, ModelLimits>,
+    #[serde(default, skip_serializing_if = "Budget::is_empty")]
+    pub budget: Budget,
     /// Maximum tokens of one reply, if configured.
     #[serde(default)]
     pub max_output_tokens: Option<u32>,

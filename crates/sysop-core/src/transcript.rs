@@ -270,8 +270,9 @@ impl Transcript {
             Event::ToolStarted { call, origin } => self.tool_started(call, *origin),
             Event::ToolFinished { call, outcome } => self.tool_finished(call, outcome),
             Event::CancelAsked { .. } => self.stopping(),
-            Event::Paused { reason } => {
-                self.notice(Severity::Warning, paused_sentence(*reason).to_owned());
+            Event::Paused { reason, detail } => {
+                let detail = detail.as_ref().map_or_else(String::new, |detail| format!(": {detail}"));
+                self.notice(Severity::Warning, format!("{}{detail}", paused_sentence(*reason)));
                 self.turn.paused = Some(*reason);
                 // A proposal still waits for its answer; the pause takes effect afterwards.
                 if !matches!(self.phase, SessionPhase::AwaitingApproval { .. }) {
@@ -759,7 +760,7 @@ fn paused_sentence(reason: PauseReason) -> &'static str {
         PauseReason::Interrupted => {
             "paused: sysop exited during this turn; the running command may or may not have finished"
         }
-        PauseReason::Budget => "paused: budget spent; raise it to resume",
+        PauseReason::Budget => "paused: the budget is spent; resume to grant it once more",
     }
 }
 

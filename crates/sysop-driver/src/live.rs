@@ -477,6 +477,15 @@ impl LiveSession {
                     cancel.cancel();
                 }
             }
+            Effect::SetTurnTimer { turn, after } => {
+                let live = Arc::clone(self);
+                tokio::spawn(async move {
+                    tokio::select! {
+                        () = live.end.cancelled() => {}
+                        () = live.ports.clock.sleep(after) => live.deliver(Input::TurnTimer { turn }),
+                    }
+                });
+            }
             Effect::SetTimer { call, after } => {
                 let live = Arc::clone(self);
                 tokio::spawn(async move {

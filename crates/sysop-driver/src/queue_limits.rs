@@ -48,6 +48,7 @@ pub(crate) fn is_user_input(input: &Input) -> bool {
         | Input::Surveyed { .. }
         | Input::Outcome { .. }
         | Input::Timer { .. }
+        | Input::TurnTimer { .. }
         | Input::TerminalInput { .. }
         | Input::Recovered => false,
     }

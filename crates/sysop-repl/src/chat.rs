@@ -22,9 +22,11 @@ pub(crate) mod fake_session;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use sysop_core::model_table::ModelPrice;
 use sysop_driver::frontend::{AttachedSession, SessionService};
 use sysop_term::command::CompletionNames;
 
@@ -79,6 +81,8 @@ pub struct ReplContext {
     /// History file, if history is kept.
     pub history: Option<PathBuf>,
     pub form: ReplLayout,
+    /// Token prices of the user by `PROVIDER/NAME`.
+    pub prices: HashMap<String, ModelPrice>,
     /// Command that resumes a session, up to its id.
     pub resume_command: String,
     /// Handling of a running turn at exit.

@@ -11,32 +11,28 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use serde_json::json;
-use sysop_core::event::{Decision, Delta, Event, Input, Logged, Origin, PauseReason, StopReason, Update};
-use sysop_core::id::{CallId, Seq, StepId, TurnId};
-use sysop_core::outcome::{Outcome, Status};
-use sysop_core::text::{Stripper, strip_controls};
-use sysop_core::transcript::{Decider, ItemBody, ItemId, ProposalState, Transcript, TurnEnd};
-use sysop_core::ui_text::error_lines;
+use sysop_core::event::{Decision, Event, Input, Origin, PauseReason, StopReason, Update};
+use sysop_core::id::{CallId, Seq, TurnId};
+use sysop_core::transcript::{ItemBody, ItemId, Transcript};
 use sysop_driver::frontend::{AttachedSession, SessionService};
-use sysop_term::markdown::MarkdownStream;
 use sysop_wire::Encoder;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until};
 
 use crate::Exit;
 use crate::chat::approval::{ApprovalOutcome, ApprovalPrompt, TtyApprovalIo, ask};
-use crate::chat::inline_screen::InlineScreen;
 use crate::render::panel::Panel;
 use crate::render::plan::{self, ProposalLocation};
-use crate::render::{RenderOptions, THEME, safe, terminal_width, words};
+use crate::render::{RenderOptions, safe, words};
 
 mod call_output;
+mod printer;
 mod program_prompts;
 #[cfg(test)]
 mod tests;
 
 pub use call_output::CallOutput;
-use call_output::{call_output_lines, unprinted_output};
+use printer::ExecPrinter;
 pub use program_prompts::{ProgramPromptHandler, ask_for_programs_on_terminal};
 use program_prompts::{ProgramPrompts, PromptSender};
 
@@ -178,10 +174,8 @@ pub async fn run(context: ExecContext) -> Exit {
         ExecFormat::Human => None,
         ExecFormat::Json => Some(Box::new(Encoder::new(session.id().clone()))),
     };
-    let printer = ExecPrinter {
-        call_output: context.call_output,
-        ..ExecPrinter::new(encoder, context.out, context.terminal, context.err, &context.task)
-    };
+    let mut printer = ExecPrinter::new(encoder, context.out, context.terminal, context.err, &context.task);
+    printer.call_output = context.call_output;
     let mut run = ExecRun {
         opened: context.opened,
         transcript: Transcript::new(),
@@ -303,8 +297,13 @@ impl ExecRun {
                 self.withdrawn.store(true, Ordering::Relaxed);
                 None
             }
-            Event::Paused { reason: PauseReason::Loop } if self.turn.is_some() => {
+            Event::Paused { reason: PauseReason::Loop, .. } if self.turn.is_some() => {
                 self.printer.error("stopped: the model repeated the same call 3 times; rephrase the task");
+                self.end(Exit::Failed)
+            }
+            Event::Paused { reason: PauseReason::Budget, detail } if self.turn.is_some() => {
+                let detail = sysop_core::text::neutralize_line(detail.as_deref().unwrap_or_default());
+                self.printer.error(&format!("stopped: the budget is spent: {detail}"));
                 self.end(Exit::Failed)
             }
             Event::TurnEnded { turn, .. } if self.turn == Some(*turn) => Some(self.ended(*turn)),
@@ -476,318 +475,5 @@ fn question_of(
         command: plan.call.text_argument("command").map(|_| plan.command.clone()),
         covers: plan.session_grant().map(words::covers).unwrap_or_default(),
         rule: None,
-    }
-}
-
-/// Writes the output.
-struct ExecPrinter {
-    out: ExecOutput,
-    err: Box<dyn Write + Send>,
-    call_output: CallOutput,
-    routine: bool,
-    /// Set after the end was requested and its reason printed; later output is dropped.
-    ending: bool,
-}
-
-enum ExecOutput {
-    Json {
-        encoder: Box<Encoder>,
-        out: Box<dyn Write + Send>,
-    },
-    Terminal {
-        screen: Box<InlineScreen>,
-        stream: Option<(StepId, String, Box<MarkdownStream>)>,
-        stripped: Option<Stripper>,
-    },
-    /// Finished answers; a routine's output line by line.
-    Pipe {
-        out: Box<dyn Write + Send>,
-        stripped: Option<Stripper>,
-    },
-}
-
-impl ExecPrinter {
-    fn new(
-        encoder: Option<Box<Encoder>>,
-        out: Box<dyn Write + Send>,
-        terminal: Option<RenderOptions>,
-        err: Box<dyn Write + Send>,
-        task: &ExecTask,
-    ) -> Self {
-        let out = match (encoder, terminal) {
-            (Some(encoder), _) => ExecOutput::Json { encoder, out },
-            (None, Some(look)) => ExecOutput::Terminal {
-                screen: Box::new(InlineScreen::new(out, look, None)),
-                stream: None,
-                stripped: None,
-            },
-            (None, None) => ExecOutput::Pipe { out, stripped: None },
-        };
-        let routine = matches!(task, ExecTask::Routine(_));
-        Self { out, err, call_output: CallOutput::default(), routine, ending: false }
-    }
-
-    fn render_options(&self) -> RenderOptions {
-        match &self.out {
-            ExecOutput::Terminal { screen, .. } => screen.render_options(),
-            ExecOutput::Json { .. } | ExecOutput::Pipe { .. } => {
-                let width = terminal_width();
-                RenderOptions { width: width.max(1), color: false }
-            }
-        }
-    }
-
-    /// Prints an error and its hint; a closed standard error is ignored.
-    fn error(&mut self, text: &str) {
-        let _ = self.pause();
-        let text = safe(text).replace('\n', " ");
-        let _ = self.err.write_all(error_lines(&text).as_bytes());
-        let _ = self.err.flush();
-    }
-
-    fn progress(&mut self, text: &str) {
-        let _ = self.pause();
-        let _ = writeln!(self.err, "{}", text.trim_end());
-        let _ = self.err.flush();
-    }
-
-    fn end(&mut self, end: &TurnEnd) {
-        if let Some(text) = words::turn_end_summary(end) {
-            self.error(&text);
-        }
-    }
-
-    /// Removes an unfinished row from a terminal.
-    fn pause(&mut self) -> io::Result<()> {
-        match &mut self.out {
-            ExecOutput::Terminal { screen, .. } => screen.last_row(None),
-            ExecOutput::Json { .. } | ExecOutput::Pipe { .. } => Ok(()),
-        }
-    }
-
-    fn is_for_programs(&self) -> bool {
-        matches!(self.out, ExecOutput::Json { .. })
-    }
-
-    /// Handles an update from before this task: not printed, but later output builds on it.
-    fn replayed(&mut self, update: &Update) {
-        if let ExecOutput::Json { encoder, .. } = &mut self.out {
-            json_lines(encoder, update);
-        }
-    }
-
-    fn update(&mut self, update: &Update, transcript: &Transcript) -> io::Result<()> {
-        if let ExecOutput::Json { encoder, out } = &mut self.out {
-            for message in json_lines(encoder, update) {
-                out.write_all(message.as_bytes())?;
-                out.write_all(b"\n")?;
-                out.flush()?;
-            }
-            return Ok(());
-        }
-        if self.ending {
-            return Ok(());
-        }
-        match update {
-            Update::Delta(delta) => self.delta(delta, transcript),
-            Update::Logged(logged) => self.logged(logged, transcript),
-        }
-    }
-
-    fn delta(&mut self, delta: &Delta, transcript: &Transcript) -> io::Result<()> {
-        // Hosts of a fleet are printed together when all have finished.
-        let fleet = || transcript.session_info().is_some_and(|facts| words::is_fleet(&facts.host));
-        match delta {
-            Delta::Text { step, text } => self.stream(*step, text),
-            Delta::Output { text, .. } if self.routine && !fleet() => self.output(text),
-            Delta::Notice { text } => {
-                self.progress(&safe(text));
-                Ok(())
-            }
-            Delta::Restarted { .. } => self.close_stream(),
-            Delta::Control { holder } => {
-                self.progress(&safe(&words::control(holder.as_deref())));
-                Ok(())
-            }
-            Delta::Output { .. }
-            | Delta::Reasoning { .. }
-            | Delta::Question { .. }
-            | Delta::QuestionClosed { .. } => Ok(()),
-        }
-    }
-
-    fn logged(&mut self, logged: &Logged, transcript: &Transcript) -> io::Result<()> {
-        match &logged.event {
-            Event::Replied { step, reply } => self.replied(*step, &reply.text, reply.calls.is_empty()),
-            Event::ToolStarted { call, .. } => {
-                self.progress(&words::tool_line(call));
-                Ok(())
-            }
-            Event::ToolFinished { call, outcome } => {
-                if let Some(ItemBody::Answer(text)) =
-                    transcript.item(&ItemId::Summary(call.clone())).map(|item| &item.body)
-                {
-                    return self.answer(&text.text);
-                }
-                self.name_refused(call, transcript);
-                self.finished(outcome)
-            }
-            Event::ModelFailed { .. } | Event::TurnEnded { .. } => self.close_stream(),
-            Event::TerminalInput { by, typed } => {
-                self.progress(&words::typed(by, typed));
-                Ok(())
-            }
-            Event::SessionOpened { .. }
-            | Event::Configured { .. }
-            | Event::PromptQueued { .. }
-            | Event::TurnStarted { .. }
-            | Event::StepStarted { .. }
-            | Event::ApprovalAsked { .. }
-            | Event::Decided { .. }
-            | Event::Paused { .. }
-            | Event::CancelAsked { .. }
-            | Event::Resumed
-            | Event::Compacted { .. }
-            | Event::ContextCompacted { .. }
-            | Event::TodoChanged { .. }
-            | Event::JobStarted { .. }
-            | Event::JobFinished { .. }
-            | Event::GuardArmed { .. }
-            | Event::GuardEnded { .. }
-            | Event::ApprovalGiven { .. }
-            | Event::Undone { .. }
-            | Event::HistoryCleared => Ok(()),
-        }
-    }
-
-    fn stream(&mut self, step: StepId, text: &str) -> io::Result<()> {
-        let ExecOutput::Terminal { screen, stream, .. } = &mut self.out else { return Ok(()) };
-        let columns = screen.render_options().width.saturating_sub(1);
-        if stream.as_ref().is_none_or(|(streaming, ..)| *streaming != step) {
-            if text.trim().is_empty() {
-                return Ok(());
-            }
-            *stream = Some((step, String::new(), Box::new(MarkdownStream::new(columns, THEME))));
-        }
-        let Some((_, streamed, markdown)) = stream else { return Ok(()) };
-        streamed.push_str(text);
-        screen.rows(&markdown.push(text))?;
-        screen.last_row(markdown.tail().cloned())
-    }
-
-    fn close_stream(&mut self) -> io::Result<()> {
-        let ExecOutput::Terminal { screen, stream, .. } = &mut self.out else { return Ok(()) };
-        let Some((_, _, mut markdown)) = stream.take() else { return Ok(()) };
-        screen.last_row(None)?;
-        screen.rows(&markdown.finish())
-    }
-
-    fn replied(&mut self, step: StepId, text: &str, last: bool) -> io::Result<()> {
-        if let ExecOutput::Terminal { stream, .. } = &self.out {
-            let streamed = match stream {
-                Some((streaming, streamed, _)) if *streaming == step => streamed.clone(),
-                Some(_) | None => String::new(),
-            };
-            if let Some(rest) = text.trim_start().strip_prefix(streamed.trim_start())
-                && !streamed.is_empty()
-            {
-                self.stream(step, rest)?;
-                return self.close_stream();
-            }
-            self.close_stream()?;
-            if text.trim() == streamed.trim() {
-                return Ok(());
-            }
-            return self.answer(text);
-        }
-        if text.trim().is_empty() {
-            return Ok(());
-        }
-        if last {
-            return self.answer(text);
-        }
-        self.progress(&safe(text));
-        Ok(())
-    }
-
-    fn answer(&mut self, text: &str) -> io::Result<()> {
-        let text = text.trim();
-        match &mut self.out {
-            ExecOutput::Terminal { screen, .. } => {
-                let columns = screen.render_options().width.saturating_sub(1);
-                let rows = MarkdownStream::rows(text, columns, THEME);
-                screen.last_row(None)?;
-                screen.rows(&rows)
-            }
-            ExecOutput::Pipe { out, .. } => {
-                writeln!(out, "{}", strip_controls(text))?;
-                out.flush()
-            }
-            ExecOutput::Json { .. } => Ok(()),
-        }
-    }
-
-    /// Prints a routine's output as it arrives.
-    fn output(&mut self, text: &str) -> io::Result<()> {
-        match &mut self.out {
-            ExecOutput::Terminal { screen, stripped, .. } => {
-                screen.text(&stripped.get_or_insert_with(Stripper::new).push(text))
-            }
-            ExecOutput::Pipe { out, stripped } => {
-                out.write_all(stripped.get_or_insert_with(Stripper::new).push(text).as_bytes())?;
-                out.flush()
-            }
-            ExecOutput::Json { .. } => Ok(()),
-        }
-    }
-
-    /// Names a call that ended before it started; other calls are named at their start.
-    fn name_refused(&mut self, call: &CallId, transcript: &Transcript) {
-        let Some(ItemBody::Proposal(plan)) =
-            transcript.item(&ItemId::Proposal(call.clone())).map(|item| &item.body)
-        else {
-            return;
-        };
-        if matches!(plan.state, ProposalState::Rejected { by: Decider::Policy, .. }) {
-            self.progress(&words::tool_line(&plan.call));
-        }
-    }
-
-    fn finished(&mut self, outcome: &Outcome) -> io::Result<()> {
-        if self.routine {
-            match &mut self.out {
-                ExecOutput::Terminal { screen, stripped, .. } => {
-                    screen.text(&unprinted_output(stripped.take(), outcome))?;
-                    screen.end_text()?;
-                }
-                ExecOutput::Pipe { out, stripped } => {
-                    let rest = unprinted_output(stripped.take(), outcome);
-                    out.write_all(rest.as_bytes())?;
-                    out.flush()?;
-                }
-                ExecOutput::Json { .. } => {}
-            }
-        }
-        let quiet = self.routine && outcome.status == Status::Ok;
-        if !self.routine {
-            for line in call_output_lines(&outcome.output, self.call_output) {
-                self.progress(&format!("  {line}"));
-            }
-        }
-        if !quiet {
-            for line in words::host_lines(outcome).lines() {
-                self.progress(&format!("  {line}"));
-            }
-            self.progress(&format!("  {}", words::outcome_summary(outcome)));
-        }
-        Ok(())
-    }
-}
-
-/// Encodes an update as JSON messages, one line each, without line ends.
-fn json_lines(encoder: &mut Encoder, update: &Update) -> Vec<String> {
-    match update {
-        Update::Logged(logged) => encoder.encode_event(logged).iter().map(sysop_wire::to_json_line).collect(),
-        Update::Delta(delta) => vec![sysop_wire::to_json_line(&encoder.encode_delta(delta))],
     }
 }

@@ -15,11 +15,12 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("/help", "", "Show this help"),
     ("/exit", "", "Quit (Ctrl+D)"),
     ("/clear", "", "Clear the history and the screen"),
-    ("/compact", "[FOCUS]", "Summarize older messages to free context"),
     ("/new", "", "Start a new session"),
     ("/resume", "[ID]", "Resume after a pause, or open a past session"),
     ("/model", "[PROVIDER/NAME]", "Show or change the model"),
     ("/approve", "[each|ask|auto|never]", "Show or change the approval mode"),
+    ("/compact", "[FOCUS]", "Summarize older messages to free context"),
+    ("/cost", "", "Show model calls, tokens and cost of the session"),
     ("/plan", "", "Run the next step proposed in read-only mode"),
     ("/mode", "[agent|chat]", "Show or change the mode: agent (with tools) or chat"),
     ("/host", "[DEST]", "Show the host, or start a session on another one"),
@@ -57,6 +58,8 @@ pub enum InputLine {
     Clear,
     /// `/compact`.
     Compact(Option<String>),
+    /// `/cost`.
+    Cost,
     /// `/new`.
     New,
     /// `/resume`.
@@ -128,6 +131,7 @@ fn command(word: &str, rest: &str) -> InputLine {
         "/exit" | "/quit" => InputLine::Exit,
         "/clear" => InputLine::Clear,
         "/compact" => InputLine::Compact(argument),
+        "/cost" => InputLine::Cost,
         "/new" => InputLine::New,
         "/resume" | "/continue" => InputLine::Resume(argument),
         "/model" => InputLine::Model(argument),

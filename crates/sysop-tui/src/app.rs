@@ -26,6 +26,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use sysop_core::event::{ConfigChange, Delta, Event, Input, Logged, StopReason, Update};
 use sysop_core::id::{CallId, Seq, SessionId};
+use sysop_core::model_table::ModelPrice;
 use sysop_core::policy::{CommandContext, Policy, Risk, Survey};
 use sysop_core::question::{Question, QuestionId};
 use sysop_core::spec::SessionSpec;
@@ -50,7 +51,7 @@ pub use self::review::{Review, ReviewMode};
 pub use self::state::State;
 pub use self::status::{ActivityIndicator, StatusSegment, Tone};
 pub use self::text_area::rows as text_area_rows;
-use crate::{BY, Price, RunningTurnPolicy};
+use crate::{BY, RunningTurnPolicy};
 
 /// Time for which a short message is shown.
 const FLASH: Duration = Duration::from_secs(4);
@@ -84,7 +85,7 @@ impl BackgroundStatus {
 pub struct AppOptions {
     pub theme: ThemeName,
     /// Prices of tokens, by `PROVIDER/NAME`.
-    pub prices: HashMap<String, Price>,
+    pub prices: HashMap<String, ModelPrice>,
     pub leaving: RunningTurnPolicy,
 }
 

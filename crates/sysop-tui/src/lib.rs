@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub use run::{TuiExit, run};
 
 use futures::future::BoxFuture;
-use serde::Deserialize;
+use sysop_core::model_table::ModelPrice;
 use sysop_driver::frontend::{AttachedSession, SessionService};
 use sysop_term::ThemeName;
 
@@ -45,7 +45,7 @@ pub struct TuiContext {
     /// Saves the theme for the next start; returns a sentence with the file or the error. May block.
     pub keep_theme: Arc<dyn Fn(ThemeName) -> String + Send + Sync>,
     /// Prices of tokens, by `PROVIDER/NAME`.
-    pub prices: HashMap<String, Price>,
+    pub prices: HashMap<String, ModelPrice>,
     /// The user's editor and pager from the environment.
     pub programs: ExternalPrograms,
     pub drafts: PathBuf,
@@ -68,18 +68,6 @@ pub type OpenError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The session service with the first session.
 pub type OpenResult = Result<(Arc<dyn SessionService>, AttachedSession), OpenError>;
-
-/// Price of a million tokens.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub struct Price {
-    /// Input tokens.
-    pub input: f64,
-    /// Output tokens.
-    pub output: f64,
-    /// Cached input tokens; `None` means the price of other input.
-    pub cached: Option<f64>,
-}
 
 /// External programs, as command lines split by shell rules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

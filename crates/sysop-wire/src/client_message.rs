@@ -451,6 +451,7 @@ impl ClientMessage {
             | Input::Surveyed { .. }
             | Input::Outcome { .. }
             | Input::Timer { .. }
+            | Input::TurnTimer { .. }
             | Input::TerminalInput { .. }
             | Input::Recovered => return None,
         })

@@ -162,7 +162,7 @@ fn state_event(event: StateEvent, now: &State) -> Option<Event> {
         }
         StateEvent::StepStarted => Event::StepStarted { step },
         StateEvent::CancelAsked => Event::CancelAsked { then: CancelFollowUp::Nothing },
-        StateEvent::Paused => Event::Paused { reason: now.pause_reason? },
+        StateEvent::Paused => Event::Paused { reason: now.pause_reason?, detail: now.pause_detail.clone() },
         StateEvent::Resumed => Event::Resumed,
         StateEvent::Compacted => Event::Compacted { keep: now.kept_messages? },
         StateEvent::HistoryCleared => Event::HistoryCleared,
@@ -196,6 +196,7 @@ fn session_opened(created: ServerMessage) -> Option<Event> {
         max_history_messages: 0,
         ledger_only: false,
         models: Default::default(),
+        budget: Default::default(),
         max_output_tokens: None,
         temperature: None,
         host,

@@ -182,13 +182,14 @@ impl Encoder {
                 now.state = SessionState::Stopping;
                 now.queued = 0;
             }
-            Event::Paused { reason } => {
+            Event::Paused { reason, detail } => {
                 now.state = SessionState::Paused;
                 now.pause_reason = Some(*reason);
+                now.pause_detail.clone_from(detail);
             }
             Event::Resumed => {
                 now.state = self.active;
-                now.pause_reason = None;
+                (now.pause_reason, now.pause_detail) = (None, None);
             }
             Event::Compacted { keep } => now.kept_messages = Some(*keep),
             Event::HistoryCleared => {
@@ -229,7 +230,7 @@ impl Encoder {
 
     fn fold_turn_ended(&mut self, reason: StopReason) {
         self.now.state = SessionState::Idle;
-        self.now.pause_reason = None;
+        (self.now.pause_reason, self.now.pause_detail) = (None, None);
         if matches!(reason, StopReason::Cancelled | StopReason::Paused) {
             self.now.queued = 0;
         }

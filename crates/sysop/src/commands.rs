@@ -34,6 +34,7 @@ pub(crate) async fn chat(settings: Settings, pick: ModelChoice, arguments: ChatA
     let form = chat_form(&settings, arguments.plain);
     let history = settings.folders.data.join(HISTORY);
     let root = settings.root.clone();
+    let prices = settings.prices.clone();
     let services = Services::new(settings, pick.model)?;
     let opened = services.open().await?;
     let context = ReplContext {
@@ -47,6 +48,7 @@ pub(crate) async fn chat(settings: Settings, pick: ModelChoice, arguments: ChatA
         }),
         history: Some(history),
         form,
+        prices,
         resume_command: "sysop chat --resume ".to_owned(),
         leaving: chat::ExitBehavior::StopTurn,
     };

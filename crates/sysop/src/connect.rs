@@ -195,6 +195,7 @@ async fn converse(
         }),
         history: Some(settings.folders.data.join(HISTORY)),
         form,
+        prices: settings.prices.clone(),
         resume_command: face.resume_command,
         leaving: face.leaving,
     };

@@ -155,6 +155,9 @@ fn server_flags(flags: &GlobalFlags) -> Vec<std::ffi::OsString> {
         resume: _,
         verbose,
         quiet,
+        max_cost,
+        max_tokens_total,
+        max_minutes,
         no_color,
     } = flags;
     let mut given: Vec<std::ffi::OsString> = Vec::new();
@@ -169,6 +172,9 @@ fn server_flags(flags: &GlobalFlags) -> Vec<std::ffi::OsString> {
         ("model", model.as_ref().map(ToString::to_string)),
         ("approve", approve.map(|approve| approve.as_str().to_owned())),
         ("profile", profile.map(|profile| profile.as_str().to_owned())),
+        ("max-cost", max_cost.map(|cost| cost.to_string())),
+        ("max-tokens-total", max_tokens_total.map(|tokens| tokens.to_string())),
+        ("max-minutes", max_minutes.map(|minutes| minutes.to_string())),
     ];
     for (name, value) in texts {
         value.into_iter().for_each(|value| give(name, value.into()));

@@ -58,9 +58,35 @@ pub(crate) struct GlobalFlags {
     /// Print errors only
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
+    /// Pause when the session has cost this much [US dollars]
+    #[arg(long, global = true, value_name = "USD", value_parser = dollars)]
+    pub(crate) max_cost: Option<f64>,
+    /// Pause when the session has used this many tokens, such as 200k
+    #[arg(long, global = true, value_name = "N", value_parser = token_count)]
+    pub(crate) max_tokens_total: Option<u64>,
+    /// Pause a turn that has run for this long; its running command is stopped
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_080))]
+    pub(crate) max_minutes: Option<u32>,
     /// Disable colored output
     #[arg(long, global = true)]
     pub(crate) no_color: bool,
+}
+
+/// Parses an amount in US dollars.
+fn dollars(text: &str) -> Result<f64, String> {
+    let amount: f64 =
+        text.trim_start_matches('$').parse().map_err(|_| "use a number, such as 0.50".to_owned())?;
+    (amount.is_finite() && amount > 0.0).then_some(amount).ok_or_else(|| "use a positive number".to_owned())
+}
+
+/// Parses a number of tokens; `k` and `M` stand for thousand and million.
+fn token_count(text: &str) -> Result<u64, String> {
+    let (digits, factor) = match text.strip_suffix(['k', 'K']) {
+        Some(digits) => (digits, 1_000),
+        None => text.strip_suffix(['m', 'M']).map_or((text, 1), |digits| (digits, 1_000_000)),
+    };
+    let number: Option<u64> = digits.parse().ok().and_then(|number: u64| number.checked_mul(factor));
+    number.filter(|number| *number > 0).ok_or_else(|| "use a number, such as 200000 or 200k".to_owned())
 }
 
 impl GlobalFlags {

@@ -12,13 +12,14 @@ use std::time::Duration;
 use etcetera::base_strategy::{BaseStrategy, choose_base_strategy};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer};
+use sysop_core::budget::Budget;
 use sysop_core::message::ModelRef;
 use sysop_core::model_limits::ModelLimits;
 use sysop_core::model_provider::is_known;
+use sysop_core::model_table::{self, ModelPrice};
 use sysop_core::policy::{ApprovalMode, PolicyOptions};
 use sysop_provider::NO_REMOTE_MACHINE;
 use sysop_term::ThemeName;
-use sysop_tui::Price;
 
 use crate::config::{
     Config, ConfigEntry, ConfigError, ConfigLayer, ConfigOrigin, ConfigSources, ConfigValue, ConfigWarning,
@@ -81,7 +82,9 @@ pub(crate) struct Settings {
     /// Limits of models by `PROVIDER/NAME`.
     pub(crate) models: BTreeMap<String, ModelLimits>,
     /// Token prices by `PROVIDER/NAME`.
-    pub(crate) prices: HashMap<String, Price>,
+    pub(crate) prices: HashMap<String, ModelPrice>,
+    /// Limits of what a turn and a session may spend.
+    pub(crate) budget: Budget,
     /// Amount of messages besides the result.
     pub(crate) verbosity: Verbosity,
     /// Environment variables with provider keys and tokens, which children must not receive.
@@ -211,6 +214,7 @@ impl Settings {
             ledger_only: config.get("ledger_only").unwrap_or_default(),
             models: config.get("models").unwrap_or_default(),
             prices: config.get("prices").unwrap_or_default(),
+            budget: budget(&config, flags),
             verbosity: flags.verbosity(),
             secret_variables: crate::config::secret_variables(&environment),
             environment,
@@ -219,6 +223,7 @@ impl Settings {
         };
         settings.read_providers();
         settings.read_routines();
+        settings.problems.extend(check_price(&settings));
         Ok(settings)
     }
 
@@ -239,6 +244,15 @@ impl Settings {
     /// The first problem.
     pub(crate) fn require_runnable(&self) -> Result<(), CommandError> {
         self.problems.first().map_or(Ok(()), |problem| Err(problem.clone()))
+    }
+
+    /// Limits of models, with their prices from `[prices]`.
+    pub(crate) fn models_with_prices(&self) -> BTreeMap<String, ModelLimits> {
+        let mut models = self.models.clone();
+        for (name, price) in &self.prices {
+            models.entry(name.clone()).or_default().price = Some(*price);
+        }
+        models
     }
 
     /// Approval mode on these hosts.
@@ -490,6 +504,27 @@ fn limits(config: &Config) -> TurnLimits {
         output_tokens: config.get("max_output_tokens"),
         tool_timeout: config.get("tool_timeout_s").map(Duration::from_secs),
     }
+}
+
+/// Returns the budget of the config, with the limits of the flags.
+fn budget(config: &Config, flags: &GlobalFlags) -> Budget {
+    let mut budget: Budget = config.get("budget").unwrap_or_default();
+    budget.session.cost = flags.max_cost.or(budget.session.cost);
+    budget.session.tokens = flags.max_tokens_total.or(budget.session.tokens);
+    budget.turn.minutes = flags.max_minutes.or(budget.turn.minutes);
+    budget
+}
+
+/// Returns an error if a cost is limited and the model has no known price.
+fn check_price(settings: &Settings) -> Option<CommandError> {
+    let model = &settings.model.as_ref().filter(|_| settings.budget.limits_cost())?.value;
+    let known = settings.prices.contains_key(&model.to_string()) || model_table::price(model).is_some();
+    (!known).then(|| {
+        CommandError::usage(format!(
+            "the price of {model} is unknown, so its cost cannot be limited; set [prices.\"{model}\"] input and output, or \
+             use --max-tokens-total"
+        ))
+    })
 }
 
 /// Returns true if tools run on this machine.

@@ -525,7 +525,8 @@ class TranscriptBuilder {
         return;
       case "paused":
         if (message.pauseReason && message.pauseReason !== "asked") {
-          this.notice(message.seq, pauseLabel(message.pauseReason), "warning");
+          const detail = message.pauseDetail ? `: ${message.pauseDetail}` : "";
+          this.notice(message.seq, pauseLabel(message.pauseReason) + detail, "warning");
         }
         return;
       case "compacted":

@@ -86,7 +86,7 @@ export function pauseLabel(reason: PauseReason): string {
     case "interrupted":
       return "paused: sysop exited during this turn; the running command may or may not have finished";
     case "budget":
-      return "paused: budget spent; raise it to resume";
+      return "paused: the budget is spent; resume to grant it once more";
     default:
       return "paused";
   }

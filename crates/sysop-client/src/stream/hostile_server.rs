@@ -116,6 +116,7 @@ fn spec() -> SessionSpec {
         max_history_messages: 20,
         ledger_only: false,
         models: Default::default(),
+        budget: Default::default(),
         max_output_tokens: None,
         temperature: None,
         host: "web1".to_owned(),

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::state::{CurrentCall, PendingApproval, Phase, RepeatedCall, TurnChanges, UNDO_TURNS_MAX};
 use super::step::{EMPTY_NUDGE, EMPTY_REPLIES_MAX};
 use super::{BY_SYSOP, Session, compact};
+use crate::budget::Spending;
 use crate::compaction::Compaction;
 use crate::event::{ConfigChange, Decision, Event, Origin, PauseReason, StopReason};
 use crate::guard::ArmedGuard;
@@ -64,13 +65,17 @@ impl Session {
                 state.cancel_requested = Some(then);
                 state.queue.clear(); // canceling a turn also drops the prompts behind it
             }
-            Event::Paused { reason } => {
+            Event::Paused { reason, .. } => {
                 state.paused = Some(reason);
                 if reason == PauseReason::Loop {
                     state.repeated = None;
                 }
             }
-            Event::Resumed => state.paused = None,
+            Event::Resumed => {
+                if state.paused.take() == Some(PauseReason::Budget) {
+                    (state.spent_turn, state.spent_session) = Default::default();
+                }
+            }
             Event::ContextCompacted { compaction } => self.apply_compacted(compaction),
             Event::TodoChanged { items } => state.set_todo(items),
             Event::JobStarted { job, call, command, host } => {
@@ -101,6 +106,7 @@ impl Session {
     }
 
     fn apply_compacted(&mut self, compaction: Compaction) {
+        self.spend(compaction.usage);
         let state = &mut self.state;
         state.history.omit_outputs(&compaction.elided);
         if compaction.replaced > 0 {
@@ -180,6 +186,7 @@ impl Session {
         state.empty_replies = 0;
         state.ran_tool = false;
         state.repeated = None;
+        state.spent_turn = Spending::default();
         if state.direct {
             state.phase =
                 Phase::Acting { pending: VecDeque::new(), results: Vec::new(), work: CurrentCall::Idle };
@@ -192,6 +199,7 @@ impl Session {
     }
 
     fn apply_replied(&mut self, reply: Reply) {
+        self.spend(reply.usage);
         let state = &mut self.state;
         if reply.text.trim().is_empty() && reply.calls.is_empty() {
             state.empty_replies += 1;

@@ -2,6 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use crate::budget::Spending;
 use crate::compaction::Compaction;
 use crate::event::{CancelFollowUp, Origin, PauseReason};
 use crate::guard::{ArmedGuard, GUARDS_MAX};
@@ -67,6 +68,10 @@ pub(super) struct State {
     pub(super) compacted_at: Option<StepId>,
     /// Facts of the current history.
     pub(super) ledger: Ledger,
+    /// Spent by the current turn, or the last one, since it started or its budget was granted again.
+    pub(super) spent_turn: Spending,
+    /// Spent since the session was opened or its budget was granted again.
+    pub(super) spent_session: Spending,
     /// Context window of a model in tokens, as its server told it.
     pub(super) context_window: Option<(ModelRef, u32)>,
     /// Upper bound of a model's window in tokens, learned from a rejected prompt.
@@ -180,6 +185,8 @@ impl State {
             compaction: None,
             compacted_at: None,
             ledger: Ledger::default(),
+            spent_turn: Spending::default(),
+            spent_session: Spending::default(),
             context_window: None,
             window_cap: None,
             counted_tokens: None,

@@ -74,13 +74,15 @@ impl Session {
         } else if state.paused.is_some() {
             return false;
         } else if state.repeated.as_ref().is_some_and(|last| last.times >= REPEATS_MAX) {
-            self.emit(out, Event::Paused { reason: PauseReason::Loop });
+            self.emit(out, Event::Paused { reason: PauseReason::Loop, detail: None });
         } else if state.step.step >= state.spec.max_iterations {
             let error = format!(
                 "stopped after {} model calls (max_iterations); send `continue` to resume",
                 state.spec.max_iterations
             );
             self.end_turn(out, StopReason::MaxIterations, Some(error));
+        } else if let Some(detail) = self.budget_stop() {
+            self.emit(out, Event::Paused { reason: PauseReason::Budget, detail: Some(detail) });
         } else if self.compact_if_needed(out) {
             return false;
         } else {

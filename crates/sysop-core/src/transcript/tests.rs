@@ -42,6 +42,7 @@ fn spec() -> SessionSpec {
         max_history_messages: 20,
         ledger_only: false,
         models: Default::default(),
+        budget: Default::default(),
         max_output_tokens: None,
         temperature: None,
         host: "local".into(),
@@ -422,7 +423,7 @@ fn a_tool_that_ends_during_a_pause_leaves_the_turn_paused() {
         open(),
         started(1, "go").into(),
         Event::StepStarted { step: step(1, 1) }.into(),
-        Event::Paused { reason: PauseReason::Asked }.into(),
+        Event::Paused { reason: PauseReason::Asked, detail: None }.into(),
         replied(step(1, 1), "", vec![call.clone()]).into(),
         Event::ToolStarted { call, origin: Origin::Model }.into(),
         finished("c1", Outcome::ok("made")).into(),
@@ -441,7 +442,7 @@ fn a_proposal_still_waits_when_a_pause_is_requested() {
         Event::StepStarted { step: step(1, 1) }.into(),
         replied(step(1, 1), "", vec![call.clone()]).into(),
         asked(&call).into(),
-        Event::Paused { reason: PauseReason::Asked }.into(),
+        Event::Paused { reason: PauseReason::Asked, detail: None }.into(),
     ];
     assert!(live(&steps).waiting().is_some());
     let mut resumed = steps.clone();
@@ -452,7 +453,7 @@ fn a_proposal_still_waits_when_a_pause_is_requested() {
     let mut finished_first = steps.clone();
     finished_first.push(finished("c1", Outcome::ok("made")).into());
     assert_eq!(live(&finished_first).phase(), &SessionPhase::Paused { reason: PauseReason::Asked });
-    steps.push(Event::Paused { reason: PauseReason::Asked }.into());
+    steps.push(Event::Paused { reason: PauseReason::Asked, detail: None }.into());
     assert_eq!(live(&steps).still_running(), Some(call.id.clone()));
     steps.push(Event::Resumed.into());
     assert_eq!(live(&steps).phase(), &SessionPhase::Running { call: call.id });
@@ -467,7 +468,7 @@ fn pauses_stops_and_changes_produce_notices() {
         Event::Configured { change: ConfigChange::Model(ModelRef::new("demo", "two")) }.into(),
         Event::Configured { change: ConfigChange::Approve(ApprovalMode::Auto) }.into(),
         Event::Configured { change: ConfigChange::Mode(Mode::Chat) }.into(),
-        Event::Paused { reason: PauseReason::Loop }.into(),
+        Event::Paused { reason: PauseReason::Loop, detail: None }.into(),
     ]);
     expect![[r#"
         prompt-1: x
@@ -665,7 +666,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         (id.clone(), decision).prop_map(|(id, decision)| decided(id, decision)),
         id.clone().prop_map(|id| Event::ToolStarted { call: bash(id, "ls"), origin: Origin::Model }),
         id.clone().prop_map(|id| finished(id, Outcome::ok("out"))),
-        Just(Event::Paused { reason: PauseReason::Asked }),
+        Just(Event::Paused { reason: PauseReason::Asked, detail: None }),
         Just(Event::Resumed),
         Just(Event::CancelAsked { then: CancelFollowUp::Nothing }),
         Just(Event::HistoryCleared),

@@ -62,6 +62,7 @@ pub(crate) fn spec(approve: ApprovalMode) -> SessionSpec {
         max_history_messages: 20,
         ledger_only: false,
         models: Default::default(),
+        budget: Default::default(),
         max_output_tokens: None,
         temperature: None,
         host: "local".to_owned(),
@@ -155,7 +156,7 @@ impl World {
                 Effect::CancelTool { call } => {
                     assert_eq!(self.running.as_ref().map(|running| &running.id), Some(call));
                 }
-                Effect::Survey { .. } | Effect::SetTimer { .. } => {}
+                Effect::Survey { .. } | Effect::SetTimer { .. } | Effect::SetTurnTimer { .. } => {}
             }
         }
         self.last = out;
@@ -502,7 +503,7 @@ pub(crate) fn line(event: &Event) -> String {
             format!("finished {call} {}: {}", outcome.status.as_str(), outcome.output)
         }
         Event::CancelAsked { then } => format!("cancel asked, then {then:?}"),
-        Event::Paused { reason } => format!("paused {reason:?}"),
+        Event::Paused { reason, .. } => format!("paused {reason:?}"),
         Event::Resumed => "resumed".to_owned(),
         Event::Compacted { keep } => format!("compacted to {keep}"),
         Event::ContextCompacted { .. }

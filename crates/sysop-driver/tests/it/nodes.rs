@@ -379,7 +379,7 @@ fn check_log(shared: &SharedDatabase, counts: &mut Counts) {
             Event::PromptQueued { text } => {
                 queued.insert(text.as_str());
             }
-            Event::Paused { reason: PauseReason::Interrupted } => counts.interrupted += 1,
+            Event::Paused { reason: PauseReason::Interrupted, .. } => counts.interrupted += 1,
             _ => {}
         }
     }

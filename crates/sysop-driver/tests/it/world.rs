@@ -155,6 +155,7 @@ pub(crate) fn spec() -> SessionSpec {
         max_history_messages: 20,
         ledger_only: false,
         models: Default::default(),
+        budget: Default::default(),
         max_output_tokens: None,
         temperature: None,
         host: "local".to_owned(),

@@ -246,6 +246,7 @@ fn spec(host: &str) -> SessionSpec {
         max_history_messages: 20,
         ledger_only: false,
         models: Default::default(),
+        budget: Default::default(),
         max_output_tokens: None,
         temperature: None,
         host: host.into(),
@@ -301,6 +302,7 @@ impl State {
             | Input::Surveyed { .. }
             | Input::Outcome { .. }
             | Input::Timer { .. }
+            | Input::TurnTimer { .. }
             | Input::Recovered => {
                 panic!("a face does not send {input:?}")
             }
@@ -624,7 +626,7 @@ impl State {
 
     fn pause(&mut self, reason: PauseReason) {
         self.paused = Some(reason);
-        self.publish(Event::Paused { reason });
+        self.publish(Event::Paused { reason, detail: None });
     }
 
     fn cancel(&mut self) {

@@ -262,9 +262,9 @@ impl PanelView {
                     self.turn_ended(end, logged.at, transcript, screen)?;
                 }
             }
-            Event::Paused { reason } => {
+            Event::Paused { reason, detail } => {
                 self.close_answer(screen)?;
-                self.paused(*reason, transcript, screen)?;
+                self.paused(*reason, detail.as_deref(), transcript, screen)?;
             }
             Event::ModelFailed { .. } => self.close_answer(screen)?,
             // The user who answered sees the result in the open panel.
@@ -319,6 +319,7 @@ impl PanelView {
     fn paused(
         &self,
         reason: PauseReason,
+        detail: Option<&str>,
         transcript: &Transcript,
         screen: &mut InlineScreen,
     ) -> io::Result<()> {
@@ -331,7 +332,10 @@ impl PanelView {
             PauseReason::Interrupted => format!(
                 "{why}: sysop exited during this turn; check the running command, then /resume or /stop"
             ),
-            PauseReason::Budget => format!("{why}; /resume to resume, /stop to cancel"),
+            PauseReason::Budget => {
+                let detail = sysop_core::text::neutralize_line(detail.unwrap_or_default());
+                format!("{why}: {detail}; /resume to grant it once more, /stop to cancel")
+            }
         };
         screen.rows(&wrap(&row(&text, StyleRole::Warn), screen.render_options().width.saturating_sub(1), 2))
     }

@@ -12,6 +12,7 @@ use anyhow::Context as _;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use serde_json::json;
+use sysop_core::cost_report::CostReport;
 use sysop_core::event::{ConfigChange, Decision, Event, Input, Origin, Update};
 use sysop_core::id::{CallId, Seq};
 use sysop_core::mode::Mode;
@@ -72,6 +73,7 @@ pub(super) struct Repl {
     session: std::sync::Arc<dyn SessionHandle>,
     updates: BoxStream<'static, Update>,
     transcript: Transcript,
+    cost: CostReport,
     replay_until: Seq,
     introduced: bool,
     view: Box<dyn ReplView>,
@@ -151,6 +153,7 @@ impl Repl {
             updates: session.subscribe(Seq(0)),
             session,
             transcript: transcript_of(&spec, last),
+            cost: CostReport::default(),
             replay_until: last,
             introduced: false,
             view: view_of(context.form),
@@ -245,6 +248,11 @@ impl Repl {
     fn handle_update(&mut self, update: &Update) -> io::Result<()> {
         let closed = self.closed_prompt_text(update);
         self.transcript.apply(update);
+        if let Update::Logged(logged) = update {
+            let model =
+                self.transcript.session_info().map(|facts| facts.model.to_string()).unwrap_or_default();
+            self.cost.event(&logged.event, &model, |model| self.context.prices.get(model).copied());
+        }
         let Update::Logged(logged) = update else {
             if let Some(text) = closed {
                 self.note(&text)?;
@@ -561,6 +569,7 @@ impl Repl {
             InputLine::Compact(focus) => {
                 self.send_and_expect(Input::Compact { focus }, AwaitedUpdate::Event)?
             }
+            InputLine::Cost => self.note(&self.cost.line())?,
             InputLine::New => self.open(SessionSelector::New).await?,
             InputLine::Resume(None) if matches!(self.transcript.phase(), SessionPhase::Paused { .. }) => {
                 self.send_and_expect(Input::Resume, AwaitedUpdate::Event)?;

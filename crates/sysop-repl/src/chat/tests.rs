@@ -104,6 +104,7 @@ fn context(fake: Arc<FakeSession>, form: ReplLayout) -> ReplContext {
         }),
         history: std::env::var_os(HISTORY).map(PathBuf::from),
         form,
+        prices: Default::default(),
         resume_command: "sysop chat --resume ".to_owned(),
         leaving: super::ExitBehavior::StopTurn,
     }

@@ -7,7 +7,7 @@ use sysop_core::question::QuestionKind;
 use sysop_term::testing::{HOSTILE, painted_intruder as intruder};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use super::call_output::LINE_CHARS_MAX;
+use super::call_output::{LINE_CHARS_MAX, call_output_lines};
 use super::*;
 use crate::chat::fake_session::FakeSession;
 use crate::chat::program_prompt::PromptOutcome;

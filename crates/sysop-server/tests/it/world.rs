@@ -311,6 +311,7 @@ fn spec() -> SessionSpec {
         max_history_messages: 50,
         ledger_only: false,
         models: Default::default(),
+        budget: Default::default(),
         max_output_tokens: None,
         temperature: None,
         host: "local".to_owned(),

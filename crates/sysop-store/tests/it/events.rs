@@ -6,6 +6,7 @@ use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use serde_json::{Map, Value};
+use sysop_core::budget::{Budget, BudgetLimits};
 use sysop_core::compaction::{Compaction, CompactionReason};
 use sysop_core::event::{
     CancelFollowUp, ConfigChange, Decision, Event, Logged, Origin, PauseReason, StopReason, TypedInput,
@@ -18,6 +19,7 @@ use sysop_core::message::{
 };
 use sysop_core::mode::Mode;
 use sysop_core::model_limits::ModelLimits;
+use sysop_core::model_table::ModelPrice;
 use sysop_core::outcome::{
     ChangeKind, FileChange, HostOutcome, Outcome, Reversibility, Status, SystemChange,
 };
@@ -56,6 +58,7 @@ pub(crate) fn opened(host: &str, root: &str) -> Event {
         max_history_messages: 20,
         ledger_only: false,
         models: Default::default(),
+        budget: Default::default(),
         max_output_tokens: None,
         temperature: Some(0.1),
         host: host.into(),
@@ -139,14 +142,15 @@ pub(crate) fn of_kind(kind: usize) -> impl Strategy<Value = Event> {
         10 => (text(), outcome())
             .prop_map(|(call, outcome)| Event::ToolFinished { call: CallId::new(call), outcome })
             .boxed(),
-        11 => prop_oneof![
-            Just(PauseReason::Asked),
-            Just(PauseReason::Loop),
-            Just(PauseReason::Interrupted),
-            Just(PauseReason::Budget)
-        ]
-        .prop_map(|reason| Event::Paused { reason })
-        .boxed(),
+        11 => {
+            let reason = prop_oneof![
+                Just(PauseReason::Asked),
+                Just(PauseReason::Loop),
+                Just(PauseReason::Interrupted),
+                Just(PauseReason::Budget)
+            ];
+            (reason, option::of(text())).prop_map(|(reason, detail)| Event::Paused { reason, detail }).boxed()
+        }
         12 => Just(Event::Resumed).boxed(),
         13 => any::<usize>().prop_map(|keep| Event::Compacted { keep }).boxed(),
         14 => Just(Event::HistoryCleared).boxed(),
@@ -316,14 +320,29 @@ fn change() -> impl Strategy<Value = ConfigChange> {
 fn spec() -> impl Strategy<Value = SessionSpec> {
     let words = (text(), text(), text(), text());
     let lists = (vec(tool(), 0..3), vec(text(), 0..3), vec(text(), 0..3));
-    let limits = (any::<u32>(), any::<usize>(), option::of(any::<u32>()), option::of(0.0..2.0f32));
+    let limits =
+        (any::<u32>(), any::<usize>(), option::of(any::<u32>()), option::of(0.0..2.0f32), any::<bool>());
     (model(), mode(), words, lists, limits).prop_map(
         |(model, approve, (system, host, root, profile), (tools, dangerous_patterns, deny), limits)| {
-            let (max_iterations, max_history_messages, max_output_tokens, temperature) = limits;
+            let (max_iterations, max_history_messages, max_output_tokens, temperature, price) = limits;
             let limits = ModelLimits {
                 context_window: max_output_tokens,
                 max_output_tokens,
                 vision: Some(max_iterations > 7),
+                price: price.then(|| ModelPrice {
+                    input: 0.1 + 0.2,
+                    output: 15.0,
+                    cached: max_output_tokens.map(|_| 0.3),
+                    above: Some((200_000, 6.0, 22.5, None)),
+                }),
+            };
+            let budget = Budget {
+                turn: BudgetLimits {
+                    cost: price.then_some(0.7),
+                    tokens: max_output_tokens.map(u64::from),
+                    minutes: max_output_tokens,
+                },
+                session: BudgetLimits { cost: Some(f64::from(max_iterations) / 3.0), ..Default::default() },
             };
             SessionSpec {
                 model,
@@ -337,6 +356,7 @@ fn spec() -> impl Strategy<Value = SessionSpec> {
                 max_history_messages,
                 ledger_only: max_history_messages % 2 == 0,
                 models: max_output_tokens.map(|_| (host.clone(), limits)).into_iter().collect(),
+                budget,
                 max_output_tokens,
                 temperature,
                 host,

@@ -61,6 +61,10 @@ impl App {
             InputLine::Compact(focus) => {
                 self.send_expecting(Input::Compact { focus }, PendingAck::Event, now)
             }
+            InputLine::Cost => {
+                self.show_flash(self.meter.report().line(), now);
+                Vec::new()
+            }
             InputLine::New => vec![Action::OpenSession(SessionSelector::New)],
             InputLine::Resume(None) if matches!(self.transcript.phase(), SessionPhase::Paused { .. }) => {
                 self.send_expecting(Input::Resume, PendingAck::Event, now)

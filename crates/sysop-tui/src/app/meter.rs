@@ -3,16 +3,14 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use sysop_core::cost_report::CostReport;
 use sysop_core::event::{Delta, Event};
 use sysop_core::message::Usage;
-
-use crate::Price;
-
-const TOKENS_A_PRICE: f64 = 1_000_000.0;
+use sysop_core::model_table::ModelPrice;
 
 #[derive(Debug, Default)]
 pub(super) struct UsageMeter {
-    prices: HashMap<String, Price>,
+    prices: HashMap<String, ModelPrice>,
     /// Start of the turn, and its duration once it is over.
     turn: Option<Duration>,
     took: Option<Duration>,
@@ -22,13 +20,11 @@ pub(super) struct UsageMeter {
     /// Last notice while waiting for the model.
     notice: Option<String>,
     last: Usage,
-    cost: f64,
-    /// True if tokens were used whose price is unknown.
-    unpriced: bool,
+    report: CostReport,
 }
 
 impl UsageMeter {
-    pub(super) fn new(prices: HashMap<String, Price>) -> Self {
+    pub(super) fn new(prices: HashMap<String, ModelPrice>) -> Self {
         Self { prices, ..Self::default() }
     }
 
@@ -38,12 +34,14 @@ impl UsageMeter {
     }
 
     pub(super) fn event(&mut self, event: &Event, model: &str, now: Duration) {
+        self.report.event(event, model, |model| self.prices.get(model).copied());
         match event {
             Event::TurnStarted { .. } => (self.turn, self.took) = (Some(now), None),
             Event::TurnEnded { .. } => self.took = self.turn.map(|began| now.saturating_sub(began)),
             Event::StepStarted { .. } => (self.answering, self.notice, self.phase) = (false, None, now),
-            Event::Replied { reply, .. } => self.used(reply.usage, model),
-            Event::SessionOpened { .. }
+            Event::Replied { reply, .. } if reply.usage != Usage::default() => self.last = reply.usage,
+            Event::Replied { .. }
+            | Event::SessionOpened { .. }
             | Event::Configured { .. }
             | Event::PromptQueued { .. }
             | Event::ModelFailed { .. }
@@ -66,23 +64,6 @@ impl UsageMeter {
             | Event::Undone { .. }
             | Event::HistoryCleared => {}
         }
-    }
-
-    fn used(&mut self, usage: Usage, model: &str) {
-        if usage == Usage::default() {
-            return;
-        }
-        self.last = usage;
-        let Some(price) = self.prices.get(model) else {
-            self.unpriced = true;
-            return;
-        };
-        let fresh = usage.input_tokens.saturating_sub(usage.cached_tokens);
-        #[expect(clippy::cast_precision_loss, reason = "tokens of a session are far below 2^52")]
-        let cost = |tokens: u64, price: f64| tokens as f64 * price / TOKENS_A_PRICE;
-        self.cost += cost(fresh, price.input)
-            + cost(usage.cached_tokens, price.cached.unwrap_or(price.input))
-            + cost(usage.output_tokens, price.output);
     }
 
     pub(super) fn delta(&mut self, delta: &Delta) {
@@ -125,8 +106,8 @@ impl UsageMeter {
         self.last.input_tokens + self.last.output_tokens
     }
 
-    /// Cost so far; `None` if a price is unknown.
-    pub(super) fn cost(&self) -> Option<f64> {
-        (!self.unpriced && self.cost > 0.0).then_some(self.cost)
+    /// Model calls of the session with their cost.
+    pub(super) fn report(&self) -> &CostReport {
+        &self.report
     }
 }

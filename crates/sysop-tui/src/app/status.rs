@@ -87,7 +87,7 @@ impl App {
         if let Some(usage) = ui_text::usage(self.transcript().usage()) {
             parts.push(segment(usage, Tone::Dim, 4));
         }
-        if let Some(cost) = self.meter.cost() {
+        if let Some(cost) = self.meter.report().cost() {
             let text = if cost < 0.01 { format!("${cost:.4}") } else { format!("${cost:.2}") };
             parts.push(segment(text, Tone::Dim, 3));
         }

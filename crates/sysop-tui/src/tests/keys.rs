@@ -498,7 +498,8 @@ fn an_idle_screen_does_not_change() {
 #[test]
 fn cost_is_shown_if_the_price_is_known() {
     use sysop_core::message::{Reply, Usage};
-    let price = crate::Price { input: 3.0, output: 15.0, cached: Some(0.3) };
+    let price =
+        sysop_core::model_table::ModelPrice { input: 3.0, output: 15.0, cached: Some(0.3), above: None };
     let setup = crate::app::AppOptions {
         prices: [("ollama/qwen".to_owned(), price)].into(),
         ..crate::app::AppOptions::default()
@@ -507,7 +508,7 @@ fn cost_is_shown_if_the_price_is_known() {
     let usage = Usage { input_tokens: 1_000_000, output_tokens: 100_000, cached_tokens: 500_000 };
     world.says("go").replies(Reply { usage, ..says("done") });
     assert!(world.screen(120, 24).contains("$3.15"), "{}", world.screen(120, 24));
-    world.says("/model other").says("again").replies(Reply { usage, ..says("done") });
+    world.says("/model openai/unlisted").says("again").replies(Reply { usage, ..says("done") });
     assert!(!world.screen(120, 24).contains('$'));
 }
 

@@ -71,6 +71,7 @@ pub(crate) fn spec() -> SessionSpec {
         max_history_messages: 20,
         ledger_only: false,
         models: Default::default(),
+        budget: Default::default(),
         max_output_tokens: None,
         temperature: None,
         host: "web1".to_owned(),
@@ -157,6 +158,7 @@ impl World {
                 Effect::Survey { .. }
                 | Effect::CancelTool { .. }
                 | Effect::SetTimer { .. }
+                | Effect::SetTurnTimer { .. }
                 | Effect::Summarize { .. }
                 | Effect::CancelSummary { .. } => {}
             }

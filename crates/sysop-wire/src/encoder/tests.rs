@@ -38,6 +38,7 @@ fn opened() -> Event {
             max_history_messages: 20,
             ledger_only: false,
             models: Default::default(),
+            budget: Default::default(),
             max_output_tokens: None,
             temperature: None,
             host: "web-1".into(),
@@ -281,7 +282,7 @@ fn pauses_and_changes_are_states() {
             turn(1, "go"),
             Event::PromptQueued { text: "and then this".into() },
             Event::Compacted { keep: 6 },
-            Event::Paused { reason: PauseReason::Loop },
+            Event::Paused { reason: PauseReason::Loop, detail: None },
             Event::Resumed,
             Event::HistoryCleared,
             Event::HistoryCleared,
@@ -376,7 +377,7 @@ fn a_pause_starts_after_the_running_tool_ends() {
     let (step, origin) = (StepId { turn: TurnId(1), step: 1 }, Origin::Model);
     let started = Event::ToolStarted { call: call.clone(), origin };
     let finished = Event::ToolFinished { call: call.id, outcome: Outcome::ok("") };
-    let paused = Event::Paused { reason: PauseReason::Asked };
+    let paused = Event::Paused { reason: PauseReason::Asked, detail: None };
     let before = [turn(1, "go"), Event::StepStarted { step }];
     let last = |rest: Vec<Event>| {
         let events = before.iter().cloned().chain(rest).collect();
@@ -579,7 +580,7 @@ fn output_styles_are_a_separate_optional_field() {
 #[test]
 fn a_turn_abandoned_during_a_pause_names_the_pause_reason() {
     let done = |reason, stop| {
-        let events = vec![turn(1, "go"), Event::Paused { reason }, ended(1, stop, None)];
+        let events = vec![turn(1, "go"), Event::Paused { reason, detail: None }, ended(1, stop, None)];
         let last = messages(events).pop().unwrap();
         let ServerMessage::AssistantDone { metadata, .. } = last else { panic!("{last:?}") };
         serde_json::to_value(metadata).unwrap()

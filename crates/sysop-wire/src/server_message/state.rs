@@ -50,6 +50,9 @@ pub struct State {
     /// Cause of the pause, if paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_reason: Option<PauseReason>,
+    /// The spent budget with its numbers, if one caused the pause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_detail: Option<String>,
     /// Number of newest messages sent to the model, if older ones had to be left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_messages: Option<usize>,

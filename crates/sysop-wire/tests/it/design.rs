@@ -44,6 +44,7 @@ fn the_documented_server_messages_are_produced() {
         max_history_messages: 20,
         ledger_only: false,
         models: Default::default(),
+        budget: Default::default(),
         max_output_tokens: None,
         temperature: None,
         host: "local".into(),

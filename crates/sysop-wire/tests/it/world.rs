@@ -154,7 +154,7 @@ fn later_event(u: &mut Unstructured<'_>) -> Result<Event> {
         }
         6 => Event::ApprovalGiven { call, by: text(u)?, needed: 2 },
         7 => Event::Undone { call, by: text(u)?, how: reversibility(u)? },
-        _ => Event::Paused { reason: PauseReason::Budget },
+        _ => Event::Paused { reason: PauseReason::Budget, detail: None },
     })
 }
 
@@ -220,6 +220,7 @@ impl World {
             max_history_messages: 6,
             ledger_only: false,
             models: Default::default(),
+            budget: Default::default(),
             max_output_tokens: None,
             temperature: None,
             host: "web-1".into(),
@@ -295,7 +296,10 @@ impl World {
                     let result = Ok(Reply { text: r#"{"open": ["x"]}"#.to_owned(), ..Reply::default() });
                     self.tell(Input::Summarized { attempt, result });
                 }
-                Effect::CancelSummary { .. } | Effect::CancelTool { .. } | Effect::SetTimer { .. } => {}
+                Effect::CancelSummary { .. }
+                | Effect::CancelTool { .. }
+                | Effect::SetTimer { .. }
+                | Effect::SetTurnTimer { .. } => {}
             }
         }
     }

@@ -168,6 +168,9 @@ const fn key(pattern: &'static [&'static str], kind: ValueKind, workspace: Works
     ConfigKey { pattern, kind, workspace }
 }
 
+/// Maximum of a key in minutes: one week.
+const MINUTES_MAX: i64 = 10_080;
+
 /// Maximum of a key in tokens.
 const TOKENS_MAX: i64 = 100_000_000;
 
@@ -198,6 +201,11 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     key(&["database"], SECRET, WorkspaceRule::Ignored),
     key(&["otlp_endpoint"], URL, WorkspaceRule::Ignored),
     key(&["theme"], word(THEMES), WorkspaceRule::Ignored),
+    key(&["budget", "turn", "cost"], PRICE, WorkspaceRule::Ignored),
+    key(&["budget", "turn", "tokens"], count(i64::MAX), WorkspaceRule::Ignored),
+    key(&["budget", "turn", "minutes"], count(MINUTES_MAX), WorkspaceRule::Ignored),
+    key(&["budget", "session", "cost"], PRICE, WorkspaceRule::Ignored),
+    key(&["budget", "session", "tokens"], count(i64::MAX), WorkspaceRule::Ignored),
     key(&["prices", "*", "input"], PRICE, WorkspaceRule::Ignored),
     key(&["prices", "*", "output"], PRICE, WorkspaceRule::Ignored),
     key(&["prices", "*", "cached"], PRICE, WorkspaceRule::Ignored),

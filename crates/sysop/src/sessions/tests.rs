@@ -40,6 +40,7 @@ fn opened(host: &str, root: &str) -> Event {
             max_history_messages: 20,
             ledger_only: false,
             models: Default::default(),
+            budget: Default::default(),
             max_output_tokens: None,
             temperature: None,
             host: host.into(),
@@ -315,7 +316,7 @@ async fn a_day() -> MemoryStore {
         finished(Outcome::new(Status::Rejected, "refused")),
         Event::ToolFinished { call: CallId::new("c2"), outcome: Outcome::new(Status::Rejected, "never") },
         decided("c3", Decision::Allow { command: None }),
-        Event::Paused { reason: PauseReason::Loop },
+        Event::Paused { reason: PauseReason::Loop, detail: None },
         Event::Resumed,
         Event::TurnEnded { turn: TurnId(1), reason: StopReason::EndTurn, error: None },
         turn(2, ""),
@@ -485,7 +486,7 @@ async fn jobs_guards_and_compactions_are_notes() {
         "[job 3 started on web1: make all]",
         "[job 3 ended: ok, exit code 0]",
         "rolls back in 120 s unless confirmed]",
-        "[context compacted: 41 k → 2100 tokens; details in the log\nGoal: why is the disk full\nFacts:\n- logs]",
+        "[context compacted: 41 k → 2100 tokens; details in the log]\n[Goal: why is the disk full]\n[Facts:]\n[- logs]",
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }

@@ -109,6 +109,12 @@ impl TranscriptWriter {
 
     fn entries(&mut self, event: &Event) -> Vec<TranscriptEntry> {
         match event {
+            Event::ContextCompacted { compaction } => {
+                let details =
+                    compaction.ledger.lines().chain(compaction.summary.iter().flat_map(|text| text.lines()));
+                let lines = note(event).into_iter().chain(details.map(str::to_owned));
+                lines.map(TranscriptEntry::Note).collect()
+            }
             Event::TurnStarted { prompt, .. } => {
                 self.waiting.clear();
                 (!prompt.is_empty()).then(|| TranscriptEntry::Prompt(prompt.clone())).into_iter().collect()
@@ -152,7 +158,6 @@ impl TranscriptWriter {
             | Event::Resumed
             | Event::HistoryCleared
             | Event::Compacted { .. }
-            | Event::ContextCompacted { .. }
             | Event::TodoChanged { .. }
             | Event::JobStarted { .. }
             | Event::JobFinished { .. }
@@ -231,17 +236,15 @@ fn note(event: &Event) -> Option<String> {
         Event::Configured { change: ConfigChange::Mode(mode) } => Some(mode_sentence(*mode).to_owned()),
         Event::Configured { change: ConfigChange::Rules { .. } } => Some("rules were added".to_owned()),
         Event::Configured { change: ConfigChange::ClientTools(lent) } => Some(client_tools_sentence(lent)),
-        Event::Paused { reason } => Some(format!("paused{}", pause_words(*reason))),
+        Event::Paused { reason, detail } => {
+            let detail = detail.as_ref().map_or_else(String::new, |detail| format!(", {detail}"));
+            Some(format!("paused{}{detail}", pause_words(*reason)))
+        }
         Event::Resumed => Some("resumed".to_owned()),
         Event::TerminalInput { by, typed } => Some(terminal_input_sentence(by, typed)),
         Event::HistoryCleared => Some("history cleared".to_owned()),
-        Event::ContextCompacted { compaction } => {
-            let parts = [Some(&compaction.ledger), compaction.summary.as_ref()].into_iter().flatten();
-            let parts = parts.map(|text| text.trim_end()).filter(|text| !text.is_empty());
-            let details: String = parts.map(|text| format!("\n{text}")).collect();
-            event_notice(event).map(|notice| notice.text + &details)
-        }
-        Event::TodoChanged { .. }
+        Event::ContextCompacted { .. }
+        | Event::TodoChanged { .. }
         | Event::JobStarted { .. }
         | Event::JobFinished { .. }
         | Event::GuardArmed { .. }

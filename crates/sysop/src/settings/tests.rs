@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use secrecy::ExposeSecret;
+use sysop_core::budget::{Budget, BudgetLimits};
 use sysop_core::message::ModelRef;
 use sysop_core::model_limits::ModelLimits;
+use sysop_core::model_table::ModelPrice;
 use sysop_core::policy::ApprovalMode;
 use sysop_term::ThemeName;
-use sysop_tui::Price;
 
 use super::{ColorMode, HostChoice, Settings, color};
 use crate::config::tests::World;
@@ -115,11 +116,30 @@ fn limits_of_models_are_read() {
          false\n",
         &[],
     );
-    let limits =
-        ModelLimits { context_window: Some(8192), max_output_tokens: Some(1024), vision: Some(false) };
+    let limits = ModelLimits {
+        context_window: Some(8192),
+        max_output_tokens: Some(1024),
+        vision: Some(false),
+        price: None,
+    };
     assert_eq!(written.models["openai/qwen2.5:7b"], limits);
     assert!(written.ledger_only && !settings("", &[]).ledger_only);
     assert!(written.warnings().is_empty(), "{:?}", written.warnings());
+}
+
+#[test]
+fn a_budget_is_read_and_flags_replace_its_limits() {
+    let config =
+        "[budget]\nturn = { cost = 0.5, minutes = 20 }\n[budget.session]\ncost = 5\ntokens = 1000000\n";
+    let written = settings(config, &[]);
+    assert!(written.warnings().is_empty(), "{:?}", written.warnings());
+    let turn = BudgetLimits { cost: Some(0.5), tokens: None, minutes: Some(20) };
+    let session = BudgetLimits { cost: Some(5.0), tokens: Some(1_000_000), minutes: None };
+    assert_eq!(written.budget, Budget { turn, session });
+    let flags = GlobalFlags { max_cost: Some(0.1), max_minutes: Some(3), ..GlobalFlags::default() };
+    let flagged = load(&World::new().file(OWN, config), &flags, &[]).unwrap();
+    let turn = BudgetLimits { minutes: Some(3), ..turn };
+    assert_eq!(flagged.budget, Budget { turn, session: BudgetLimits { cost: Some(0.1), ..session } });
 }
 
 #[test]
@@ -130,8 +150,11 @@ fn theme_and_prices_are_read() {
         &[],
     );
     assert_eq!(written.theme, ThemeName::Light);
-    assert_eq!(written.prices["anthropic/claude.x"], Price { input: 3.0, output: 15.0, cached: None });
-    assert_eq!(written.prices["ollama/q"], Price { input: 0.0, output: 0.0, cached: Some(0.3) });
+    assert_eq!(
+        written.prices["anthropic/claude.x"],
+        ModelPrice { input: 3.0, output: 15.0, ..ModelPrice::default() }
+    );
+    assert_eq!(written.prices["ollama/q"], ModelPrice { cached: Some(0.3), ..ModelPrice::default() });
     assert!(written.warnings().is_empty(), "{:?}", written.warnings());
     assert_eq!(settings("", &[]).theme, ThemeName::Dark);
     assert_eq!(settings("", &[("COLORFGBG", "0;15")]).theme, ThemeName::Light);

@@ -160,9 +160,9 @@ fn a_running_session_is_left_and_resumed() {
         viewer.sees("the other session is still running").await;
         viewer.types("short work\r").await;
         viewer.sees("The short one is done.").await;
-        viewer.sees("1 in background").await;
+        viewer.sees("1 session in background").await;
         std::fs::write(world.work().join("go-on"), "").unwrap();
-        viewer.sees("1 needs approval").await;
+        viewer.sees("1 session awaiting approval").await;
         viewer.types("/sessions\r").await;
         viewer.sees("· needs approval").await;
         viewer.types("long\r").await;
@@ -170,7 +170,7 @@ fn a_running_session_is_left_and_resumed() {
         viewer.types("\r").await;
         viewer.sees("The long one is done.").await;
         assert!(world.has("asked-for"));
-        assert!(!viewer.screen().contains("1 needs approval"));
+        assert!(!viewer.screen().contains("1 session awaiting approval"));
         viewer.types(LEAVE).await;
         assert_eq!(viewer.ends().await, 0);
     });

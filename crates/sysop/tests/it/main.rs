@@ -3,6 +3,7 @@
 
 mod always;
 mod attack;
+mod budget;
 mod chat;
 mod cli;
 mod config;

@@ -105,6 +105,7 @@ pub(super) fn session(file: &Path) -> AttachedSession {
         max_history_messages: 20,
         ledger_only: false,
         models: Default::default(),
+        budget: Default::default(),
         max_output_tokens: None,
         temperature: None,
         host: "web1".into(),
