@@ -57,8 +57,8 @@ async fn always_is_rejected_if_not_offered_and_for_read_tokens() {
     let (mut ann, _) = Client::join(world.address, &id, "ann", json!({})).await;
     for (command, why) in [
         ("rm -rf /etc", "only be allowed once"),
-        ("touch a; touch b", "cannot write a rule"),
-        ("touch a > b", "cannot write a rule"),
+        ("touch a; touch b", "no rule can be written"),
+        ("touch a > b", "no rule can be written"),
     ] {
         ann.say(run(command)).await;
         let asked = events.until("approval.request").await.pop().unwrap().data;
