@@ -257,9 +257,9 @@ export type ClientMessage =
     messageId?: string;
     /** Trace of the message, in the format of W3C Trace Context. */
     traceparent?: string;
-    /** Number of columns. */
+    /** Width in columns. */
     cols: number;
-    /** Number of rows. */
+    /** Height in rows. */
     rows: number;
   }
   /** Returns control of the live terminal to the agent. */
@@ -285,7 +285,7 @@ export type ClientToolSet = {
   root: string;
 };
 
-/** Cause of a compaction. */
+/** Why a compaction was made. */
 export type CompactionReason =
   /** The prompt exceeded the threshold. */
   | "threshold"
@@ -445,6 +445,27 @@ export type HostOutcome = {
   group: number;
 };
 
+export type InstructionFile = {
+  /** Path for display. */
+  path: string;
+  source: InstructionSource;
+  /** Content, perhaps cut. Front ends do not get it. */
+  text?: string;
+  /** Bytes that the model gets. */
+  sent: number;
+  /** Size of the whole file in bytes. */
+  bytes: number;
+};
+
+/** Owner of a file with instructions. */
+export type InstructionSource =
+  /** The user's own file, for all sessions. */
+  | "user"
+  /** The user's notes on a host. */
+  | "host"
+  /** A file of the workspace, which others may have written. */
+  | "workspace";
+
 /** Identifies a background job; unique within a session. */
 export type JobId = number;
 
@@ -485,7 +506,7 @@ export type Origin =
   /** A routine from the config; approved like a model's command. */
   | "routine";
 
-/** Cause of a pause. */
+/** Why a turn paused. */
 export type PauseReason =
   /** Requested by a user. */
   | "asked"
@@ -505,7 +526,7 @@ export type Question = {
   from: string;
   /** Observations of the host about the program, one sentence each: its path, its parent, a warning. */
   details?: Array<string>;
-  /** Prompt of the program, verbatim. */
+  /** The program's prompt, verbatim. */
   prompt: string;
   /** The call that waits for the answer, if any. */
   call?: CallId;
@@ -525,11 +546,11 @@ export type QuestionKind =
 
 /** Extent to which a change can be undone. */
 export type Reversibility =
-  /** Completely. */
+  /** An undo restores everything. */
   | "exact"
-  /** Partly. */
+  /** An undo restores a part. */
   | "partly"
-  /** Not at all. */
+  /** Nothing can be restored. */
   | "none";
 
 /** Risk classes, from lowest to highest. */
@@ -871,7 +892,7 @@ export type ServerMessage =
     after: number;
     /** Calls whose outputs are omitted from the prompt. */
     elided: Array<CallId>;
-    /** Facts extracted from the log by code. */
+    /** Facts taken from the log without a model. */
     ledger?: string;
     /** The model's summary; omitted if there is only a ledger. */
     summary?: string;
@@ -881,10 +902,24 @@ export type ServerMessage =
     keptMessages: number;
     /** Number of messages that ledger and summary replace; 0 if only outputs are omitted. */
     replacedMessages: number;
-    /** Cause of the compaction. */
+    /** Why the compaction was made. */
     reason: CompactionReason;
     /** Tokens of the model call that wrote the summary. */
     usage?: TokenCounts;
+  }
+  /** Instructions from files that the model gets from now on. */
+  | {
+    type: "instructions";
+    /** The session. */
+    sessionId: SessionId;
+    /** Position of the event in the log. */
+    seq: Seq;
+    /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
+    more?: boolean;
+    /** Files that the model gets, perhaps cut. */
+    files: Array<InstructionFile>;
+    /** Files that the model does not get, because the user does not trust the workspace. */
+    untrusted?: Array<UntrustedFile>;
   }
   /** The agent replaced its todo list. */
   | {
@@ -1023,7 +1058,7 @@ export type ServerMessage =
     approve: ApprovalMode;
     /** Number of prompts queued behind the turn. */
     queued: number;
-    /** Cause of the pause, if paused. */
+    /** Why the session is paused, if it is. */
     pauseReason?: PauseReason;
     /** The spent budget with its numbers, if one caused the pause. */
     pauseDetail?: string;
@@ -1082,7 +1117,7 @@ export type ServerMessage =
     /** Amount of typing, or a non-secret answer; never the typed keys. */
     typed: TypedInput;
   }
-  /** An error. */
+  /** A request failed, or the connection is about to close. */
   | {
     type: "error";
     /** The session. */
@@ -1155,7 +1190,7 @@ export type Status =
   /** Rejected by a user or the policy; nothing ran. */
   | "rejected";
 
-/** Cause of the end of a turn, in the terms of `assistant.done`. */
+/** Why a turn ended, in the terms of `assistant.done`. */
 export type StopReason =
   /** The model finished its answer. */
   | "end_turn"
@@ -1262,7 +1297,7 @@ export type TurnId = number;
 
 /** End of a turn and its cost. */
 export type TurnSummary = {
-  /** Cause of the end. */
+  /** Why the turn ended. */
   stopReason: StopReason;
   /** The turn. */
   turn: TurnId;
@@ -1270,7 +1305,7 @@ export type TurnSummary = {
   usage: TokenCounts;
   /** Number of model calls. */
   iterations: number;
-  /** Cause of the pause, if the turn ended while paused. */
+  /** Why the turn was paused, if it ended while paused. */
   reason?: PauseReason;
 };
 
@@ -1295,16 +1330,23 @@ export type TypedInput =
   /** A secret that a program asked for. Neither its bytes nor its length are logged. */
   | {
     secret: {
-      /** Prompt of the program, verbatim. */
+      /** The program's prompt, verbatim. */
       prompt: string;
     };
   }
   /** A non-secret answer to a program, such as the confirmation of a host key. */
   | {
     answer: {
-      /** Prompt of the program, verbatim. */
+      /** The program's prompt, verbatim. */
       prompt: string;
       /** The answer. */
       text: string;
     };
   };
+
+export type UntrustedFile = {
+  /** Path for display. */
+  path: string;
+  /** Size in bytes. */
+  bytes: number;
+};

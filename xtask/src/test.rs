@@ -50,7 +50,8 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     if all { long() } else { Ok(()) }
 }
 
-/// Runs checks too slow for every change. The random tests are lightly optimized, with overflow checks.
+/// Runs checks that are too slow for every change. The randomized tests are built with light optimization and overflow
+/// checks.
 fn long() -> Result<()> {
     for run in 1..=LONG_RUNS {
         let mut tests = cargo();

@@ -98,7 +98,7 @@ struct SessionConnection {
     decoder: Decoder,
     /// Outstanding answers to `hello`. Messages before the last of them belong to an earlier replay.
     greetings: u32,
-    /// Reason for which the server announced the end of the connection.
+    /// Why the server ends the connection, as it announced.
     last_error: Option<(ErrorCode, String)>,
 }
 

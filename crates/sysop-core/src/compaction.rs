@@ -15,7 +15,7 @@ pub struct Compaction {
     /// Calls whose outputs are omitted from the prompt; their artifacts hold the full text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub elided: Vec<CallId>,
-    /// Facts extracted from the log by code: goal, rules, commands, changes.
+    /// Facts taken from the log without a model: goal, rules, commands, changes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub ledger: String,
     /// The model's summary; `None` if there is only a ledger.
@@ -36,7 +36,7 @@ pub struct Compaction {
     pub usage: Usage,
 }
 
-/// Cause of a compaction.
+/// Why a compaction was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::compaction::Compaction;
 use crate::guard::{GuardEnd, GuardTimeout};
 use crate::id::{CallId, JobId, Seq, StepId, Timestamp, TurnId};
+use crate::instructions::{FoundInstructions, Instructions};
 use crate::message::{ModelFailure, ModelRef, ModelRequest, Reply, ToolCall};
 use crate::mode::Mode;
 use crate::outcome::{Outcome, Reversibility, Status};
@@ -68,6 +69,14 @@ pub enum Input {
         attempt: u32,
         result: Result<Reply, ModelFailure>,
     },
+    /// Answer to `Effect::ReadInstructions`.
+    InstructionsRead {
+        /// `attempt` of the effect; answers to older attempts are ignored.
+        attempt: u32,
+        instructions: FoundInstructions,
+    },
+    /// Read the instructions again before the next step.
+    ReloadInstructions,
     /// Answer to `Effect::Survey`.
     Surveyed {
         call: CallId,
@@ -114,12 +123,12 @@ pub enum TypedInput {
     },
     /// A secret that a program asked for. Neither its bytes nor its length are logged.
     Secret {
-        /// Prompt of the program, verbatim.
+        /// The program's prompt, verbatim.
         prompt: String,
     },
     /// A non-secret answer to a program, such as the confirmation of a host key.
     Answer {
-        /// Prompt of the program, verbatim.
+        /// The program's prompt, verbatim.
         prompt: String,
         /// The answer.
         text: String,
@@ -314,6 +323,10 @@ pub enum Event {
     ContextCompacted {
         compaction: Compaction,
     },
+    /// Instructions of the workspace and the user, as the model gets them from now on.
+    InstructionsLoaded {
+        instructions: Instructions,
+    },
     TodoChanged {
         /// The complete new list.
         items: Vec<TodoItem>,
@@ -397,7 +410,7 @@ pub enum CancelFollowUp {
     Clear,
 }
 
-/// Cause of a pause.
+/// Why a turn paused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -412,7 +425,7 @@ pub enum PauseReason {
     Budget,
 }
 
-/// Cause of the end of a turn, in the terms of `assistant.done`.
+/// Why a turn ended, in the terms of `assistant.done`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -457,6 +470,11 @@ pub enum Effect {
     },
     /// Drop the call for a summary and ignore its reply.
     CancelSummary { attempt: u32 },
+    /// Read the instructions of the workspace and the user; answer with `Input::InstructionsRead`.
+    ReadInstructions {
+        /// Distinguishes the answers to successive requests.
+        attempt: u32,
+    },
     /// Survey the host for the circumstances of a call; answer with `Input::Surveyed`.
     Survey {
         call: ToolCall,

@@ -24,6 +24,8 @@ pub struct History {
     messages: Vec<HistoryMessage>,
     /// Text that stands for the messages before these; sent in front of the first one.
     summary: Option<Arc<str>>,
+    /// Instructions of the user and the workspace; sent in front of everything else.
+    instructions: Option<Arc<str>>,
     /// Index of the current turn's prompt.
     prompt: Option<usize>,
     /// True if messages were dropped for good.
@@ -62,8 +64,18 @@ impl History {
         self.messages.push(HistoryMessage::new(message));
     }
 
+    /// Drops all messages. The instructions stay.
     pub fn clear(&mut self) {
-        *self = Self::default();
+        *self = Self { instructions: self.instructions.take(), ..Self::default() };
+    }
+
+    /// Replaces the instructions that precede the first message.
+    pub fn set_instructions(&mut self, text: Option<&str>) {
+        self.instructions = text.map(Arc::from);
+    }
+
+    pub fn instructions(&self) -> Option<&str> {
+        self.instructions.as_deref()
     }
 
     pub fn len(&self) -> usize {
@@ -98,10 +110,10 @@ impl History {
     /// The newest `keep` messages (at least [`WINDOW_MESSAGES_MIN`]; 0 for all), the current turn's prompt among them.
     ///
     /// The window begins with a user message and never with results whose calls it leaves out, so it may hold
-    /// fewer than `keep`. A summary of compacted messages precedes the text of the first message.
+    /// fewer than `keep`. The instructions and a summary of compacted messages precede the text of the first message.
     pub fn window(&self, keep: usize) -> Window {
         if keep == 0 {
-            return Window { messages: self.summarized(self.messages.clone()), trimmed: self.dropped };
+            return Window { messages: self.with_preamble(self.messages.clone()), trimmed: self.dropped };
         }
         let keep = keep.max(WINDOW_MESSAGES_MIN);
         let prompt = self.prompt.unwrap_or(0);
@@ -113,15 +125,19 @@ impl History {
         };
         let messages: Vec<_> = head.into_iter().chain(&self.messages[from..]).cloned().collect();
         let trimmed = self.dropped || messages.len() < self.messages.len();
-        Window { messages: self.summarized(messages), trimmed }
+        Window { messages: self.with_preamble(messages), trimmed }
     }
 
-    /// Puts the summary in front of the first message's text.
-    fn summarized(&self, mut messages: Vec<HistoryMessage>) -> Vec<HistoryMessage> {
-        if let (Some(summary), Some(first)) = (&self.summary, messages.first_mut())
+    /// Puts the instructions and the summary in front of the first message's text.
+    fn with_preamble(&self, mut messages: Vec<HistoryMessage>) -> Vec<HistoryMessage> {
+        let preamble: Vec<&str> =
+            [&self.instructions, &self.summary].into_iter().flatten().map(|text| &**text).collect();
+        if !preamble.is_empty()
+            && let Some(first) = messages.first_mut()
             && let Message::User { text } = first.message()
         {
-            *first = HistoryMessage::new(Message::User { text: format!("{summary}\n\n{text}") });
+            let text = format!("{}\n\n{text}", preamble.join("\n\n"));
+            *first = HistoryMessage::new(Message::User { text });
         }
         messages
     }

@@ -11,6 +11,7 @@ pub mod event;
 pub mod guard;
 pub mod history;
 pub mod id;
+pub mod instructions;
 pub mod job;
 pub mod key_stroke;
 pub mod ledger;

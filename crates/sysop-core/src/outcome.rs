@@ -76,11 +76,11 @@ pub enum ChangeKind {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Reversibility {
-    /// Completely.
+    /// An undo restores everything.
     Exact,
-    /// Partly.
+    /// An undo restores a part.
     Partly,
-    /// Not at all.
+    /// Nothing can be restored.
     None,
 }
 

@@ -26,7 +26,7 @@ pub struct Question {
     /// Observations of the host about the program, one sentence each: its path, its parent, a warning.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub details: Vec<String>,
-    /// Prompt of the program, verbatim.
+    /// The program's prompt, verbatim.
     pub prompt: String,
     /// The call that waits for the answer, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -23,7 +23,7 @@ pub const SECRET_BYTES_MIN: usize = 4;
 pub struct KnownSecrets {
     /// Longest first, so that a longer match wins over its own prefix.
     values: Vec<SecretString>,
-    /// Matches any of them; compiled by the first search.
+    /// Matches any of the values; compiled at the first search.
     any: OnceLock<Regex>,
 }
 

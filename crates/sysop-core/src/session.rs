@@ -12,7 +12,7 @@
 //! happened, and effects, which ask the driver for work. `apply` is the only function that changes the state, one event
 //! at a time, so that replaying a log and living through it give the same state. The driver appends the events,
 //! publishes them, then performs the effects; each effect that asks something is answered by exactly one later input
-//! (`Reply`, `Surveyed`, `Outcome`, `Timer`).
+//! (`Reply`, `Surveyed`, `Outcome`, `Timer` and others).
 //!
 //! A turn alternates between steps and calls: `Thinking` while a model answers, `Acting` while the calls of its reply
 //! are worked through one after the other, `BetweenSteps` in between. Before a call is decided, its host is surveyed
@@ -56,6 +56,7 @@ mod budget;
 mod chat;
 mod compact;
 mod decide;
+mod instructions;
 mod own_tools;
 mod state;
 mod step;
@@ -116,6 +117,8 @@ pub struct Session {
     summary: Option<compact::PendingSummary>,
     /// Number of summaries requested; distinguishes the answers.
     summaries: u32,
+    /// Whether the instructions were read since the process began. Not part of the state: a later process reads again.
+    reading: instructions::Reading,
     /// A compaction to make before the next step.
     compact_next: Option<(CompactionReason, Option<String>)>,
 }
@@ -211,6 +214,7 @@ impl Session {
             surveys: 0,
             summary: None,
             summaries: 0,
+            reading: instructions::Reading::default(),
             compact_next: None,
         }
     }
@@ -229,12 +233,13 @@ impl Session {
         self.state.mode
     }
 
-    /// Returns the current activity. A pending survey counts as `Running`, a pending summary as `Thinking`.
+    /// Returns the current activity. A pending survey counts as `Running`; a pending summary, or instructions that are
+    /// being read, as `Thinking`.
     pub fn activity(&self) -> Activity {
         if self.survey.is_some() {
             return Activity::Running;
         }
-        if self.summary.is_some() {
+        if self.summary.is_some() || self.is_reading_instructions() {
             return Activity::Thinking;
         }
         match &self.state.phase {
@@ -306,6 +311,10 @@ impl Session {
             Input::Reply { step, result } => self.on_reply(&mut out, step, result),
             Input::Surveyed { call, attempt, survey } => self.on_surveyed(&mut out, call, attempt, &survey),
             Input::Summarized { attempt, result } => self.on_summarized(&mut out, attempt, result),
+            Input::InstructionsRead { attempt, instructions } => {
+                self.on_instructions_read(&mut out, attempt, instructions);
+            }
+            Input::ReloadInstructions => self.on_reload_instructions(),
             Input::Outcome { call, outcome } => self.on_outcome(&mut out, call, outcome),
             Input::Timer { call } => self.on_timer(&mut out, call),
             Input::TurnTimer { turn } => self.on_turn_timer(&mut out, turn),
@@ -669,6 +678,7 @@ impl Session {
             }
             Some(_) | None => StopReason::Cancelled,
         };
+        self.cancel_instructions();
         let waited = self.cancel_summary(out);
         match &self.state.phase {
             Phase::Idle if waited => self.after_stop(out, then),

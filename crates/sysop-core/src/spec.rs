@@ -14,7 +14,7 @@ use crate::tool::ToolSpec;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionSpec {
     pub model: ModelRef,
-    /// The system prompt, without additions of the session.
+    /// The system prompt, without what the session adds to it.
     pub system: String,
     pub tools: Vec<ToolSpec>,
     #[serde(with = "policy::logged_mode")]
@@ -38,6 +38,9 @@ pub struct SessionSpec {
     pub models: BTreeMap<String, ModelLimits>,
     #[serde(default, skip_serializing_if = "Budget::is_empty")]
     pub budget: Budget,
+    /// True if the model gets `AGENTS.md` and notes on the host.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub instructions: bool,
     /// Maximum tokens of one reply, if configured.
     #[serde(default)]
     pub max_output_tokens: Option<u32>,

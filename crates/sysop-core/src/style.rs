@@ -32,7 +32,7 @@ pub enum Color {
     Rgb(u8, u8, u8),
 }
 
-/// Attributes of characters beside colors.
+/// Attributes of characters other than color.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextAttribute {
     Bold = 1,

@@ -295,6 +295,7 @@ impl Transcript {
                 self.notice(Severity::Note, text);
             }
             Event::ContextCompacted { .. }
+            | Event::InstructionsLoaded { .. }
             | Event::TodoChanged { .. }
             | Event::JobStarted { .. }
             | Event::JobFinished { .. }

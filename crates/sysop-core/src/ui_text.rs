@@ -45,6 +45,16 @@ pub fn duration(milliseconds: u64) -> String {
     }
 }
 
+/// Formats the size of a file for users.
+pub fn file_size(bytes: u64) -> String {
+    match bytes {
+        1 => "1 byte".to_owned(),
+        0..1_000 => format!("{bytes} bytes"),
+        1_000..1_000_000 => format!("{}.{} kB", bytes / 1_000, bytes % 1_000 / 100),
+        _ => format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000),
+    }
+}
+
 /// Formats a token count in few characters.
 pub fn tokens(count: u64) -> String {
     match count {

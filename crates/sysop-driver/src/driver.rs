@@ -397,7 +397,7 @@ impl DriverInner {
     }
 }
 
-/// Handle of a session that is live in this process. Cheap to clone.
+/// Handle to a session that is live in this process. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
     pub(crate) live: Arc<LiveSession>,

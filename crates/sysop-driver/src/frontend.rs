@@ -161,6 +161,13 @@ pub trait SessionService: Send + Sync {
     }
 
     fn routines(&self) -> Vec<Routine>;
+
+    /// Trusts the files with instructions of a session's workspace as they are now; the model gets them with its next
+    /// step. Returns one sentence for the user.
+    async fn trust_workspace(&self, session: &dyn SessionHandle) -> Result<String, String> {
+        let _ = session;
+        Err("cannot trust a workspace from here; use --trust where the session runs".to_owned())
+    }
 }
 
 /// A name with a description, for lists and completions.

@@ -33,7 +33,7 @@ pub use self::cluster::RuntimeFactory;
 pub use self::driver::{Driver, Handle};
 pub use self::eviction::IDLE_SESSIONS_MAX;
 pub use self::hub::Updates;
-use self::port::{Clock, Host, Provider, Store, StoreError};
+use self::port::{Clock, Host, InstructionReader, Provider, Store, StoreError};
 pub use self::queue_limits::QUEUE_IS_FULL;
 pub use self::replay::replay;
 
@@ -54,6 +54,8 @@ pub struct Runtime {
     pub host: Arc<dyn Host>,
     /// Calls the session's models.
     pub provider: Arc<dyn Provider>,
+    /// Reads instructions for the model; `None` if there are none.
+    pub instructions: Option<Arc<dyn InstructionReader>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -28,6 +28,7 @@ use futures::{FutureExt, StreamExt};
 use parking_lot::{Mutex, MutexGuard};
 use sysop_core::event::{Delta, Effect, Event, Input, Logged, ToolLocation};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp};
+use sysop_core::instructions::FoundInstructions;
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::{CommandContext, Fence, Survey};
@@ -464,6 +465,7 @@ impl LiveSession {
                     cancel.cancel();
                 }
             }
+            Effect::ReadInstructions { attempt } => self.start_reading_instructions(attempt),
             Effect::Survey { call, place, shell, attempt } => {
                 let on_client = match place {
                     ToolLocation::Host => None,
@@ -601,6 +603,25 @@ impl LiveSession {
             };
             let survey = survey.unwrap_or_default(); // an empty survey makes the call opaque
             live.deliver(Input::Surveyed { call: call.id, attempt, survey: Box::new(survey) });
+        });
+    }
+
+    fn start_reading_instructions(self: &Arc<Self>, attempt: u32) {
+        let live = Arc::clone(self);
+        tokio::spawn(async move {
+            let reading = async {
+                match &live.runtime.instructions {
+                    Some(reader) => reader.read().await,
+                    None => FoundInstructions { complete: true, ..FoundInstructions::default() },
+                }
+            };
+            let read = tokio::select! {
+                biased;
+                () = live.end.cancelled() => return,
+                result = AssertUnwindSafe(reading).catch_unwind() => result.ok(),
+                () = live.survey_overdue() => None,
+            };
+            live.deliver(Input::InstructionsRead { attempt, instructions: read.unwrap_or_default() });
         });
     }
 

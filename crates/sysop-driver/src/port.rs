@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId, Timestamp};
+use sysop_core::instructions::FoundInstructions;
 use sysop_core::message::{ModelFailure, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::{Fence, Survey};
@@ -84,6 +85,13 @@ pub trait Host: Send + Sync {
     fn terminal(&self) -> Option<Arc<dyn Terminal>> {
         None
     }
+}
+
+/// Reads files with instructions for the model, at the session's location.
+#[async_trait]
+pub trait InstructionReader: Send + Sync {
+    /// Reads the files as they are now. A file that cannot be read is left out.
+    async fn read(&self) -> FoundInstructions;
 }
 
 /// Receives a running tool's output for live display. Cheap to clone.

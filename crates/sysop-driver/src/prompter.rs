@@ -37,7 +37,7 @@ pub struct PromptRequest {
     pub from: String,
     /// Observations of the host about the program, one sentence each. Never derived from the prompt's own text.
     pub details: Vec<String>,
-    /// Prompt of the program, verbatim.
+    /// The program's prompt, verbatim.
     pub prompt: String,
     /// The call that waits for the answer, if any.
     pub call: Option<CallId>,

@@ -42,9 +42,11 @@ pub(crate) fn is_user_input(input: &Input) -> bool {
         | Input::Retry
         | Input::Clear
         | Input::Compact { .. }
+        | Input::ReloadInstructions
         | Input::Configure { .. } => true,
         Input::Reply { .. }
         | Input::Summarized { .. }
+        | Input::InstructionsRead { .. }
         | Input::Surveyed { .. }
         | Input::Outcome { .. }
         | Input::Timer { .. }

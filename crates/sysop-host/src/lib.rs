@@ -14,6 +14,7 @@ mod askpass;
 mod environment;
 mod fleet;
 mod ignore_rules;
+mod instruction_files;
 mod learning_prompter;
 mod local;
 mod machine;
@@ -42,6 +43,7 @@ use sysop_driver::prompter::{Prompter, Terminal};
 
 pub use crate::askpass::{ASKPASS_VARIABLE, run_as_askpass};
 pub use crate::fleet::{Fleet, FleetError, FleetSettings, HOSTS_AT_ONCE};
+pub use crate::instruction_files::{InstructionText, read_instruction_files, read_remote_instruction_files};
 use crate::learning_prompter::LearningPrompter;
 use crate::local::LocalMachine;
 use crate::machine::Machine;

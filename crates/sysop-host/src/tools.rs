@@ -47,7 +47,7 @@ pub(crate) struct Toolbox {
     /// Shell of calls that run in the sandbox, once started.
     pub(crate) fenced_terminal: Mutex<Option<Arc<SharedTerminal>>>,
     pub(crate) specs: Vec<ToolSpec>,
-    /// Root of the machine, for display and the model.
+    /// The root of the file tools, as shown to the user and the model.
     pub(crate) root: PathBuf,
     pub(crate) limits: OutputLimits,
     pub(crate) artifacts: Artifacts,

@@ -29,7 +29,7 @@ pub(crate) struct HttpRequest {
 
 /// One vendor API. Cheap to create; lives as long as its client.
 pub(crate) trait ModelApi: Send + Sync {
-    /// Fetches inputs of `build` that need I/O, such as a token or the model's capabilities.
+    /// Fetches what `build` needs but cannot get without I/O, such as a token or the model's capabilities.
     fn prepare<'a>(&'a self, http: &'a reqwest::Client) -> BoxFuture<'a, Result<(), ModelFailure>> {
         let _ = http;
         Box::pin(async { Ok(()) })

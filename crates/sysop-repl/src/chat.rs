@@ -99,7 +99,7 @@ pub enum ExitBehavior {
 }
 
 /// Runs the REPL until the user leaves. Returns `Failed` if the session is gone, `Interrupted` if the user left a running
-/// turn with Ctrl+C, and `Terminated` or `HungUp` after these signals.
+/// turn with Ctrl+C, and `Terminated` or `HungUp` after SIGTERM or SIGHUP.
 pub async fn run(context: ReplContext) -> anyhow::Result<Exit> {
     repl::Repl::new(context)?.run().await
 }

@@ -297,14 +297,10 @@ impl ExecRun {
                 self.withdrawn.store(true, Ordering::Relaxed);
                 None
             }
-            Event::Paused { reason: PauseReason::Loop, .. } if self.turn.is_some() => {
-                self.printer.error("stopped: the model repeated the same call 3 times; rephrase the task");
-                self.end(Exit::Failed)
-            }
-            Event::Paused { reason: PauseReason::Budget, detail } if self.turn.is_some() => {
-                let detail = sysop_core::text::neutralize_line(detail.as_deref().unwrap_or_default());
-                self.printer.error(&format!("stopped: the budget is spent: {detail}"));
-                self.end(Exit::Failed)
+            Event::Paused { reason: reason @ (PauseReason::Loop | PauseReason::Budget), detail }
+                if self.turn.is_some() =>
+            {
+                self.stop_at_pause(*reason, detail.as_deref().unwrap_or_default())
             }
             Event::TurnEnded { turn, .. } if self.turn == Some(*turn) => Some(self.ended(*turn)),
             Event::TurnStarted { .. }
@@ -324,6 +320,7 @@ impl ExecRun {
             | Event::Resumed
             | Event::Compacted { .. }
             | Event::ContextCompacted { .. }
+            | Event::InstructionsLoaded { .. }
             | Event::TodoChanged { .. }
             | Event::JobStarted { .. }
             | Event::JobFinished { .. }
@@ -333,6 +330,17 @@ impl ExecRun {
             | Event::Undone { .. }
             | Event::HistoryCleared => None,
         }
+    }
+
+    /// Ends the task at a pause that nobody is here to end.
+    fn stop_at_pause(&mut self, reason: PauseReason, detail: &str) -> Option<Exit> {
+        let text = if reason == PauseReason::Budget {
+            format!("stopped: the budget is spent: {}", sysop_core::text::neutralize_line(detail))
+        } else {
+            "stopped: the model repeated the same call 3 times; rephrase the task".to_owned()
+        };
+        self.printer.error(&text);
+        self.end(Exit::Failed)
     }
 
     fn ended(&mut self, turn: TurnId) -> Exit {

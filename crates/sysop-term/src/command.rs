@@ -1,5 +1,6 @@
 //! Parses a line typed by a user; shared by the full screen and the REPL. Pure.
 
+use sysop_core::instructions::INIT_PROMPT;
 use sysop_core::mode::Mode;
 use sysop_core::policy::ApprovalMode;
 
@@ -21,6 +22,8 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("/approve", "[each|ask|auto|never]", "Show or change the approval mode"),
     ("/compact", "[FOCUS]", "Summarize older messages to free context"),
     ("/cost", "", "Show model calls, tokens and cost of the session"),
+    ("/init", "", "Have the model propose an AGENTS.md for this workspace"),
+    ("/trust", "", "Give the model this workspace's AGENTS.md"),
     ("/plan", "", "Run the next step proposed in read-only mode"),
     ("/mode", "[agent|chat]", "Show or change the mode: agent (with tools) or chat"),
     ("/host", "[DEST]", "Show the host, or start a session on another one"),
@@ -50,49 +53,30 @@ pub enum InputLine {
     Prompt(String),
     /// A command to run verbatim.
     Shell(String),
-    /// `/help`.
     Help,
-    /// `/exit`.
     Exit,
-    /// `/clear`.
     Clear,
-    /// `/compact`.
     Compact(Option<String>),
-    /// `/cost`.
     Cost,
-    /// `/new`.
+    Trust,
     New,
-    /// `/resume`.
     Resume(Option<String>),
-    /// `/model`.
     Model(Option<String>),
-    /// `/approve`.
     Approve(Option<ApprovalMode>),
-    /// `/plan`.
     Plan,
-    /// `/mode`.
     Mode(Option<Mode>),
-    /// `/host`.
     Host(Option<String>),
-    /// `/keys`.
     Keys(String),
-    /// `/routines`.
     Routines,
-    /// `/run`.
     Run {
         name: String,
         /// Variables of the routine, by name.
         values: Vec<(String, String)>,
     },
-    /// `/shell`.
     OpenShell,
-    /// `/undo`.
     Undo,
-    /// `/pause`.
     Pause,
-    /// `/stop`.
     Stop,
-    /// `/retry`.
     Retry,
     /// Not understood; a sentence on the valid form.
     Wrong(String),
@@ -132,6 +116,8 @@ fn command(word: &str, rest: &str) -> InputLine {
         "/clear" => InputLine::Clear,
         "/compact" => InputLine::Compact(argument),
         "/cost" => InputLine::Cost,
+        "/init" => InputLine::Prompt(INIT_PROMPT.to_owned()),
+        "/trust" => InputLine::Trust,
         "/new" => InputLine::New,
         "/resume" | "/continue" => InputLine::Resume(argument),
         "/model" => InputLine::Model(argument),

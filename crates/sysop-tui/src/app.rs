@@ -96,7 +96,7 @@ pub struct ServiceCatalog {
     pub hosts: Vec<NamedItem>,
 }
 
-/// Receiver of the keys when no overlay, question or proposal takes them.
+/// Where keys go when no overlay, question or proposal takes them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Focus {
     #[default]
@@ -254,7 +254,7 @@ impl App {
         before
     }
 
-    /// Sets the status of a session in the background; `None` if it no longer runs.
+    /// Sets the status of a background session; `None` if it no longer runs.
     pub fn set_background_status(
         &mut self,
         id: &SessionId,
@@ -495,6 +495,7 @@ impl App {
             | Event::TerminalInput { .. }
             | Event::Compacted { .. }
             | Event::ContextCompacted { .. }
+            | Event::InstructionsLoaded { .. }
             | Event::TodoChanged { .. }
             | Event::JobStarted { .. }
             | Event::JobFinished { .. }

@@ -26,7 +26,7 @@ use crate::terminal_pane::TerminalPane;
 const SIGN_COLUMNS: u16 = 2;
 /// Separator between the parts of a line.
 const DOT: &str = " · ";
-/// Minimum number of rows for an empty row below the history.
+/// Minimum height of the screen, in rows, that leaves an empty row below the history.
 const AIRY_ROWS_MIN: u16 = 10;
 /// Maximum width of the names in the completion list, in columns.
 const NAME_COLUMNS_MAX: usize = 28;

@@ -65,6 +65,8 @@ enum FetchResult {
     BackgroundStatus(SessionId, Option<BackgroundStatus>),
     AllowedAlways(Result<(), String>),
     ThemeSaved(String),
+    /// The answer to `/trust`, for the user.
+    WorkspaceTrusted(String),
     Failed(String),
 }
 
@@ -461,7 +463,10 @@ impl RunLoop {
             }
             FetchResult::SessionOpened(Err(why)) => self.app.open_failed(why, now),
             FetchResult::Sessions(Err(why)) => self.app.list_failed(why, now),
-            FetchResult::Artifact(Err(why)) | FetchResult::ThemeSaved(why) | FetchResult::Failed(why) => {
+            FetchResult::Artifact(Err(why))
+            | FetchResult::ThemeSaved(why)
+            | FetchResult::WorkspaceTrusted(why)
+            | FetchResult::Failed(why) => {
                 self.app.show_flash(why, now);
             }
         }
@@ -516,6 +521,7 @@ impl RunLoop {
             Action::ListSessions => {
                 self.fetch(|service| async move { FetchResult::Sessions(service.list().await) })
             }
+            Action::TrustWorkspace => self.trust_workspace(),
             Action::ListModels => {
                 self.fetch(|service| async move { FetchResult::Models(service.models().await) })
             }
@@ -555,6 +561,14 @@ impl RunLoop {
         let Some(session) = self.session.clone() else { return };
         self.fetch(move |service| async move {
             FetchResult::AllowedAlways(service.allow_always(session.as_ref(), &offered, BY).await)
+        });
+    }
+
+    fn trust_workspace(&mut self) {
+        let Some(session) = self.session.clone() else { return };
+        self.fetch(move |service| async move {
+            let told = service.trust_workspace(session.as_ref()).await;
+            FetchResult::WorkspaceTrusted(told.unwrap_or_else(|why| why))
         });
     }
 

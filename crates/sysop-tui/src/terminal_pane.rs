@@ -86,7 +86,7 @@ impl TerminalPane {
         }
     }
 
-    /// Reason for the end, in one sentence; `None` before it has ended.
+    /// Why the terminal ended, in one sentence; `None` while it runs.
     pub fn end_reason(&self) -> Option<&str> {
         match &self.state {
             State::Over(why, _) => Some(why),

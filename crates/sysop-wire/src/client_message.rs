@@ -220,9 +220,9 @@ pub enum ClientMessage {
         /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
-        /// Number of columns.
+        /// Width in columns.
         cols: u16,
-        /// Number of rows.
+        /// Height in rows.
         rows: u16,
     },
     /// Returns control of the live terminal to the agent.
@@ -448,6 +448,8 @@ impl ClientMessage {
             Input::Configure { change: ConfigChange::Rules { .. } | ConfigChange::ClientTools(_) }
             | Input::Reply { .. }
             | Input::Summarized { .. }
+            | Input::InstructionsRead { .. }
+            | Input::ReloadInstructions
             | Input::Surveyed { .. }
             | Input::Outcome { .. }
             | Input::Timer { .. }

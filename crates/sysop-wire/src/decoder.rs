@@ -16,6 +16,7 @@ use std::mem::discriminant;
 use sysop_core::compaction::Compaction;
 use sysop_core::event::{CancelFollowUp, ConfigChange, Delta, Event, Logged, Origin, Update};
 use sysop_core::id::{Seq, StepId, Timestamp};
+use sysop_core::instructions::Instructions;
 use sysop_core::message::{ModelFailure, Reply, ToolCall};
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::{PolicyOptions, Risk};
@@ -197,6 +198,7 @@ fn session_opened(created: ServerMessage) -> Option<Event> {
         ledger_only: false,
         models: Default::default(),
         budget: Default::default(),
+        instructions: false,
         max_output_tokens: None,
         temperature: None,
         host,
@@ -321,6 +323,9 @@ fn notice_event(message: ServerMessage) -> Option<Event> {
                 usage: usage.map(Into::into).unwrap_or_default(),
             };
             Event::ContextCompacted { compaction }
+        }
+        ServerMessage::Instructions { files, untrusted, .. } => {
+            Event::InstructionsLoaded { instructions: Instructions { files, untrusted } }
         }
         ServerMessage::Todo { items, .. } => Event::TodoChanged { items },
         ServerMessage::JobStarted { job_id, tool_call_id, command, host, .. } => {

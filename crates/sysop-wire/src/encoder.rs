@@ -211,6 +211,7 @@ impl Encoder {
             | Event::ApprovalGiven { .. }
             | Event::TerminalInput { .. }
             | Event::ContextCompacted { .. }
+            | Event::InstructionsLoaded { .. }
             | Event::TodoChanged { .. }
             | Event::JobFinished { .. }
             | Event::GuardArmed { .. }
@@ -293,6 +294,7 @@ impl Encoder {
             }
             Event::TerminalInput { .. }
             | Event::ContextCompacted { .. }
+            | Event::InstructionsLoaded { .. }
             | Event::TodoChanged { .. }
             | Event::JobStarted { .. }
             | Event::JobFinished { .. }
@@ -378,6 +380,7 @@ fn state_event(event: &Event) -> Option<StateEvent> {
         | Event::ToolFinished { .. }
         | Event::TerminalInput { .. }
         | Event::ContextCompacted { .. }
+        | Event::InstructionsLoaded { .. }
         | Event::TodoChanged { .. }
         | Event::JobStarted { .. }
         | Event::JobFinished { .. }

@@ -7,6 +7,7 @@ use sysop_core::compaction::CompactionReason;
 use sysop_core::event::{Origin, TypedInput};
 use sysop_core::guard::{GuardEnd, GuardTimeout};
 use sysop_core::id::{CallId, JobId, Seq, SessionId};
+use sysop_core::instructions::{InstructionFile, UntrustedFile};
 use sysop_core::message::{FailureKind, ModelRef};
 use sysop_core::mode::Mode;
 use sysop_core::outcome::{HostOutcome, Reversibility, Status, SystemChange};
@@ -376,7 +377,7 @@ pub enum ServerMessage {
         after: u64,
         /// Calls whose outputs are omitted from the prompt.
         elided: Vec<CallId>,
-        /// Facts extracted from the log by code.
+        /// Facts taken from the log without a model.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         ledger: String,
         /// The model's summary; omitted if there is only a ledger.
@@ -391,12 +392,26 @@ pub enum ServerMessage {
         /// Number of messages that ledger and summary replace; 0 if only outputs are omitted.
         #[serde(default)]
         replaced_messages: usize,
-        /// Cause of the compaction.
+        /// Why the compaction was made.
         #[serde(default)]
         reason: CompactionReason,
         /// Tokens of the model call that wrote the summary.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         usage: Option<TokenCounts>,
+    },
+    /// Instructions from files that the model gets from now on.
+    #[serde(rename = "instructions")]
+    Instructions {
+        /// The session.
+        session_id: SessionId,
+        /// Position of this message's event in the log.
+        #[serde(flatten)]
+        position: LogPosition,
+        /// Files that the model gets, perhaps cut.
+        files: Vec<InstructionFile>,
+        /// Files that the model does not get, because the user does not trust the workspace.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        untrusted: Vec<UntrustedFile>,
     },
     /// The agent replaced its todo list.
     #[serde(rename = "todo")]
@@ -578,7 +593,7 @@ pub enum ServerMessage {
         /// Amount of typing, or a non-secret answer; never the typed keys.
         typed: TypedInput,
     },
-    /// An error.
+    /// A request failed, or the connection is about to close.
     #[serde(rename = "error")]
     Error {
         /// The session.
@@ -617,6 +632,7 @@ impl ServerMessage {
             | Self::ApprovalClosed { position, .. }
             | Self::ApprovalGiven { position, .. }
             | Self::ContextCompacted { position, .. }
+            | Self::Instructions { position, .. }
             | Self::Todo { position, .. }
             | Self::JobStarted { position, .. }
             | Self::JobFinished { position, .. }
@@ -662,6 +678,7 @@ impl ServerMessage {
             | Self::ApprovalClosed { position, .. }
             | Self::ApprovalGiven { position, .. }
             | Self::ContextCompacted { position, .. }
+            | Self::Instructions { position, .. }
             | Self::Todo { position, .. }
             | Self::JobStarted { position, .. }
             | Self::JobFinished { position, .. }

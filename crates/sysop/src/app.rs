@@ -33,6 +33,7 @@ mod machines;
 mod model_access;
 mod session_service;
 mod storage;
+mod workspace_instructions;
 
 pub(crate) use self::delete_session::delete_session;
 pub(crate) use self::local_sessions::LocalSessions;
@@ -40,6 +41,7 @@ use self::machines::HOME;
 pub(crate) use self::machines::{Machines, ToolLocation};
 pub(crate) use self::model_access::ModelAccess;
 pub(crate) use self::storage::Storage;
+use self::workspace_instructions::WorkspaceInstructions;
 use crate::config::{append_rule, display_path, rules_file};
 use crate::demo::DemoProvider;
 use crate::exit::CommandError;
@@ -124,7 +126,16 @@ impl Services {
     /// Creates the tools of a location and the models that sessions there can use.
     fn runtime(&self, place: &ToolLocation, profile: Profile) -> Result<Runtime> {
         let host = self.machines.host(place, profile)?;
-        Ok(Runtime { host, provider: self.models.of(&place.host) })
+        let instructions = self.instructions(place);
+        Ok(Runtime {
+            host,
+            provider: self.models.of(&place.host),
+            instructions: Some(Arc::new(instructions)),
+        })
+    }
+
+    fn instructions(&self, place: &ToolLocation) -> WorkspaceInstructions {
+        WorkspaceInstructions::new(self.machines.clone(), place.clone())
     }
 
     fn spec(&self, place: &ToolLocation, tools: &[ToolSpec]) -> SessionSpec {
@@ -142,6 +153,7 @@ impl Services {
             ledger_only: settings.ledger_only,
             models: settings.models_with_prices(),
             budget: settings.budget,
+            instructions: true,
             max_output_tokens: settings.limits.output_tokens,
             temperature: settings.temperature,
             host: place.host.to_string(),

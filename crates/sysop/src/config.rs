@@ -26,12 +26,13 @@ use serde::de::DeserializeOwned;
 use sysop_core::policy::{Rule, RuleAction};
 
 pub(crate) use environment::{Environment, secret_variables};
+pub(crate) use file::read as read_text;
 pub(crate) use keys::{DEMO, KeyPath, PROVIDERS, nearest_word, unknown_provider};
 #[cfg(test)]
 pub(crate) use keys::{KEYS, ListKind, TextKind, ValueKind};
 pub(crate) use private_files::{check_private_folder, create_private_folder, replace_private_file};
 pub(crate) use routine::Routine;
-pub(crate) use trust::{TrustDecision, UntrustedWorkspace, save_trust, trust_file};
+pub(crate) use trust::{InstructionSet, TrustDecision, UntrustedWorkspace, save_trust, trust_file};
 pub(crate) use ui_state::{keep_theme, ui_state_file};
 pub(crate) use value::{ConfigValue, without_credentials};
 
@@ -247,6 +248,8 @@ pub(crate) struct ConfigSources<'a> {
     /// Root of the workspace; `None` to skip its file.
     pub(crate) root: Option<&'a Path>,
     pub(crate) environment: &'a Environment,
+    /// True to trust the workspace's file without asking (`--trust`).
+    pub(crate) trust: bool,
     /// Values of flags.
     pub(crate) flags: ConfigLayer,
 }
@@ -396,7 +399,7 @@ impl Config {
         let hash = trust::hash(text.as_bytes());
         let answer = trust::answer(&sources.folders.data, &path, &hash);
         self.files.push(path.clone());
-        if answer == Some(TrustDecision::Trusted) {
+        if sources.trust || answer == Some(TrustDecision::Trusted) {
             self.merge(layer);
             return Ok(());
         }

@@ -158,6 +158,7 @@ fn server_flags(flags: &GlobalFlags) -> Vec<std::ffi::OsString> {
         max_cost,
         max_tokens_total,
         max_minutes,
+        trust,
         no_color,
     } = flags;
     let mut given: Vec<std::ffi::OsString> = Vec::new();
@@ -184,6 +185,7 @@ fn server_flags(flags: &GlobalFlags) -> Vec<std::ffi::OsString> {
     }
     given.extend(std::iter::repeat_n("--verbose".into(), usize::from(*verbose)));
     given.extend(quiet.then(|| "--quiet".into()));
+    given.extend(trust.then(|| "--trust".into()));
     given.extend(no_color.then(|| "--no-color".into()));
     given
 }
@@ -216,7 +218,7 @@ mod tests {
     fn the_server_gets_the_given_flags() {
         let given = "--model ollama/phi3 --approve auto --root /a --host web1 --canary 1 --profile coder --config \
          c.toml \
-                     -vv --no-color --resume=0198";
+                     -vv --trust --max-cost 0.5 --max-minutes 3 --no-color --resume=0198";
         let line = ["sysop"].into_iter().chain(given.split(' ')).chain(["desktop"]);
         let parsed = cli::parse(line.map(Into::into)).unwrap();
         assert!(matches!(parsed.command, Some(Command::Desktop(_))));

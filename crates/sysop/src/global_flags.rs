@@ -67,6 +67,9 @@ pub(crate) struct GlobalFlags {
     /// Pause a turn that has run for this long; its running command is stopped
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_080))]
     pub(crate) max_minutes: Option<u32>,
+    /// Trust the workspace for this run: its .sysop.toml and its AGENTS.md
+    #[arg(long, global = true)]
+    pub(crate) trust: bool,
     /// Disable colored output
     #[arg(long, global = true)]
     pub(crate) no_color: bool,

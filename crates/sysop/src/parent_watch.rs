@@ -119,6 +119,7 @@ fn message(session: &SessionId, event: &Event, redaction: &CommandRedactor) -> O
         | Event::Resumed
         | Event::Compacted { .. }
         | Event::ContextCompacted { .. }
+        | Event::InstructionsLoaded { .. }
         | Event::TodoChanged { .. }
         | Event::JobStarted { .. }
         | Event::JobFinished { .. }

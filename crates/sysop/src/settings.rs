@@ -77,6 +77,8 @@ pub(crate) struct Settings {
     pub(crate) theme: ThemeName,
     /// Source that overrides the theme saved by a front end; `None` if the saved theme applies at the next start.
     pub(crate) theme_decided_by: Option<String>,
+    /// True if the workspace's instructions are trusted without asking.
+    pub(crate) trust_workspace: bool,
     /// True if compaction never asks a model for a summary.
     pub(crate) ledger_only: bool,
     /// Limits of models by `PROVIDER/NAME`.
@@ -175,7 +177,8 @@ impl Settings {
     ) -> Result<Self, CommandError> {
         let load = |root: Option<&Path>| {
             let (explicit, folders, environment) = (flags.config.as_deref(), &folders, &environment);
-            Config::load(ConfigSources { explicit, folders, root, environment, flags: flag_layer(flags) })
+            let (flags, trust) = (flag_layer(flags), flags.trust);
+            Config::load(ConfigSources { explicit, folders, root, environment, trust, flags })
                 .map_err(|error: ConfigError| CommandError::usage(error.to_string()))
         };
         // The location of the workspace's file is fixed before its content is read, so the content cannot change it.
@@ -211,6 +214,7 @@ impl Settings {
             theme: theme(&config, flags, &environment),
             theme_decided_by: theme_decided_by(&config, flags, &environment, &folders),
             folders,
+            trust_workspace: flags.trust,
             ledger_only: config.get("ledger_only").unwrap_or_default(),
             models: config.get("models").unwrap_or_default(),
             prices: config.get("prices").unwrap_or_default(),

@@ -247,6 +247,7 @@ class TranscriptBuilder {
       case "terminal.typed":
         return this.notice(message.seq, typedLabel(message.by, message.typed), "note");
       case "context.compacted":
+      case "instructions":
       case "todo":
       case "job.started":
       case "job.finished":

@@ -17,6 +17,13 @@ export function duration(milliseconds: number): string {
   return `${Math.floor(milliseconds / 60_000)} min ${Math.floor((milliseconds % 60_000) / 1_000)} s`;
 }
 
+export function fileSize(bytes: number): string {
+  if (bytes === 1) return "1 byte";
+  if (bytes < 1_000) return `${bytes} bytes`;
+  const [unit, divisor] = bytes < 1_000_000 ? ["kB", 1_000] : ["MB", 1_000_000];
+  return `${(Math.floor((bytes * 10) / Number(divisor)) / 10).toFixed(1)} ${unit}`;
+}
+
 export function tokens(count: number): string {
   if (count < 10_000) return String(count);
   if (count < 1_000_000) return `${Math.floor(count / 1_000)} k`;

@@ -29,6 +29,22 @@ describe("a message without an item of its own is one line", () => {
     );
   });
 
+  test("instructions", () => {
+    const file = (path: string, sent: number, bytes: number) => ({ path, source: "workspace", sent, bytes });
+    const files = [file("/a/AGENTS.md", 9, 9), file("/a/b/AGENTS.md", 1, 2_090)];
+    const read = "instructions: /a/AGENTS.md (9 bytes), /a/b/AGENTS.md (2.0 kB, cut to 1 byte)";
+    expect(line({ type: "instructions", files })).toEqual({ text: read, weight: "note" });
+    const untrusted = [{ path: "/c/CLAUDE.md", bytes: 3_400_000 }];
+    const withheld =
+      "not given to the model, because this workspace is not trusted (/trust or --trust): /c/CLAUDE.md (3.4 MB)";
+    expect(line({ type: "instructions", files: [], untrusted })).toEqual({
+      text: withheld,
+      weight: "warning",
+    });
+    expect(line({ type: "instructions", files, untrusted }).text).toBe(`${read}; ${withheld}`);
+    expect(line({ type: "instructions", files: [] }).text).toMatch(/no instructions/);
+  });
+
   test("todo", () => {
     const items = [
       { text: "look", state: "done" },

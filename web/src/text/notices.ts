@@ -1,6 +1,6 @@
 /** Lines for messages that have no item of their own; those of `sysop_core::transcript::event_notice`. */
 import type { ServerMessage } from "../wire";
-import { statusLabel, tokens } from "./labels";
+import { fileSize, statusLabel, tokens } from "./labels";
 import { neutralizeLine } from "./neutralize";
 
 /** The most characters of a command or a task in a line. */
@@ -11,6 +11,7 @@ type NoticeMessage = Extract<
   {
     type:
       | "context.compacted"
+      | "instructions"
       | "todo"
       | "job.started"
       | "job.finished"
@@ -31,6 +32,8 @@ export function logNotice(message: NoticeMessage): Notice {
   switch (message.type) {
     case "context.compacted":
       return note(contextCompacted(message));
+    case "instructions":
+      return instructions(message);
     case "todo":
       return note(todo(message.items));
     case "job.started":
@@ -69,6 +72,19 @@ function contextCompacted(message: Extract<NoticeMessage, { type: "context.compa
 
 function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}, `;
+}
+
+function instructions(message: Extract<NoticeMessage, { type: "instructions" }>): Notice {
+  const read = message.files.map(({ path, sent, bytes }) => {
+    const cut = sent < bytes ? `, cut to ${fileSize(sent)}` : "";
+    return `${short(path)} (${fileSize(bytes)}${cut})`;
+  });
+  const untrusted = (message.untrusted ?? []).map(({ path, bytes }) => `${short(path)} (${fileSize(bytes)})`);
+  if (read.length + untrusted.length === 0) return note("the model gets no instructions from files any more");
+  const given = read.length > 0 ? `instructions: ${read.join(", ")}` : "";
+  if (untrusted.length === 0) return note(given);
+  const withheld = `not given to the model, because this workspace is not trusted (/trust or --trust): ${untrusted.join(", ")}`;
+  return warning(given ? `${given}; ${withheld}` : withheld);
 }
 
 function todo(items: Extract<NoticeMessage, { type: "todo" }>["items"]): string {

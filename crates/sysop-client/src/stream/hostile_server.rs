@@ -117,6 +117,7 @@ fn spec() -> SessionSpec {
         ledger_only: false,
         models: Default::default(),
         budget: Default::default(),
+        instructions: false,
         max_output_tokens: None,
         temperature: None,
         host: "web1".to_owned(),

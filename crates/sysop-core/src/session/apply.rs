@@ -78,6 +78,11 @@ impl Session {
             }
             Event::ContextCompacted { compaction } => self.apply_compacted(compaction),
             Event::TodoChanged { items } => state.set_todo(items),
+            Event::InstructionsLoaded { instructions } => {
+                state.history.set_instructions(instructions.prompt().as_deref());
+                state.instructions = instructions;
+                state.counted_tokens = None;
+            }
             Event::JobStarted { job, call, command, host } => {
                 state.jobs.start(job, Job { call, command, host });
             }

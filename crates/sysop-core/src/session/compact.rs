@@ -123,11 +123,13 @@ impl Session {
         (counted + added).max(estimate / 2)
     }
 
-    /// Estimated tokens of the system prompt, the tools and the summary.
+    /// Estimated tokens of the system prompt, the tools, the instructions and the summary.
     fn fixed_tokens(&self) -> u64 {
-        let tools = self.offered_tools();
-        let summary = self.state.history.summary().map_or(0, token_estimate::prose);
-        token_estimate::prose(tools.system()) + tools.tokens() + summary
+        let (tools, history) = (self.offered_tools(), &self.state.history);
+        let preamble = [history.instructions(), history.summary()].into_iter().flatten();
+        token_estimate::prose(tools.system())
+            + tools.tokens()
+            + preamble.map(token_estimate::prose).sum::<u64>()
     }
 
     /// Compacts the context if the next request would exceed the threshold, or if `self.compact_next` says so. Returns

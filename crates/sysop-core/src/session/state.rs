@@ -8,6 +8,7 @@ use crate::event::{CancelFollowUp, Origin, PauseReason};
 use crate::guard::{ArmedGuard, GUARDS_MAX};
 use crate::history::History;
 use crate::id::{CallId, StepId, TurnId};
+use crate::instructions::Instructions;
 use crate::job::RunningJobs;
 use crate::ledger::Ledger;
 use crate::message::{Arguments, ModelRef, ToolCall, ToolResult};
@@ -78,6 +79,7 @@ pub(super) struct State {
     pub(super) window_cap: Option<(ModelRef, u32)>,
     /// Tokens of the newest request and reply as counted by the server, and the number of messages they cover.
     pub(super) counted_tokens: Option<(usize, u64)>,
+    pub(super) instructions: Instructions,
     /// The todo list, at most `LIST_ITEMS_MAX` items.
     pub(super) todo: Vec<TodoItem>,
     pub(super) jobs: RunningJobs,
@@ -190,6 +192,7 @@ impl State {
             context_window: None,
             window_cap: None,
             counted_tokens: None,
+            instructions: Instructions::default(),
             todo: Vec::new(),
             jobs: RunningJobs::default(),
             guards: Vec::new(),

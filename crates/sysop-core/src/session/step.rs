@@ -37,7 +37,7 @@ impl Session {
     /// Advances until the session needs an input from the world.
     pub(super) fn advance(&mut self, out: &mut Output) {
         loop {
-            if self.survey.is_some() || self.summary.is_some() {
+            if self.survey.is_some() || self.summary.is_some() || self.is_reading_instructions() {
                 return;
             }
             match &mut self.state.phase {
@@ -66,7 +66,8 @@ impl Session {
         }
     }
 
-    /// Ends or pauses the turn, or calls the model. Returns false if the turn is paused or waits for a summary.
+    /// Ends or pauses the turn, or calls the model. Returns false if the turn is paused, or waits for instructions or a
+    /// summary.
     fn next_step(&mut self, out: &mut Output) -> bool {
         let state = &self.state;
         if state.completed {
@@ -81,6 +82,8 @@ impl Session {
                 state.spec.max_iterations
             );
             self.end_turn(out, StopReason::MaxIterations, Some(error));
+        } else if self.read_instructions(out) {
+            return false;
         } else if let Some(detail) = self.budget_stop() {
             self.emit(out, Event::Paused { reason: PauseReason::Budget, detail: Some(detail) });
         } else if self.compact_if_needed(out) {

@@ -7,6 +7,7 @@ use crate::compaction::Compaction;
 use crate::event::Event;
 use crate::guard::GuardEnd;
 use crate::id::{CallId, JobId};
+use crate::instructions::Instructions;
 use crate::outcome::{Reversibility, Status};
 use crate::todo::{TodoItem, TodoState};
 use crate::ui_text;
@@ -20,6 +21,7 @@ const LINE_CHARS_MAX: usize = 100;
 pub fn event_notice(event: &Event) -> Option<Notice> {
     let text = match event {
         Event::ContextCompacted { compaction } => context_compacted(compaction),
+        Event::InstructionsLoaded { instructions } => instructions_loaded(instructions),
         Event::TodoChanged { items } => todo_changed(items),
         Event::JobStarted { job, command, host, .. } => {
             format!("job {job} started on {host}: {}", one_line(command))
@@ -59,6 +61,9 @@ pub fn event_notice(event: &Event) -> Option<Notice> {
 fn severity(event: &Event) -> Severity {
     let uncertain = matches!(
         event,
+        Event::InstructionsLoaded { instructions: Instructions { untrusted, .. } } if !untrusted.is_empty()
+    ) || matches!(
+        event,
         Event::GuardEnded { how: GuardEnd::Fired | GuardEnd::Unknown, .. }
             | Event::JobFinished { status: Status::Unknown, .. }
             | Event::Undone { how: Reversibility::Partly | Reversibility::None, .. }
@@ -77,6 +82,28 @@ fn context_compacted(compaction: &Compaction) -> String {
         (messages, _) => format!("{messages} messages, "),
     };
     format!("context compacted: {what}{before} → {after} tokens; details in the log")
+}
+
+fn instructions_loaded(instructions: &Instructions) -> String {
+    let read = instructions.files.iter().map(|file| {
+        let size = ui_text::file_size(file.bytes);
+        let cut =
+            if file.is_cut() { format!(", cut to {}", ui_text::file_size(file.sent)) } else { String::new() };
+        format!("{} ({size}{cut})", one_line(&file.path))
+    });
+    let withheld = instructions.untrusted.iter();
+    let withheld =
+        withheld.map(|file| format!("{} ({})", one_line(&file.path), ui_text::file_size(file.bytes)));
+    let (read, withheld) = (read.collect::<Vec<_>>().join(", "), withheld.collect::<Vec<_>>().join(", "));
+    let withheld = format!(
+        "not given to the model, because this workspace is not trusted (/trust or --trust): {withheld}"
+    );
+    match (read.is_empty(), instructions.untrusted.is_empty()) {
+        (true, true) => "the model gets no instructions from files any more".to_owned(),
+        (false, true) => format!("instructions: {read}"),
+        (true, false) => withheld,
+        (false, false) => format!("instructions: {read}; {withheld}"),
+    }
 }
 
 fn todo_changed(items: &[TodoItem]) -> String {
@@ -136,6 +163,7 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::instructions::{InstructionFile, InstructionSource, UntrustedFile};
 
     fn line(event: &Event) -> (Severity, String) {
         let notice = event_notice(event).expect("it has a line");
@@ -167,6 +195,25 @@ mod tests {
         let items = vec![item("look", TodoState::Done), item(" clean\nup ", TodoState::Active)];
         assert_eq!(line(&Event::TodoChanged { items }), note("todo: 1 of 2 done\n[x] look\n[>] clean up"));
         assert_eq!(line(&Event::TodoChanged { items: Vec::new() }), note("todo list cleared"));
+    }
+
+    #[test]
+    fn an_instructions_notice_names_files_that_are_not_trusted() {
+        let file = |path: &str, sent, bytes| InstructionFile {
+            sent,
+            ..InstructionFile::new(path.into(), InstructionSource::Workspace, String::new(), bytes)
+        };
+        let files = vec![file("/a/AGENTS.md", 9, 9), file("/a/b/AGENTS.md", 1, 2_000)];
+        let mut instructions = Instructions { files, untrusted: Vec::new() };
+        let read = "instructions: /a/AGENTS.md (9 bytes), /a/b/AGENTS.md (2.0 kB, cut to 1 byte)";
+        let event =
+            |instructions: &Instructions| Event::InstructionsLoaded { instructions: instructions.clone() };
+        assert_eq!(line(&event(&instructions)), note(read));
+        instructions.untrusted = vec![UntrustedFile { path: "/c/CLAUDE.md".into(), bytes: 10 }];
+        let withheld = "not given to the model, because this workspace is not trusted (/trust or --trust): /c/CLAUDE.md (10 bytes)";
+        assert_eq!(line(&event(&instructions)), warning(&format!("{read}; {withheld}")));
+        instructions.files.clear();
+        assert_eq!(line(&event(&instructions)), warning(withheld));
     }
 
     #[test]

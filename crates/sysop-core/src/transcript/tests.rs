@@ -43,6 +43,7 @@ fn spec() -> SessionSpec {
         ledger_only: false,
         models: Default::default(),
         budget: Default::default(),
+        instructions: false,
         max_output_tokens: None,
         temperature: None,
         host: "local".into(),

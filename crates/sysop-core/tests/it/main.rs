@@ -6,6 +6,7 @@ mod chat;
 mod client_tools;
 mod compaction;
 mod fence;
+mod instructions;
 mod invariants;
 mod own_tools;
 mod policy;

@@ -63,6 +63,7 @@ pub(crate) fn spec(approve: ApprovalMode) -> SessionSpec {
         ledger_only: false,
         models: Default::default(),
         budget: Default::default(),
+        instructions: false,
         max_output_tokens: None,
         temperature: None,
         host: "local".to_owned(),
@@ -156,7 +157,10 @@ impl World {
                 Effect::CancelTool { call } => {
                     assert_eq!(self.running.as_ref().map(|running| &running.id), Some(call));
                 }
-                Effect::Survey { .. } | Effect::SetTimer { .. } | Effect::SetTurnTimer { .. } => {}
+                Effect::ReadInstructions { .. }
+                | Effect::Survey { .. }
+                | Effect::SetTimer { .. }
+                | Effect::SetTurnTimer { .. } => {}
             }
         }
         self.last = out;
@@ -507,6 +511,7 @@ pub(crate) fn line(event: &Event) -> String {
         Event::Resumed => "resumed".to_owned(),
         Event::Compacted { keep } => format!("compacted to {keep}"),
         Event::ContextCompacted { .. }
+        | Event::InstructionsLoaded { .. }
         | Event::TodoChanged { .. }
         | Event::JobStarted { .. }
         | Event::JobFinished { .. }

@@ -38,7 +38,7 @@ struct State {
     /// Last event published here.
     seen: Seq,
     catch_up_state: CatchUpState,
-    /// Deltas positioned after events that were not read yet.
+    /// Deltas that follow events not read yet.
     pending: VecDeque<(Seq, Vec<Delta>)>,
     closed: bool,
 }

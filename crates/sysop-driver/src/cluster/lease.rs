@@ -28,7 +28,7 @@ pub(crate) struct ClusterLease {
     clock: Arc<dyn Clock>,
     queue: InputQueue,
     relay: Arc<RelayState>,
-    /// Receiver of unhandled inputs if the session continues elsewhere.
+    /// Takes the unhandled inputs if the session continues elsewhere.
     successor: Mutex<Option<InputForwarder>>,
     executor: tokio::runtime::Handle,
 }

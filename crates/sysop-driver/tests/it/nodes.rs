@@ -79,8 +79,8 @@ impl Node {
     fn make_runtime(&self) -> RuntimeFactory {
         let node = Arc::clone(&self.node);
         Arc::new(move || {
-            let Runtime { host, provider } = node.shared.world.runtime();
-            Runtime { host: Arc::new(NodeHost { host, node: Arc::clone(&node) }), provider }
+            let Runtime { host, provider, instructions } = node.shared.world.runtime();
+            Runtime { host: Arc::new(NodeHost { host, node: Arc::clone(&node) }), provider, instructions }
         })
     }
 

@@ -123,7 +123,11 @@ impl World {
     }
 
     pub(crate) fn runtime(self: &Arc<Self>) -> Runtime {
-        Runtime { host: self.host(), provider: Arc::new(ScriptedProvider(Arc::clone(self))) }
+        Runtime {
+            host: self.host(),
+            provider: Arc::new(ScriptedProvider(Arc::clone(self))),
+            instructions: None,
+        }
     }
 
     pub(crate) fn runtime_factory(self: &Arc<Self>) -> RuntimeFactory {
@@ -156,6 +160,7 @@ pub(crate) fn spec() -> SessionSpec {
         ledger_only: false,
         models: Default::default(),
         budget: Default::default(),
+        instructions: false,
         max_output_tokens: None,
         temperature: None,
         host: "local".to_owned(),

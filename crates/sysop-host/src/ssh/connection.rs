@@ -84,6 +84,11 @@ impl SshConnection {
         self.0.name()
     }
 
+    /// Returns true if the connection stands, as far as is known.
+    pub fn is_connected(&self) -> bool {
+        self.0.master.try_lock().is_ok_and(|master| master.is_some())
+    }
+
     /// Connects if necessary.
     pub async fn connect(&self) -> Result<(), SshError> {
         self.0.master().await.map(drop)
@@ -101,10 +106,10 @@ impl SshConnection {
         })
     }
 
-    /// Runs a script with `sh`. Returns its status and standard output.
-    pub async fn exec_sh(&self, script: &str) -> Result<(i32, Vec<u8>), SshError> {
+    /// Runs a script with `sh`, with `$1` and so on set to the arguments. Returns its status and standard output.
+    pub async fn exec_sh(&self, script: &str, arguments: &[&str]) -> Result<(i32, Vec<u8>), SshError> {
         let ScriptOutput { status, output, .. } =
-            run_script(&self.0, RemoteScript::new(script, &[]), SCRIPT_BYTES_MAX, SCRIPT_MAX).await?;
+            run_script(&self.0, RemoteScript::new(script, arguments), SCRIPT_BYTES_MAX, SCRIPT_MAX).await?;
         Ok((status, output))
     }
 

@@ -39,9 +39,9 @@ pub(super) const ENVIRONMENT: &str = "export PAGER=cat GIT_PAGER=cat MANPAGER=ca
 pub(super) const ENTER: &str =
     r#"cd -P -- "${r:-.}" 2>/dev/null || { printf "\036C%s\036" "$n"; exit 1; }; unset OLDPWD"#;
 
-/// Runs `$1` with bash if it exists. Without `--norc`, bash takes itself for the first child of a login shell and reads
-/// `.bashrc`, including its output. The subshell is needed because dash prints a message about a killed program to that
-/// program's standard error, unless it runs in its own process.
+/// Runs `$1` with bash, or with sh where there is no bash. `--norc` is needed because bash assumes that a remote shell
+/// daemon started it, and then reads `.bashrc`, whose output would mix with ours. The subshell is needed because dash
+/// reports a killed program on that program's standard error, unless the program runs in a process of its own.
 const SHELL: &str =
     r#"s=sh; command -v bash >/dev/null 2>&1 && s="bash --norc"; (exec $s -c -- "$1" </dev/null 2>&1); e=$?"#;
 

@@ -1,5 +1,5 @@
-//! Filters the output shown on a person's own terminal. Allowed are text, colors, cursor movement, erasing, and the
-//! modes that full-screen programs need. Everything else is dropped: titles, clipboard access, strings, queries, and
+//! Filters the output shown on a person's own terminal. Only text, colors, cursor movement, erasing, and the modes that
+//! full-screen programs need are allowed. Everything else is dropped: titles, clipboard access, strings, queries, and
 //! unknown sequences.
 //!
 //! The allowlist applies to whole sequences, so the output is well-formed for any input.

@@ -54,7 +54,7 @@ pub(super) struct TerminalState {
     prompt_at: Option<usize>,
     /// Key of the mark by which a command reports its start in a shell without hooks.
     pub(super) blind_key: Option<String>,
-    /// True if a program requested a password by its mark and no line was ended since.
+    /// True if a program printed the mark of a password prompt and no line was entered since.
     pub(super) asked: bool,
     /// True if a secret was entered since our last typed line.
     pub(super) entered: bool,

@@ -56,8 +56,8 @@ pub(crate) struct TerminalPlace {
 }
 
 impl TerminalPlace {
-    /// Describes how `now` differs from this place. Unknown values of this place are ignored: they were judged as
-    /// unknown, so any value is acceptable.
+    /// Describes how `now` differs from this place. A value that was unknown here differs from nothing, because the
+    /// call was judged without relying on it.
     fn difference(&self, now: &Self) -> Option<&'static str> {
         let moved = |known: &Option<String>, found: &Option<String>| known.is_some() && known != found;
         if (self.is_home && !now.is_home) || moved(&self.machine, &now.machine) {

@@ -7,6 +7,7 @@ mod files;
 mod fleet;
 mod forward;
 mod git;
+mod instructions;
 mod limits;
 mod local;
 mod network;

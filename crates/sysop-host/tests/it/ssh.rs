@@ -475,7 +475,7 @@ async fn a_remote_file_is_synced_before_it_is_renamed() {
 #[tokio::test]
 async fn scripts_run_concurrently_with_other_calls() {
     let (status, output) =
-        shared(Login::Csh).exec_sh("echo \"it's\"\nprintf '\\0!\\n'; exit 3").await.unwrap();
+        shared(Login::Csh).exec_sh("echo \"it's\"\nprintf '\\0!\\n'; exit 3", &[]).await.unwrap();
     assert_eq!((status, output.as_slice()), (3, b"it's\n\0!\n".as_slice()));
 }
 
@@ -519,7 +519,7 @@ async fn programs_cannot_see_the_end_mark() {
         assert_eq!((outcome.status, outcome.exit_code), (Status::Failed, Some(9)), "{}", outcome.output);
         assert!(outcome.output.contains("n is unset\n"), "{}", outcome.output);
     }
-    let (status, output) = connection.exec_sh(FORGER).await.unwrap();
+    let (status, output) = connection.exec_sh(FORGER, &[]).await.unwrap();
     assert_eq!(status, 9, "{}", String::from_utf8_lossy(&output));
     assert!(output.ends_with(b"n is unset\n"), "{}", String::from_utf8_lossy(&output));
 }

@@ -247,6 +247,7 @@ fn spec(host: &str) -> SessionSpec {
         ledger_only: false,
         models: Default::default(),
         budget: Default::default(),
+        instructions: false,
         max_output_tokens: None,
         temperature: None,
         host: host.into(),
@@ -299,6 +300,8 @@ impl State {
             Input::Compact { focus } => self.say(&format!("compacting {focus:?}")),
             Input::Reply { .. }
             | Input::Summarized { .. }
+            | Input::InstructionsRead { .. }
+            | Input::ReloadInstructions
             | Input::Surveyed { .. }
             | Input::Outcome { .. }
             | Input::Timer { .. }

@@ -74,7 +74,7 @@ pub(crate) enum UserInput {
     Notice(String),
 }
 
-/// Handle of the reading thread.
+/// Handle to the reading thread.
 pub(crate) struct InputReader {
     requests: Sender<ReadRequest>,
     said: UnboundedReceiver<UserInput>,

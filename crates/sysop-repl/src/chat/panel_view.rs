@@ -280,6 +280,7 @@ impl PanelView {
             | Event::PromptQueued { .. }
             | Event::Compacted { .. }
             | Event::ContextCompacted { .. }
+            | Event::InstructionsLoaded { .. }
             | Event::TodoChanged { .. }
             | Event::JobStarted { .. }
             | Event::JobFinished { .. }

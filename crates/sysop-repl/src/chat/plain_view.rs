@@ -76,6 +76,7 @@ impl ReplView for PlainView {
                 | Event::PromptQueued { .. }
                 | Event::Compacted { .. }
                 | Event::ContextCompacted { .. }
+                | Event::InstructionsLoaded { .. }
                 | Event::TodoChanged { .. }
                 | Event::JobStarted { .. }
                 | Event::JobFinished { .. }

@@ -570,6 +570,10 @@ impl Repl {
                 self.send_and_expect(Input::Compact { focus }, AwaitedUpdate::Event)?
             }
             InputLine::Cost => self.note(&self.cost.line())?,
+            InputLine::Trust => match self.context.service.trust_workspace(self.session.as_ref()).await {
+                Ok(text) => self.note(&text)?,
+                Err(error) => self.view.say(&error, StyleRole::Warn, &mut self.screen)?,
+            },
             InputLine::New => self.open(SessionSelector::New).await?,
             InputLine::Resume(None) if matches!(self.transcript.phase(), SessionPhase::Paused { .. }) => {
                 self.send_and_expect(Input::Resume, AwaitedUpdate::Event)?;

@@ -174,7 +174,9 @@ impl ExecPrinter {
                 self.progress(&words::typed(by, typed));
                 Ok(())
             }
-            event @ (Event::ContextCompacted { .. } | Event::TodoChanged { .. }) => {
+            event @ (Event::ContextCompacted { .. }
+            | Event::InstructionsLoaded { .. }
+            | Event::TodoChanged { .. }) => {
                 if let Some(notice) = event_notice(event) {
                     self.progress(&safe(&notice.text));
                 }

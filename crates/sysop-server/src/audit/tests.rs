@@ -239,14 +239,18 @@ impl World {
             ledger_only: false,
             models: Default::default(),
             budget: Default::default(),
+            instructions: false,
             max_output_tokens: None,
             temperature: None,
             host: "local".to_owned(),
             root: "/srv".to_owned(),
             profile: "full".to_owned(),
         };
-        let runtime =
-            Runtime { host: Arc::clone(&self.machine) as _, provider: Arc::clone(&self.provider) as _ };
+        let runtime = Runtime {
+            host: Arc::clone(&self.machine) as _,
+            provider: Arc::clone(&self.provider) as _,
+            instructions: None,
+        };
         let id = SessionId::new("s1");
         let again = runtime.clone();
         self.driver.create(id.clone(), spec, Arc::new(move || again.clone())).await.unwrap();

@@ -128,6 +128,7 @@ pub(super) fn is_audited(event: &Event) -> bool {
         | Event::Resumed
         | Event::Compacted { .. }
         | Event::ContextCompacted { .. }
+        | Event::InstructionsLoaded { .. }
         | Event::TodoChanged { .. }
         | Event::JobStarted { .. }
         | Event::JobFinished { .. }
@@ -187,6 +188,7 @@ impl TrackedSession {
             | Event::Resumed
             | Event::Compacted { .. }
             | Event::ContextCompacted { .. }
+            | Event::InstructionsLoaded { .. }
             | Event::TodoChanged { .. }
             | Event::JobStarted { .. }
             | Event::JobFinished { .. }

@@ -55,7 +55,7 @@ impl<'a> SocketWriter<'a> {
         Self { inner, session_ref, caller, command, feed: None, terminal: None, lends: false }
     }
 
-    /// Writes until the peer disconnects or the socket must close; then sends the reason.
+    /// Writes until the peer disconnects or the socket must close. Before closing it, sends the peer the reason.
     pub(super) async fn run(mut self, mut sink: Sink) {
         let SocketEnd::Closed(SocketClose { code, close, why }) = self.run_until_end(&mut sink).await else {
             return;

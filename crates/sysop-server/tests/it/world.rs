@@ -198,7 +198,8 @@ impl SessionBackend for ScriptedBackend {
     ) -> Result<OpenedSession, BackendError> {
         let opened_by = request.opened_by;
         let spec = SessionSpec { approve: request.approve.unwrap_or(ApprovalMode::Auto), ..spec() };
-        let runtime = Runtime { host: self.host(&decorate), provider: Arc::new(Obedient) };
+        let runtime =
+            Runtime { host: self.host(&decorate), provider: Arc::new(Obedient), instructions: None };
         let again = runtime.clone();
         self.driver
             .create_for(id.clone(), spec, opened_by, Arc::new(move || again.clone()))
@@ -208,7 +209,8 @@ impl SessionBackend for ScriptedBackend {
     }
 
     async fn open(&self, id: &SessionId, decorate: HostDecorator) -> Result<OpenedSession, BackendError> {
-        let runtime = Runtime { host: self.host(&decorate), provider: Arc::new(Obedient) };
+        let runtime =
+            Runtime { host: self.host(&decorate), provider: Arc::new(Obedient), instructions: None };
         self.driver.resume(id, runtime).await.map(found).map_err(failed)
     }
 
@@ -312,6 +314,7 @@ fn spec() -> SessionSpec {
         ledger_only: false,
         models: Default::default(),
         budget: Default::default(),
+        instructions: false,
         max_output_tokens: None,
         temperature: None,
         host: "local".to_owned(),

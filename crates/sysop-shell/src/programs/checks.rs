@@ -239,7 +239,7 @@ fn objects(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>)
     }
 }
 
-/// `ps e`, in the BSD style.
+/// `ps e`, which prints the environment of processes.
 fn ps(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let shows = reading.operands.first().is_some_and(|word| {
         word.text().contains('e') && word.text().bytes().all(|b| b.is_ascii_alphabetic())

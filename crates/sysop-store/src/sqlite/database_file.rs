@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
 use sysop_driver::port::StoreError;
 
-/// Time that a connection waits for another process that writes.
+/// Maximum time that a connection waits while another process writes.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Held while a file is created, so that no other store of this process connects to it before its first descriptor is
 /// closed.

@@ -142,7 +142,11 @@ impl Node {
         Arc::new(move || {
             let world = Arc::clone(&world);
             let tools = Tools { world: Arc::clone(&world), session: session.clone(), tools: vec![bash()] };
-            sysop_driver::Runtime { host: Arc::new(tools), provider: Arc::new(Model(world)) }
+            sysop_driver::Runtime {
+                host: Arc::new(tools),
+                provider: Arc::new(Model(world)),
+                instructions: None,
+            }
         })
     }
 

@@ -13,6 +13,7 @@ use sysop_core::event::{
 };
 use sysop_core::guard::{GuardEnd, GuardTimeout};
 use sysop_core::id::{CallId, JobId, Seq, SessionId, StepId, Timestamp, TurnId};
+use sysop_core::instructions::{InstructionFile, InstructionSource, Instructions, UntrustedFile};
 use sysop_core::message::{
     Arguments, FailureKind, FinishReason, ModelFailure, ModelRef, RawReply, Reply, ToolCall, ToolProtocol,
     Usage,
@@ -59,6 +60,7 @@ pub(crate) fn opened(host: &str, root: &str) -> Event {
         ledger_only: false,
         models: Default::default(),
         budget: Default::default(),
+        instructions: false,
         max_output_tokens: None,
         temperature: Some(0.1),
         host: host.into(),
@@ -102,11 +104,12 @@ pub(crate) fn kind(event: &Event) -> usize {
         Event::GuardEnded { .. } => 23,
         Event::ApprovalGiven { .. } => 24,
         Event::Undone { .. } => 25,
+        Event::InstructionsLoaded { .. } => 26,
     }
 }
 
 /// Number of kinds that `kind` distinguishes.
-pub(crate) const KINDS: usize = 26;
+pub(crate) const KINDS: usize = 27;
 
 /// Random events of one kind.
 pub(crate) fn of_kind(kind: usize) -> impl Strategy<Value = Event> {
@@ -196,6 +199,18 @@ fn of_second_kind(kind: usize) -> proptest::strategy::BoxedStrategy<Event> {
             .boxed(),
         25 => (call_id(), text(), reversibility())
             .prop_map(|(call, by, how)| Event::Undone { call, by, how })
+            .boxed(),
+        26 => (vec((text(), text(), any::<u64>()), 0..3), vec((text(), any::<u64>()), 0..3))
+            .prop_map(|(files, untrusted)| {
+                let source = InstructionSource::Workspace;
+                let files = files.into_iter();
+                let files = files
+                    .map(|(path, text, bytes)| InstructionFile::new(path, source, text, bytes))
+                    .collect();
+                let untrusted = untrusted.into_iter();
+                let untrusted = untrusted.map(|(path, bytes)| UntrustedFile { path, bytes }).collect();
+                Event::InstructionsLoaded { instructions: Instructions { files, untrusted } }
+            })
             .boxed(),
         unknown => panic!("there is no kind {unknown}"),
     }
@@ -357,6 +372,7 @@ fn spec() -> impl Strategy<Value = SessionSpec> {
                 ledger_only: max_history_messages % 2 == 0,
                 models: max_output_tokens.map(|_| (host.clone(), limits)).into_iter().collect(),
                 budget,
+                instructions: price,
                 max_output_tokens,
                 temperature,
                 host,

@@ -24,6 +24,8 @@ pub enum Action {
     /// Replace the current session by another one.
     OpenSession(SessionSelector),
     ListSessions,
+    /// Trust the files with instructions of the session's workspace.
+    TrustWorkspace,
     ListModels,
     FindPaths(String),
     AppendPromptHistory(String),

@@ -55,6 +55,7 @@ impl UsageMeter {
             | Event::TerminalInput { .. }
             | Event::Compacted { .. }
             | Event::ContextCompacted { .. }
+            | Event::InstructionsLoaded { .. }
             | Event::TodoChanged { .. }
             | Event::JobStarted { .. }
             | Event::JobFinished { .. }

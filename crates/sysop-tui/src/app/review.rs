@@ -34,7 +34,7 @@ pub struct Review {
     editable: bool,
     /// True if only `Y` runs it: Enter is pressed too easily.
     takes_capital_y: bool,
-    /// True if it can be allowed for the session.
+    /// True if the call can be allowed for the session.
     session: bool,
     mode: ReviewMode,
     area: TextArea<'static>,

@@ -72,6 +72,7 @@ pub(crate) fn spec() -> SessionSpec {
         ledger_only: false,
         models: Default::default(),
         budget: Default::default(),
+        instructions: false,
         max_output_tokens: None,
         temperature: None,
         host: "web1".to_owned(),
@@ -156,6 +157,7 @@ impl World {
                 Effect::CancelModel { .. } => self.asked = None,
                 Effect::RunTool { call, .. } => self.running = Some(call.clone()),
                 Effect::Survey { .. }
+                | Effect::ReadInstructions { .. }
                 | Effect::CancelTool { .. }
                 | Effect::SetTimer { .. }
                 | Effect::SetTurnTimer { .. }

@@ -3,6 +3,7 @@
 use sysop_core::compaction::Compaction;
 use sysop_core::event::Event;
 use sysop_core::id::SessionId;
+use sysop_core::instructions::Instructions;
 use sysop_core::job::RunningJobs;
 
 use crate::server_message::{LogPosition, ServerMessage};
@@ -19,6 +20,10 @@ pub(super) fn message(
             ServerMessage::TerminalTyped { session_id, position, by, typed }
         }
         Event::ContextCompacted { compaction } => context_compacted(session_id, position, compaction),
+        Event::InstructionsLoaded { instructions: Instructions { mut files, untrusted } } => {
+            files.iter_mut().for_each(|file| file.text.clear()); // the user's own words for the model only
+            ServerMessage::Instructions { session_id, position, files, untrusted }
+        }
         Event::TodoChanged { items } => ServerMessage::Todo { session_id, position, items },
         Event::JobStarted { job: job_id, call: tool_call_id, command, host } => {
             ServerMessage::JobStarted { session_id, position, job_id, tool_call_id, command, host }

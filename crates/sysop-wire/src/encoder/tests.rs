@@ -39,6 +39,7 @@ fn opened() -> Event {
             ledger_only: false,
             models: Default::default(),
             budget: Default::default(),
+            instructions: false,
             max_output_tokens: None,
             temperature: None,
             host: "web-1".into(),

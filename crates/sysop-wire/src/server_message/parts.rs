@@ -147,7 +147,7 @@ pub enum ErrorCode {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TurnSummary {
-    /// Cause of the end.
+    /// Why the turn ended.
     pub stop_reason: StopReason,
     /// The turn.
     pub turn: TurnId,
@@ -155,7 +155,7 @@ pub struct TurnSummary {
     pub usage: TokenCounts,
     /// Number of model calls.
     pub iterations: u32,
-    /// Cause of the pause, if the turn ended while paused.
+    /// Why the turn was paused, if it ended while paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<PauseReason>,
 }

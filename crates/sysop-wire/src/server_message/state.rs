@@ -47,7 +47,7 @@ pub struct State {
     pub approve: ApprovalMode,
     /// Number of prompts queued behind the turn.
     pub queued: u32,
-    /// Cause of the pause, if paused.
+    /// Why the session is paused, if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_reason: Option<PauseReason>,
     /// The spent budget with its numbers, if one caused the pause.

@@ -45,6 +45,7 @@ fn the_documented_server_messages_are_produced() {
         ledger_only: false,
         models: Default::default(),
         budget: Default::default(),
+        instructions: false,
         max_output_tokens: None,
         temperature: None,
         host: "local".into(),

@@ -8,6 +8,9 @@ use sysop_core::event::{
 };
 use sysop_core::guard::{GuardEnd, GuardTimeout};
 use sysop_core::id::{CallId, JobId, Seq, StepId, Timestamp};
+use sysop_core::instructions::{
+    FoundInstructions, InstructionFile, InstructionSource, Instructions, UntrustedFile,
+};
 use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall, Usage};
 use sysop_core::mode::Mode;
 use sysop_core::outcome::{
@@ -133,7 +136,7 @@ fn later_event(u: &mut Unstructured<'_>) -> Result<Event> {
     let call = CallId::new(*u.choose(&["a", "b"])?);
     let job = JobId(u.int_in_range(0..=3)?);
     let seconds = u.int_in_range(0..=300)?;
-    Ok(match u.int_in_range(0..=8)? {
+    Ok(match u.int_in_range(0..=9)? {
         0 => Event::ContextCompacted { compaction: compaction(u)? },
         1 => {
             let state = *u.choose(&[TodoState::Pending, TodoState::Active, TodoState::Done])?;
@@ -154,6 +157,11 @@ fn later_event(u: &mut Unstructured<'_>) -> Result<Event> {
         }
         6 => Event::ApprovalGiven { call, by: text(u)?, needed: 2 },
         7 => Event::Undone { call, by: text(u)?, how: reversibility(u)? },
+        8 => {
+            let file = InstructionFile::new(text(u)?, InstructionSource::Workspace, String::new(), 7);
+            let untrusted = vec![UntrustedFile { path: text(u)?, bytes: 8 }];
+            Event::InstructionsLoaded { instructions: Instructions { files: vec![file], untrusted } }
+        }
         _ => Event::Paused { reason: PauseReason::Budget, detail: None },
     })
 }
@@ -221,6 +229,7 @@ impl World {
             ledger_only: false,
             models: Default::default(),
             budget: Default::default(),
+            instructions: false,
             max_output_tokens: None,
             temperature: None,
             host: "web-1".into(),
@@ -288,6 +297,12 @@ impl World {
                 Effect::CallModel { step, .. } => self.step = Some(step),
                 Effect::CancelModel { .. } => self.step = None,
                 Effect::RunTool { call, .. } => self.running = Some(call.id),
+                Effect::ReadInstructions { attempt } => {
+                    self.tell(Input::InstructionsRead {
+                        attempt,
+                        instructions: FoundInstructions::default(),
+                    });
+                }
                 Effect::Survey { call, attempt, .. } => {
                     let survey = Survey::elsewhere(CommandContext::bash());
                     self.tell(Input::Surveyed { call: call.id, attempt, survey: Box::new(survey) });

@@ -101,7 +101,7 @@ impl LocalSessions {
                     place,
                     profile,
                     services: Box::new(self.services.clone()),
-                    first: runtime,
+                    first: Box::new(runtime),
                 },
             )
         };
@@ -169,7 +169,12 @@ impl LocalSessions {
         let profile = spec.profile.parse().unwrap_or(self.services.settings.profile.into());
         let place = self.services.location_of(&spec, start).map_err(|error| invalid_request(&error))?;
         let first = self.services.runtime(&place, profile).map_err(|error| invalid_request(&error))?;
-        Ok(SessionTools::Machine { place, profile, services: Box::new(self.services.clone()), first })
+        Ok(SessionTools::Machine {
+            place,
+            profile,
+            services: Box::new(self.services.clone()),
+            first: Box::new(first),
+        })
     }
 
     /// Tools of a session without a host; it uses the models that this machine can reach.
@@ -386,7 +391,7 @@ enum SessionTools {
         place: ToolLocation,
         profile: Profile,
         services: Box<Services>,
-        first: Runtime,
+        first: Box<Runtime>,
     },
 }
 
@@ -397,22 +402,21 @@ impl SessionTools {
         match self {
             Self::None(provider) => Arc::new(move || {
                 let provider = Arc::clone(&provider);
-                Runtime { host: decorate(Arc::new(ToollessHost)), provider }
+                Runtime { host: decorate(Arc::new(ToollessHost)), provider, instructions: None }
             }),
             Self::Machine { place, profile, services, first } => {
                 let first = Mutex::new(Some(first));
                 Arc::new(move || {
-                    let first = first.lock().take();
-                    let Runtime { host, provider } =
-                        first.unwrap_or_else(|| match services.runtime(&place, profile) {
-                            Ok(runtime) => runtime,
-                            Err(error) => {
-                                let why = hide_own_folders(format!("{error:#}"), &services.settings.folders);
-                                let host = Arc::new(UnreachableHost(why));
-                                Runtime { host, provider: services.models.of(&place.host) }
-                            }
-                        });
-                    Runtime { host: decorate(host), provider }
+                    let runtime = match first.lock().take() {
+                        Some(first) => Ok(*first),
+                        None => services.runtime(&place, profile),
+                    };
+                    let Runtime { host, provider, instructions } = runtime.unwrap_or_else(|error| {
+                        let why = hide_own_folders(format!("{error:#}"), &services.settings.folders);
+                        let host = Arc::new(UnreachableHost(why));
+                        Runtime { host, provider: services.models.of(&place.host), instructions: None }
+                    });
+                    Runtime { host: decorate(host), provider, instructions }
                 })
             }
         }

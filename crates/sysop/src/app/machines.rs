@@ -44,6 +44,10 @@ impl Machines {
         Self { settings, connections: Arc::default() }
     }
 
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// Creates the host of a location.
     ///
     /// # Errors
@@ -222,7 +226,7 @@ impl RemoteMachine for SshRemoteMachine {
     }
 
     async fn ollama_host(&self) -> Result<Option<String>, RemoteError> {
-        let asked = self.0.exec_sh(r#"printf %s "$OLLAMA_HOST""#).await;
+        let asked = self.0.exec_sh(r#"printf %s "$OLLAMA_HOST""#, &[]).await;
         let (_, told) = asked.map_err(|error| RemoteError::Failed(error.to_string()))?;
         let told = String::from_utf8_lossy(&told).trim().to_owned();
         Ok((!told.is_empty()).then_some(told))

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use sysop_core::event::{Event, Input, Logged};
 use sysop_core::id::SessionId;
 use sysop_core::message::ModelRef;
 use sysop_core::transcript::{Proposal, Transcript};
@@ -13,7 +14,7 @@ use sysop_driver::frontend::{
 };
 use sysop_driver::port::SessionSummary;
 
-use super::Services;
+use super::{Services, ToolLocation};
 use crate::select_model;
 use crate::sessions::{SESSIONS_MAX, resolve_id};
 use crate::settings::HostChoice;
@@ -117,6 +118,24 @@ impl SessionService for Services {
             }
         }
         hosts
+    }
+
+    async fn trust_workspace(&self, session: &dyn SessionHandle) -> Result<String, String> {
+        let log = self.store.load(session.id(), sysop_core::id::Seq(0), 1).await.unwrap_or_default();
+        let place = match log.first() {
+            Some(Logged { at, event: Event::SessionOpened { spec, .. }, .. }) => {
+                self.location_of(spec, *at).map_err(|error| format!("{error:#}"))?
+            }
+            // A new session is not in the log yet; it works at the configured location.
+            Some(_) | None => ToolLocation::new(self.settings.host.clone(), self.settings.root.clone()),
+        };
+        let files = self.instructions(&place).trust().await?;
+        if files.is_empty() {
+            return Ok("this workspace has no instructions for models, such as an AGENTS.md".to_owned());
+        }
+        session.send(Input::ReloadInstructions)?;
+        let names: Vec<_> = files.iter().map(|file| file.path.as_str()).collect();
+        Ok(format!("trusted until it changes: {}", names.join(", ")))
     }
 
     fn routines(&self) -> Vec<Routine> {

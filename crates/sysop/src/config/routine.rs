@@ -13,7 +13,7 @@ use super::value::quoted;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Routine {
-    /// Description.
+    /// One line for lists of routines.
     pub(crate) description: String,
     /// Command, with `{{name}}` as the placeholder of a variable.
     pub(crate) cmd: String,

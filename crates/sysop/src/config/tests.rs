@@ -80,6 +80,7 @@ impl World {
             root: Some(&self.root()),
             environment: &self.environment,
             flags,
+            trust: false,
         })
     }
 

@@ -69,10 +69,58 @@ fn load(data: &Path) -> TrustFile {
 
 /// Returns the decision on a file with this content.
 pub(super) fn answer(data: &Path, path: &Path, hash: &str) -> Option<TrustDecision> {
-    let path = path.to_str()?;
+    known_answer(data, path.to_str()?, hash)
+}
+
+fn known_answer(data: &Path, path: &str, hash: &str) -> Option<TrustDecision> {
     let remembered = load(data);
     let known = remembered.workspace.iter().find(|known| known.path == path && known.hash == hash);
     known.map(|known| known.answer)
+}
+
+/// A workspace's files with instructions, by place and content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct InstructionSet {
+    place: String,
+    hash: String,
+}
+
+impl InstructionSet {
+    /// Identifies the files, given as path, size in bytes and text, of a place such as `web1:/srv`.
+    pub(crate) fn new<'a>(place: &str, files: impl Iterator<Item = (&'a str, u64, &'a str)>) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        for (path, bytes, text) in files {
+            for part in [path, &bytes.to_string(), text] {
+                hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
+            }
+        }
+        Self { place: place_key(place), hash: hasher.finalize().to_hex().to_string() }
+    }
+
+    /// Returns true if the user trusted some files of this place before.
+    pub(crate) fn is_known(data: &Path, place: &str) -> bool {
+        let place = place_key(place);
+        let trusted = |known: &WorkspaceTrust| known.path == place && known.answer == TrustDecision::Trusted;
+        load(data).workspace.iter().any(trusted)
+    }
+
+    /// Returns the decision on exactly these files.
+    pub(crate) fn answer(&self, data: &Path) -> Option<TrustDecision> {
+        known_answer(data, &self.place, &self.hash)
+    }
+
+    /// Saves the decision on these files.
+    ///
+    /// # Errors
+    /// If the data directory is not writable.
+    pub(crate) fn save(&self, data: &Path, answer: TrustDecision) -> io::Result<()> {
+        save(data, &self.place, &self.hash, answer)
+    }
+}
+
+/// Path under which the answer for a place is saved; no file has this path.
+fn place_key(place: &str) -> String {
+    format!("{place} (instructions)")
 }
 
 /// Saves the decision on this file and content; effective when settings are loaded again.
@@ -86,9 +134,13 @@ pub(crate) fn save_trust(data: &Path, file: &UntrustedWorkspace, answer: TrustDe
             "the workspace's path is not valid UTF-8, so the answer cannot be saved",
         )
     })?;
+    save(data, path, &file.hash, answer)
+}
+
+fn save(data: &Path, path: &str, hash: &str, answer: TrustDecision) -> io::Result<()> {
     let mut remembered = load(data);
     remembered.workspace.retain(|known| known.path != path);
-    remembered.workspace.push(WorkspaceTrust { path: path.to_owned(), hash: file.hash.clone(), answer });
+    remembered.workspace.push(WorkspaceTrust { path: path.to_owned(), hash: hash.to_owned(), answer });
     let surplus = remembered.workspace.len().saturating_sub(FILES_MAX);
     remembered.workspace.drain(..surplus);
     let text = toml::to_string(&remembered).map_err(io::Error::other)?;

@@ -41,6 +41,7 @@ fn opened(host: &str, root: &str) -> Event {
             ledger_only: false,
             models: Default::default(),
             budget: Default::default(),
+            instructions: false,
             max_output_tokens: None,
             temperature: None,
             host: host.into(),

@@ -37,7 +37,7 @@ pub(super) struct TranscriptWriter {
     readers: OutputReaders,
 }
 
-/// Part of an event that is shown.
+/// The part of an event that the transcript shows.
 enum TranscriptEntry {
     Prompt(String),
     Reply(String),
@@ -158,6 +158,7 @@ impl TranscriptWriter {
             | Event::Resumed
             | Event::HistoryCleared
             | Event::Compacted { .. }
+            | Event::InstructionsLoaded { .. }
             | Event::TodoChanged { .. }
             | Event::JobStarted { .. }
             | Event::JobFinished { .. }
@@ -244,6 +245,7 @@ fn note(event: &Event) -> Option<String> {
         Event::TerminalInput { by, typed } => Some(terminal_input_sentence(by, typed)),
         Event::HistoryCleared => Some("history cleared".to_owned()),
         Event::ContextCompacted { .. }
+        | Event::InstructionsLoaded { .. }
         | Event::TodoChanged { .. }
         | Event::JobStarted { .. }
         | Event::JobFinished { .. }

@@ -11,6 +11,7 @@ mod connect;
 mod demo;
 mod everyday;
 mod exposed;
+mod instructions;
 mod kill;
 mod nodes;
 mod person;

@@ -3,6 +3,7 @@
 mod broken;
 mod errors;
 mod fleet;
+mod instructions;
 mod models;
 mod pickers;
 mod repl;

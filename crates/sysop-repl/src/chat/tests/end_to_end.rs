@@ -106,6 +106,7 @@ pub(super) fn session(file: &Path) -> AttachedSession {
         ledger_only: false,
         models: Default::default(),
         budget: Default::default(),
+        instructions: false,
         max_output_tokens: None,
         temperature: None,
         host: "web1".into(),
@@ -118,7 +119,7 @@ pub(super) fn session(file: &Path) -> AttachedSession {
     let handle = driver.create_lazy(
         SessionId::new("s-1"),
         spec.clone(),
-        Runtime { host, provider: Arc::new(SilentProvider) },
+        Runtime { host, provider: Arc::new(SilentProvider), instructions: None },
     );
     AttachedSession { session: Arc::new(handle), last: Seq(0), spec: Arc::new(spec) }
 }

@@ -1,0 +1,138 @@
+//! Files with instructions for a model, from the workspace's top folder down to the root of the file tools.
+//!
+//! The top folder is the nearest one at or above the root that holds `.git`; without one it is the root itself. Per
+//! folder, the first file of [`NAMES`] counts. A link counts only if it leads to another of these names in the same
+//! folder, because a link to any file would send that file to the model.
+
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+use crate::ssh::{SshConnection, SshError};
+
+/// Names of the files, the most specific first.
+const NAMES: [&str; 4] = ["AGENTS.override.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md"];
+/// Maximum bytes read of one file.
+const BYTES_MAX: u64 = 32 * 1024;
+/// Maximum folders from the root up.
+const FOLDERS_MAX: usize = 16;
+
+/// A file as found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstructionText {
+    /// Absolute path on its machine.
+    pub path: String,
+    /// First 32 KiB, with replacement characters for what is not UTF-8.
+    pub text: String,
+    /// Size of the whole file.
+    pub bytes: u64,
+}
+
+/// Reads the files of a workspace on this machine. Files that cannot be read are left out.
+pub fn read_instruction_files(root: &Path) -> Vec<InstructionText> {
+    let Ok(root) = std::fs::canonicalize(root) else { return Vec::new() };
+    let mut found: Vec<_> = folders(&root).iter().filter_map(|folder| in_folder(folder)).collect();
+    found.reverse();
+    found
+}
+
+/// Returns the folders from the root up to the top folder.
+fn folders(root: &Path) -> Vec<PathBuf> {
+    let owner = |folder: &Path| folder.metadata().map(|metadata| metadata.uid()).ok();
+    // Another user's folder above the root, such as /tmp, is not part of the workspace.
+    let own = owner(root);
+    let up: Vec<PathBuf> = root
+        .ancestors()
+        .take(FOLDERS_MAX)
+        .take_while(|folder| owner(folder) == own)
+        .map(Path::to_owned)
+        .collect();
+    let top = up.iter().position(|folder| folder.join(".git").symlink_metadata().is_ok());
+    up.into_iter().take(top.unwrap_or(0) + 1).collect()
+}
+
+fn in_folder(folder: &Path) -> Option<InstructionText> {
+    NAMES.iter().find_map(|name| {
+        let path = folder.join(name);
+        let (mut file, bytes) = open(&path, folder)?;
+        let mut content = Vec::new();
+        file.by_ref().take(BYTES_MAX).read_to_end(&mut content).ok()?;
+        let text = String::from_utf8_lossy(&content).into_owned();
+        Some(InstructionText { path: path.to_str()?.to_owned(), text, bytes })
+    })
+}
+
+/// Opens a regular file, or the one that a link to another of the names leads to. Returns it with its size.
+fn open(path: &Path, folder: &Path) -> Option<(File, u64)> {
+    let target = if path.symlink_metadata().ok()?.is_symlink() {
+        let target = std::fs::read_link(path).ok()?;
+        let name = NAMES.iter().find(|name| target == Path::new(name))?;
+        folder.join(name)
+    } else {
+        path.to_owned()
+    };
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).ok()?;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(target).ok()?;
+    let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    Some((file, metadata.len()))
+}
+
+/// Reads the files of a workspace on another machine. `root` is absolute or relative to the home directory there.
+///
+/// # Errors
+/// If the machine cannot be reached.
+pub async fn read_remote_instruction_files(
+    connection: &SshConnection,
+    root: &str,
+) -> Result<Vec<InstructionText>, SshError> {
+    let root = match root {
+        "~" | "~/" => "",
+        root => root.strip_prefix("~/").unwrap_or(root),
+    };
+    let (_, output) = connection.exec_sh(SCRIPT, &[root]).await?;
+    Ok(String::from_utf8_lossy(&output).lines().filter_map(parsed).collect())
+}
+
+/// Prints a line per file: its size, its first 32 KiB in hex and its path.
+const SCRIPT: &str = r#"unset CDPATH; [ -z "$1" ] || cd -P -- "$1" 2>/dev/null || exit 40
+folder=$(pwd -P); up=$folder; top=$folder; n=0
+while [ -O "$up" ] && [ $n -lt 16 ]; do
+  if [ -e "$up/.git" ]; then top=$up; break; fi
+  [ "$up" = / ] && break
+  up=${up%/*}; up=${up:-/}; n=$((n + 1))
+done
+set -- "$folder"
+while [ "$folder" != "$top" ]; do folder=${folder%/*}; folder=${folder:-/}; set -- "$folder" "$@"; done
+newline='
+'
+for folder; do
+  case $folder in *"$newline"*) continue ;; esac
+  for name in AGENTS.override.md AGENTS.md CLAUDE.md GEMINI.md; do
+    file=$folder/$name
+    if [ -h "$file" ]; then
+      target=$(readlink "$file") || continue
+      case $target in AGENTS.override.md | AGENTS.md | CLAUDE.md | GEMINI.md) ;; *) continue ;; esac
+      [ -h "$folder/$target" ] && continue
+    fi
+    { [ -f "$file" ] && [ -r "$file" ]; } || continue
+    size=$(wc -c <"$file") || continue
+    hex=$(dd bs=32768 count=1 <"$file" 2>/dev/null | od -An -v -tx1 | tr -d ' \n')
+    printf '%s %s %s\n' $size "${hex:--}" "$file"
+    break
+  done
+done"#;
+
+/// Parses a line of the script's output.
+fn parsed(line: &str) -> Option<InstructionText> {
+    let mut parts = line.splitn(3, ' ');
+    let (size, hex, path) = (parts.next()?, parts.next()?, parts.next()?);
+    let hex = if hex == "-" { "" } else { hex };
+    let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let content: Option<Vec<u8>> = hex.as_bytes().chunks(2).map(pair).collect();
+    let text = String::from_utf8_lossy(&content?).into_owned();
+    Some(InstructionText { path: path.to_owned(), text, bytes: size.parse().ok()? })
+}

@@ -1,0 +1,90 @@
+//! Files with instructions for a model, found on this machine and over ssh.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use sysop_host::{InstructionText, read_instruction_files, read_remote_instruction_files};
+
+use crate::sshd::{Login, shared};
+
+/// Reads the files of a root on this machine, and again through sshd with usual and with busybox' programs; all must find
+/// the same.
+async fn found(root: &Path) -> Vec<InstructionText> {
+    let here = read_instruction_files(root);
+    for login in [Login::Bash, Login::Ash] {
+        let there = read_remote_instruction_files(&shared(login), root.to_str().unwrap()).await.unwrap();
+        assert_eq!(here, there, "{login:?}");
+    }
+    here
+}
+
+fn names(found: &[InstructionText], root: &Path) -> Vec<String> {
+    let name = |file: &InstructionText| {
+        Path::new(&file.path).strip_prefix(root).unwrap().to_str().unwrap().to_owned()
+    };
+    found.iter().map(name).collect()
+}
+
+fn workspace() -> (tempfile::TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let root = fs::canonicalize(folder.path()).unwrap();
+    fs::create_dir_all(root.join("app/src")).unwrap();
+    (folder, root)
+}
+
+#[tokio::test]
+async fn files_are_read_from_the_repository_down_to_the_root() {
+    let (_folder, root) = workspace();
+    fs::write(root.join("AGENTS.md"), "above the repository").unwrap();
+    fs::create_dir(root.join("app/.git")).unwrap();
+    fs::write(root.join("app/CLAUDE.md"), "top\n").unwrap();
+    fs::write(root.join("app/GEMINI.md"), "second choice").unwrap();
+    fs::write(root.join("app/src/AGENTS.md"), "caf\u{e9} \u{1f600}\n\n").unwrap();
+    fs::write(root.join("app/src/AGENTS.override.md"), "").unwrap();
+    let files = found(&root.join("app/src")).await;
+    assert_eq!(names(&files, &root), ["app/CLAUDE.md", "app/src/AGENTS.override.md"]);
+    assert_eq!((files[0].text.as_str(), files[0].bytes), ("top\n", 4));
+    assert_eq!((files[1].text.as_str(), files[1].bytes), ("", 0));
+    fs::remove_file(root.join("app/src/AGENTS.override.md")).unwrap();
+    let files = found(&root.join("app/src")).await;
+    assert_eq!(files[1].text, "caf\u{e9} \u{1f600}\n\n");
+    fs::remove_dir(root.join("app/.git")).unwrap();
+    assert_eq!(names(&found(&root.join("app/src")).await, &root), ["app/src/AGENTS.md"]);
+    assert_eq!(found(&root.join("app/none")).await, []);
+}
+
+#[tokio::test]
+async fn links_and_other_kinds_of_files_are_no_way_out() {
+    let (_folder, root) = workspace();
+    let app = root.join("app");
+    fs::write(root.join("secret"), "key").unwrap();
+    fs::write(app.join(".env"), "key").unwrap();
+    for target in ["../secret", ".env", "/etc/passwd", "../app/CLAUDE.md", "src", "GEMINI.md"] {
+        let _ = fs::remove_file(app.join("AGENTS.md"));
+        let _ = fs::remove_file(app.join("GEMINI.md"));
+        symlink("../secret", app.join("GEMINI.md")).unwrap();
+        symlink(target, app.join("AGENTS.md")).unwrap();
+        assert_eq!(found(&app).await, [], "{target}");
+    }
+    fs::write(app.join("CLAUDE.md"), "shared").unwrap();
+    fs::remove_file(app.join("AGENTS.md")).unwrap();
+    symlink("CLAUDE.md", app.join("AGENTS.md")).unwrap();
+    let files = found(&app).await;
+    assert_eq!((names(&files, &root), files[0].text.as_str()), (vec!["app/AGENTS.md".to_owned()], "shared"));
+    fs::remove_file(app.join("AGENTS.md")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, app.join("AGENTS.md"), 0o600.into()).unwrap();
+    assert_eq!(names(&found(&app).await, &root), ["app/CLAUDE.md"], "a pipe is not waited for");
+    fs::remove_file(app.join("AGENTS.md")).unwrap();
+    fs::create_dir(app.join("AGENTS.md")).unwrap();
+    assert_eq!(names(&found(&app).await, &root), ["app/CLAUDE.md"]);
+}
+
+#[tokio::test]
+async fn long_and_binary_files_are_cut_and_replaced() {
+    let (_folder, root) = workspace();
+    fs::write(root.join("AGENTS.md"), vec![0xff; 40_000]).unwrap();
+    let files = found(&root).await;
+    assert_eq!((files[0].text.chars().count(), files[0].bytes), (32_768, 40_000));
+    assert!(files[0].text.starts_with('\u{fffd}'));
+}

@@ -1,0 +1,144 @@
+//! Instructions for models: the user's own file, notes on hosts, and files of a trusted workspace.
+
+use std::path::Path;
+
+use async_trait::async_trait;
+use sysop_core::instructions::{
+    FoundInstructions, InstructionFile, InstructionSource, Instructions, UntrustedFile,
+};
+use sysop_driver::port::InstructionReader;
+use sysop_host::{InstructionText, read_instruction_files, read_remote_instruction_files};
+
+use super::machines::{HOME, Machines, ToolLocation};
+use crate::config::{InstructionSet, TrustDecision, display_path, read_text};
+use crate::settings::HostChoice;
+
+/// Name of the config directory of sysop.
+const CONFIG_FOLDER: &str = "sysop";
+/// Name of the user's own file, in the config directory.
+const USER_FILE: &str = "AGENTS.md";
+/// Name of the directory with notes on hosts, in the config directory.
+const HOST_NOTES: &str = "hosts";
+/// Name of this machine in that directory.
+const THIS_MACHINE: &str = "local";
+
+/// Reads the instructions for sessions at one location.
+pub(crate) struct WorkspaceInstructions {
+    machines: Machines,
+    place: ToolLocation,
+}
+
+impl WorkspaceInstructions {
+    pub(super) fn new(machines: Machines, place: ToolLocation) -> Self {
+        Self { machines, place }
+    }
+
+    /// Trusts the files of the workspace as they are now. Returns them.
+    ///
+    /// # Errors
+    /// One sentence if the location cannot be reached, or the answer cannot be saved.
+    pub(super) async fn trust(&self) -> Result<Vec<InstructionText>, String> {
+        let found = self.workspace_files().await?;
+        if !found.is_empty() {
+            let data = &self.machines.settings().folders.data;
+            let saved = self.set(&found).save(data, TrustDecision::Trusted);
+            saved.map_err(|error| format!("cannot save the answer to {}: {error}", display_path(data)))?;
+        }
+        Ok(found)
+    }
+
+    async fn workspace_files(&self) -> Result<Vec<InstructionText>, String> {
+        match &self.place.host {
+            HostChoice::Local => {
+                let root = self.place.root.clone();
+                let read = tokio::task::spawn_blocking(move || read_instruction_files(&root)).await;
+                Ok(read.unwrap_or_default())
+            }
+            HostChoice::Ssh(target) => {
+                let connection = self.machines.connection(target).map_err(|error| error.to_string())?;
+                let root = target.root.as_deref().unwrap_or(HOME);
+                let read = read_remote_instruction_files(&connection, root).await;
+                read.map_err(|error| error.to_string())
+            }
+            // Several workspaces at once: no file holds for all.
+            HostChoice::Fleet(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Returns false if the workspace is on a host that is not connected, unless the user trusted its files before: a
+    /// question to the model alone must not connect.
+    fn is_worth_reading(&self) -> bool {
+        let HostChoice::Ssh(target) = &self.place.host else { return true };
+        let settings = self.machines.settings();
+        settings.trust_workspace
+            || InstructionSet::is_known(&settings.folders.data, &self.place_name())
+            || self.machines.connection(target).is_ok_and(|connection| connection.is_connected())
+    }
+
+    /// Name of the workspace in the file of answers.
+    fn place_name(&self) -> String {
+        match &self.place.host {
+            HostChoice::Local => self.place.display_root(),
+            host @ (HostChoice::Ssh(_) | HostChoice::Fleet(_)) => {
+                format!("{host}:{}", self.place.display_root())
+            }
+        }
+    }
+
+    fn set(&self, found: &[InstructionText]) -> InstructionSet {
+        let files = found.iter().map(|file| (file.path.as_str(), file.bytes, file.text.as_str()));
+        InstructionSet::new(&self.place_name(), files)
+    }
+
+    fn is_trusted(&self, found: &[InstructionText]) -> bool {
+        let settings = self.machines.settings();
+        let answer = || self.set(found).answer(&settings.folders.data);
+        settings.trust_workspace || answer() == Some(TrustDecision::Trusted)
+    }
+
+    /// The user's own file, and notes on the hosts of the session.
+    fn own_files(&self) -> Vec<InstructionFile> {
+        let folder = self.machines.settings().folders.config.join(CONFIG_FOLDER);
+        let mut files: Vec<_> =
+            own_file(&folder.join(USER_FILE), InstructionSource::User).into_iter().collect();
+        let targets = self.place.host.targets();
+        let mut names: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
+        if targets.is_empty() {
+            names.push(THIS_MACHINE);
+        }
+        let notes = names.into_iter().filter(|name| is_file_name(name));
+        let notes = notes.map(|name| folder.join(HOST_NOTES).join(format!("{name}.md")));
+        files.extend(notes.filter_map(|path| own_file(&path, InstructionSource::Host)));
+        files
+    }
+}
+
+#[async_trait]
+impl InstructionReader for WorkspaceInstructions {
+    async fn read(&self) -> FoundInstructions {
+        let mut instructions = Instructions { files: self.own_files(), untrusted: Vec::new() };
+        let found = if self.is_worth_reading() { self.workspace_files().await.ok() } else { None };
+        let Some(found) = found else { return FoundInstructions { instructions, complete: false } };
+        if self.is_trusted(&found) {
+            instructions.files.extend(found.into_iter().map(|file| {
+                InstructionFile::new(file.path, InstructionSource::Workspace, file.text, file.bytes)
+            }));
+        } else {
+            let untrusted =
+                found.into_iter().map(|file| UntrustedFile { path: file.path, bytes: file.bytes });
+            instructions.untrusted = untrusted.collect();
+        }
+        FoundInstructions { instructions, complete: true }
+    }
+}
+
+fn own_file(path: &Path, source: InstructionSource) -> Option<InstructionFile> {
+    let text = read_text(path).ok().flatten()?;
+    let bytes = text.len() as u64;
+    Some(InstructionFile::new(display_path(path), source, text, bytes))
+}
+
+/// Returns true if a host's name can name a file in a folder.
+fn is_file_name(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0'])
+}
