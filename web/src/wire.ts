@@ -157,6 +157,8 @@ export type ClientMessage =
     approve?: ApprovalMode;
     /** Mode of the next turn. */
     mode?: Mode;
+    /** Reasoning effort of the next step. */
+    effort?: Effort;
   }
   /** Pauses after the current step. */
   | {
@@ -311,6 +313,9 @@ export type DirectOrigin =
   | "typed"
   /** From a routine; approved like a model's call. */
   | "routine";
+
+/** Reasoning effort in the words of OpenAI's API. Models accept only some of the levels.  ``` use sysop_core::effort::Effort;  assert_eq!("high".parse(), Ok(Effort::High)); assert!("much".parse::<Effort>().is_err()); ``` */
+export type Effort = string;
 
 /** Kind of an `error`. */
 export type ErrorCode =
@@ -622,6 +627,8 @@ export type ServerMessage =
     approve?: ApprovalMode;
     /** Mode of the next turn. */
     mode?: Mode;
+    /** Reasoning effort of the next step. */
+    effort?: Effort;
     /** Tools of a client; an empty set withdraws them. */
     lent?: ClientToolSet;
     /** True if rules of the server's config were added. */

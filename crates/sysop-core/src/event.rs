@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::compaction::Compaction;
+use crate::effort::Effort;
 use crate::guard::{GuardEnd, GuardTimeout};
 use crate::id::{CallId, JobId, Seq, StepId, Timestamp, TurnId};
 use crate::instructions::{FoundInstructions, Instructions};
@@ -144,6 +145,8 @@ pub enum ConfigChange {
     Approve(#[serde(with = "policy::logged_mode")] ApprovalMode),
     /// Mode of the next turn; the current turn keeps its own.
     Mode(Mode),
+    /// Reasoning effort of the next step.
+    Effort(Effort),
     /// Adds rules to the existing ones.
     Rules {
         /// Regular expressions of dangerous commands.

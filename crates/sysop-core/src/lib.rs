@@ -7,6 +7,7 @@ pub mod budget;
 pub mod catalog;
 pub mod compaction;
 pub mod cost_report;
+pub mod effort;
 pub mod event;
 pub mod guard;
 pub mod history;

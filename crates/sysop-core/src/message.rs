@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::catalog::REASONS;
+use crate::effort::Effort;
 use crate::id::CallId;
 use crate::mode::{Mode, SamplingDefaults};
 
@@ -316,6 +317,8 @@ pub struct ModelRequest {
     pub max_output_tokens: Option<u32>,
     /// Sampling temperature, if set and honored by the model.
     pub temperature: Option<f32>,
+    /// Reasoning effort, if set and honored by the model.
+    pub effort: Option<Effort>,
     /// In a plain chat the reply is text only: calls are not parsed from it.
     pub mode: Mode,
     /// Defaults of the mode, if the two fields above are not set.

@@ -511,6 +511,7 @@ impl Session {
             ConfigChange::Model(model) => *model == spec.model,
             ConfigChange::Approve(mode) => *mode == spec.approve,
             ConfigChange::Mode(mode) => *mode == self.state.mode,
+            ConfigChange::Effort(effort) => spec.effort == Some(*effort),
             ConfigChange::ClientTools(client_tools) => *client_tools == self.state.client_tools,
             ConfigChange::Rules { dangerous, deny, options, rules } => {
                 options.as_ref().is_none_or(|options| *options == spec.policy)
@@ -527,6 +528,7 @@ impl Session {
             ConfigChange::Model(_)
             | ConfigChange::Approve(_)
             | ConfigChange::Mode(_)
+            | ConfigChange::Effort(_)
             | ConfigChange::Rules { .. } => None,
         };
         self.emit(out, Event::Configured { change });

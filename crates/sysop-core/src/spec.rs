@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::Budget;
+use crate::effort::Effort;
 use crate::message::ModelRef;
 use crate::model_limits::ModelLimits;
 use crate::policy::{self, ApprovalMode, PolicyOptions};
@@ -47,6 +48,9 @@ pub struct SessionSpec {
     /// Sampling temperature, if configured; applies in every mode.
     #[serde(default)]
     pub temperature: Option<f32>,
+    /// Reasoning effort, if configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
     /// Host of the tools: `local` or an ssh destination. For display.
     pub host: String,
     /// Root of the file tools on that host. For display.

@@ -351,6 +351,7 @@ impl Transcript {
             ConfigChange::Model(model) => format!("model set to {model}"),
             ConfigChange::Approve(mode) => format!("approval mode set to `{}`", approval_label(*mode)),
             ConfigChange::Mode(mode) => ui_text::mode_sentence(*mode).to_owned(),
+            ConfigChange::Effort(effort) => format!("reasoning effort set to `{}`", effort.as_str()),
             ConfigChange::Rules { .. } => "rules added from the current config".to_owned(),
             ConfigChange::ClientTools(client_tools) => client_tools_sentence(client_tools),
         };
@@ -359,6 +360,7 @@ impl Transcript {
                 ConfigChange::Model(model) => facts.model = model.clone(),
                 ConfigChange::Approve(mode) => facts.approve = *mode,
                 ConfigChange::Mode(mode) => facts.mode = *mode,
+                ConfigChange::Effort(_) => {}
                 ConfigChange::Rules { options, .. } => {
                     facts.sandbox = options.as_ref().map_or(facts.sandbox, |options| options.sandbox.mode);
                 }

@@ -1,4 +1,4 @@
-//! Shared parts of the four APIs: read a request, validate it, render the scripted response.
+//! Shared parts of the five APIs: read a request, validate it, render the scripted response.
 //!
 //! Each API is one module and knows nothing of HTTP except headers and a JSON body.
 
@@ -7,6 +7,7 @@ pub(crate) mod gemini;
 mod gemini_validation;
 pub(crate) mod ollama;
 pub(crate) mod openai;
+pub(crate) mod responses;
 
 use axum::http::HeaderMap;
 use serde_json::Value;

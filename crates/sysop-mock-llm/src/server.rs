@@ -17,7 +17,9 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::net::TcpListener;
 
-use crate::api::{ApiError, ApiRequest, IncomingRequest, ScriptedReply, anthropic, gemini, ollama, openai};
+use crate::api::{
+    ApiError, ApiRequest, IncomingRequest, ScriptedReply, anthropic, gemini, ollama, openai, responses,
+};
 use crate::engine::Engine;
 use crate::ids::IdGenerator;
 use crate::open_replies::{OpenReplies, OpenReplyGuard};
@@ -140,6 +142,8 @@ fn routes(shared: Arc<ServerState>) -> Router {
         .route("/", get(|| async { "Ollama is running" }))
         .route("/chat/completions", openai())
         .route("/v1/chat/completions", openai())
+        .route("/responses", post(chat::<responses::ResponsesRequest>))
+        .route("/v1/responses", post(chat::<responses::ResponsesRequest>))
         .route("/models", get(models))
         .route("/v1/models", get(models))
         .route("/v1/messages", post(chat::<anthropic::MessagesRequest>))

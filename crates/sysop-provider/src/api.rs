@@ -58,6 +58,19 @@ pub(crate) trait ModelApi: Send + Sync {
     /// Interprets the body of a refusal (status other than 2xx). `None` applies the rules shared by all APIs. May
     /// change `quirks` and return [`ErrorAction::RetryNow`] to send the request in another form.
     fn classify_error(&self, status: u16, body: &str, quirks: &mut ModelQuirks) -> Option<ErrorAction>;
+
+    /// Switches to another endpoint of the vendor if the refusal of `request` asks for it; returns true if so. Called
+    /// before `classify_error`.
+    fn switch_endpoint(
+        &self,
+        request: &ModelRequest,
+        status: u16,
+        body: &str,
+        quirks: &mut ModelQuirks,
+    ) -> bool {
+        let _ = (request, status, body, quirks);
+        false
+    }
 }
 
 /// Lessons learned about a model or server from refused requests, kept for later requests to the same model.

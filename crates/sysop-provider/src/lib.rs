@@ -69,7 +69,7 @@ pub use ollama::{NUM_CTX_DEFAULT, ollama_base_url};
 pub use providers::{PROBE_MAX, ProbeResult, Providers};
 pub use remote::{ForwardedPort, NO_REMOTE_MACHINE, RemoteError, RemoteMachine};
 pub use settings::{
-    Endpoint, GoogleCredentialSources, MetadataServer, OllamaSettings, ProvidersSettings, SILENCE_MAX,
-    VertexSettings,
+    Endpoint, GoogleCredentialSources, MetadataServer, OllamaSettings, OpenAiApi, ProvidersSettings,
+    SILENCE_MAX, VertexSettings,
 };
 pub use transport::{ERROR_BODY_BYTES_MAX, REPLY_BYTES_MAX, RetrySettings};

@@ -13,7 +13,8 @@ use sysop_mock_llm::{MockServer, Scenarios};
 use crate::anthropic::Anthropic;
 use crate::api::{ErrorAction, ModelApi, ModelQuirks};
 use crate::gemini::Gemini;
-use crate::settings::{Endpoint, VertexSettings};
+use crate::openai::OpenAi;
+use crate::settings::{Endpoint, OpenAiApi, VertexSettings};
 use crate::vertex::Vertex;
 
 fn endpoint(server: &MockServer) -> Endpoint {
@@ -41,6 +42,7 @@ fn request(model: ModelRef, messages: &[HistoryMessage]) -> ModelRequest {
         max_output_tokens: Some(1_000),
         temperature: None,
         mode: Mode::Agent,
+        effort: None,
         sampling_defaults: SamplingDefaults::default(),
     }
 }
@@ -124,6 +126,10 @@ async fn each_api_completes_a_conversation() {
     let server = MockServer::start(Scenarios::builtin()).await.unwrap();
     let endpoint = endpoint(&server);
     let vertex = VertexSettings { endpoint: endpoint.clone(), ..VertexSettings::default() };
+    let openai = Endpoint { base_url: Some(format!("{}/v1", server.url())), ..endpoint.clone() };
+    for api in [OpenAiApi::Chat, OpenAiApi::Responses] {
+        whole(&OpenAi::new(&openai, api), ModelRef::new("openai", "gpt-6.1-terra")).await;
+    }
     whole(&Anthropic::new(&endpoint), ModelRef::new("anthropic", "claude-sonnet-5-5")).await;
     whole(&Gemini::new(&endpoint), ModelRef::new("gemini", "gemini-3.8-flash")).await;
     whole(&Gemini::new(&endpoint), ModelRef::new("gemini", "gemini-2.5-flash")).await;
@@ -136,7 +142,13 @@ async fn a_conversation_continues_with_another_model_between_steps() {
     let endpoint = endpoint(&server);
     let anthropic = Anthropic::new(&endpoint);
     let gemini = Gemini::new(&endpoint);
-    let places: [(&dyn ModelApi, ModelRef); 4] = [
+    let openai = Endpoint { base_url: Some(format!("{}/v1", server.url())), ..endpoint.clone() };
+    let responses = OpenAi::new(&openai, OpenAiApi::Responses);
+    let chat = OpenAi::new(&openai, OpenAiApi::Chat);
+    let places: [(&dyn ModelApi, ModelRef); 7] = [
+        (&chat, ModelRef::new("openai", "gpt-6.1-terra")),
+        (&responses, ModelRef::new("openai", "gpt-6.1-terra")),
+        (&responses, ModelRef::new("openai", "gpt-6-luna")),
         (&anthropic, ModelRef::new("anthropic", "claude-sonnet-5-5")),
         (&gemini, ModelRef::new("gemini", "gemini-3.8-flash")),
         (&gemini, ModelRef::new("gemini", "gemini-4-argon")),

@@ -1,9 +1,10 @@
-//! The Chat Completions API of OpenAI and of the many compatible servers.
+//! The Chat Completions API of OpenAI and of the many compatible servers, and the Responses API of OpenAI.
 //!
 //! Sources: `openai` 3.52.0 (Python) types and retry code; the servers' own documentation and issue threads.
 
 mod decode;
 mod encode;
+mod responses;
 
 use std::time::Duration;
 
@@ -13,12 +14,13 @@ use sysop_core::model_provider::OPENAI;
 use url::Url;
 
 use crate::api::{ErrorAction, Framing, HttpRequest, ModelApi, ModelQuirks, ReplyDecoder};
-use crate::settings::Endpoint;
+use crate::settings::{Endpoint, OpenAiApi};
 use crate::transport::error_text;
 
 use decode::OpenAiDecoder;
 use encode::{Dialect, EncodedToolsCache};
 pub(crate) use encode::{push_tools, reply_as_text};
+use responses::ResponsesDecoder;
 
 /// Default for the longest wait for the first byte: a local server may process a long prompt for minutes.
 const FIRST_BYTE_MAX: Duration = Duration::from_secs(600);
@@ -31,8 +33,22 @@ const REASONING_EFFORT: &str = "reasoning_effort";
 const TEMPERATURE: &str = "temperature";
 const MAX_TOKENS: &str = "max_tokens";
 const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
+const MAX_OUTPUT_TOKENS: &str = "max_output_tokens";
+const REASONING: &str = "reasoning";
+const REASONING_SUMMARY: &str = "reasoning.summary";
+const INCLUDE: &str = "include";
 /// Not a parameter: the server refuses a history with replies that lack `reasoning_content`.
 const ASSISTANT_REASONING: &str = "replies without reasoning_content";
+
+/// Not a parameter: the server refuses reasoning items of earlier replies.
+const REASONING_ITEMS: &str = "reasoning items";
+/// Not a parameter: the model needs the Responses API.
+const CHAT_COMPLETIONS: &str = "chat completions";
+/// Not a parameter: the server does not have the Responses API.
+const RESPONSES: &str = "responses";
+
+/// Parameters of the Responses API that may be left out when a server names them as refused.
+const OPTIONAL_IN_RESPONSES: [&str; 3] = [REASONING_SUMMARY, INCLUDE, MAX_OUTPUT_TOKENS];
 
 /// Parameters that may be left out when a server refuses them.
 const OPTIONAL: [&str; 6] =
@@ -73,11 +89,14 @@ pub(crate) struct OpenAi {
     first_byte: Duration,
     dialect: Dialect,
     tools: EncodedToolsCache,
+    api: OpenAiApi,
+    /// The host has the Responses API for all its models.
+    offers_responses: bool,
 }
 
 impl OpenAi {
     /// Stores the settings; does no I/O.
-    pub(crate) fn new(endpoint: &Endpoint) -> Self {
+    pub(crate) fn new(endpoint: &Endpoint, api: OpenAiApi) -> Self {
         let base_url = endpoint.base_url.clone().unwrap_or_else(|| OPENAI.base_url.to_owned());
         let url = Url::parse(&base_url).ok();
         let bare = base_url.trim().split('?').next().and_then(|base| Url::parse(base).ok());
@@ -95,6 +114,22 @@ impl OpenAi {
             first_byte: endpoint.timeout.unwrap_or(FIRST_BYTE_MAX),
             dialect,
             tools: EncodedToolsCache::default(),
+            api,
+            offers_responses: url.as_ref().and_then(Url::host_str).is_some_and(responses::is_offered_by),
+        }
+    }
+
+    /// Returns true if a model is asked through the Responses API.
+    fn uses_responses(&self, model: &str, quirks: &ModelQuirks) -> bool {
+        let learned = |word: &str| quirks.unsupported_params.contains(&word);
+        match self.api {
+            _ if quirks.text_protocol => false,
+            OpenAiApi::Chat => false,
+            OpenAiApi::Responses => true,
+            OpenAiApi::Auto if learned(RESPONSES) => false,
+            OpenAiApi::Auto => {
+                self.offers_responses || learned(CHAT_COMPLETIONS) || responses::is_only_here(model)
+            }
         }
     }
 
@@ -142,10 +177,15 @@ impl OpenAi {
 
 impl ModelApi for OpenAi {
     fn build(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Result<HttpRequest, ModelFailure> {
+        let (path, body) = if self.uses_responses(&request.model.name, &quirks.for_request(request)) {
+            ("/responses", responses::body(request, quirks))
+        } else {
+            ("/chat/completions", encode::body(request, quirks, self.dialect, &self.tools))
+        };
         Ok(HttpRequest {
-            url: self.address("/chat/completions")?,
+            url: self.address(path)?,
             headers: self.headers()?,
-            body: encode::body(request, quirks, self.dialect, &self.tools),
+            body,
             framing: Framing::Sse,
             first_byte: self.first_byte,
         })
@@ -153,13 +193,16 @@ impl ModelApi for OpenAi {
 
     fn decoder(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Box<dyn ReplyDecoder> {
         let quirks = quirks.for_request(request);
+        if self.uses_responses(&request.model.name, &quirks) {
+            return Box::new(ResponsesDecoder::new(request.model.clone()));
+        }
         Box::new(OpenAiDecoder::new(request.model.clone(), quirks.text_protocol))
     }
 
     fn classify_error(&self, status: u16, body: &str, quirks: &mut ModelQuirks) -> Option<ErrorAction> {
         let words = error_text(body);
         let lower = format!("{words} {}", if body.len() < 8_192 { body } else { "" }).to_ascii_lowercase();
-        if matches!(status, 400 | 413 | 422 | 500) && OVERFLOW.iter().any(|word| lower.contains(word)) {
+        if matches!(status, 400 | 413 | 422 | 500) && is_overflow(&lower) {
             return Some(fail(
                 FailureKind::ContextOverflow,
                 format!(
@@ -189,7 +232,7 @@ impl ModelApi for OpenAi {
         if !matches!(status, 400 | 404 | 422 | 500 | 501) {
             return None;
         }
-        if learn_quirk(&lower, body, quirks) {
+        if learn_quirk(&lower, refused_parameter(body).as_deref(), quirks) {
             return Some(ErrorAction::RetryNow);
         }
         if status == 404 && lower.contains("model") {
@@ -205,6 +248,34 @@ impl ModelApi for OpenAi {
             )
         })
     }
+
+    fn switch_endpoint(
+        &self,
+        request: &ModelRequest,
+        status: u16,
+        body: &str,
+        quirks: &mut ModelQuirks,
+    ) -> bool {
+        if self.api != OpenAiApi::Auto || !matches!(status, 400 | 404 | 405 | 501) {
+            return false;
+        }
+        let lower = body.to_ascii_lowercase();
+        let asks = asks_for_responses(&lower, refused_parameter(body).as_deref());
+        if self.uses_responses(&request.model.name, &quirks.for_request(request)) {
+            // A gateway without it answers 404, or passes on the refusal of a server that it asks otherwise.
+            let is_missing = status != 400 && !lower.contains("model");
+            return (asks || is_missing) && mark_unsupported(quirks, RESPONSES);
+        }
+        asks && !quirks.unsupported_params.contains(&RESPONSES) && mark_unsupported(quirks, CHAT_COMPLETIONS)
+    }
+}
+
+/// Returns true if a refusal says that a model's tools need the Responses API.
+fn asks_for_responses(lower: &str, parameter: Option<&str>) -> bool {
+    lower.contains("/v1/responses")
+        || lower.contains("only supported in the responses api")
+        || lower.contains("only supported in v1/responses")
+        || (parameter == Some(REASONING_EFFORT) && lower.contains("function tools"))
 }
 
 /// Parses the wait in an error message: `Please try again in 1m2.5s`, `Please retry after 20 seconds`.
@@ -234,13 +305,21 @@ fn fail(kind: FailureKind, message: String) -> ErrorAction {
     ErrorAction::Fail(ModelFailure { kind, message })
 }
 
+/// Returns true if an error in lower case says that the prompt is too long.
+fn is_overflow(lower: &str) -> bool {
+    OVERFLOW.iter().any(|word| lower.contains(word))
+}
+
+/// Returns the parameter that an error names, in lower case.
+fn refused_parameter(body: &str) -> Option<String> {
+    let body: serde_json::Value = serde_json::from_str(body).ok()?;
+    Some(body.pointer("/error/param")?.as_str()?.to_ascii_lowercase())
+}
+
 /// Records refused features as quirks. Returns false if there is nothing to change.
-fn learn_quirk(lower: &str, body: &str, quirks: &mut ModelQuirks) -> bool {
-    let parameter = serde_json::from_str::<serde_json::Value>(body)
-        .ok()
-        .and_then(|body| body.pointer("/error/param")?.as_str().map(str::to_ascii_lowercase));
+fn learn_quirk(lower: &str, parameter: Option<&str>, quirks: &mut ModelQuirks) -> bool {
     let refuses_tools = NO_TOOLS.iter().any(|word| lower.contains(word))
-        || parameter.as_deref() == Some("tools")
+        || parameter == Some("tools")
         || (lower.contains("unsupportedparams") && lower.contains("'tools'"));
     if refuses_tools && !quirks.text_protocol {
         quirks.text_protocol = true;
@@ -249,14 +328,27 @@ fn learn_quirk(lower: &str, body: &str, quirks: &mut ModelQuirks) -> bool {
     if lower.contains("reasoning_content") && lower.contains("passed back") {
         return mark_unsupported(quirks, ASSISTANT_REASONING);
     }
-    let named = OPTIONAL.into_iter().find(|name| parameter.as_deref() == Some(name));
+    if lower.contains("encrypted content") || lower.contains("encrypted_content") {
+        let items = lower.contains("verified") || lower.contains("decrypt") || lower.contains("invalid");
+        return mark_unsupported(quirks, if items { REASONING_ITEMS } else { INCLUDE });
+    }
+    if let Some(name) = OPTIONAL_IN_RESPONSES.into_iter().find(|name| parameter == Some(name)) {
+        return mark_unsupported(quirks, name);
+    }
+    if parameter.is_some_and(|parameter| parameter.starts_with(REASONING) && parameter != REASONING_EFFORT) {
+        return mark_unsupported(quirks, REASONING);
+    }
+    let named = OPTIONAL.into_iter().find(|name| parameter == Some(name));
     let named = named.or_else(|| {
         let kept = OPTIONAL.into_iter().filter(|name| !quirks.unsupported_params.contains(name));
         let places = kept.filter_map(|name| Some((lower.find(name)?, name)));
         places.min_by_key(|(place, _)| *place).map(|(_, name)| name)
     });
     match named {
-        Some(REASONING_EFFORT) if !quirks.reasoning_none => {
+        // Otherwise the level is unknown to the model, and the default is closer to it than none at all.
+        Some(REASONING_EFFORT)
+            if !quirks.reasoning_none && (lower.contains("none") || lower.contains("tools")) =>
+        {
             quirks.reasoning_none = true;
             true
         }
@@ -278,7 +370,8 @@ mod tests {
     use super::*;
 
     fn server(base_url: &str) -> OpenAi {
-        OpenAi::new(&Endpoint { base_url: Some(base_url.to_owned()), ..Endpoint::default() })
+        let endpoint = Endpoint { base_url: Some(base_url.to_owned()), ..Endpoint::default() };
+        OpenAi::new(&endpoint, OpenAiApi::Auto)
     }
 
     #[test]
@@ -315,7 +408,10 @@ mod tests {
 
     #[test]
     fn requires_a_key_for_openai_only() {
-        assert_eq!(OpenAi::new(&Endpoint::default()).headers().unwrap_err().kind, FailureKind::Auth);
+        assert_eq!(
+            OpenAi::new(&Endpoint::default(), OpenAiApi::Auto).headers().unwrap_err().kind,
+            FailureKind::Auth
+        );
         assert!(server("http://h").headers().unwrap().is_empty());
     }
 }

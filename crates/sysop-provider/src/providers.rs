@@ -85,7 +85,7 @@ impl Providers {
             clients,
             known_quirks: Arc::default(),
             cleartext_warnings: Arc::default(),
-            openai: Arc::new(OpenAi::new(&settings.openai)),
+            openai: Arc::new(OpenAi::new(&settings.openai, settings.openai_api)),
             ollama: Arc::new(Ollama::new(&settings.ollama)),
             gemini: Arc::new(Gemini::new(&settings.gemini)),
             vertex: Arc::new(Vertex::new(&settings.vertex)),

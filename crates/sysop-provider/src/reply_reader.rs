@@ -168,6 +168,7 @@ mod tests {
             max_output_tokens: None,
             temperature: None,
             mode,
+            effort: None,
             sampling_defaults: SamplingDefaults::default(),
         }
     }

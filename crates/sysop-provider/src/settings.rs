@@ -69,10 +69,22 @@ pub struct OllamaSettings {
     pub keep_alive: Option<String>,
 }
 
+/// API through which models of the `openai` provider are asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OpenAiApi {
+    /// Responses at OpenAI and Azure, and for models that need it; Chat Completions otherwise.
+    #[default]
+    Auto,
+    Chat,
+    Responses,
+}
+
 #[derive(Debug, Clone, Default)]
 pub struct ProvidersSettings {
     /// Any OpenAI-compatible server.
     pub openai: Endpoint,
+    pub openai_api: OpenAiApi,
     /// The Gemini Developer API.
     pub gemini: Endpoint,
     pub vertex: VertexSettings,

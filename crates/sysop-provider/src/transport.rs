@@ -279,7 +279,12 @@ impl ModelCall {
     /// end.
     fn learn_from_error(&mut self, status: u16, body: &str) -> Option<ErrorAction> {
         let before = self.quirks.clone();
-        let refusal = self.context.api.classify_error(status, body, &mut self.quirks);
+        let switched = self.context.api.switch_endpoint(&self.request, status, body, &mut self.quirks);
+        let refusal = if switched {
+            Some(ErrorAction::RetryNow)
+        } else {
+            self.context.api.classify_error(status, body, &mut self.quirks)
+        };
         if refusal != Some(ErrorAction::RetryNow) {
             return refusal;
         }

@@ -1,5 +1,6 @@
 //! Parses a line typed by a user; shared by the full screen and the REPL. Pure.
 
+use sysop_core::effort::Effort;
 use sysop_core::instructions::INIT_PROMPT;
 use sysop_core::mode::Mode;
 use sysop_core::policy::ApprovalMode;
@@ -20,6 +21,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("/resume", "[ID]", "Resume after a pause, or open a past session"),
     ("/model", "[PROVIDER/NAME]", "Show or change the model"),
     ("/approve", "[each|ask|auto|never]", "Show or change the approval mode"),
+    ("/effort", "none|minimal|low|medium|high|xhigh", "Set the reasoning effort"),
     ("/compact", "[FOCUS]", "Summarize older messages to free context"),
     ("/cost", "", "Show model calls, tokens and cost of the session"),
     ("/init", "", "Have the model propose an AGENTS.md for this workspace"),
@@ -62,6 +64,7 @@ pub enum InputLine {
     New,
     Resume(Option<String>),
     Model(Option<String>),
+    Effort(Effort),
     Approve(Option<ApprovalMode>),
     Plan,
     Mode(Option<Mode>),
@@ -118,6 +121,10 @@ fn command(word: &str, rest: &str) -> InputLine {
         "/cost" => InputLine::Cost,
         "/init" => InputLine::Prompt(INIT_PROMPT.to_owned()),
         "/trust" => InputLine::Trust,
+        "/effort" => match rest.trim().parse() {
+            Ok(effort) => InputLine::Effort(effort),
+            Err(_) => InputLine::Wrong("use /effort none, minimal, low, medium, high or xhigh".to_owned()),
+        },
         "/new" => InputLine::New,
         "/resume" | "/continue" => InputLine::Resume(argument),
         "/model" => InputLine::Model(argument),
@@ -346,7 +353,8 @@ mod tests {
             let line = if arguments.starts_with('[') || arguments.is_empty() {
                 (*name).to_owned()
             } else {
-                format!("{name} x")
+                let sample = arguments.split_once('|').map_or("x", |(first, _)| first);
+                format!("{name} {sample}")
             };
             let parsed = parse(&line);
             let is_prompt = parsed == InputLine::Prompt(line.clone());

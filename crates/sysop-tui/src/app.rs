@@ -481,6 +481,7 @@ impl App {
                     ConfigChange::Model(_)
                     | ConfigChange::Approve(_)
                     | ConfigChange::Mode(_)
+                    | ConfigChange::Effort(_)
                     | ConfigChange::ClientTools(_),
             }
             | Event::StepStarted { .. }

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use sysop_core::effort::Effort;
 use sysop_core::event::{ConfigChange, Decision, Input, Origin};
 use sysop_core::id::{CallId, Seq, SessionId};
 use sysop_core::message::ModelRef;
@@ -142,6 +143,9 @@ pub enum ClientMessage {
         /// Mode of the next turn.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mode: Option<Mode>,
+        /// Reasoning effort of the next step.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        effort: Option<Effort>,
     },
     /// Pauses after the current step.
     #[serde(rename = "pause")]
@@ -437,13 +441,20 @@ impl ClientMessage {
             Input::Clear => Self::Clear { envelope },
             Input::Compact { focus } => Self::Compact { envelope, focus: focus.clone() },
             Input::Configure { change: ConfigChange::Model(model) } => {
-                Self::Configure { envelope, model: Some(model.clone()), approve: None, mode: None }
+                let model = Some(model.clone());
+                Self::Configure { envelope, model, approve: None, mode: None, effort: None }
             }
             Input::Configure { change: ConfigChange::Approve(approve) } => {
-                Self::Configure { envelope, model: None, approve: Some(*approve), mode: None }
+                let approve = Some(*approve);
+                Self::Configure { envelope, model: None, approve, mode: None, effort: None }
             }
             Input::Configure { change: ConfigChange::Mode(mode) } => {
-                Self::Configure { envelope, model: None, approve: None, mode: Some(*mode) }
+                let mode = Some(*mode);
+                Self::Configure { envelope, model: None, approve: None, mode, effort: None }
+            }
+            Input::Configure { change: ConfigChange::Effort(effort) } => {
+                let effort = Some(*effort);
+                Self::Configure { envelope, model: None, approve: None, mode: None, effort }
             }
             Input::Configure { change: ConfigChange::Rules { .. } | ConfigChange::ClientTools(_) }
             | Input::Reply { .. }
@@ -503,13 +514,14 @@ impl ClientMessage {
             Self::Direct { command, tool, arguments, origin, .. } => {
                 vec![direct(command.as_deref(), tool.as_deref(), arguments, *origin)]
             }
-            Self::Configure { model, approve, mode, .. } => {
+            Self::Configure { model, approve, mode, effort, .. } => {
                 let changes = model
                     .clone()
                     .map(ConfigChange::Model)
                     .into_iter()
                     .chain(approve.map(ConfigChange::Approve));
-                let changes = changes.chain(mode.map(ConfigChange::Mode));
+                let changes =
+                    changes.chain(mode.map(ConfigChange::Mode)).chain(effort.map(ConfigChange::Effort));
                 changes.map(|change| Input::Configure { change }).collect()
             }
             Self::Cancel { .. } => vec![Input::Cancel],

@@ -199,6 +199,7 @@ fn session_opened(created: ServerMessage) -> Option<Event> {
         models: Default::default(),
         budget: Default::default(),
         instructions: false,
+        effort: None,
         max_output_tokens: None,
         temperature: None,
         host,
@@ -209,7 +210,9 @@ fn session_opened(created: ServerMessage) -> Option<Event> {
 }
 
 fn change(configured: ServerMessage) -> Option<ConfigChange> {
-    let ServerMessage::Configured { model, approve, mode, lent, rules, .. } = configured else { return None };
+    let ServerMessage::Configured { model, approve, mode, effort, lent, rules, .. } = configured else {
+        return None;
+    };
     let rules = rules.then(|| ConfigChange::Rules {
         dangerous: Vec::new(),
         deny: Vec::new(),
@@ -219,7 +222,7 @@ fn change(configured: ServerMessage) -> Option<ConfigChange> {
     let lent = lent.map(|ClientToolSet { tools, root }| {
         ConfigChange::ClientTools(ClientTools { tools: tools.into_iter().map(tool).collect(), root })
     });
-    let mode = mode.map(ConfigChange::Mode);
+    let mode = mode.map(ConfigChange::Mode).or(effort.map(ConfigChange::Effort));
     model.map(ConfigChange::Model).or(approve.map(ConfigChange::Approve)).or(mode).or(lent).or(rules)
 }
 

@@ -259,7 +259,7 @@ impl Encoder {
             ConfigChange::ClientTools(lent) => {
                 self.lent = (!lent.tools.is_empty()).then(|| ClientToolSet::from(lent));
             }
-            ConfigChange::Rules { .. } => {}
+            ConfigChange::Effort(_) | ConfigChange::Rules { .. } => {}
         }
     }
 
@@ -469,15 +469,17 @@ fn approval_closed(
 }
 
 fn configured(session_id: SessionId, position: LogPosition, change: &ConfigChange) -> ServerMessage {
-    let (mut model, mut approve, mut mode, mut lent, mut rules) = (None, None, None, None, false);
+    let (mut model, mut approve, mut mode, mut effort, mut lent, mut rules) =
+        (None, None, None, None, None, false);
     match change {
         ConfigChange::Model(new) => model = Some(new.clone()),
         ConfigChange::Approve(new) => approve = Some(*new),
         ConfigChange::Mode(new) => mode = Some(*new),
+        ConfigChange::Effort(new) => effort = Some(*new),
         ConfigChange::ClientTools(new) => lent = Some(ClientToolSet::from(new)),
         ConfigChange::Rules { .. } => rules = true,
     }
-    ServerMessage::Configured { session_id, position, model, approve, mode, lent, rules }
+    ServerMessage::Configured { session_id, position, model, approve, mode, effort, lent, rules }
 }
 
 /// Returns the text, if any, and the end of the step.

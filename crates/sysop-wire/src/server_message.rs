@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sysop_core::compaction::CompactionReason;
+use sysop_core::effort::Effort;
 use sysop_core::event::{Origin, TypedInput};
 use sysop_core::guard::{GuardEnd, GuardTimeout};
 use sysop_core::id::{CallId, JobId, Seq, SessionId};
@@ -97,6 +98,9 @@ pub enum ServerMessage {
         /// Mode of the next turn.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mode: Option<Mode>,
+        /// Reasoning effort of the next step.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        effort: Option<Effort>,
         /// Tools of a client; an empty set withdraws them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lent: Option<ClientToolSet>,

@@ -156,6 +156,7 @@ impl Services {
             instructions: true,
             max_output_tokens: settings.limits.output_tokens,
             temperature: settings.temperature,
+            effort: settings.providers.get("openai").and_then(|openai| openai.effort),
             host: place.host.to_string(),
             root: place.display_root(),
             profile: settings.profile.as_str().to_owned(),
@@ -332,6 +333,7 @@ pub(crate) fn providers(settings: &Settings, remote: Option<Arc<dyn RemoteMachin
     let of = |name: &str| settings.providers.get(name).cloned().unwrap_or_default();
     let vertex = of("vertex");
     ProvidersSettings {
+        openai_api: of("openai").api,
         openai: endpoint(of("openai")),
         gemini: endpoint(of("gemini")),
         anthropic: endpoint(of("anthropic")),

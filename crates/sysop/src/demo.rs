@@ -102,6 +102,7 @@ mod tests {
             max_output_tokens: None,
             temperature: None,
             mode: Mode::Agent,
+            effort: None,
             sampling_defaults: SamplingDefaults::default(),
         }
     }

@@ -13,12 +13,14 @@ use etcetera::base_strategy::{BaseStrategy, choose_base_strategy};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer};
 use sysop_core::budget::Budget;
+use sysop_core::effort::Effort;
 use sysop_core::message::ModelRef;
 use sysop_core::model_limits::ModelLimits;
 use sysop_core::model_provider::is_known;
 use sysop_core::model_table::{self, ModelPrice};
 use sysop_core::policy::{ApprovalMode, PolicyOptions};
 use sysop_provider::NO_REMOTE_MACHINE;
+use sysop_provider::OpenAiApi;
 use sysop_term::ThemeName;
 
 use crate::config::{
@@ -143,6 +145,10 @@ pub(crate) struct ProviderSettings {
     pub(crate) project: Option<String>,
     /// Location (Vertex only).
     pub(crate) location: Option<String>,
+    /// API to use (OpenAI only).
+    pub(crate) api: OpenAiApi,
+    /// Reasoning effort (OpenAI only).
+    pub(crate) effort: Option<Effort>,
     /// Context window in tokens (Ollama only).
     pub(crate) num_ctx: Option<u32>,
     /// Time that the model stays loaded, in Ollama's notation (Ollama only).

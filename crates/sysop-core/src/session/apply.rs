@@ -161,6 +161,7 @@ impl Session {
             }
             ConfigChange::Approve(mode) => spec.approve = mode,
             ConfigChange::Mode(mode) => self.state.mode = mode,
+            ConfigChange::Effort(effort) => spec.effort = Some(effort),
             ConfigChange::Rules { dangerous, deny, options, rules } => {
                 if let Some(options) = options {
                     spec.policy = options;

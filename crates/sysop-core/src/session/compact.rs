@@ -282,6 +282,7 @@ impl Session {
             max_output_tokens: Some(summary::reply_tokens_max(window)),
             temperature: state.spec.temperature,
             mode: Mode::Chat,
+            effort: None,
             sampling_defaults: SamplingDefaults::of(Mode::Chat, &[]),
         }
     }

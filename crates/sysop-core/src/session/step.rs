@@ -129,6 +129,7 @@ impl Session {
             known_tools,
             max_output_tokens: self.max_output_tokens(),
             temperature: state.spec.temperature,
+            effort: state.spec.effort,
             mode: state.turn_mode,
             sampling_defaults: self.sampling_defaults(),
         }

@@ -44,6 +44,7 @@ fn spec() -> SessionSpec {
         models: Default::default(),
         budget: Default::default(),
         instructions: false,
+        effort: None,
         max_output_tokens: None,
         temperature: None,
         host: "local".into(),

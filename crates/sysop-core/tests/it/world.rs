@@ -64,6 +64,7 @@ pub(crate) fn spec(approve: ApprovalMode) -> SessionSpec {
         models: Default::default(),
         budget: Default::default(),
         instructions: false,
+        effort: None,
         max_output_tokens: None,
         temperature: None,
         host: "local".to_owned(),

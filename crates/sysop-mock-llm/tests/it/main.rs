@@ -9,3 +9,4 @@ mod validate_anthropic;
 mod validate_gemini;
 mod validate_ollama;
 mod validate_openai;
+mod validate_responses;

@@ -74,6 +74,7 @@ fn request(messages: Vec<Message>) -> ModelRequest {
         max_output_tokens: None,
         temperature: Some(0.5),
         mode: Mode::Agent,
+        effort: None,
         sampling_defaults: SamplingDefaults::default(),
     }
 }

@@ -224,6 +224,7 @@ pub(super) mod tests {
                 max_output_tokens: None,
                 temperature: None,
                 mode: Mode::Agent,
+                effort: None,
                 sampling_defaults: SamplingDefaults::default(),
             };
             assert!(serde_json::from_str::<Value>(&body(&request, &params)).is_ok());

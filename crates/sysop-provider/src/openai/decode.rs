@@ -471,7 +471,7 @@ fn join(list: &mut Vec<Value>, piece: Value) {
 }
 
 /// Parses an error received in place of a frame.
-fn parse_stream_error(data: &str) -> FrameError {
+pub(super) fn parse_stream_error(data: &str) -> FrameError {
     let lower = data.to_ascii_lowercase();
     let code = serde_json::from_str::<Value>(data).ok().and_then(|value| {
         let code = value.pointer("/error/code").or_else(|| value.pointer("/error/status"))?;

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use crate::text_protocol::{self, TextToolCall};
 use serde_json::{Value, json};
+use sysop_core::effort::Effort;
 use sysop_core::message::{HistoryMessage, Message, ModelRef, ModelRequest, Reply, ToolResult};
 use sysop_core::tool::ToolSpec;
 
@@ -103,8 +104,9 @@ pub(super) fn body(
         body.push_str(&tools);
         body.push(']');
     }
-    if quirks.reasoning_none && sends(REASONING_EFFORT) {
-        body.push_str(",\"reasoning_effort\":\"none\"");
+    let effort = if quirks.reasoning_none { Some(Effort::None) } else { request.effort };
+    if let Some(effort) = effort.filter(|_| sends(REASONING_EFFORT)) {
+        body.push_str(&format!(",\"reasoning_effort\":\"{}\"", effort.as_str()));
     }
     push_limits(&mut body, request, quirks, dialect);
     body.push('}');
@@ -124,7 +126,8 @@ fn push_limits(body: &mut String, request: &ModelRequest, quirks: &ModelQuirks, 
         body.push_str(&format!(",\"{name}\":{limit}"));
     }
     let temperature = request.temperature.or(quirks.text_protocol.then_some(0.0));
-    let temperature = temperature.or(sampling_defaults.temperature.filter(|_| !has_fixed_temperature(name)));
+    let temperature =
+        temperature.or(sampling_defaults.temperature.filter(|_| !is_openai_reasoning_model(name)));
     if let Some(temperature) = temperature.filter(|_| sends(TEMPERATURE)) {
         body.push_str(",\"temperature\":");
         push(body, &temperature);
@@ -136,18 +139,19 @@ fn bare_model_name(model: &str) -> String {
     model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase()
 }
 
-/// Returns true for OpenAI models that accept only the default temperature.
-fn has_fixed_temperature(model: &str) -> bool {
+/// Returns true for OpenAI models that think before they answer; they accept only the default temperature.
+pub(super) fn is_openai_reasoning_model(model: &str) -> bool {
     let name = bare_model_name(model);
-    let reasons = ["o1", "o3", "o4", "gpt-5"].iter().any(|family| name.starts_with(family));
-    reasons && !name.contains("chat")
+    let generation = name.strip_prefix("gpt-").and_then(|rest| rest.chars().next()?.to_digit(10));
+    let is_o = ["o1", "o3", "o4", "codex-", "computer-use"].iter().any(|family| name.starts_with(family));
+    (is_o || generation.is_some_and(|generation| generation >= 5)) && !name.contains("chat")
 }
 
 /// Returns true if the name suggests a model that thinks first: a limit for answers would truncate its thoughts.
 fn is_reasoning_model(model: &str) -> bool {
     const FAMILIES: [&str; 7] = ["gpt-oss", "deepseek-r", "qwq", "qwen3", "magistral", "glm-", "minimax-m"];
     let name = bare_model_name(model);
-    has_fixed_temperature(model)
+    is_openai_reasoning_model(model)
         || FAMILIES.iter().any(|family| name.starts_with(family))
         || name.contains("think")
         || name.contains("reason")
@@ -340,7 +344,7 @@ fn call_id(id: &str, dialect: Dialect) -> String {
 }
 
 /// Returns nine letters and digits derived from the id (FNV-1a, base 62).
-fn short_id(id: &str) -> String {
+pub(super) fn short_id(id: &str) -> String {
     const SIGNS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for byte in id.bytes() {
@@ -386,6 +390,7 @@ pub(super) mod tests {
             max_output_tokens: None,
             temperature: None,
             mode: Mode::Agent,
+            effort: None,
             sampling_defaults: SamplingDefaults::default(),
         }
     }

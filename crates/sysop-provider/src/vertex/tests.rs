@@ -104,6 +104,7 @@ fn request() -> ModelRequest {
         max_output_tokens: None,
         temperature: None,
         mode: Mode::Agent,
+        effort: None,
         sampling_defaults: SamplingDefaults::default(),
     }
 }

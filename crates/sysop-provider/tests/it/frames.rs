@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use sysop_provider::{Endpoint, OllamaSettings, Providers, ProvidersSettings, RetrySettings};
+use sysop_provider::{Endpoint, OllamaSettings, OpenAiApi, Providers, ProvidersSettings, RetrySettings};
 
 use crate::server::{Answer, Server};
 use crate::world::{CallResult, QUICK, ask, request, user};
@@ -14,6 +14,7 @@ use crate::world::{CallResult, QUICK, ask, request, user};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RecordedApi {
     OpenAi,
+    Responses,
     Ollama,
 }
 
@@ -21,6 +22,7 @@ impl RecordedApi {
     fn folder(self) -> PathBuf {
         let name = match self {
             Self::OpenAi => "openai",
+            Self::Responses => "responses",
             Self::Ollama => "ollama",
         };
         Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpora").join(name)
@@ -28,7 +30,7 @@ impl RecordedApi {
 
     fn is_stream(self, path: &Path) -> bool {
         let extension = match self {
-            Self::OpenAi => "sse",
+            Self::OpenAi | Self::Responses => "sse",
             Self::Ollama => "ndjson",
         };
         path.extension().is_some_and(|found| found == extension)
@@ -50,7 +52,7 @@ impl RecordedApi {
         let answers: Vec<Answer> = bodies
             .into_iter()
             .map(|pieces| match self {
-                Self::OpenAi => Answer::events("").pieces(pieces),
+                Self::OpenAi | Self::Responses => Answer::events("").pieces(pieces),
                 Self::Ollama => Answer::lines("").pieces(pieces),
             })
             .collect();
@@ -64,6 +66,11 @@ impl RecordedApi {
         let endpoint = Endpoint { base_url: Some(server.url.clone()), ..Endpoint::default() };
         let settings = match self {
             Self::OpenAi => ProvidersSettings { openai: endpoint, ..ProvidersSettings::default() },
+            Self::Responses => ProvidersSettings {
+                openai: endpoint,
+                openai_api: OpenAiApi::Responses,
+                ..ProvidersSettings::default()
+            },
             Self::Ollama => ProvidersSettings {
                 ollama: OllamaSettings { endpoint, ..OllamaSettings::default() },
                 ..ProvidersSettings::default()
@@ -71,7 +78,7 @@ impl RecordedApi {
         };
         let providers = Providers::new(settings).with_retries(RetrySettings { retries: 0, ..QUICK });
         let model = match self {
-            Self::OpenAi => "openai/m",
+            Self::OpenAi | Self::Responses => "openai/m",
             Self::Ollama => "ollama/m",
         };
         let mut heard = Vec::new();
@@ -122,6 +129,11 @@ async fn recorded_openai_streams_decode_to_the_recorded_results() {
 }
 
 #[tokio::test]
+async fn recorded_responses_streams_decode_to_the_recorded_results() {
+    replay(RecordedApi::Responses).await;
+}
+
+#[tokio::test]
 async fn recorded_ollama_streams_decode_to_the_recorded_results() {
     replay(RecordedApi::Ollama).await;
 }
@@ -167,8 +179,10 @@ fn streams() -> impl Strategy<Value = (RecordedApi, Vec<u8>)> {
     let any_bytes = prop::collection::vec(any::<u8>(), 0..200);
     prop_oneof![
         4 => broken(RecordedApi::OpenAi),
+        4 => broken(RecordedApi::Responses),
         4 => broken(RecordedApi::Ollama),
         1 => any_bytes.clone().prop_map(|bytes| (RecordedApi::OpenAi, bytes)),
+        1 => any_bytes.clone().prop_map(|bytes| (RecordedApi::Responses, bytes)),
         1 => any_bytes.prop_map(|bytes| (RecordedApi::Ollama, bytes)),
     ]
 }

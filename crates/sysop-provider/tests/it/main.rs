@@ -9,6 +9,7 @@ mod openai;
 mod remote;
 #[cfg(unix)]
 mod remote_machine;
+mod responses;
 mod server;
 mod transport;
 mod world;

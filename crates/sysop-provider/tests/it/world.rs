@@ -63,6 +63,7 @@ pub(crate) fn request(model: &str, messages: Vec<Message>) -> ModelRequest {
         max_output_tokens: None,
         temperature: None,
         mode: Mode::Agent,
+        effort: None,
         sampling_defaults: SamplingDefaults::default(),
     }
 }

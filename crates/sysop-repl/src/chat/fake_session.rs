@@ -248,6 +248,7 @@ fn spec(host: &str) -> SessionSpec {
         models: Default::default(),
         budget: Default::default(),
         instructions: false,
+        effort: None,
         max_output_tokens: None,
         temperature: None,
         host: host.into(),

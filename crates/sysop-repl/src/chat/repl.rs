@@ -581,6 +581,10 @@ impl Repl {
             InputLine::Resume(None) => self.list_sessions().await?,
             InputLine::Resume(Some(id)) => self.open(SessionSelector::Existing(id)).await?,
             InputLine::Model(name) => self.model(name.as_deref())?,
+            InputLine::Effort(effort) => {
+                let change = ConfigChange::Effort(effort);
+                self.send_and_expect(Input::Configure { change }, AwaitedUpdate::Event)?;
+            }
             InputLine::Approve(mode) => self.approve(mode)?,
             InputLine::Mode(mode) => self.mode(mode)?,
             InputLine::Host(None) => self.show_location()?,

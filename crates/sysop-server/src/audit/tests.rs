@@ -240,6 +240,7 @@ impl World {
             models: Default::default(),
             budget: Default::default(),
             instructions: false,
+            effort: None,
             max_output_tokens: None,
             temperature: None,
             host: "local".to_owned(),

@@ -106,6 +106,7 @@ pub(super) async fn agent(State(shared): State<SharedServer>, body: Object) -> R
         max_output_tokens: Some(ANSWER_TOKENS),
         temperature: Some(AGENT_TEMPERATURE),
         mode: Mode::Agent,
+        effort: None,
         sampling_defaults: SamplingDefaults::default(),
     };
     match ask(&shared, request).await {
@@ -138,6 +139,7 @@ pub(super) async fn chat(State(shared): State<SharedServer>, body: Object) -> Re
         max_output_tokens: Some(ANSWER_TOKENS),
         temperature: Some(CHAT_TEMPERATURE),
         mode: Mode::Chat,
+        effort: None,
         sampling_defaults: SamplingDefaults::default(),
     };
     match ask(&shared, request).await {

@@ -248,6 +248,7 @@ impl SessionBackend for ScriptedBackend {
             ConfigChange::Model(_)
             | ConfigChange::Approve(_)
             | ConfigChange::Mode(_)
+            | ConfigChange::Effort(_)
             | ConfigChange::Rules { .. }
             | ConfigChange::ClientTools(_) => Ok(()),
         }
@@ -315,6 +316,7 @@ fn spec() -> SessionSpec {
         models: Default::default(),
         budget: Default::default(),
         instructions: false,
+        effort: None,
         max_output_tokens: None,
         temperature: None,
         host: "local".to_owned(),

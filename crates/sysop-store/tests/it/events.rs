@@ -8,6 +8,7 @@ use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use serde_json::{Map, Value};
 use sysop_core::budget::{Budget, BudgetLimits};
 use sysop_core::compaction::{Compaction, CompactionReason};
+use sysop_core::effort::Effort;
 use sysop_core::event::{
     CancelFollowUp, ConfigChange, Decision, Event, Logged, Origin, PauseReason, StopReason, TypedInput,
 };
@@ -61,6 +62,7 @@ pub(crate) fn opened(host: &str, root: &str) -> Event {
         models: Default::default(),
         budget: Default::default(),
         instructions: false,
+        effort: None,
         max_output_tokens: None,
         temperature: Some(0.1),
         host: host.into(),
@@ -325,6 +327,7 @@ fn change() -> impl Strategy<Value = ConfigChange> {
         .prop_map(|(tools, root)| ConfigChange::ClientTools(ClientTools { tools, root }));
     prop_oneof![
         model().prop_map(ConfigChange::Model),
+        Just(ConfigChange::Effort(Effort::Minimal)),
         mode().prop_map(ConfigChange::Approve),
         chat,
         rules,
@@ -373,6 +376,7 @@ fn spec() -> impl Strategy<Value = SessionSpec> {
                 models: max_output_tokens.map(|_| (host.clone(), limits)).into_iter().collect(),
                 budget,
                 instructions: price,
+                effort: price.then_some(Effort::XHigh),
                 max_output_tokens,
                 temperature,
                 host,

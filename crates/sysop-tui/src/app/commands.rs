@@ -65,6 +65,7 @@ impl App {
                 self.show_flash(self.meter.report().line(), now);
                 Vec::new()
             }
+            InputLine::Effort(effort) => self.configure(ConfigChange::Effort(effort), now),
             InputLine::Trust => vec![Action::TrustWorkspace],
             InputLine::New => vec![Action::OpenSession(SessionSelector::New)],
             InputLine::Resume(None) if matches!(self.transcript.phase(), SessionPhase::Paused { .. }) => {

@@ -73,6 +73,7 @@ pub(crate) fn spec() -> SessionSpec {
         models: Default::default(),
         budget: Default::default(),
         instructions: false,
+        effort: None,
         max_output_tokens: None,
         temperature: None,
         host: "web1".to_owned(),

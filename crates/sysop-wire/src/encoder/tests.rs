@@ -40,6 +40,7 @@ fn opened() -> Event {
             models: Default::default(),
             budget: Default::default(),
             instructions: false,
+            effort: None,
             max_output_tokens: None,
             temperature: None,
             host: "web-1".into(),

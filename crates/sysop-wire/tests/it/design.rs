@@ -46,6 +46,7 @@ fn the_documented_server_messages_are_produced() {
         models: Default::default(),
         budget: Default::default(),
         instructions: false,
+        effort: None,
         max_output_tokens: None,
         temperature: None,
         host: "local".into(),

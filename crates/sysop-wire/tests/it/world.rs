@@ -3,6 +3,7 @@
 use arbtest::arbitrary::{Result, Unstructured};
 use serde_json::{Value, json};
 use sysop_core::compaction::{Compaction, CompactionReason};
+use sysop_core::effort::Effort;
 use sysop_core::event::{
     ConfigChange, Decision, Delta, Effect, Event, Input, Logged, Origin, PauseReason, TypedInput, Update,
 };
@@ -167,7 +168,8 @@ fn later_event(u: &mut Unstructured<'_>) -> Result<Event> {
 }
 
 fn change(u: &mut Unstructured<'_>) -> Result<ConfigChange> {
-    Ok(match u.int_in_range(0..=6)? {
+    Ok(match u.int_in_range(0..=7)? {
+        7 => ConfigChange::Effort(Effort::Low),
         0 => ConfigChange::Model(ModelRef::new("demo", *u.choose(&["one", "two"])?)),
         1 => ConfigChange::Approve(*u.choose(&ApprovalMode::ALL)?),
         2 => ConfigChange::Rules {
@@ -230,6 +232,7 @@ impl World {
             models: Default::default(),
             budget: Default::default(),
             instructions: false,
+            effort: None,
             max_output_tokens: None,
             temperature: None,
             host: "web-1".into(),

@@ -295,6 +295,7 @@ impl SessionBackend for LocalSessions {
             ConfigChange::Approve(_)
             | ConfigChange::Model(_)
             | ConfigChange::Mode(_)
+            | ConfigChange::Effort(_)
             | ConfigChange::Rules { .. }
             | ConfigChange::ClientTools(_) => Ok(()),
         }

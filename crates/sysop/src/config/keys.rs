@@ -12,6 +12,8 @@ pub(crate) const THEMES: &[&str] = &["dark", "light", "terminal", "none"];
 /// Maximum price of a million tokens; a higher one is a typing error.
 const PRICE_MAX: f64 = 1_000_000.0;
 
+/// Levels of reasoning effort.
+const EFFORTS: &[&str] = &["none", "minimal", "low", "medium", "high", "xhigh"];
 /// Values of `approve`, from loosest to strictest.
 pub(crate) const APPROVE: &[&str] = &["auto", "ask", "each", "never"];
 
@@ -229,6 +231,8 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     key(&["providers", "*", "api_key_env"], ValueKind::Text(TextKind::Variable), WorkspaceRule::Ignored),
     key(&["providers", "*", "headers", "*"], SECRET, WorkspaceRule::Ignored),
     key(&["providers", "*", "timeout_s"], count(SECONDS_MAX), WorkspaceRule::Ignored),
+    key(&["providers", "openai", "api"], word(&["auto", "chat", "responses"]), WorkspaceRule::Ignored),
+    key(&["providers", "openai", "effort"], word(EFFORTS), WorkspaceRule::Ignored),
     key(&["providers", "vertex", "project"], TEXT, WorkspaceRule::Ignored),
     key(&["providers", "vertex", "location"], TEXT, WorkspaceRule::Ignored),
     key(&["providers", "ollama", "num_ctx"], count(100_000_000), WorkspaceRule::Ignored),

@@ -42,6 +42,7 @@ fn opened(host: &str, root: &str) -> Event {
             models: Default::default(),
             budget: Default::default(),
             instructions: false,
+            effort: None,
             max_output_tokens: None,
             temperature: None,
             host: host.into(),

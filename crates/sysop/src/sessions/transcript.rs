@@ -235,6 +235,9 @@ fn note(event: &Event) -> Option<String> {
             Some(format!("approval mode set to {}", mode_words(*mode)))
         }
         Event::Configured { change: ConfigChange::Mode(mode) } => Some(mode_sentence(*mode).to_owned()),
+        Event::Configured { change: ConfigChange::Effort(effort) } => {
+            Some(format!("reasoning effort set to `{}`", effort.as_str()))
+        }
         Event::Configured { change: ConfigChange::Rules { .. } } => Some("rules were added".to_owned()),
         Event::Configured { change: ConfigChange::ClientTools(lent) } => Some(client_tools_sentence(lent)),
         Event::Paused { reason, detail } => {

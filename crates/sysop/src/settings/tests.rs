@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use secrecy::ExposeSecret;
 use sysop_core::budget::{Budget, BudgetLimits};
+use sysop_core::effort::Effort;
 use sysop_core::message::ModelRef;
 use sysop_core::model_limits::ModelLimits;
 use sysop_core::model_table::ModelPrice;
 use sysop_core::policy::ApprovalMode;
+use sysop_provider::OpenAiApi;
 use sysop_term::ThemeName;
 
 use super::{ColorMode, HostChoice, Settings, color};
@@ -55,7 +57,7 @@ fn defaults_match_the_documentation() {
 fn a_complete_config_is_read() {
     let settings = settings(
         "model = 'openai/x'\ntool_timeout_s = 7\ntemperature = 0\ndeny = ['a']\n\
-         [providers.openai]\nbase_url = 'http://h/v1'\ntimeout_s = 9\nheaders = { X-A = 'b' }\n\
+         [providers.openai]\nbase_url = 'http://h/v1'\ntimeout_s = 9\napi = 'chat'\neffort = 'xhigh'\nheaders = { X-A = 'b' }\n\
          [providers.ollama]\nnum_ctx = 4096\nkeep_alive = -1\n\
          [providers.vertex]\nproject = 'p'\nlocation = 'l'\n\
          [routines.service]\ncmd = 'restart {{name}}'\nvars = { name = { description = 'd', pattern = '^x$' } }\n\
@@ -67,6 +69,7 @@ fn a_complete_config_is_read() {
         (openai.base_url.as_deref(), openai.timeout),
         (Some("http://h/v1"), Some(Duration::from_secs(9)))
     );
+    assert_eq!((openai.api, openai.effort), (OpenAiApi::Chat, Some(Effort::XHigh)));
     assert_eq!((openai.headers[0].0.as_str(), openai.headers[0].1.expose_secret()), ("X-A", "b"));
     let ollama = &settings.providers["ollama"];
     assert_eq!((ollama.num_ctx, ollama.keep_alive.as_deref()), (Some(4096), Some("-1")));

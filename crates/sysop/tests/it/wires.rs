@@ -106,6 +106,21 @@ fn openai_completes_a_task() {
 }
 
 #[test]
+fn openai_responses_completes_a_task() {
+    let mock = the_job();
+    let world = World::with_openai(&mock.url())
+        .variable("SYSOP_MODEL", "openai/gpt-6.1-terra")
+        .file(".config/sysop/config.toml", "[providers.openai]\napi = 'responses'\neffort = 'low'\n");
+    does_the_job(&world);
+    let requests = mock.requests();
+    assert!(requests.iter().all(|request| request.path.ends_with("/v1/responses")), "{requests:?}");
+    let body = mock.last_body();
+    assert_eq!((&body["reasoning"]["effort"], &body["store"]), (&json!("low"), &json!(false)));
+    let kinds = body["input"].as_array().unwrap().iter().filter(|item| item["type"] == "reasoning");
+    assert!(kinds.count() > 0, "reasoning is sent back: {body}");
+}
+
+#[test]
 fn llm_base_url_from_the_environment_completes_a_task() {
     let mock = the_job();
     let world = World::new()

@@ -107,6 +107,7 @@ pub(super) fn session(file: &Path) -> AttachedSession {
         models: Default::default(),
         budget: Default::default(),
         instructions: false,
+        effort: None,
         max_output_tokens: None,
         temperature: None,
         host: "web1".into(),
