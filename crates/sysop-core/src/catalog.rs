@@ -13,6 +13,8 @@ use crate::tool::{ToolEffect, ToolSpec};
 
 /// Argument names for the model's reason; each tool declares at most one of them.
 pub const REASONS: [&str; 2] = ["reason", "reasoning"];
+/// Description of both.
+const REASON: &str = "Why, in a few words, for the user";
 /// Argument of `bash` with which a model asks to run outside the sandbox.
 pub const OUTSIDE_SANDBOX: &str = "outside_sandbox";
 /// Default timeout of `bash`, in seconds.
@@ -27,6 +29,8 @@ pub const RUN_COMMAND_TIMEOUT_S_MAX: u64 = 3600;
 pub const SKILL_TOOL: &str = "skill";
 /// Tool that replaces the todo list.
 pub const TASK_LIST_TOOL: &str = "todo";
+/// Tool that adds a line to the user's notes on the host.
+pub const REMEMBER_TOOL: &str = "remember";
 /// Tool that returns an omitted output.
 pub const READ_OUTPUT_TOOL: &str = "read_output";
 /// Maximum chunks of one file in `write_file_chunk`.
@@ -95,6 +99,17 @@ static MADE: LazyLock<Vec<(Profile, Vec<ToolSpec>)>> =
 pub fn tools(profile: Profile) -> Vec<ToolSpec> {
     let of = |(made, tools): &(Profile, Vec<ToolSpec>)| (*made == profile).then(|| tools.clone());
     MADE.iter().find_map(of).unwrap_or_default()
+}
+
+/// Tools that a model with a small context window gets, if its profile has them: enough to do a task.
+const ESSENTIAL: [&str; 4] = ["read_file", "write_file", "edit_file", "bash"];
+
+/// Reduces tools to what fits a model with a small context window. A profile without any essential tool keeps its own.
+pub fn essential(tools: &[ToolSpec]) -> Vec<ToolSpec> {
+    let found: Vec<_> =
+        tools.iter().filter(|tool| ESSENTIAL.contains(&tool.name.as_str())).cloned().collect();
+    let can_act = found.iter().any(|tool| tool.effect == ToolEffect::Command);
+    if can_act { found } else { tools.to_vec() }
 }
 
 /// Returns the shared copy of a schema that is in this catalog.
@@ -172,6 +187,17 @@ pub fn read_output() -> ToolSpec {
     )
 }
 
+/// Returns `remember`, which is in no profile: it needs a place for the notes.
+pub fn remember() -> ToolSpec {
+    spec(
+        REMEMBER_TOOL,
+        "Note a lasting fact about this host for later sessions; the user is asked",
+        ToolEffect::Writes,
+        &["text"],
+        &[("text", text("One sentence"))],
+    )
+}
+
 /// Returns `delete_file`, which is in no profile: a host adds it if the config allows deletion.
 pub fn delete_file() -> ToolSpec {
     spec(
@@ -189,8 +215,7 @@ static OUTSIDE_BASH: LazyLock<ToolSpec> = LazyLock::new(|| {
     let mut parameters = (*spec.parameters).clone();
     parameters["properties"][OUTSIDE_SANDBOX] = json!({
         "type": "boolean",
-        "description": "Run outside the sandbox; only after the sandbox blocked the command. The user is asked; give the \
-             reason in `reason`",
+        "description": "Run outside the sandbox, which asks the user; only after the sandbox blocked the command",
     });
     spec.parameters = Arc::new(parameters);
     spec
@@ -210,7 +235,7 @@ fn read_file() -> ToolSpec {
         ToolEffect::Reads,
         &["path"],
         &[
-            ("path", text("File path to read")),
+            ("path", plain_text()),
             ("start_line", number("First line, from 1", 1, None)),
             ("end_line", number("Last line", 1, None)),
         ],
@@ -223,7 +248,7 @@ fn write_file() -> ToolSpec {
         "Write content to a file (creates or overwrites)",
         ToolEffect::Writes,
         &["path", "content"],
-        &[("path", text("File path to write")), ("content", text("Content to write"))],
+        &[("path", plain_text()), ("content", plain_text())],
     )
 }
 
@@ -234,7 +259,7 @@ fn write_file_chunk() -> ToolSpec {
         ToolEffect::Writes,
         &["path", "content", "index", "total"],
         &[
-            ("path", text("File path to write")),
+            ("path", plain_text()),
             ("content", text("This piece")),
             ("index", number("Index of this piece, from 0; 0 starts over", 0, Some(CHUNKS_MAX - 1))),
             ("total", number("Total number of pieces", 1, Some(CHUNKS_MAX))),
@@ -249,7 +274,7 @@ fn edit_file() -> ToolSpec {
         ToolEffect::Writes,
         &["path", "old_string", "new_string"],
         &[
-            ("path", text("File path to edit")),
+            ("path", plain_text()),
             ("old_string", text("Exact string to find and replace")),
             ("new_string", text("String to replace with")),
         ],
@@ -263,8 +288,8 @@ fn bash() -> ToolSpec {
         ToolEffect::Command,
         &["command"],
         &[
-            ("command", text("Command to execute")),
-            ("reason", text("Reason, in a few words, for the user who approves it")),
+            ("command", plain_text()),
+            ("reason", text(REASON)),
             ("timeout_s", number("Timeout in seconds; default 30", 1, Some(BASH_TIMEOUT_S_MAX))),
         ],
     )
@@ -273,17 +298,16 @@ fn bash() -> ToolSpec {
 fn run_command() -> ToolSpec {
     spec(
         "run_command",
-        "Run a shell command in the terminal that the user sees, and get its output and exit code. Directory, variables \
-         and functions persist. Use non-interactive options (such as `apt-get -y`), and no editors or pagers.",
+        "Run a shell command in the terminal that the user sees; directory, variables and functions persist",
         ToolEffect::Command,
         &["command", "reasoning"],
         &[
-            ("command", text("Command to run; may have several lines")),
-            ("reasoning", text("Reason, in a few words, for the user who approves it")),
+            ("command", text("May have several lines")),
+            ("reasoning", text(REASON)),
             (
                 "timeout_s",
                 number(
-                    "Seconds to wait; default 60. The command keeps running after that",
+                    "Seconds to wait; default 60. The command runs on after that",
                     1,
                     Some(RUN_COMMAND_TIMEOUT_S_MAX),
                 ),
@@ -295,20 +319,19 @@ fn run_command() -> ToolSpec {
 fn send_keys() -> ToolSpec {
     spec(
         "send_keys",
-        "Press keys in the terminal, and get the resulting screen: to answer a question, stop a program (`Ctrl+C`), end \
-         its input (`Ctrl+D`), or use a full-screen program. For commands use run_command. Never for passwords: the user \
-         enters those.",
+        "Press keys in the terminal and get the screen: to answer a question, stop a program (`Ctrl+C`), end its input \
+         (`Ctrl+D`), or use a full-screen program. Never for passwords: the user enters those",
         ToolEffect::Keys,
         &["keys", "reasoning"],
         &[
             (
                 "keys",
                 text(
-                    "Keys, separated by spaces: `y Enter`, `Ctrl+C`, `Up`, `Escape`, `PageDown`, `F1`, `Alt+x`, \
-                     `Space`. Other text is typed as it is; quote text with spaces: `\"git status\" Enter`",
+                    "Keys, separated by spaces: `y Enter`, `Ctrl+C`, `Up`, `Escape`, `F1`, `Alt+x`, `Space`. Other text \
+                     is typed as it is; quote spaces: `\"git status\" Enter`",
                 ),
             ),
-            ("reasoning", text("Reason, in a few words, for the user who approves it")),
+            ("reasoning", text(REASON)),
         ],
     )
 }
@@ -455,6 +478,11 @@ fn spec(
         })),
         effect,
     }
+}
+
+/// An argument that its name explains.
+fn plain_text() -> Value {
+    json!({ "type": "string" })
 }
 
 fn text(description: &str) -> Value {

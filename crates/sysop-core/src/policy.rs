@@ -18,6 +18,7 @@ pub use sysop_shell::{
 pub use self::fence::{Fence, SandboxMode, SandboxOptions};
 pub use self::rules::{CommandPattern, Rule, RuleAction, glob_matches};
 pub use self::targets::{TARGETS_MAX, command_targets, reads_with_git, targets_of};
+use crate::catalog::REMEMBER_TOOL;
 use crate::message::ToolCall;
 use crate::tool::{ToolEffect, ToolSpec};
 
@@ -366,11 +367,14 @@ impl Policy {
         let covers = Grant::Tool { name: spec.name.clone() };
         let risk = targets::tool_risk(spec, call, survey);
         let granted = risk.class <= RiskClass::Changes && grants.contains(&covers);
-        let verdict = if risk.class == RiskClass::ReadOnly {
+        let mut verdict = if risk.class == RiskClass::ReadOnly {
             Verdict::Allow
         } else {
             self.verdict(mode, risk.class, granted)
         };
+        if spec.name == REMEMBER_TOOL && verdict == Verdict::Allow {
+            verdict = Verdict::Ask; // later sessions believe the note, whatever their mode
+        }
         Assessment { verdict, risk, covers, refusal: read_only_refusal(verdict), rule: None }
     }
 }

@@ -29,6 +29,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use crate::catalog::TASK_LIST_TOOL;
 use crate::event::{
     ConfigChange, Decision, Delta, Event, Logged, Origin, PauseReason, StopReason, TypedInput, Update,
 };
@@ -42,6 +43,7 @@ use crate::tool::ClientTools;
 use crate::ui_text;
 
 mod backfill;
+mod bounded_text;
 mod item;
 mod notice;
 mod output_readers;
@@ -49,6 +51,8 @@ mod proposed_steps;
 mod session_info;
 #[cfg(test)]
 mod tests;
+
+use bounded_text::{push_head, push_tail};
 
 pub use backfill::{Backfill, TEXTS_BYTES_MAX};
 pub use item::{
@@ -465,6 +469,10 @@ impl Transcript {
             self.put(ItemId::Summary(id.clone()), body);
             return;
         }
+        // The list itself was shown as a notice.
+        if call.as_ref().is_some_and(|call| call.name == TASK_LIST_TOOL) && outcome.status == Status::Ok {
+            return;
+        }
         self.change_plan(id, |plan| {
             if plan.state == ProposalState::Waiting {
                 plan.state = ProposalState::Rejected { by: Decider::Policy, reason: String::new() };
@@ -473,7 +481,12 @@ impl Transcript {
         if let Some(call) = &call
             && self.plan(id).is_none()
         {
-            let state = ProposalState::Rejected { by: Decider::Policy, reason: String::new() };
+            // A call that never started was refused, unless the session answered it itself.
+            let state = if outcome.status == Status::Ok {
+                ProposalState::Allowed { by: Decider::Policy, scope: ApprovalScope::Once }
+            } else {
+                ProposalState::Rejected { by: Decider::Policy, reason: String::new() }
+            };
             let plan = self.plan_of(call, Origin::Model, state);
             self.put(ItemId::Proposal(id.clone()), ItemBody::Proposal(Box::new(plan)));
         }
@@ -771,21 +784,4 @@ fn hash(id: &ItemId) -> u64 {
     let mut hasher = DefaultHasher::new();
     id.hash(&mut hasher);
     hasher.finish()
-}
-
-fn push_head(text: &mut String, piece: &str, bytes_max: usize) {
-    let room = bytes_max.saturating_sub(text.len());
-    text.push_str(&piece[..piece.floor_char_boundary(room.min(piece.len()))]);
-}
-
-/// Appends and keeps the newest bytes. Returns the number of bytes removed.
-fn push_tail(text: &mut String, piece: &str, bytes_max: usize) -> u64 {
-    text.push_str(piece);
-    // Removes half at once, so that long output is not moved for every chunk.
-    if text.len() <= bytes_max {
-        return 0;
-    }
-    let cut = text.ceil_char_boundary(text.len() - bytes_max / 2);
-    text.drain(..cut);
-    cut as u64
 }

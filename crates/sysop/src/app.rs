@@ -10,11 +10,13 @@ use std::time::{Duration, SystemTime};
 use anyhow::Result;
 use futures::stream::BoxStream;
 use parking_lot::Mutex;
-use sysop_core::catalog::Profile;
+use sysop_core::catalog::{self, Profile};
 use sysop_core::event::{ConfigChange, Event, Input, Logged};
 use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_core::message::{ModelRef, ModelRequest};
+use sysop_core::model_limits::LEDGER_ONLY_WINDOW_MAX;
 use sysop_core::model_provider::DEMO;
+use sysop_core::model_table;
 use sysop_core::policy::{PolicyOptions, Rule};
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::ToolSpec;
@@ -31,6 +33,7 @@ mod delete_session;
 mod local_sessions;
 mod machines;
 mod model_access;
+mod notes_host;
 mod session_service;
 mod storage;
 mod workspace_instructions;
@@ -40,6 +43,7 @@ pub(crate) use self::local_sessions::LocalSessions;
 use self::machines::HOME;
 pub(crate) use self::machines::{Machines, ToolLocation};
 pub(crate) use self::model_access::ModelAccess;
+use self::notes_host::NotesHost;
 pub(crate) use self::storage::Storage;
 use self::workspace_instructions::WorkspaceInstructions;
 use crate::config::{append_rule, display_path, rules_file};
@@ -125,7 +129,12 @@ impl Services {
 
     /// Creates the tools of a location and the models that sessions there can use.
     fn runtime(&self, place: &ToolLocation, profile: Profile) -> Result<Runtime> {
-        let host = self.machines.host(place, profile)?;
+        let mut host = self.machines.host(place, profile)?;
+        if let Some(notes) = workspace_instructions::notes_file(&self.settings, place)
+            && matches!(profile, Profile::Full | Profile::Operator)
+        {
+            host = Arc::new(NotesHost::new(host, notes));
+        }
         let instructions = self.instructions(place);
         Ok(Runtime {
             host,
@@ -140,10 +149,12 @@ impl Services {
 
     fn spec(&self, place: &ToolLocation, tools: &[ToolSpec]) -> SessionSpec {
         let settings = &self.settings;
+        let is_small = self.window().is_some_and(|window| window <= LEDGER_ONLY_WINDOW_MAX);
+        let tools = if is_small { catalog::essential(tools) } else { tools.to_vec() };
         SessionSpec {
             model: self.model.clone(),
-            system: system_prompt::system(&place.host, &place.display_root(), tools),
-            tools: tools.to_vec(),
+            system: system_prompt::system(&place.host, &place.display_root(), &tools),
+            tools,
             approve: settings.approve(&place.host),
             dangerous_patterns: settings.dangerous_patterns.clone(),
             deny: settings.deny.clone(),
@@ -161,6 +172,13 @@ impl Services {
             root: place.display_root(),
             profile: settings.profile.as_str().to_owned(),
         }
+    }
+
+    /// Context window of the configured model, as far as it is known before its first reply.
+    fn window(&self) -> Option<u32> {
+        let configured = self.settings.models.get(&self.model.to_string());
+        let configured = configured.and_then(|limits| limits.context_window);
+        configured.or_else(|| model_table::find(&self.model).map(|model| model.context_window))
     }
 
     /// Returns the path of a call's whole output.

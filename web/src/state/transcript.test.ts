@@ -142,6 +142,11 @@ describe("a turn", () => {
     expect(transcript.usage).toEqual({ inputTokens: 20, outputTokens: 10, cachedTokens: 0 });
   });
 
+  test("shows no card for a todo list, which is shown as a notice", () => {
+    const messages = log(first, prompt("check the disk", 1), step(1, 1), ends("c9", "todo", "0 of 1 done"));
+    expect(kinds(fold(emptyTranscript, messages))).toEqual(["prompt"]);
+  });
+
   test("is the same however its messages were cut into batches, and what was given is not changed", () => {
     const whole = fold(emptyTranscript, task);
     let one = emptyTranscript;

@@ -476,6 +476,8 @@ class TranscriptBuilder {
       this.items.push({ kind: "complete", id: `complete-${call}`, text: summary });
       return;
     }
+    // The list itself was shown as a notice.
+    if (status === "ok" && name === "todo") return;
     const outcome = {
       status,
       exitCode: message.exitCode,

@@ -101,6 +101,12 @@ impl Session {
             Some(window) => {
                 let prompt = u32::try_from(self.prompt_tokens() * 9 / 8).unwrap_or(u32::MAX);
                 let room = window.saturating_sub(prompt).max(REPLY_TOKENS_MIN);
+                // A small model that runs on in circles is slow, too.
+                let room = if window <= LEDGER_ONLY_WINDOW_MAX {
+                    room.min((window / 4).max(REPLY_TOKENS_MIN))
+                } else {
+                    room
+                };
                 (room, room)
             }
         };
@@ -115,12 +121,16 @@ impl Session {
     /// Estimated tokens of the next request: the last request as its server counted it, and what was added since.
     pub fn prompt_tokens(&self) -> u64 {
         let state = &self.state;
-        let sizes = state.history.tokens();
-        let estimate = self.fixed_tokens() + sizes.iter().sum::<u64>();
+        let estimate = self.estimated_tokens();
         let Some((messages, counted)) = state.counted_tokens else { return estimate };
-        let added: u64 = sizes.iter().skip(messages).sum();
+        let added: u64 = state.history.tokens().iter().skip(messages).sum();
         // Some servers leave out the part of the prompt that they had cached.
         (counted + added).max(estimate / 2)
+    }
+
+    /// Tokens of the next request, estimated from its text alone.
+    fn estimated_tokens(&self) -> u64 {
+        self.fixed_tokens() + self.state.history.tokens().iter().sum::<u64>()
     }
 
     /// Estimated tokens of the system prompt, the tools, the instructions and the summary.
@@ -181,9 +191,12 @@ impl Session {
         if reason == CompactionReason::Threshold && before <= limit {
             return None;
         }
+        // The server's count and the estimate differ, by half for plain English.
+        let estimate = self.estimated_tokens().max(1);
+        let as_counted = |tokens: u64| tokens * before / estimate;
         let history = &state.history;
         let outputs = history.omissible((window / 8).min(KEPT_OUTPUT_TOKENS_MAX), is_protected);
-        let saved: u64 = outputs.iter().map(|(_, tokens)| tokens).sum();
+        let saved = as_counted(outputs.iter().map(|(_, tokens)| tokens).sum());
         let elided: Vec<CallId> = outputs.into_iter().map(|(call, _)| call).collect();
         let after = before.saturating_sub(saved);
         if reason != CompactionReason::Asked && saved >= window / 5 && after <= limit * 6 / 10 {
@@ -201,9 +214,10 @@ impl Session {
         }
         let sizes = history.tokens();
         let prompt = history.prompt().filter(|prompt| *prompt < from).map_or(0, |prompt| sizes[prompt]);
-        let fixed = token_estimate::prose(self.offered_tools().system()) + self.offered_tools().tokens();
+        let replaced_summary = history.summary().map_or(0, token_estimate::prose);
+        let fixed = self.fixed_tokens() - replaced_summary;
         let ledger = token_estimate::prose(&self.ledger_text(keep));
-        let after = fixed + ledger + prompt + sizes[from..].iter().sum::<u64>();
+        let after = as_counted(fixed + ledger + prompt + sizes[from..].iter().sum::<u64>());
         let helps = after < before * 9 / 10 || reason == CompactionReason::Asked && after < before;
         let in_tail = |call: &CallId| history.messages().skip(from).any(|message| has_result(message, call));
         let elided = elided.into_iter().filter(in_tail).collect();

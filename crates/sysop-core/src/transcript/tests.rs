@@ -346,6 +346,27 @@ fn an_approval_goes_from_waiting_to_edited_to_its_output() {
 }
 
 #[test]
+fn calls_that_the_session_answers_are_not_rejected() {
+    let own = |id: &str, name: &str| ToolCall { name: name.to_owned(), ..bash(id, "x") };
+    check(
+        vec![
+            open(),
+            started(1, "x").into(),
+            Event::StepStarted { step: step(1, 1) }.into(),
+            replied(step(1, 1), "", vec![own("c1", "todo"), own("c2", "read_output")]).into(),
+            finished("c1", Outcome::ok("0 of 1 done")).into(),
+            finished("c2", Outcome::ok("line 1")).into(),
+        ],
+        expect![[r#"
+            prompt-1: x
+            plan-c2: "read_output(\"x\")" Allowed { by: Policy, scope: Once } from None
+            output-c2: read_output ok "line 1"
+            Thinking { step: StepId { turn: TurnId(1), step: 1 } }
+        "#]],
+    );
+}
+
+#[test]
 fn calls_that_do_not_run_show_the_reason() {
     let at = step(1, 1);
     check(

@@ -209,6 +209,25 @@ fn an_output_too_large_for_the_window_is_cut_and_can_be_read_again() {
 }
 
 #[test]
+fn the_tokens_after_a_compaction_are_counted_as_the_server_counts() {
+    let mut world = world(8_192);
+    world.prompt(GOAL);
+    for n in 0..40 {
+        let prompt = world.session.prompt_tokens();
+        // A server whose tokens are longer than the estimate assumes.
+        let usage = Usage { input_tokens: prompt * 2 / 3, output_tokens: 50, cached_tokens: 0 };
+        world.reply(Reply { usage, ..calls(vec![bash(&format!("c{n}"), &format!("show {n}"))]) });
+        world.outcome(ok(&"disk inode mount sector cache queue buffer latency\n".repeat(40)));
+    }
+    let made = compactions(&world);
+    assert!(made.len() > 1, "{}", made.len());
+    for compaction in made {
+        let (before, after) = (compaction.tokens_before, compaction.tokens_after);
+        assert!(after > before / 10 && after < before * 9 / 10, "{before} to {after}");
+    }
+}
+
+#[test]
 fn a_model_writes_a_summary_from_text_without_tools() {
     let mut world = world(32_768);
     world.prompt(GOAL);

@@ -1,6 +1,6 @@
 //! Instructions for models: the user's own file, notes on hosts, and files of a trusted workspace.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use sysop_core::instructions::{
@@ -11,7 +11,7 @@ use sysop_host::{InstructionText, read_instruction_files, read_remote_instructio
 
 use super::machines::{HOME, Machines, ToolLocation};
 use crate::config::{InstructionSet, TrustDecision, display_path, read_text};
-use crate::settings::HostChoice;
+use crate::settings::{HostChoice, Settings};
 
 /// Name of the config directory of sysop.
 const CONFIG_FOLDER: &str = "sysop";
@@ -101,14 +101,8 @@ impl WorkspaceInstructions {
         let folder = self.machines.settings().folders.config.join(CONFIG_FOLDER);
         let mut files: Vec<_> =
             own_file(&folder.join(USER_FILE), InstructionSource::User).into_iter().collect();
-        let targets = self.place.host.targets();
-        let mut names: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
-        if targets.is_empty() {
-            names.push(THIS_MACHINE);
-        }
-        let notes = names.into_iter().filter(|name| is_file_name(name));
-        let notes = notes.map(|name| folder.join(HOST_NOTES).join(format!("{name}.md")));
-        files.extend(notes.filter_map(|path| own_file(&path, InstructionSource::Host)));
+        let notes = notes_files(self.machines.settings(), &self.place);
+        files.extend(notes.into_iter().filter_map(|path| own_file(&path, InstructionSource::Host)));
         files
     }
 }
@@ -130,6 +124,24 @@ impl InstructionReader for WorkspaceInstructions {
         }
         FoundInstructions { instructions, complete: true }
     }
+}
+
+/// Returns the file for notes on the host of a location; `None` for several hosts.
+pub(super) fn notes_file(settings: &Settings, place: &ToolLocation) -> Option<PathBuf> {
+    let mut files = notes_files(settings, place);
+    files.pop().filter(|_| files.is_empty())
+}
+
+/// Returns the files for notes on the hosts of a location.
+fn notes_files(settings: &Settings, place: &ToolLocation) -> Vec<PathBuf> {
+    let folder = settings.folders.config.join(CONFIG_FOLDER).join(HOST_NOTES);
+    let targets = place.host.targets();
+    let mut names: Vec<&str> = targets.iter().map(|target| target.name.as_str()).collect();
+    if targets.is_empty() {
+        names.push(THIS_MACHINE);
+    }
+    let names = names.into_iter().filter(|name| is_file_name(name));
+    names.map(|name| folder.join(format!("{name}.md"))).collect()
 }
 
 fn own_file(path: &Path, source: InstructionSource) -> Option<InstructionFile> {

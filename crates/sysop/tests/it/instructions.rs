@@ -1,9 +1,9 @@
 //! Instructions from files: AGENTS.md of a workspace, the user's own file, notes on hosts.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::World;
-use crate::support::{Mock, say};
+use crate::support::{Mock, call, say};
 
 fn answers() -> Mock {
     Mock::start(&[("go", vec![say("Done.")])])
@@ -93,4 +93,44 @@ fn init_asks_the_model_for_an_agents_file() {
     chat.end_input();
     let run = chat.finish();
     assert!(run.out.contains("Proposed."), "{run:?}");
+}
+
+#[test]
+fn a_note_is_kept_only_with_approval_and_read_by_later_sessions() {
+    let note = || call("remember", json!({"text": "nginx lives\n in /opt"}));
+    let server = Mock::start(&[("note", vec![note(), say("Noted.")]), ("go", vec![say("Done.")])]);
+    let world = World::with_openai(&server.url());
+    let file = ".config/sysop/hosts/local.md";
+    for mode in ["ask", "auto", "never"] {
+        world.finish(&["exec", "--approve", mode, "note"]);
+        assert!(!world.home().join(file).exists(), "{mode}");
+    }
+    let mut chat = world.start_with_input(&["chat", "--approve", "auto"]);
+    chat.type_text("note\ny\n");
+    chat.end_input();
+    let run = chat.finish();
+    assert!(run.out.contains("remember"), "{run:?}");
+    let notes =
+        std::fs::read_to_string(world.home().join(file)).unwrap_or_else(|error| panic!("{error}: {run:?}"));
+    assert_eq!(notes, "- nginx lives  in /opt\n");
+    world.finish(&["exec", "go"]);
+    assert!(prompt(&server).contains("- nginx lives  in /opt"));
+}
+
+#[test]
+fn a_first_request_is_short() {
+    let server = answers();
+    let world = World::with_openai(&server.url());
+    world.finish(&["exec", "go"]);
+    let bytes = server.last_body().to_string().len();
+    assert!(bytes <= 5_600, "{bytes} bytes");
+    let small = World::with_openai(&server.url())
+        .file(".config/sysop/config.toml", "[models.\"openai/test-model\"]\ncontext_window = 8192\n");
+    small.finish(&["exec", "go"]);
+    let body = server.last_body();
+    let names: Vec<_> =
+        body["tools"].as_array().unwrap().iter().map(|tool| &tool["function"]["name"]).collect();
+    assert_eq!(names, ["read_file", "write_file", "edit_file", "bash"]);
+    // A token has at least three bytes of such text.
+    assert!(body.to_string().len() <= 3_000, "{} bytes", body.to_string().len());
 }
