@@ -5,6 +5,8 @@ use anyhow::{Result, bail};
 use crate::workspace::{cargo, step};
 use crate::{dist, setup, web, wire};
 
+/// Seed of the property tests in a plain run, so that it ends the same each time. The environment may set another one.
+const PROPERTY_SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "1");
 /// Runs of the random tests with `--all`; each draws new seeds, and a failure prints its own.
 const LONG_RUNS: usize = 10;
 /// Time for each `arbtest` property in such a run, in milliseconds.
@@ -13,9 +15,10 @@ const LONG_BUDGET_MS: &str = "3000";
 const LONG_FUZZ_COMMANDS: &str = "10000";
 /// Crates whose random tests gain from more runs: those that decide, and those that parse output of models and
 /// programs.
-const LONG_CRATES: [&str; 8] = [
+const LONG_CRATES: [&str; 9] = [
     "sysop-shell",
     "sysop-core",
+    "sysop-host",
     "sysop-driver",
     "sysop-provider",
     "sysop-wire",
@@ -45,6 +48,10 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     web::check()?;
     let mut tests = cargo();
     tests.args(["test", "--workspace", "--locked", "--no-fail-fast"]).args(rest);
+    let (seed, value) = PROPERTY_SEED;
+    if std::env::var_os(seed).is_none() {
+        tests.env(seed, value);
+    }
     step("tests", &mut tests)?;
     web::test(&[])?;
     if all { long() } else { Ok(()) }

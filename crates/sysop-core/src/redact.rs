@@ -27,6 +27,15 @@ pub struct KnownSecrets {
     any: OnceLock<Regex>,
 }
 
+/// Bytes at the end of a chunk that [`KnownSecrets::scan`] did not emit.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct HeldBack {
+    /// Number of bytes; fewer than the longest value has.
+    pub bytes: usize,
+    /// Number of bytes at their beginning that belong to a value whose mask was already emitted.
+    pub redacted: usize,
+}
+
 impl KnownSecrets {
     /// Creates a set of these values; ignores those under [`SECRET_BYTES_MIN`].
     pub fn new(values: impl IntoIterator<Item = SecretString>) -> Self {
@@ -75,32 +84,28 @@ impl KnownSecrets {
         Cow::Owned(clean)
     }
 
-    /// Emits `bytes` with values replaced by [`REDACTED`]. Returns the bytes at the end that may be the beginning of a
-    /// value; they are fewer than the longest value has. Set `last` if nothing follows.
-    pub fn scan<'a>(&self, bytes: &'a [u8], last: bool, mut emit: impl FnMut(&[u8])) -> &'a [u8] {
-        let mut rest = bytes;
-        while let Some(any) = self.any() {
-            let certain = if last { rest.len() } else { self.unfinished(rest) };
-            match any.find(rest) {
-                Some(found) if found.start() < certain => {
-                    if found.start() > 0 {
-                        emit(&rest[..found.start()]);
-                    }
-                    emit(REDACTED.as_bytes());
-                    rest = &rest[found.end()..];
+    /// Emits `bytes` as [`Self::redact`] would, and returns what it held back: bytes at the end that may be the
+    /// beginning of a value. Begin the next `bytes` with them and pass their `redacted`, which is 0 at first. Set `last`
+    /// if nothing follows.
+    pub fn scan(&self, bytes: &[u8], redacted: usize, last: bool, mut emit: impl FnMut(&[u8])) -> HeldBack {
+        let certain = if last { bytes.len() } else { self.unfinished(bytes) };
+        let (mut covered, mut from) = (redacted, 0);
+        while let Some(found) = self.any().and_then(|any| any.find_at(bytes, from))
+            && found.start() < certain
+        {
+            if found.start() >= covered {
+                if found.start() > covered {
+                    emit(&bytes[covered..found.start()]);
                 }
-                Some(_) | None => {
-                    if certain > 0 {
-                        emit(&rest[..certain]);
-                    }
-                    return &rest[certain..];
-                }
+                emit(REDACTED.as_bytes());
             }
+            covered = covered.max(found.end());
+            from = found.start() + 1;
         }
-        if !rest.is_empty() {
-            emit(rest);
+        if covered < certain {
+            emit(&bytes[covered..certain]);
         }
-        &[]
+        HeldBack { bytes: bytes.len() - certain, redacted: covered.saturating_sub(certain) }
     }
 
     /// Returns the number of bytes that [`Self::scan`] would emit unchanged, or `None` if it would find a value. The

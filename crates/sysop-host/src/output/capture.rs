@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::io;
 use std::time::Duration;
 
+use sysop_core::redact::HeldBack;
 use sysop_core::redact::shapes::{redact_cut_shapes, redact_shapes};
 use sysop_core::style::StyleRuns;
 use sysop_core::text::split_styles;
@@ -39,7 +40,7 @@ struct CaptureBuffer {
     /// Bytes that were passed on and wait for the artifact.
     clean: usize,
     /// Bytes after `clean` that may be the beginning of a secret.
-    pending: usize,
+    pending: HeldBack,
     /// True if the last read filled the free space.
     filled: bool,
 }
@@ -94,9 +95,11 @@ impl<'a> Capture<'a> {
     pub(crate) fn filled(&mut self, count: usize) {
         let Self { secrets, buffer, stream } = self;
         buffer.filled = count == buffer.room().len();
-        let fresh = buffer.clean..buffer.clean + buffer.pending + count;
+        let HeldBack { bytes: held, redacted } = buffer.pending;
+        let fresh = buffer.clean..buffer.clean + held + count;
         let bytes = &buffer.bytes[fresh.clone()];
         let passed_on = match secrets {
+            Some(_) if redacted > 0 => None,
             Some(secrets) => secrets.known().unchanged(bytes),
             None => Some(bytes.len()),
         };
@@ -104,13 +107,14 @@ impl<'a> Capture<'a> {
             (Some(passed_on), _) => {
                 stream.keep(&bytes[..passed_on]);
                 buffer.clean += passed_on;
-                buffer.pending = bytes.len() - passed_on;
+                buffer.pending = HeldBack { bytes: bytes.len() - passed_on, redacted: 0 };
             }
             (None, Some(secrets)) => {
                 let mut clean = Vec::with_capacity(bytes.len());
-                let pending = secrets.known().scan(bytes, false, |piece| clean.extend_from_slice(piece));
+                let held =
+                    secrets.known().scan(bytes, redacted, false, |piece| clean.extend_from_slice(piece));
                 stream.keep(&clean);
-                buffer.replace(fresh, &clean, pending.len());
+                buffer.replace(fresh, &clean, held);
             }
             (None, None) => unreachable!("without secrets all is passed on"),
         }
@@ -132,7 +136,7 @@ impl<'a> Capture<'a> {
         if let Some(writer) = &mut stream.writer {
             buffer.grow_to(BATCH_BYTES);
             if buffer.clean >= buffer.bytes.len() / 2 {
-                writer.write_batch(&mut buffer.bytes, buffer.clean, buffer.pending).await;
+                writer.write_batch(&mut buffer.bytes, buffer.clean, buffer.pending.bytes).await;
                 buffer.clean = 0;
             }
         } else if buffer.filled {
@@ -154,15 +158,16 @@ impl<'a> Capture<'a> {
     /// Ends the stream and returns its excerpt.
     pub(crate) async fn finish(mut self) -> CapturedOutput {
         let Self { secrets, buffer, stream } = &mut self;
-        let pending = buffer.clean..buffer.clean + buffer.pending;
+        let HeldBack { bytes: held, redacted } = buffer.pending;
+        let pending = buffer.clean..buffer.clean + held;
         if let Some(secrets) = secrets
             && !pending.is_empty()
         {
             let mut clean = Vec::new();
             let bytes = &buffer.bytes[pending.clone()];
-            secrets.known().scan(bytes, true, |piece| clean.extend_from_slice(piece));
+            secrets.known().scan(bytes, redacted, true, |piece| clean.extend_from_slice(piece));
             stream.keep(&clean);
-            buffer.replace(pending, &clean, 0);
+            buffer.replace(pending, &clean, HeldBack::default());
             if stream.writer.is_none() {
                 buffer.forget_clean();
             }
@@ -174,11 +179,11 @@ impl<'a> Capture<'a> {
 
 impl CaptureBuffer {
     fn new() -> Self {
-        Self { bytes: vec![0; READ_BYTES_MIN], clean: 0, pending: 0, filled: false }
+        Self { bytes: vec![0; READ_BYTES_MIN], clean: 0, pending: HeldBack::default(), filled: false }
     }
 
     fn room(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.clean + self.pending..]
+        &mut self.bytes[self.clean + self.pending.bytes..]
     }
 
     fn grow_to(&mut self, bytes: usize) {
@@ -188,23 +193,23 @@ impl CaptureBuffer {
     }
 
     fn make_room(&mut self, bytes: usize) {
-        self.grow_to(self.clean + self.pending + bytes);
+        self.grow_to(self.clean + self.pending.bytes + bytes);
     }
 
-    /// Replaces the bytes in `fresh` by `clean`, the redacted ones, and keeps the last `pending` bytes of them.
-    fn replace(&mut self, fresh: std::ops::Range<usize>, clean: &[u8], pending: usize) {
-        let waiting = self.bytes[fresh.end - pending..fresh.end].to_vec();
+    /// Replaces the bytes in `fresh` by `clean`, the redacted ones, and keeps those `held` back.
+    fn replace(&mut self, fresh: std::ops::Range<usize>, clean: &[u8], held: HeldBack) {
+        let waiting = self.bytes[fresh.end - held.bytes..fresh.end].to_vec();
         self.bytes.truncate(fresh.start);
         self.bytes.extend_from_slice(clean);
         self.clean = self.bytes.len();
         self.bytes.extend_from_slice(&waiting);
-        self.pending = pending;
+        self.pending = held;
         self.bytes.resize(self.bytes.len().max(fresh.end).max(READ_BYTES_MIN), 0);
     }
 
     /// Drops the bytes that were passed on; without an artifact they are not needed.
     fn forget_clean(&mut self) {
-        self.bytes.copy_within(self.clean..self.clean + self.pending, 0);
+        self.bytes.copy_within(self.clean..self.clean + self.pending.bytes, 0);
         self.clean = 0;
     }
 }
@@ -318,7 +323,7 @@ mod tests {
         #[test]
         fn the_artifact_is_the_redacted_output_for_any_chunking(
             words in proptest::collection::vec(
-                proptest::prop_oneof!["[ab\n]{1,9}", "hunter22", "hunt", any::<u16>().prop_map(|n| "long ".repeat(usize::from(n) / 4))],
+                proptest::prop_oneof!["[ab\n]{1,9}", "abbabba", "hunter22", "hunt", any::<u16>().prop_map(|n| "long ".repeat(usize::from(n) / 4))],
                 1..40,
             ),
             sizes in proptest::collection::vec(1_usize..100_000, 1..20),

@@ -106,14 +106,17 @@ impl std::fmt::Debug for Secrets {
 pub(crate) struct StreamRedactor {
     /// Bytes that may be the beginning of a secret.
     pending: Vec<u8>,
+    /// Number of these bytes that are already redacted.
+    redacted: usize,
 }
 
 impl StreamRedactor {
     /// Adds a chunk; emits all bytes that cannot be part of a secret.
     pub(crate) fn push(&mut self, secrets: &Secrets, bytes: &[u8], emit: impl FnMut(&[u8])) {
         self.pending.extend_from_slice(bytes);
-        let rest = secrets.known().scan(&self.pending, false, emit).len();
-        self.pending.drain(..self.pending.len() - rest);
+        let held = secrets.known().scan(&self.pending, self.redacted, false, emit);
+        self.pending.drain(..self.pending.len() - held.bytes);
+        self.redacted = held.redacted;
     }
 }
 
