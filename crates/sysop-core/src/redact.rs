@@ -29,7 +29,7 @@ pub struct KnownSecrets {
 
 /// Bytes at the end of a chunk that [`KnownSecrets::scan`] did not emit.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct HeldBack {
+pub struct PendingBytes {
     /// Number of bytes; fewer than the longest value has.
     pub bytes: usize,
     /// Number of bytes at their beginning that belong to a value whose mask was already emitted.
@@ -87,7 +87,13 @@ impl KnownSecrets {
     /// Emits `bytes` as [`Self::redact`] would, and returns what it held back: bytes at the end that may be the
     /// beginning of a value. Begin the next `bytes` with them and pass their `redacted`, which is 0 at first. Set `last`
     /// if nothing follows.
-    pub fn scan(&self, bytes: &[u8], redacted: usize, last: bool, mut emit: impl FnMut(&[u8])) -> HeldBack {
+    pub fn scan(
+        &self,
+        bytes: &[u8],
+        redacted: usize,
+        last: bool,
+        mut emit: impl FnMut(&[u8]),
+    ) -> PendingBytes {
         let certain = if last { bytes.len() } else { self.unfinished(bytes) };
         let (mut covered, mut from) = (redacted, 0);
         while let Some(found) = self.any().and_then(|any| any.find_at(bytes, from))
@@ -105,7 +111,7 @@ impl KnownSecrets {
         if covered < certain {
             emit(&bytes[covered..certain]);
         }
-        HeldBack { bytes: bytes.len() - certain, redacted: covered.saturating_sub(certain) }
+        PendingBytes { bytes: bytes.len() - certain, redacted: covered.saturating_sub(certain) }
     }
 
     /// Returns the number of bytes that [`Self::scan`] would emit unchanged, or `None` if it would find a value. The

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::io;
 use std::time::Duration;
 
-use sysop_core::redact::HeldBack;
+use sysop_core::redact::PendingBytes;
 use sysop_core::redact::shapes::{redact_cut_shapes, redact_shapes};
 use sysop_core::style::StyleRuns;
 use sysop_core::text::split_styles;
@@ -40,7 +40,7 @@ struct CaptureBuffer {
     /// Bytes that were passed on and wait for the artifact.
     clean: usize,
     /// Bytes after `clean` that may be the beginning of a secret.
-    pending: HeldBack,
+    pending: PendingBytes,
     /// True if the last read filled the free space.
     filled: bool,
 }
@@ -95,8 +95,8 @@ impl<'a> Capture<'a> {
     pub(crate) fn filled(&mut self, count: usize) {
         let Self { secrets, buffer, stream } = self;
         buffer.filled = count == buffer.room().len();
-        let HeldBack { bytes: held, redacted } = buffer.pending;
-        let fresh = buffer.clean..buffer.clean + held + count;
+        let PendingBytes { bytes: waiting, redacted } = buffer.pending;
+        let fresh = buffer.clean..buffer.clean + waiting + count;
         let bytes = &buffer.bytes[fresh.clone()];
         let passed_on = match secrets {
             Some(_) if redacted > 0 => None,
@@ -107,7 +107,7 @@ impl<'a> Capture<'a> {
             (Some(passed_on), _) => {
                 stream.keep(&bytes[..passed_on]);
                 buffer.clean += passed_on;
-                buffer.pending = HeldBack { bytes: bytes.len() - passed_on, redacted: 0 };
+                buffer.pending = PendingBytes { bytes: bytes.len() - passed_on, redacted: 0 };
             }
             (None, Some(secrets)) => {
                 let mut clean = Vec::with_capacity(bytes.len());
@@ -158,8 +158,8 @@ impl<'a> Capture<'a> {
     /// Ends the stream and returns its excerpt.
     pub(crate) async fn finish(mut self) -> CapturedOutput {
         let Self { secrets, buffer, stream } = &mut self;
-        let HeldBack { bytes: held, redacted } = buffer.pending;
-        let pending = buffer.clean..buffer.clean + held;
+        let PendingBytes { bytes: waiting, redacted } = buffer.pending;
+        let pending = buffer.clean..buffer.clean + waiting;
         if let Some(secrets) = secrets
             && !pending.is_empty()
         {
@@ -167,7 +167,7 @@ impl<'a> Capture<'a> {
             let bytes = &buffer.bytes[pending.clone()];
             secrets.known().scan(bytes, redacted, true, |piece| clean.extend_from_slice(piece));
             stream.keep(&clean);
-            buffer.replace(pending, &clean, HeldBack::default());
+            buffer.replace(pending, &clean, PendingBytes::default());
             if stream.writer.is_none() {
                 buffer.forget_clean();
             }
@@ -179,7 +179,7 @@ impl<'a> Capture<'a> {
 
 impl CaptureBuffer {
     fn new() -> Self {
-        Self { bytes: vec![0; READ_BYTES_MIN], clean: 0, pending: HeldBack::default(), filled: false }
+        Self { bytes: vec![0; READ_BYTES_MIN], clean: 0, pending: PendingBytes::default(), filled: false }
     }
 
     fn room(&mut self) -> &mut [u8] {
@@ -197,7 +197,7 @@ impl CaptureBuffer {
     }
 
     /// Replaces the bytes in `fresh` by `clean`, the redacted ones, and keeps those `held` back.
-    fn replace(&mut self, fresh: std::ops::Range<usize>, clean: &[u8], held: HeldBack) {
+    fn replace(&mut self, fresh: std::ops::Range<usize>, clean: &[u8], held: PendingBytes) {
         let waiting = self.bytes[fresh.end - held.bytes..fresh.end].to_vec();
         self.bytes.truncate(fresh.start);
         self.bytes.extend_from_slice(clean);

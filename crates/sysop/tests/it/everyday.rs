@@ -302,8 +302,11 @@ fn a_proposal_survives_resizes_and_output_opens_in_a_pager() {
         viewer.reads_the_proposal().await;
         viewer.types("\r").await;
         viewer.sees("Counted.").await;
-        assert!(viewer.screen().contains("日本 🦀 שלום end"), "{}", viewer.screen());
-        assert!(!viewer.screen().contains("1777"));
+        viewer
+            .sees_that("the end of the output", |screen| {
+                screen.contains("日本 🦀 שלום end") && !screen.contains("1777")
+            })
+            .await;
         // Selects the answer, then the output before it, and opens the full output.
         viewer.types("\t").await;
         viewer.sees("o full output").await;
