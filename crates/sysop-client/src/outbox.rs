@@ -93,6 +93,8 @@ fn what(message: &ClientMessage) -> &'static str {
         ClientMessage::Retry { .. } => "your retry",
         ClientMessage::Clear { .. } => "your clear",
         ClientMessage::Compact { .. } => "your compaction",
+        ClientMessage::Background { .. } => "your request for the background",
+        ClientMessage::StopJob { .. } => "your stop of a job",
         ClientMessage::Configure { .. } => "your change",
         ClientMessage::QuestionAnswer { .. } => "your answer",
         ClientMessage::Hello(_)

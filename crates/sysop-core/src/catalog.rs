@@ -29,6 +29,8 @@ pub const RUN_COMMAND_TIMEOUT_S_MAX: u64 = 3600;
 pub const SKILL_TOOL: &str = "skill";
 /// Tool that replaces the todo list.
 pub const TASK_LIST_TOOL: &str = "todo";
+/// Tool that lists, reads and stops background jobs.
+pub const JOBS_TOOL: &str = "jobs";
 /// Tool that adds a line to the user's notes on the host.
 pub const REMEMBER_TOOL: &str = "remember";
 /// Tool that returns an omitted output.
@@ -133,7 +135,7 @@ fn build_tools(profile: Profile) -> Vec<ToolSpec> {
 }
 
 fn operator() -> Vec<ToolSpec> {
-    vec![run_command(), send_keys(), todo(), task_complete()]
+    vec![run_command(), send_keys(), todo(), jobs(), task_complete()]
 }
 
 fn workspace() -> Vec<ToolSpec> {
@@ -173,6 +175,22 @@ fn todo() -> ToolSpec {
     )
 }
 
+/// Returns `jobs`, which a session offers in every profile once a job was started.
+pub fn jobs() -> ToolSpec {
+    let action = json!({ "type": "string", "enum": ["list", "read", "stop"] });
+    spec(
+        JOBS_TOOL,
+        "List, read or stop commands in the background",
+        ToolEffect::Session,
+        &["action"],
+        &[
+            ("action", action),
+            ("id", json!({ "type": "integer" })),
+            ("wait_s", number("`read`: seconds to wait for its end", 0, Some(600))),
+        ],
+    )
+}
+
 /// Returns `read_output`, which is in no profile: a session offers it once outputs are left out of the prompt.
 pub fn read_output() -> ToolSpec {
     spec(
@@ -184,6 +202,17 @@ pub fn read_output() -> ToolSpec {
             ("id", text("Id of the output, as stated in its place")),
             ("range", text("Lines to read, such as `1-200`; default: all")),
         ],
+    )
+}
+
+/// Returns `skill`, which is in no profile: a session offers it if there are skills. `names` are theirs.
+pub fn skill(names: &[&str]) -> ToolSpec {
+    spec(
+        SKILL_TOOL,
+        "Read the instructions of a skill",
+        ToolEffect::Session,
+        &["name"],
+        &[("name", json!({ "type": "string", "enum": names }))],
     )
 }
 
@@ -291,6 +320,8 @@ fn bash() -> ToolSpec {
             ("command", plain_text()),
             ("reason", text(REASON)),
             ("timeout_s", number("Timeout in seconds; default 30", 1, Some(BASH_TIMEOUT_S_MAX))),
+            ("background", json!({ "type": "boolean", "description": "Run as a job; see `jobs`" })),
+            ("on_timeout", json!({ "type": "string", "enum": ["kill", "background"] })),
         ],
     )
 }
@@ -508,7 +539,7 @@ mod tests {
     #[test]
     fn profiles_contain_the_documented_tools() {
         assert_eq!(names(Profile::Coder), ["read_file", "write_file", "edit_file", "bash"]);
-        assert_eq!(names(Profile::Operator), ["run_command", "send_keys", "todo", "task_complete"]);
+        assert_eq!(names(Profile::Operator), ["run_command", "send_keys", "todo", "jobs", "task_complete"]);
         assert_eq!(
             names(Profile::Workspace),
             [
@@ -540,6 +571,7 @@ mod tests {
                 "run_command",
                 "send_keys",
                 "todo",
+                "jobs",
                 "task_complete"
             ]
         );
@@ -557,6 +589,7 @@ mod tests {
                 let name = name.as_str().expect("a name");
                 let property = &schema["properties"][name];
                 let value = match property["type"].as_str().expect("a type") {
+                    "string" if property.get("enum").is_some() => property["enum"][0].clone(),
                     "string" => json!("x"),
                     "integer" => json!(1),
                     "array" if tool.name == TASK_LIST_TOOL => json!([{ "text": "x", "state": "done" }]),

@@ -11,6 +11,7 @@ use crate::effort::Effort;
 use crate::guard::{GuardEnd, GuardTimeout};
 use crate::id::{CallId, JobId, Seq, StepId, Timestamp, TurnId};
 use crate::instructions::{FoundInstructions, Instructions};
+use crate::job::JobOutput;
 use crate::message::{ModelFailure, ModelRef, ModelRequest, Reply, ToolCall};
 use crate::mode::Mode;
 use crate::outcome::{Outcome, Reversibility, Status};
@@ -88,6 +89,23 @@ pub enum Input {
     },
     /// Answer to `Effect::RunTool`.
     Outcome { call: CallId, outcome: Outcome },
+    /// Move the running command to the background.
+    Background,
+    /// Stop a background job.
+    StopJob { job: JobId },
+    /// Answer to `Effect::SetBackgroundTimer`.
+    BackgroundTimer {
+        call: CallId,
+        /// End of the output so far.
+        output: String,
+    },
+    /// Answer to `Effect::ReadJob`.
+    JobRead {
+        /// The call that reads.
+        call: CallId,
+        /// End of the output so far; empty if the job has ended.
+        output: String,
+    },
     /// Answer to `Effect::SetTimer`.
     Timer {
         /// The call that is being stopped.
@@ -330,6 +348,14 @@ pub enum Event {
     InstructionsLoaded {
         instructions: Instructions,
     },
+    /// The prompt of the turn called up a skill or command.
+    PromptExpanded {
+        /// Text that the model gets instead of the prompt.
+        text: String,
+        /// Commands to run before the model is asked; decided like any command of a model.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        commands: Vec<String>,
+    },
     TodoChanged {
         /// The complete new list.
         items: Vec<TodoItem>,
@@ -348,6 +374,8 @@ pub enum Event {
         /// Exit code of a command that was not killed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
+        #[serde(default, skip_serializing_if = "JobOutput::is_empty")]
+        output: JobOutput,
     },
     /// A guard was armed on a host before a risky change.
     GuardArmed {
@@ -390,7 +418,8 @@ impl Event {
 
     pub fn artifact_names(&self) -> impl Iterator<Item = &str> {
         let outcome = if let Self::ToolFinished { outcome, .. } = self { Some(outcome) } else { None };
-        outcome.into_iter().flat_map(Outcome::artifact_names)
+        let job = if let Self::JobFinished { output, .. } = self { output.artifact.as_deref() } else { None };
+        outcome.into_iter().flat_map(Outcome::artifact_names).chain(job)
     }
 }
 
@@ -496,6 +525,20 @@ pub enum Effect {
         place: ToolLocation,
         /// Restrictions that the kernel enforces. A host that cannot fence the call must not run it.
         fence: Fence,
+    },
+    /// After this time, answer with `Input::BackgroundTimer`.
+    SetBackgroundTimer { call: CallId, after: Duration },
+    /// The session goes on without waiting for this call: lift its time limit, and show no more of its output. Its
+    /// `Input::Outcome` still follows.
+    Background { call: CallId },
+    /// Read the output of a call in the background; answer with `Input::JobRead`.
+    ReadJob {
+        /// The call that reads.
+        call: CallId,
+        /// The call in the background.
+        job: CallId,
+        /// Maximum time to wait for its end.
+        wait: Duration,
     },
     /// Stop a tool. Its `Input::Outcome` still follows, with the output captured so far.
     CancelTool { call: CallId },

@@ -59,6 +59,16 @@ impl History {
         self.push(Message::User { text: text.to_owned() });
     }
 
+    /// Replaces `typed` at the end of the current turn's prompt, before anything follows it.
+    pub fn replace_prompt(&mut self, typed: &str, text: &str) {
+        if let Some(prompt) = self.prompt.and_then(|prompt| self.messages.get_mut(prompt))
+            && let Message::User { text: before } = prompt.message()
+        {
+            let text = format!("{}{text}", before.strip_suffix(typed).unwrap_or_default());
+            *prompt = HistoryMessage::new(Message::User { text });
+        }
+    }
+
     /// Appends a message of the current turn.
     pub fn push(&mut self, message: Message) {
         self.messages.push(HistoryMessage::new(message));

@@ -1,8 +1,11 @@
-//! Instructions for the model from files: `AGENTS.md` and its relatives in the workspace, and the user's notes on a host.
+//! Instructions for the model from files: `AGENTS.md` and its relatives in the workspace, the user's notes on a host, and
+//! skills.
 //!
 //! They are text for the model and grant nothing. They precede the first message of the history, also after a compaction.
 
 use serde::{Deserialize, Serialize};
+
+use crate::skill::Skills;
 
 /// Prompt of `/init`.
 pub const INIT_PROMPT: &str = "Look around this workspace and propose an AGENTS.md for it: instructions for an assistant \
@@ -27,6 +30,9 @@ pub struct Instructions {
     /// Files that the model does not get, because the user does not trust the workspace.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub untrusted: Vec<UntrustedFile>,
+    /// Skills and commands of the user, and of a trusted workspace.
+    #[serde(flatten)]
+    pub skills: Skills,
 }
 
 /// Result of reading the instructions.
@@ -78,7 +84,7 @@ pub struct UntrustedFile {
 impl Instructions {
     /// Returns true if no file was found.
     pub fn is_empty(&self) -> bool {
-        self.files.is_empty() && self.untrusted.is_empty()
+        self.files.is_empty() && self.untrusted.is_empty() && self.skills == Skills::default()
     }
 
     /// Limits the files to what a model with this context window gets. Notes on hosts get at least a quarter of it, then
@@ -114,12 +120,14 @@ impl Instructions {
         }
         self.files.retain(|file| !file.text.trim().is_empty());
         self.files.iter_mut().for_each(|file| file.sent = file.text.len() as u64);
+        self.skills.limit(window);
         self
     }
 
     /// Returns the text for the model; `None` if there are no instructions.
     pub fn prompt(&self) -> Option<String> {
-        if self.files.is_empty() {
+        let skills = self.skills.prompt();
+        if self.files.is_empty() && skills.is_none() {
             return None;
         }
         let mut text = String::new();
@@ -135,6 +143,7 @@ impl Instructions {
                 text.push_str(&format!("[cut after {} of {} bytes]\n", file.sent, file.bytes));
             }
         }
+        text.push_str(&skills.unwrap_or_default());
         text.push_str("--- end of the instructions; the user's message follows ---");
         Some(text)
     }

@@ -1,18 +1,67 @@
-//! Commands that run in the background.
+//! Commands that run in the background: calls of `bash` whose turn went on without waiting for their end.
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::id::{CallId, JobId};
+use crate::outcome::Status;
 
 /// Maximum running jobs remembered per session; the oldest are dropped first.
 pub const JOBS_MAX: usize = 64;
 
+/// Maximum ended jobs remembered per session; the oldest are dropped first.
+pub const ENDED_JOBS_MAX: usize = 16;
+
 /// A command running in the background.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
+    /// The call that started the command.
     pub call: CallId,
     pub command: String,
     pub host: String,
+}
+
+/// Output of a job that ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct JobOutput {
+    /// Text for the model, within the output limits.
+    pub text: String,
+    /// Name of the artifact with the full output, if it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifact: Option<String>,
+}
+
+impl JobOutput {
+    /// Returns true if there is none.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A job that ended, with what is left to read of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndedJob {
+    pub id: JobId,
+    pub job: Job,
+    /// `Unknown` if its process was lost.
+    pub status: Status,
+    /// Exit code of a command that was not killed.
+    pub exit_code: Option<i32>,
+    /// Text for the model, within the output limits.
+    pub output: String,
+}
+
+impl EndedJob {
+    /// Returns the result in a few words.
+    pub fn result(&self) -> String {
+        match (self.status, self.exit_code) {
+            (Status::Unknown, _) => "outcome unknown: sysop or the connection ended while it ran".to_owned(),
+            (_, Some(code)) => format!("exit code {code}"),
+            (status, None) => status.as_str().to_owned(),
+        }
+    }
 }
 
 /// The running jobs of one session, at most [`JOBS_MAX`].
@@ -36,6 +85,20 @@ impl RunningJobs {
     /// Returns a running job; `None` if the id is unknown.
     pub fn job(&self, id: JobId) -> Option<&Job> {
         self.0.get(&id)
+    }
+
+    /// Returns the job that a call became.
+    pub fn of_call(&self, call: &CallId) -> Option<JobId> {
+        self.iter().find(|(_, job)| job.call == *call).map(|(id, _)| id)
+    }
+
+    /// Returns true if no job is running.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// All running jobs, oldest first.

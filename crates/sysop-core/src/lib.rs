@@ -26,6 +26,7 @@ pub mod policy;
 pub mod question;
 pub mod redact;
 pub mod session;
+pub mod skill;
 pub mod spec;
 pub mod style;
 pub mod text;

@@ -57,6 +57,7 @@ mod chat;
 mod compact;
 mod decide;
 mod instructions;
+mod jobs;
 mod own_tools;
 mod state;
 mod step;
@@ -316,6 +317,10 @@ impl Session {
             }
             Input::ReloadInstructions => self.on_reload_instructions(),
             Input::Outcome { call, outcome } => self.on_outcome(&mut out, call, outcome),
+            Input::Background => self.on_background(&mut out),
+            Input::BackgroundTimer { call, output } => self.on_background_timer(&mut out, &call, &output),
+            Input::StopJob { job } => self.on_stop_job(&mut out, job),
+            Input::JobRead { call, output } => self.on_job_read(&mut out, call, &output),
             Input::Timer { call } => self.on_timer(&mut out, call),
             Input::TurnTimer { turn } => self.on_turn_timer(&mut out, turn),
             Input::TerminalInput { by, typed } => self.emit(&mut out, Event::TerminalInput { by, typed }),
@@ -606,6 +611,9 @@ impl Session {
     }
 
     fn on_outcome(&mut self, out: &mut Output, call: CallId, outcome: Outcome) {
+        if self.end_job(out, &call, &outcome) {
+            return;
+        }
         if self.state.running_call().is_none_or(|running| running.id != call) {
             return; // stale answer: the call was abandoned after its grace
         }
@@ -647,6 +655,7 @@ impl Session {
 
     /// Handles a replay after a crash: running calls become `interrupted`, and the turn waits for a user.
     fn on_recovered(&mut self, out: &mut Output) {
+        self.lose_jobs(out);
         match self.activity() {
             Activity::Idle | Activity::AwaitingApproval => return,
             Activity::Paused if self.state.paused.is_some() => return,
@@ -740,6 +749,7 @@ impl Session {
         self.emit(out, Event::ToolStarted { call: call.clone(), origin });
         let place = self.location(&call);
         let fence = if place == ToolLocation::Host { fence } else { Fence::Off };
+        self.set_background_timer(out, &call);
         out.effects.push(Effect::RunTool { call, place, fence });
     }
 

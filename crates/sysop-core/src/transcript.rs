@@ -48,6 +48,7 @@ mod item;
 mod notice;
 mod output_readers;
 mod proposed_steps;
+mod resources;
 mod session_info;
 #[cfg(test)]
 mod tests;
@@ -61,6 +62,7 @@ pub use item::{
 };
 pub use notice::event_notice;
 pub use output_readers::OutputReaders;
+use resources::Resources;
 pub use session_info::SessionInfo;
 
 /// Maximum number of live-only items; the oldest are dropped first.
@@ -96,6 +98,7 @@ pub struct Transcript {
     questions: Vec<Question>,
     holder: Option<String>,
     readers: OutputReaders,
+    resources: Resources,
 }
 
 /// State of the current or last turn.
@@ -300,19 +303,23 @@ impl Transcript {
             }
             Event::ContextCompacted { .. }
             | Event::InstructionsLoaded { .. }
+            | Event::PromptExpanded { .. }
             | Event::TodoChanged { .. }
             | Event::JobStarted { .. }
             | Event::JobFinished { .. }
             | Event::GuardArmed { .. }
             | Event::GuardEnded { .. }
             | Event::ApprovalGiven { .. }
-            | Event::Undone { .. } => {
-                if let Some(notice) = event_notice(event) {
-                    self.notice(notice.weight, notice.text);
-                }
-            }
+            | Event::Undone { .. } => self.event_notice(event),
             Event::HistoryCleared => self.notice(Severity::Note, "history cleared".to_owned()),
             Event::TurnEnded { turn, reason, error } => self.turn_ended(*turn, *reason, error.as_ref()),
+        }
+    }
+
+    fn event_notice(&mut self, event: &Event) {
+        self.resources.apply(event);
+        if let Some(notice) = event_notice(event) {
+            self.notice(notice.weight, notice.text);
         }
     }
 

@@ -3,15 +3,25 @@
 use std::collections::BTreeMap;
 
 use crate::event::{PauseReason, StopReason, TypedInput};
+use crate::job::RunningJobs;
 use crate::message::{ToolCall, Usage};
 use crate::mode::Mode;
 use crate::outcome::{HostOutcome, Outcome, Status};
 use crate::policy::{Grant, RiskClass};
-use crate::text::neutralize;
+use crate::text::{neutralize, neutralize_line};
 use crate::transcript::{
     ApprovalScope, Decider, OutputReaders, Proposal, ProposalState, SessionPhase, TurnEnd, call_summary,
     terminal_input_sentence,
 };
+
+/// Returns the running background jobs in one line.
+pub fn running_jobs(jobs: &RunningJobs) -> String {
+    let jobs: Vec<_> = jobs
+        .iter()
+        .map(|(id, job)| format!("job {id} on {}: {}", job.host, neutralize_line(&job.command)))
+        .collect();
+    if jobs.is_empty() { "no background jobs".to_owned() } else { jobs.join("; ") }
+}
 
 /// Maximum characters of a program's prompt within a line about its answer.
 const PROMPT_CHARS_MAX: usize = 60;

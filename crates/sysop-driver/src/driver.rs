@@ -34,10 +34,12 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use sysop_core::event::{Event, Input, Logged};
 use sysop_core::id::{Seq, SessionId, TurnId};
+use sysop_core::job::Job;
 use sysop_core::question::QuestionId;
 use sysop_core::session::Session;
 use sysop_core::spec::SessionSpec;
@@ -60,6 +62,11 @@ use crate::{DriverError, LOAD_EVENTS_MAX, Ports, Runtime};
 pub(crate) const OPEN_BUG: &str = "internal error while opening this session; the log is intact; reopen it";
 /// Shown if the task that creates a session panics.
 const CREATE_BUG: &str = "internal error while creating this session; create another one";
+
+/// Time between two looks at jobs that are being stopped.
+const STOP_POLL: Duration = Duration::from_millis(20);
+/// Maximum number of looks.
+const STOP_POLLS_MAX: usize = 150;
 
 /// Runs sessions. Cheap to clone; clones share the sessions.
 #[derive(Clone)]
@@ -271,6 +278,26 @@ impl Driver {
 
     pub fn live_sessions(&self) -> usize {
         self.inner.sessions.lock().len()
+    }
+
+    /// Stops the background jobs of all sessions and waits a moment for their ends to be logged. Returns the jobs.
+    pub async fn stop_jobs(&self) -> Vec<Job> {
+        let mut stopped = Vec::new();
+        for handle in self.inner.live_handles() {
+            for (job, started) in handle.live.running_jobs().iter() {
+                // Fails only if the session has ended, and its jobs with it.
+                let _ = handle.send(Input::StopJob { job });
+                stopped.push(started.clone());
+            }
+        }
+        let is_over = || self.inner.live_handles().iter().all(|handle| handle.live.running_jobs().is_empty());
+        for _ in 0..STOP_POLLS_MAX {
+            if is_over() {
+                break;
+            }
+            self.inner.ports.clock.sleep(STOP_POLL).await;
+        }
+        stopped
     }
 
     /// Releases all sessions to the other nodes at once, and stops all work here.

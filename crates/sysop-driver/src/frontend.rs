@@ -10,6 +10,7 @@ use sysop_core::id::{CallId, Seq, SessionId, TurnId};
 use sysop_core::message::ModelRef;
 use sysop_core::policy::Rule;
 use sysop_core::question::QuestionId;
+use sysop_core::skill::Skill;
 use sysop_core::spec::SessionSpec;
 use sysop_core::transcript::{Proposal, Transcript};
 
@@ -161,6 +162,13 @@ pub trait SessionService: Send + Sync {
     }
 
     fn routines(&self) -> Vec<Routine>;
+
+    /// Returns the skills and custom commands that users of a session can call up, without their texts. Reads files;
+    /// empty where that is not possible.
+    async fn skills(&self, session: &SessionId) -> Vec<Skill> {
+        let _ = session;
+        Vec::new()
+    }
 
     /// Trusts the files with instructions of a session's workspace as they are now; the model gets them with its next
     /// step. Returns one sentence for the user.

@@ -7,6 +7,7 @@
 //!
 //! Start reading at `driver.rs` (creating, opening and finding sessions) and `live.rs` (one session at work).
 
+mod call_output;
 mod clock;
 pub mod cluster;
 mod driver;

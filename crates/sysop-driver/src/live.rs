@@ -18,6 +18,8 @@
 //! A lock around the whole session was tried and rejected: a slow store would have blocked every front end that only
 //! wants to add an input.
 
+mod jobs;
+
 use std::collections::{HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -29,6 +31,7 @@ use parking_lot::{Mutex, MutexGuard};
 use sysop_core::event::{Delta, Effect, Event, Input, Logged, ToolLocation};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp};
 use sysop_core::instructions::FoundInstructions;
+use sysop_core::job::RunningJobs;
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::{CommandContext, Fence, Survey};
@@ -37,6 +40,7 @@ use sysop_core::session::{Activity, Session};
 use sysop_core::tool::ClientTools;
 use tokio_util::task::TaskTracker;
 
+use crate::call_output::CallOutput;
 use crate::cluster::QueuePosition;
 use crate::hub::{Hub, Updates};
 use crate::lease::SessionLease;
@@ -86,6 +90,8 @@ struct Inbox {
     unflushed_inputs: Vec<Input>,
     /// Number of prompts queued behind the turn as of the last append.
     queued: usize,
+    /// Background jobs as of the last append.
+    jobs: RunningJobs,
     /// Present while no task processes inputs.
     parked: Option<Worker>,
     /// The last durable event.
@@ -115,7 +121,13 @@ struct Worker {
     model: Option<(StepId, CancellationToken)>,
     /// The request for a summary in flight.
     summary: Option<(u32, CancellationToken)>,
-    tools: HashMap<CallId, CancellationToken>,
+    /// Calls that run, in the background too.
+    tools: HashMap<CallId, RunningCall>,
+}
+
+struct RunningCall {
+    cancel: CancellationToken,
+    output: Arc<CallOutput>,
 }
 
 /// Initial state of a live session.
@@ -150,6 +162,7 @@ impl LiveSession {
             inputs: VecDeque::new(),
             unflushed_inputs: Vec::new(),
             queued: worker.session.queued(),
+            jobs: worker.session.jobs().clone(),
             parked: Some(worker),
             seq,
             active: ports.clock.now(),
@@ -308,6 +321,9 @@ impl LiveSession {
                 let mut inbox = self.inbox.lock();
                 inbox.unflushed_inputs.clear();
                 inbox.queued = worker.session.queued();
+                if inbox.jobs != *worker.session.jobs() {
+                    inbox.jobs = worker.session.jobs().clone();
+                }
             }
             if !self.lease.is_valid() {
                 self.lose_lease();
@@ -475,10 +491,18 @@ impl LiveSession {
             }
             Effect::RunTool { call, place, fence } => self.start_tool_call(worker, call, place, fence),
             Effect::CancelTool { call } => {
-                if let Some(cancel) = worker.tools.get(&call) {
-                    cancel.cancel();
+                if let Some(running) = worker.tools.get(&call) {
+                    running.cancel.cancel();
                 }
             }
+            Effect::SetBackgroundTimer { call, after } => self.start_background_timer(worker, call, after),
+            Effect::Background { call } => {
+                self.host().lift_time_limit(&call);
+                if let Some(running) = worker.tools.get(&call) {
+                    running.output.hide();
+                }
+            }
+            Effect::ReadJob { call, job, wait } => self.start_reading_job(worker, call, &job, wait),
             Effect::SetTurnTimer { turn, after } => {
                 let live = Arc::clone(self);
                 tokio::spawn(async move {
@@ -642,9 +666,9 @@ impl LiveSession {
         place: ToolLocation,
         fence: Fence,
     ) {
-        let sink = self.output_sink(&call.id);
-        let cancel = self.end.child_token();
-        worker.tools.insert(call.id.clone(), cancel.clone());
+        let output = Arc::clone(&worker.running(&call.id, &self.end).output);
+        let sink = self.output_sink(&call.id, &output);
+        let cancel = worker.running(&call.id, &self.end).cancel.clone();
         let live = Arc::clone(self);
         tokio::spawn(async move {
             // Checked as late as possible: the task may have waited to be scheduled.
@@ -666,10 +690,12 @@ impl LiveSession {
         });
     }
 
-    fn output_sink(self: &Arc<Self>, call: &CallId) -> DeltaSink {
-        let (live, id) = (Arc::clone(self), call.clone());
+    fn output_sink(self: &Arc<Self>, call: &CallId, output: &Arc<CallOutput>) -> DeltaSink {
+        let (live, id, output) = (Arc::clone(self), call.clone(), Arc::clone(output));
         DeltaSink::new(move |text| {
-            live.hub.delta(&Delta::Output { call: id.clone(), text: text.to_owned() });
+            if output.push(text) {
+                live.hub.delta(&Delta::Output { call: id.clone(), text: text.to_owned() });
+            }
         })
     }
 }
@@ -685,6 +711,13 @@ impl Worker {
             && self.tools.is_empty()
     }
 
+    /// Returns the entry of a call that runs, or is about to. `end` ends it with the session.
+    fn running(&mut self, call: &CallId, end: &CancellationToken) -> &RunningCall {
+        self.tools
+            .entry(call.clone())
+            .or_insert_with(|| RunningCall { cancel: end.child_token(), output: Arc::default() })
+    }
+
     /// Passes an input to the core and collects its effects.
     fn handle(&mut self, input: Input, effects: &mut Vec<Effect>) {
         self.forget(&input);
@@ -695,8 +728,10 @@ impl Worker {
 
     /// Drops the cancellation token of a call that ended.
     fn forget(&mut self, input: &Input) {
-        if let Input::Outcome { call, .. } = input {
-            self.tools.remove(call);
+        if let Input::Outcome { call, .. } | Input::JobRead { call, .. } = input
+            && let Some(ended) = self.tools.remove(call)
+        {
+            ended.output.ended.cancel();
         }
         if let Input::Reply { step, .. } = input {
             self.model.take_if(|(asked, _)| asked == step);
@@ -722,8 +757,8 @@ impl Drop for Worker {
         if let Some((_, cancel)) = self.summary.take() {
             cancel.cancel();
         }
-        for cancel in self.tools.values() {
-            cancel.cancel();
+        for running in self.tools.values() {
+            running.cancel.cancel();
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use sysop_core::event::Logged;
-use sysop_core::id::{Seq, SessionId, Timestamp};
+use sysop_core::id::{CallId, Seq, SessionId, Timestamp};
 use sysop_core::instructions::FoundInstructions;
 use sysop_core::message::{ModelFailure, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::Outcome;
@@ -74,6 +74,11 @@ pub trait Host: Send + Sync {
     async fn run_client_tool(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
         drop((sink, cancel));
         Outcome::failed(format!("no connected client offers `{}`; not run", call.name))
+    }
+
+    /// Lets a running call of `bash` go on for as long as it takes. Ignored for calls that do not run here.
+    fn lift_time_limit(&self, call: &CallId) {
+        let _ = call;
     }
 
     /// Sets the prompter, once and before the first call. The session may end before the host does.

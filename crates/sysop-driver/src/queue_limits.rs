@@ -43,6 +43,8 @@ pub(crate) fn is_user_input(input: &Input) -> bool {
         | Input::Clear
         | Input::Compact { .. }
         | Input::ReloadInstructions
+        | Input::Background
+        | Input::StopJob { .. }
         | Input::Configure { .. } => true,
         Input::Reply { .. }
         | Input::Summarized { .. }
@@ -50,6 +52,8 @@ pub(crate) fn is_user_input(input: &Input) -> bool {
         | Input::Surveyed { .. }
         | Input::Outcome { .. }
         | Input::Timer { .. }
+        | Input::BackgroundTimer { .. }
+        | Input::JobRead { .. }
         | Input::TurnTimer { .. }
         | Input::TerminalInput { .. }
         | Input::Recovered => false,

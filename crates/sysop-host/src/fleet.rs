@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
+use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{FileChange, Outcome, Status};
 use sysop_core::policy::Survey;
@@ -266,6 +267,10 @@ impl Host for Fleet {
         };
         outcome.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
         outcome
+    }
+
+    fn lift_time_limit(&self, call: &CallId) {
+        self.members.iter().for_each(|member| member.host.lift_time_limit(call));
     }
 
     fn set_prompter(&self, people: Arc<dyn Prompter>) {

@@ -1,9 +1,11 @@
-//! Files with instructions for a model, from the workspace's top folder down to the root of the file tools.
+//! Files with instructions for a model, from the workspace's top folder down to the root of the file tools, and the
+//! workspace's skills and commands.
 //!
 //! The top folder is the nearest one at or above the root that holds `.git`; without one it is the root itself. Per
 //! folder, the first file of [`NAMES`] counts. A link counts only if it leads to another of these names in the same
 //! folder, because a link to any file would send that file to the model.
 
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -11,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
+use crate::skill_files;
 use crate::ssh::{SshConnection, SshError};
 
 /// Names of the files, the most specific first.
@@ -23,19 +26,48 @@ const FOLDERS_MAX: usize = 16;
 /// A file as found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstructionText {
+    pub kind: InstructionKind,
     /// Absolute path on its machine.
     pub path: String,
-    /// First 32 KiB, with replacement characters for what is not UTF-8.
+    /// First 32 KiB (64 KiB of a skill or command), with replacement characters for what is not UTF-8.
     pub text: String,
     /// Size of the whole file.
     pub bytes: u64,
 }
 
-/// Reads the files of a workspace on this machine. Files that cannot be read are left out.
-pub fn read_instruction_files(root: &Path) -> Vec<InstructionText> {
+/// What a file is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InstructionKind {
+    /// `AGENTS.md` or a relative.
+    Instructions,
+    /// `SKILL.md` of a skill.
+    Skill,
+    /// Another file in the folder of a skill. Its text is not read.
+    Attachment,
+    /// A custom command.
+    Command,
+}
+
+/// Reads the files of a workspace on this machine: instructions from the top folder down, then skills and commands, the
+/// nearest first. Files that cannot be read are left out. Skills and commands in `home` itself are the user's own, and
+/// are left out too.
+pub fn read_instruction_files(root: &Path, home: Option<&Path>) -> Vec<InstructionText> {
     let Ok(root) = std::fs::canonicalize(root) else { return Vec::new() };
-    let mut found: Vec<_> = folders(&root).iter().filter_map(|folder| in_folder(folder)).collect();
+    let home = home.and_then(|home| std::fs::canonicalize(home).ok());
+    let folders = folders(&root);
+    let mut found: Vec<_> = folders.iter().filter_map(|folder| in_folder(folder)).collect();
     found.reverse();
+    let top = folders.last().cloned().unwrap_or(root);
+    for folder in folders.iter().filter(|folder| home.as_ref() != Some(folder)) {
+        found.extend(skill_files::in_workspace(folder, &top));
+    }
+    without_repeats(found)
+}
+
+/// Keeps the first of several entries for one file: a folder may be a link to another.
+fn without_repeats(mut found: Vec<InstructionText>) -> Vec<InstructionText> {
+    let mut paths = HashSet::new();
+    found.retain(|file| file.kind == InstructionKind::Instructions || paths.insert(file.path.clone()));
     found
 }
 
@@ -61,7 +93,8 @@ fn in_folder(folder: &Path) -> Option<InstructionText> {
         let mut content = Vec::new();
         file.by_ref().take(BYTES_MAX).read_to_end(&mut content).ok()?;
         let text = String::from_utf8_lossy(&content).into_owned();
-        Some(InstructionText { path: path.to_str()?.to_owned(), text, bytes })
+        let path = path.to_str()?.to_owned();
+        Some(InstructionText { kind: InstructionKind::Instructions, path, text, bytes })
     })
 }
 
@@ -94,10 +127,10 @@ pub async fn read_remote_instruction_files(
         root => root.strip_prefix("~/").unwrap_or(root),
     };
     let (_, output) = connection.exec_sh(SCRIPT, &[root]).await?;
-    Ok(String::from_utf8_lossy(&output).lines().filter_map(parsed).collect())
+    Ok(without_repeats(String::from_utf8_lossy(&output).lines().filter_map(parsed).collect()))
 }
 
-/// Prints a line per file: its size, its first 32 KiB in hex and its path.
+/// Prints a line per file: its kind, its size, its beginning in hex and its path.
 const SCRIPT: &str = r#"unset CDPATH; [ -z "$1" ] || cd -P -- "$1" 2>/dev/null || exit 40
 folder=$(pwd -P); up=$folder; top=$folder; n=0
 while [ -O "$up" ] && [ $n -lt 16 ]; do
@@ -109,6 +142,17 @@ set -- "$folder"
 while [ "$folder" != "$top" ]; do folder=${folder%/*}; folder=${folder:-/}; set -- "$folder" "$@"; done
 newline='
 '
+show() {
+  case $3 in *"$newline"*) return ;; esac
+  { [ -f "$3" ] && [ -r "$3" ]; } || return
+  size=$(wc -c <"$3") || return
+  hex=-; [ $2 = 0 ] || hex=$(dd bs=$2 count=1 <"$3" 2>/dev/null | od -An -v -tx1 | tr -d ' \n')
+  printf '%s %s %s %s\n' $1 $size "${hex:--}" "$3"
+}
+within() {
+  real=$(cd -P -- "$1" 2>/dev/null && pwd -P) || return
+  case $real/ in "${top%/}"/*) printf '%s' "$real" ;; *) return 1 ;; esac
+}
 for folder; do
   case $folder in *"$newline"*) continue ;; esac
   for name in AGENTS.override.md AGENTS.md CLAUDE.md GEMINI.md; do
@@ -119,20 +163,45 @@ for folder; do
       [ -h "$folder/$target" ] && continue
     fi
     { [ -f "$file" ] && [ -r "$file" ]; } || continue
-    size=$(wc -c <"$file") || continue
-    hex=$(dd bs=32768 count=1 <"$file" 2>/dev/null | od -An -v -tx1 | tr -d ' \n')
-    printf '%s %s %s\n' $size "${hex:--}" "$file"
+    show i 32768 "$file"
     break
   done
+done
+folder=$(pwd -P)
+while :; do
+  for dir in .agents/skills .sysop/skills .claude/skills; do
+    real=$(within "$folder/$dir") || continue
+    find "$real" -maxdepth 4 -type f -name SKILL.md 2>/dev/null | LC_ALL=C sort | head -n 64 | while IFS= read -r file; do
+      show s 65536 "$file"
+      find "${file%/*}" -maxdepth 3 -type f ! -name SKILL.md 2>/dev/null | LC_ALL=C sort | head -n 50 | while IFS= read -r file; do
+        show a 0 "$file"
+      done
+    done
+  done
+  for dir in .sysop/commands .claude/commands; do
+    real=$(within "$folder/$dir") || continue
+    find "$real" -maxdepth 2 -type f -name '*.md' 2>/dev/null | LC_ALL=C sort | head -n 64 | while IFS= read -r file; do
+      show c 65536 "$file"
+    done
+  done
+  [ "$folder" = "$top" ] && break
+  folder=${folder%/*}; folder=${folder:-/}
 done"#;
 
 /// Parses a line of the script's output.
 fn parsed(line: &str) -> Option<InstructionText> {
-    let mut parts = line.splitn(3, ' ');
+    let mut parts = line.splitn(4, ' ');
+    let kind = match parts.next()? {
+        "i" => InstructionKind::Instructions,
+        "s" => InstructionKind::Skill,
+        "a" => InstructionKind::Attachment,
+        "c" => InstructionKind::Command,
+        _ => return None,
+    };
     let (size, hex, path) = (parts.next()?, parts.next()?, parts.next()?);
     let hex = if hex == "-" { "" } else { hex };
     let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     let content: Option<Vec<u8>> = hex.as_bytes().chunks(2).map(pair).collect();
     let text = String::from_utf8_lossy(&content?).into_owned();
-    Some(InstructionText { path: path.to_owned(), text, bytes: size.parse().ok()? })
+    Some(InstructionText { kind, path: path.to_owned(), text, bytes: size.parse().ok()? })
 }

@@ -23,6 +23,7 @@ mod path;
 mod pipe;
 mod sandbox;
 mod settings;
+mod skill_files;
 mod spawn;
 mod ssh;
 mod survey;
@@ -34,6 +35,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sysop_core::catalog::{self, Profile};
+use sysop_core::id::CallId;
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::{Fence, ResolvedTarget, SandboxMode, Survey, Target};
@@ -43,7 +45,9 @@ use sysop_driver::prompter::{Prompter, Terminal};
 
 pub use crate::askpass::{ASKPASS_VARIABLE, run_as_askpass};
 pub use crate::fleet::{Fleet, FleetError, FleetSettings, HOSTS_AT_ONCE};
-pub use crate::instruction_files::{InstructionText, read_instruction_files, read_remote_instruction_files};
+pub use crate::instruction_files::{
+    InstructionKind, InstructionText, read_instruction_files, read_remote_instruction_files,
+};
 use crate::learning_prompter::LearningPrompter;
 use crate::local::LocalMachine;
 use crate::machine::Machine;
@@ -54,6 +58,7 @@ pub use crate::output::purge_session::purge_session;
 use crate::output::redact::Secrets;
 pub use crate::sandbox::SandboxSupport;
 pub use crate::settings::{ARTIFACT_BYTES_MAX, HostError, LocalSettings, RemoteSettings};
+pub use crate::skill_files::read_own_skill_files;
 use crate::ssh::SshMachine;
 pub use crate::ssh::{
     CONNECT_TIMEOUT_DEFAULT, MachineInfo, PortForward, SshConnection, SshError, SshSettings,
@@ -143,6 +148,7 @@ fn toolbox(
         artifacts,
         secrets,
         chunked: parking_lot::Mutex::default(),
+        time_limits: tools::TimeLimits::default(),
     }
 }
 
@@ -186,6 +192,10 @@ impl Host for LocalHost {
         self.toolbox.terminal.set_prompter(LearningPrompter::wrap(people, &self.toolbox.secrets));
     }
 
+    fn lift_time_limit(&self, call: &CallId) {
+        self.toolbox.time_limits.lift(call);
+    }
+
     fn terminal(&self) -> Option<Arc<dyn Terminal>> {
         Some(Arc::clone(&self.toolbox.terminal) as Arc<dyn Terminal>)
     }
@@ -209,6 +219,10 @@ impl Host for SshHost {
         let people = LearningPrompter::wrap(people, &self.toolbox.secrets);
         self.connection.set_prompter(Arc::clone(&people));
         self.toolbox.terminal.set_prompter(people);
+    }
+
+    fn lift_time_limit(&self, call: &CallId) {
+        self.toolbox.time_limits.lift(call);
     }
 
     fn terminal(&self) -> Option<Arc<dyn Terminal>> {

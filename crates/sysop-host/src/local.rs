@@ -13,7 +13,7 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 use cap_std::fs::Dir;
@@ -24,6 +24,7 @@ use sysop_driver::port::CancellationToken;
 
 use self::process::ProcessRunner;
 use crate::environment::{Environment, GIT_VARIABLES};
+use crate::machine::TimeLimit;
 use crate::machine::{
     Echo, ExecResult, FILE_BYTES_MAX, FileSearch, FileSearchResult, FileStat, Foreground, Listing, Machine,
     MachineError, Precondition, Program, TerminalStart,
@@ -243,7 +244,7 @@ impl Machine for LocalMachine {
         &self,
         program: Program,
         fence: &Fence,
-        timeout: Duration,
+        limit: &TimeLimit,
         capture: &mut Capture<'_>,
         cancel: &CancellationToken,
     ) -> Result<ExecResult, MachineError> {
@@ -256,7 +257,7 @@ impl Machine for LocalMachine {
         if let Some(folder) = &temporary {
             invocation.set_temporary_folder(folder.path());
         }
-        self.processes.run(&invocation, fence, timeout, capture, cancel).await.map_err(refused)
+        self.processes.run(&invocation, fence, limit, capture, cancel).await.map_err(refused)
     }
 
     async fn read(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Vec<u8>, MachineError> {

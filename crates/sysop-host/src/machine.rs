@@ -40,12 +40,12 @@ pub(crate) trait Machine: Send + Sync {
     async fn path(&self, text: &str) -> Result<RootPath, MachineError>;
 
     /// Runs a program in the root to its end and captures its output. The program runs inside `fence` or not at all.
-    /// On `cancel` and at the timeout it is stopped, with all processes that it started.
+    /// On `cancel` and at the limit it is stopped, with all processes that it started.
     async fn exec(
         &self,
         program: Program,
         fence: &Fence,
-        timeout: Duration,
+        limit: &TimeLimit,
         capture: &mut Capture<'_>,
         cancel: &CancellationToken,
     ) -> Result<ExecResult, MachineError>;
@@ -96,6 +96,29 @@ pub(crate) trait Machine: Send + Sync {
     /// Returns the echo mode of a terminal of the machine (`/dev/pts/3`), asked over another connection than the
     /// terminal's. Returns `None` if unknown.
     async fn echo(&self, tty: &str) -> Option<Echo>;
+}
+
+/// Maximum time of a program, which may be lifted while the program runs.
+#[derive(Debug, Clone)]
+pub(crate) struct TimeLimit {
+    pub(crate) time: Duration,
+    /// Cancelled once the limit is lifted.
+    pub(crate) lifted: CancellationToken,
+}
+
+impl TimeLimit {
+    pub(crate) fn new(time: Duration) -> Self {
+        Self { time, lifted: CancellationToken::new() }
+    }
+
+    /// Returns when the time is over; never if the limit is lifted.
+    pub(crate) async fn reached(&self) {
+        tokio::select! {
+            biased;
+            () = self.lifted.cancelled() => std::future::pending().await,
+            () = tokio::time::sleep(self.time) => {}
+        }
+    }
 }
 
 /// Command that starts the shell of a terminal.

@@ -28,6 +28,7 @@ use sysop_core::style::StyleRuns;
 use sysop_core::tool::ToolSpec;
 use sysop_driver::port::{CancellationToken, DeltaSink};
 
+pub(crate) use self::bash::TimeLimits;
 use self::chunk::ChunkedFiles;
 use crate::machine::{ExecResult, ExitReason, Machine, MachineError};
 use crate::output::OutputLimits;
@@ -53,6 +54,7 @@ pub(crate) struct Toolbox {
     pub(crate) artifacts: Artifacts,
     pub(crate) secrets: Arc<Secrets>,
     pub(crate) chunked: Mutex<ChunkedFiles>,
+    pub(crate) time_limits: TimeLimits,
 }
 
 /// Reason that a tool failed.

@@ -14,6 +14,7 @@ mod plain_view;
 pub(crate) mod program_prompt;
 mod prompt_field;
 mod repl;
+mod session_skills;
 mod terminal_mirror;
 mod view;
 

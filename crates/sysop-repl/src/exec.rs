@@ -321,6 +321,7 @@ impl ExecRun {
             | Event::Compacted { .. }
             | Event::ContextCompacted { .. }
             | Event::InstructionsLoaded { .. }
+            | Event::PromptExpanded { .. }
             | Event::TodoChanged { .. }
             | Event::JobStarted { .. }
             | Event::JobFinished { .. }

@@ -84,6 +84,8 @@ pub(crate) async fn handle_message(
         | ClientMessage::Retry { .. }
         | ClientMessage::Clear { .. }
         | ClientMessage::Compact { .. }
+        | ClientMessage::Background { .. }
+        | ClientMessage::StopJob { .. }
         | ClientMessage::Hello(_)
         | ClientMessage::TerminalAttach { .. }
         | ClientMessage::TerminalDetach { .. }
@@ -289,6 +291,8 @@ pub(crate) fn needed_scopes(message: &ClientMessage) -> Scopes {
         | ClientMessage::Retry { .. }
         | ClientMessage::Clear { .. }
         | ClientMessage::Compact { .. }
+        | ClientMessage::Background { .. }
+        | ClientMessage::StopJob { .. }
         | ClientMessage::TerminalResize { .. }
         | ClientMessage::TerminalRelease { .. } => Scopes::OPERATE,
     }

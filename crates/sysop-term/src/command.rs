@@ -1,15 +1,36 @@
 //! Parses a line typed by a user; shared by the full screen and the REPL. Pure.
 
 use sysop_core::effort::Effort;
+use sysop_core::id::JobId;
 use sysop_core::instructions::INIT_PROMPT;
 use sysop_core::mode::Mode;
 use sysop_core::policy::ApprovalMode;
+use sysop_core::skill::Skill;
+use sysop_core::text::neutralize_line;
 
-/// Names offered as completions, with their descriptions.
+/// Names of this session, with their descriptions.
 #[derive(Debug, Clone, Default)]
 pub struct CompletionNames {
+    /// Skills and custom commands, without the slash.
+    pub skills: Vec<(String, String)>,
     pub routines: Vec<(String, String)>,
     pub hosts: Vec<(String, String)>,
+}
+
+impl CompletionNames {
+    /// Replaces the skills.
+    #[must_use]
+    pub fn with_skills(self, skills: &[Skill]) -> Self {
+        let skills = skills.iter().map(|skill| {
+            let what = neutralize_line(&skill.description);
+            let what = match &skill.arguments {
+                Some(arguments) => format!("{} {what}", neutralize_line(arguments)),
+                None => what.into_owned(),
+            };
+            (skill.name.clone(), what.trim().to_owned())
+        });
+        Self { skills: skills.collect(), ..self }
+    }
 }
 
 /// All commands: name, arguments, effect.
@@ -35,6 +56,8 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("/keys", "KEYS", "Send keys to the terminal, e.g. /keys y Enter or /keys Ctrl+C"),
     ("/shell", "", "Open the session's terminal (Ctrl+] to return)"),
     ("/undo", "", "Undo the file changes of the last turn"),
+    ("/jobs", "[read ID|stop ID]", "List, read or stop background commands"),
+    ("/background", "", "Move the running command to the background"),
     ("/pause", "", "Pause after the current step (Ctrl+\\)"),
     ("/stop", "", "Cancel the running or paused turn (Ctrl+C)"),
     ("/retry", "", "Retry the last prompt with an empty history"),
@@ -46,6 +69,14 @@ pub const FULL_SCREEN_COMMANDS: &[(&str, &str, &str)] = &[
     ("/fork", "", "Start a new session from an earlier message"),
     ("/theme", "[NAME]", "Change the theme: dark, light, terminal, none"),
 ];
+
+/// Form of `/jobs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobsCommand {
+    List,
+    Read(JobId),
+    Stop(JobId),
+}
 
 /// Parsed form of a line.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,6 +108,8 @@ pub enum InputLine {
         values: Vec<(String, String)>,
     },
     OpenShell,
+    Jobs(JobsCommand),
+    Background,
     Undo,
     Pause,
     Stop,
@@ -85,16 +118,16 @@ pub enum InputLine {
     Wrong(String),
 }
 
-/// Parses a line.
+/// Parses a line. `skills` can be called up by name; commands of the same name take precedence.
 ///
 /// ```
 /// use sysop_term::command::{InputLine, parse};
 ///
-/// assert_eq!(parse("!uptime"), InputLine::Shell("uptime".to_owned()));
-/// assert_eq!(parse("/help"), InputLine::Help);
-/// assert_eq!(parse("why is it slow?"), InputLine::Prompt("why is it slow?".to_owned()));
+/// assert_eq!(parse("!uptime", &[]), InputLine::Shell("uptime".to_owned()));
+/// assert_eq!(parse("/help", &[]), InputLine::Help);
+/// assert_eq!(parse("why is it slow?", &[]), InputLine::Prompt("why is it slow?".to_owned()));
 /// ```
-pub fn parse(line: &str) -> InputLine {
+pub fn parse(line: &str, skills: &[Skill]) -> InputLine {
     let text = line.trim();
     if text.is_empty() {
         return InputLine::Empty;
@@ -105,15 +138,21 @@ pub fn parse(line: &str) -> InputLine {
     // Only letters follow the slash of a command; anything else is a path or a comment.
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let is_command = word.strip_prefix('/').is_some_and(|name| name.chars().all(|c| c.is_ascii_alphabetic()));
-    if !is_command {
-        return InputLine::Prompt(line.trim_end().replace("\\\n", "\n"));
+    let is_skill = word.strip_prefix('/').is_some_and(|name| skills.iter().any(|skill| skill.name == name));
+    let parsed = if is_command { command(word, rest.trim()) } else { None };
+    match parsed {
+        Some(parsed) => parsed,
+        None if is_command && !is_skill => InputLine::Wrong(match nearest(word) {
+            Some(known) => format!("unknown command {word}; did you mean {known}?"),
+            None => format!("unknown command {word}; see /help"),
+        }),
+        None => InputLine::Prompt(line.trim_end().replace("\\\n", "\n")),
     }
-    command(word, rest.trim())
 }
 
-fn command(word: &str, rest: &str) -> InputLine {
+fn command(word: &str, rest: &str) -> Option<InputLine> {
     let argument = (!rest.is_empty()).then(|| rest.to_owned());
-    match word {
+    Some(match word {
         "/help" | "/" => InputLine::Help,
         "/exit" | "/quit" => InputLine::Exit,
         "/clear" => InputLine::Clear,
@@ -141,14 +180,13 @@ fn command(word: &str, rest: &str) -> InputLine {
         "/keys" => InputLine::Keys(rest.to_owned()),
         "/shell" => InputLine::OpenShell,
         "/undo" => InputLine::Undo,
+        "/jobs" => jobs(rest),
+        "/background" => InputLine::Background,
         "/pause" => InputLine::Pause,
         "/stop" => InputLine::Stop,
         "/retry" => InputLine::Retry,
-        unknown => InputLine::Wrong(match nearest(unknown) {
-            Some(known) => format!("unknown command {unknown}; did you mean {known}?"),
-            None => format!("unknown command {unknown}; see /help"),
-        }),
-    }
+        _ => return None,
+    })
 }
 
 fn shell(command: &str, usage: &str) -> InputLine {
@@ -165,6 +203,17 @@ fn approve(rest: &str) -> InputLine {
         (other, None) => {
             InputLine::Wrong(format!("unknown approval mode `{other}`; use each, ask, auto or never"))
         }
+    }
+}
+
+fn jobs(rest: &str) -> InputLine {
+    let mut words = rest.split_whitespace();
+    let (action, id) = (words.next(), words.next().and_then(|id| id.parse().ok()).map(JobId));
+    match (action, id, words.next()) {
+        (None, _, _) | (Some("list"), None, None) => InputLine::Jobs(JobsCommand::List),
+        (Some("read"), Some(id), None) => InputLine::Jobs(JobsCommand::Read(id)),
+        (Some("stop"), Some(id), None) => InputLine::Jobs(JobsCommand::Stop(id)),
+        _ => InputLine::Wrong("use /jobs, /jobs read ID or /jobs stop ID".to_owned()),
     }
 }
 
@@ -227,7 +276,7 @@ fn distance(a: &str, b: &str) -> usize {
 }
 
 /// Returns completions of the last word of `line`, each with its description.
-pub fn completions(line: &str, known: &CompletionNames) -> Vec<(String, String)> {
+pub fn completions(line: &str, known_names: &CompletionNames) -> Vec<(String, String)> {
     if !line.starts_with('/') {
         return Vec::new();
     }
@@ -238,10 +287,11 @@ pub fn completions(line: &str, known: &CompletionNames) -> Vec<(String, String)>
     match words.as_slice() {
         [begun] => {
             let known = COMMANDS.iter().map(|(name, _, what)| ((*name).to_owned(), (*what).to_owned()));
-            from(known.collect(), begun)
+            let skills = known_names.skills.iter().map(|(name, what)| (format!("/{name}"), what.clone()));
+            from(known.chain(skills).collect(), begun)
         }
-        ["/run", begun] => from(known.routines.clone(), begun),
-        ["/host", begun] => from(known.hosts.clone(), begun),
+        ["/run", begun] => from(known_names.routines.clone(), begun),
+        ["/host", begun] => from(known_names.hosts.clone(), begun),
         ["/mode", begun] => {
             let modes = [("agent", "Model with tools"), ("chat", "Chat without tools")];
             let known = modes.map(|(name, what)| (name.to_owned(), what.to_owned()));
@@ -259,6 +309,9 @@ pub fn completions(line: &str, known: &CompletionNames) -> Vec<(String, String)>
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
+
+    use sysop_core::instructions::InstructionSource;
+    use sysop_core::skill::SkillKind;
 
     use super::*;
 
@@ -295,8 +348,20 @@ mod tests {
             "/approv auto",
             "/exti",
             "/frobnicate",
+            "/jobs",
+            "/jobs stop 2",
+            "/jobs read",
+            "/background",
+            "/check-disk web1",
+            "/help me",
+            "/disk",
         ];
-        let read: Vec<String> = lines.iter().map(|line| format!("{line:?} -> {:?}", parse(line))).collect();
+        let skill = |name: &str| {
+            Skill::read(SkillKind::Command, name, "", "text", InstructionSource::User).expect("a command")
+        };
+        let skills = [skill("check-disk"), skill("help"), skill("disk")];
+        let read: Vec<String> =
+            lines.iter().map(|line| format!("{line:?} -> {:?}", parse(line, &skills))).collect();
         expect![[r#"
             "" -> Empty
             "   " -> Empty
@@ -327,18 +392,29 @@ mod tests {
             "/hepl" -> Wrong("unknown command /hepl; did you mean /help?")
             "/approv auto" -> Wrong("unknown command /approv; did you mean /approve?")
             "/exti" -> Wrong("unknown command /exti; did you mean /exit?")
-            "/frobnicate" -> Wrong("unknown command /frobnicate; see /help")"#]].assert_eq(&read.join("\n"));
+            "/frobnicate" -> Wrong("unknown command /frobnicate; see /help")
+            "/jobs" -> Jobs(List)
+            "/jobs stop 2" -> Jobs(Stop(JobId(2)))
+            "/jobs read" -> Wrong("use /jobs, /jobs read ID or /jobs stop ID")
+            "/background" -> Background
+            "/check-disk web1" -> Prompt("/check-disk web1")
+            "/help me" -> Help
+            "/disk" -> Prompt("/disk")"#]].assert_eq(&read.join("\n"));
     }
 
     #[test]
     fn command_words_are_completed() {
         let of = |names: &[&str]| names.iter().map(|name| ((*name).into(), "what it is".into())).collect();
-        let known =
-            CompletionNames { routines: of(&["update", "service"]), hosts: of(&["web1", "web2", "db1"]) };
+        let known = CompletionNames {
+            skills: of(&["check"]),
+            routines: of(&["update", "service"]),
+            hosts: of(&["web1", "web2", "db1"]),
+        };
         let names = |line: &str| -> Vec<String> {
             completions(line, &known).into_iter().map(|(name, _)| name).collect()
         };
         assert_eq!(names("/r"), ["/resume", "/routines", "/run", "/retry"]);
+        assert_eq!(names("/ch"), ["/check"]);
         assert_eq!(names("/run u"), ["update"]);
         assert_eq!(names("/host w"), ["web1", "web2"]);
         assert_eq!(names("/approve "), ["each", "ask", "auto", "never"]);
@@ -356,7 +432,7 @@ mod tests {
                 let sample = arguments.split_once('|').map_or("x", |(first, _)| first);
                 format!("{name} {sample}")
             };
-            let parsed = parse(&line);
+            let parsed = parse(&line, &[]);
             let is_prompt = parsed == InputLine::Prompt(line.clone());
             assert!(!is_prompt && !matches!(parsed, InputLine::Wrong(_)), "{line}");
         }

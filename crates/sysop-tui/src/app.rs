@@ -29,6 +29,7 @@ use sysop_core::id::{CallId, Seq, SessionId};
 use sysop_core::model_table::ModelPrice;
 use sysop_core::policy::{CommandContext, Policy, Risk, Survey};
 use sysop_core::question::{Question, QuestionId};
+use sysop_core::skill::Skill;
 use sysop_core::spec::SessionSpec;
 use sysop_core::transcript::{
     Backfill, Decider, Item, ItemBody, ItemId, ProposalState, SessionPhase, Transcript,
@@ -117,6 +118,8 @@ pub struct App {
     /// True once the session service is connected.
     connected: bool,
     known: CompletionNames,
+    /// Skills and commands of the session as the service found them.
+    skills: Vec<Skill>,
     theme: ThemeName,
     leaving: RunningTurnPolicy,
     /// Composer while no turn runs.
@@ -179,6 +182,7 @@ impl App {
             catalog: ServiceCatalog::default(),
             connected: false,
             known: CompletionNames::default(),
+            skills: Vec::new(),
             theme: setup.theme,
             leaving: setup.leaving,
             input: Composer::default(),
@@ -216,9 +220,23 @@ impl App {
         self.known = CompletionNames {
             routines: catalog.routines.iter().map(|it| (it.name.clone(), it.description.clone())).collect(),
             hosts: catalog.hosts.iter().map(|it| (it.name.clone(), it.description.clone())).collect(),
+            skills: Vec::new(),
         };
         self.catalog = catalog;
         self.connected = true;
+    }
+
+    /// Stores the skills and commands of the session once they are found.
+    pub fn set_skills(&mut self, skills: Vec<Skill>) {
+        self.skills = skills;
+    }
+
+    /// Skills and commands that can be called up by name: those of the log, or those that the service found.
+    fn skills(&self) -> &[Skill] {
+        match self.transcript.skills() {
+            [] => &self.skills,
+            logged => logged,
+        }
     }
 
     /// Sets the prompt history once it is loaded.
@@ -230,6 +248,7 @@ impl App {
     pub fn opened(&mut self, id: SessionId, last: Seq, spec: &SessionSpec) -> Transcript {
         let transcript = if last == Seq(0) { Transcript::of(spec) } else { Transcript::new() };
         let before = std::mem::replace(&mut self.transcript, transcript);
+        self.skills.clear();
         if self.flash().is_some_and(|text| text == OPENING) {
             self.flash = None;
         }
@@ -497,6 +516,7 @@ impl App {
             | Event::Compacted { .. }
             | Event::ContextCompacted { .. }
             | Event::InstructionsLoaded { .. }
+            | Event::PromptExpanded { .. }
             | Event::TodoChanged { .. }
             | Event::JobStarted { .. }
             | Event::JobFinished { .. }

@@ -15,6 +15,7 @@ use futures::stream::BoxStream;
 use sysop_core::event::{Input, Update};
 use sysop_core::id::{Seq, SessionId};
 use sysop_core::message::ModelRef;
+use sysop_core::skill::Skill;
 use sysop_core::style::StyleRuns;
 use sysop_core::text::split_styles;
 use sysop_core::transcript::{Item, Transcript};
@@ -67,6 +68,8 @@ enum FetchResult {
     ThemeSaved(String),
     /// The answer to `/trust`, for the user.
     WorkspaceTrusted(String),
+    /// Skills and commands of a session.
+    Skills(SessionId, Vec<Skill>),
     Failed(String),
 }
 
@@ -390,6 +393,15 @@ impl RunLoop {
         if let (Some(left), Some(updates)) = (self.session.replace(session), updates) {
             self.watch_in_background(left, updates, before);
         }
+        self.find_skills();
+    }
+
+    fn find_skills(&mut self) {
+        let Some(id) = self.session.as_ref().map(|session| session.id().clone()) else { return };
+        self.fetch(move |service| async move {
+            let skills = service.skills(&id).await;
+            FetchResult::Skills(id, skills)
+        });
     }
 
     /// Watches a session that the user left, as long as it runs: it may need an answer.
@@ -456,17 +468,23 @@ impl RunLoop {
                     self.screen.ring_bell();
                 }
             }
+            FetchResult::Skills(id, skills) => {
+                if self.session.as_ref().is_some_and(|session| *session.id() == id) {
+                    self.app.set_skills(skills);
+                }
+            }
             FetchResult::AllowedAlways(answered) => {
                 if let Err(why) = answered {
                     self.app.failed(why, now); // nothing was decided
                 }
             }
+            FetchResult::WorkspaceTrusted(told) => {
+                self.app.show_flash(told, now);
+                self.find_skills();
+            }
             FetchResult::SessionOpened(Err(why)) => self.app.open_failed(why, now),
             FetchResult::Sessions(Err(why)) => self.app.list_failed(why, now),
-            FetchResult::Artifact(Err(why))
-            | FetchResult::ThemeSaved(why)
-            | FetchResult::WorkspaceTrusted(why)
-            | FetchResult::Failed(why) => {
+            FetchResult::Artifact(Err(why)) | FetchResult::ThemeSaved(why) | FetchResult::Failed(why) => {
                 self.app.show_flash(why, now);
             }
         }

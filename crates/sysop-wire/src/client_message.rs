@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sysop_core::effort::Effort;
 use sysop_core::event::{ConfigChange, Decision, Input, Origin};
-use sysop_core::id::{CallId, Seq, SessionId};
+use sysop_core::id::{CallId, JobId, Seq, SessionId};
 use sysop_core::message::ModelRef;
 use sysop_core::mode::Mode;
 use sysop_core::outcome::{Outcome, Status};
@@ -90,6 +90,22 @@ pub enum ClientMessage {
         /// Message to the model, if the call is rejected.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+    },
+    /// Moves the running command to the background.
+    #[serde(rename = "tool.background")]
+    Background {
+        /// Session and message ids.
+        #[serde(flatten)]
+        envelope: Envelope,
+    },
+    /// Stops a background job.
+    #[serde(rename = "job.stop")]
+    StopJob {
+        /// Session and message ids.
+        #[serde(flatten)]
+        envelope: Envelope,
+        /// The job.
+        job_id: JobId,
     },
     /// A user's answer to a `question`: exactly one of `answer`, `refuse` and `noSecret`.
     #[serde(rename = "question.answer")]
@@ -440,6 +456,8 @@ impl ClientMessage {
             Input::Retry => Self::Retry { envelope },
             Input::Clear => Self::Clear { envelope },
             Input::Compact { focus } => Self::Compact { envelope, focus: focus.clone() },
+            Input::Background => Self::Background { envelope },
+            Input::StopJob { job } => Self::StopJob { envelope, job_id: *job },
             Input::Configure { change: ConfigChange::Model(model) } => {
                 let model = Some(model.clone());
                 Self::Configure { envelope, model, approve: None, mode: None, effort: None }
@@ -464,6 +482,8 @@ impl ClientMessage {
             | Input::Surveyed { .. }
             | Input::Outcome { .. }
             | Input::Timer { .. }
+            | Input::BackgroundTimer { .. }
+            | Input::JobRead { .. }
             | Input::TurnTimer { .. }
             | Input::TerminalInput { .. }
             | Input::Recovered => return None,
@@ -487,6 +507,8 @@ impl ClientMessage {
             | Self::Retry { envelope }
             | Self::Clear { envelope }
             | Self::Compact { envelope, .. }
+            | Self::Background { envelope }
+            | Self::StopJob { envelope, .. }
             | Self::TerminalAttach { envelope, .. }
             | Self::TerminalDetach { envelope }
             | Self::TerminalInput { envelope, .. }
@@ -530,6 +552,8 @@ impl ClientMessage {
             Self::Retry { .. } => vec![Input::Retry],
             Self::Clear { .. } => vec![Input::Clear],
             Self::Compact { focus, .. } => vec![Input::Compact { focus: focus.clone() }],
+            Self::Background { .. } => vec![Input::Background],
+            Self::StopJob { job_id, .. } => vec![Input::StopJob { job: *job_id }],
             Self::Hello(_)
             | Self::ToolResult(_)
             | Self::ToolOutput { .. }

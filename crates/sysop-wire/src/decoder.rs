@@ -327,15 +327,16 @@ fn notice_event(message: ServerMessage) -> Option<Event> {
             };
             Event::ContextCompacted { compaction }
         }
-        ServerMessage::Instructions { files, untrusted, .. } => {
-            Event::InstructionsLoaded { instructions: Instructions { files, untrusted } }
+        ServerMessage::Instructions { files, untrusted, skills, .. } => {
+            Event::InstructionsLoaded { instructions: Instructions { files, untrusted, skills } }
         }
+        ServerMessage::PromptExpanded { text, commands, .. } => Event::PromptExpanded { text, commands },
         ServerMessage::Todo { items, .. } => Event::TodoChanged { items },
         ServerMessage::JobStarted { job_id, tool_call_id, command, host, .. } => {
             Event::JobStarted { job: job_id, call: tool_call_id, command, host }
         }
-        ServerMessage::JobFinished { job_id, status, exit_code, .. } => {
-            Event::JobFinished { job: job_id, status, exit_code }
+        ServerMessage::JobFinished { job_id, status, exit_code, output, .. } => {
+            Event::JobFinished { job: job_id, status, exit_code, output }
         }
         ServerMessage::GuardArmed { tool_call_id, host, seconds, .. } => {
             Event::GuardArmed { call: tool_call_id, host, seconds }

@@ -212,6 +212,7 @@ impl Encoder {
             | Event::TerminalInput { .. }
             | Event::ContextCompacted { .. }
             | Event::InstructionsLoaded { .. }
+            | Event::PromptExpanded { .. }
             | Event::TodoChanged { .. }
             | Event::JobFinished { .. }
             | Event::GuardArmed { .. }
@@ -295,6 +296,7 @@ impl Encoder {
             Event::TerminalInput { .. }
             | Event::ContextCompacted { .. }
             | Event::InstructionsLoaded { .. }
+            | Event::PromptExpanded { .. }
             | Event::TodoChanged { .. }
             | Event::JobStarted { .. }
             | Event::JobFinished { .. }
@@ -381,6 +383,7 @@ fn state_event(event: &Event) -> Option<StateEvent> {
         | Event::TerminalInput { .. }
         | Event::ContextCompacted { .. }
         | Event::InstructionsLoaded { .. }
+        | Event::PromptExpanded { .. }
         | Event::TodoChanged { .. }
         | Event::JobStarted { .. }
         | Event::JobFinished { .. }

@@ -9,11 +9,13 @@ use sysop_core::event::{Origin, TypedInput};
 use sysop_core::guard::{GuardEnd, GuardTimeout};
 use sysop_core::id::{CallId, JobId, Seq, SessionId};
 use sysop_core::instructions::{InstructionFile, UntrustedFile};
+use sysop_core::job::JobOutput;
 use sysop_core::message::{FailureKind, ModelRef};
 use sysop_core::mode::Mode;
 use sysop_core::outcome::{HostOutcome, Reversibility, Status, SystemChange};
 use sysop_core::policy::{ApprovalMode, Finding, Grant, RiskClass};
 use sysop_core::question::{Question, QuestionId};
+use sysop_core::skill::Skills;
 use sysop_core::style::StyleRuns;
 use sysop_core::todo::TodoItem;
 
@@ -416,6 +418,23 @@ pub enum ServerMessage {
         /// Files that the model does not get, because the user does not trust the workspace.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         untrusted: Vec<UntrustedFile>,
+        /// Skills and commands that can be called up by name, without their texts.
+        #[serde(flatten)]
+        skills: Skills,
+    },
+    /// The prompt of the turn called up a skill or command.
+    #[serde(rename = "prompt.expanded")]
+    PromptExpanded {
+        /// The session.
+        session_id: SessionId,
+        /// Position of this message's event in the log.
+        #[serde(flatten)]
+        position: LogPosition,
+        /// Text that the model gets instead of the prompt.
+        text: String,
+        /// Commands that run before the model is asked.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        commands: Vec<String>,
     },
     /// The agent replaced its todo list.
     #[serde(rename = "todo")]
@@ -466,6 +485,9 @@ pub enum ServerMessage {
         /// Exit code of a command that was not killed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
+        /// Output of the job.
+        #[serde(default, skip_serializing_if = "JobOutput::is_empty")]
+        output: JobOutput,
     },
     /// A guard was armed on a host before a risky change.
     #[serde(rename = "guard.armed")]
@@ -637,6 +659,7 @@ impl ServerMessage {
             | Self::ApprovalGiven { position, .. }
             | Self::ContextCompacted { position, .. }
             | Self::Instructions { position, .. }
+            | Self::PromptExpanded { position, .. }
             | Self::Todo { position, .. }
             | Self::JobStarted { position, .. }
             | Self::JobFinished { position, .. }
@@ -683,6 +706,7 @@ impl ServerMessage {
             | Self::ApprovalGiven { position, .. }
             | Self::ContextCompacted { position, .. }
             | Self::Instructions { position, .. }
+            | Self::PromptExpanded { position, .. }
             | Self::Todo { position, .. }
             | Self::JobStarted { position, .. }
             | Self::JobFinished { position, .. }

@@ -19,6 +19,7 @@ use sysop_core::model_provider::DEMO;
 use sysop_core::model_table;
 use sysop_core::policy::{PolicyOptions, Rule};
 use sysop_core::spec::SessionSpec;
+use sysop_core::text::neutralize_line;
 use sysop_core::tool::ToolSpec;
 use sysop_driver::frontend::AttachedSession;
 use sysop_driver::port::{ModelEvent, Provider, Store, StoreError};
@@ -46,6 +47,7 @@ pub(crate) use self::model_access::ModelAccess;
 use self::notes_host::NotesHost;
 pub(crate) use self::storage::Storage;
 use self::workspace_instructions::WorkspaceInstructions;
+pub(crate) use self::workspace_instructions::{add_skills, own_skill_folders};
 use crate::config::{append_rule, display_path, rules_file};
 use crate::demo::DemoProvider;
 use crate::exit::CommandError;
@@ -197,7 +199,12 @@ impl Services {
         &self.settings
     }
 
+    /// Stops background jobs, names them on standard error, and closes connections and the store.
     pub(crate) async fn close(&self) {
+        for job in self.driver.stop_jobs().await {
+            let command = neutralize_line(&job.command);
+            crate::tell(&format!("stopped the background job on {}: {command}", neutralize_line(&job.host)));
+        }
         self.machines.close().await;
         self.storage.close().await;
     }

@@ -176,6 +176,12 @@ pub(crate) enum Command {
                             --mode auto --json 'make test'\n  sysop policy check --host web1 'systemctl restart nginx'"
     )]
     Policy(PolicyCommand),
+    /// List skills and custom commands, or check their files
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  sysop skills list\n  sysop skills check .agents/skills/certs .sysop/commands/*.md"
+    )]
+    Skills(SkillsCommand),
     /// Show the configuration
     #[command(subcommand, after_help = "Examples:\n  sysop config show\n  $EDITOR \"$(sysop config path)\"")]
     Config(ConfigCommand),
@@ -434,6 +440,19 @@ pub(crate) enum ConfigCommand {
     Path,
     /// Print each value and its source
     Show,
+}
+
+/// `sysop skills`.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum SkillsCommand {
+    /// List what a session in this directory can call up with /NAME
+    List,
+    /// Check that files can be used; exits with 1 if one cannot
+    Check {
+        /// Files of commands, and files or folders of skills
+        #[arg(value_name = "PATH", required = true)]
+        paths: Vec<std::path::PathBuf>,
+    },
 }
 
 /// `sysop policy`.

@@ -25,6 +25,7 @@ mod serve;
 mod serve_options;
 mod sessions;
 mod settings;
+mod skills;
 mod system_prompt;
 mod token;
 mod token_file;
@@ -42,6 +43,7 @@ use sysop_core::ui_text::error_lines;
 
 use crate::cli::{
     Arguments, AuditCommand, Command, ConfigCommand, PolicyCheckArguments, PolicyCommand, RunArguments,
+    SkillsCommand,
 };
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::{GlobalFlags, Verbosity};
@@ -100,6 +102,12 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
         Command::MockLlm(arguments) => wait_for(commands::mock_llm(arguments)),
         Command::Config(command) => config_command(command, &Settings::load(&flags)?),
         Command::Policy(PolicyCommand::Check(arguments)) => policy_check(&load(&flags)?, arguments),
+        Command::Skills(SkillsCommand::List) => emit(skills::list(&load(&flags)?).as_bytes()),
+        Command::Skills(SkillsCommand::Check { paths }) => {
+            let (text, exit) = skills::check(&paths);
+            emit(text.as_bytes())?;
+            Ok(exit)
+        }
         Command::Doctor => doctor(Settings::load(&flags)),
         Command::Sessions(command) => {
             let settings = load(&flags)?.with_database(command.database.database);

@@ -98,6 +98,7 @@ fn protected_name(command: Option<&Command>) -> Option<&'static str> {
             | Command::MockLlm(_)
             | Command::Config(_)
             | Command::Policy(_)
+            | Command::Skills(_)
             | Command::Doctor
             | Command::Audit(_),
         ) => return None,

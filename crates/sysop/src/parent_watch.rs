@@ -120,6 +120,7 @@ fn message(session: &SessionId, event: &Event, redaction: &CommandRedactor) -> O
         | Event::Compacted { .. }
         | Event::ContextCompacted { .. }
         | Event::InstructionsLoaded { .. }
+        | Event::PromptExpanded { .. }
         | Event::TodoChanged { .. }
         | Event::JobStarted { .. }
         | Event::JobFinished { .. }

@@ -7,11 +7,12 @@ use super::state::{CurrentCall, PendingApproval, Phase, RepeatedCall, TurnChange
 use super::step::{EMPTY_NUDGE, EMPTY_REPLIES_MAX};
 use super::{BY_SYSOP, Session, compact};
 use crate::budget::Spending;
+use crate::catalog::JOBS_TOOL;
 use crate::compaction::Compaction;
 use crate::event::{ConfigChange, Decision, Event, Origin, PauseReason, StopReason};
 use crate::guard::ArmedGuard;
 use crate::id::{CallId, StepId, TurnId};
-use crate::job::Job;
+use crate::job::{EndedJob, Job};
 use crate::ledger::Ledger;
 use crate::message::{FailureKind, Message, Reply, ToolCall, ToolResult};
 use crate::model_limits::CONTEXT_WINDOW_MIN;
@@ -82,11 +83,23 @@ impl Session {
                 state.history.set_instructions(instructions.prompt().as_deref());
                 state.instructions = instructions;
                 state.counted_tokens = None;
+                self.tools = OnceLock::new(); // `skill` is on offer if there are skills
+            }
+            Event::PromptExpanded { text, commands } => {
+                let typed = state.last_prompt.as_deref().unwrap_or_default();
+                state.history.replace_prompt(typed, &text);
+                state.expansion = Some(commands);
             }
             Event::JobStarted { job, call, command, host } => {
+                state.last_job = job;
                 state.jobs.start(job, Job { call, command, host });
+                self.tools = OnceLock::new(); // `jobs` is on offer from now on
             }
-            Event::JobFinished { job, .. } => _ = state.jobs.finish(job),
+            Event::JobFinished { job: id, status, exit_code, output } => {
+                if let Some(job) = state.jobs.finish(id) {
+                    state.end_job(EndedJob { id, job, status, exit_code, output: output.text });
+                }
+            }
             Event::GuardArmed { call, host, seconds } => state.arm_guard(ArmedGuard { call, host, seconds }),
             Event::GuardEnded { call, host, .. } => state.end_guard(&call, &host),
             // For users and the log only: keys typed show up on the terminal, and an undo is reported by the outcome of
@@ -115,7 +128,7 @@ impl Session {
         let state = &mut self.state;
         state.history.omit_outputs(&compaction.elided);
         if compaction.replaced > 0 {
-            let summary = compact::summary_message(&compaction, &state.todo);
+            let summary = compact::summary_message(&compaction, &state.todo, &state.jobs);
             state.history.compact(&summary, compaction.keep);
             state.compacted_at = Some(state.step);
         }
@@ -189,6 +202,7 @@ impl Session {
         state.origin = origin;
         state.direct = prompt.is_empty();
         state.completed = false;
+        state.expansion = None;
         state.empty_replies = 0;
         state.ran_tool = false;
         state.repeated = None;
@@ -197,7 +211,9 @@ impl Session {
             state.phase =
                 Phase::Acting { pending: VecDeque::new(), results: Vec::new(), work: CurrentCall::Idle };
         } else {
-            state.history.push_prompt(&prompt, state.keep);
+            let notes = std::mem::take(&mut state.job_notes);
+            let text = [notes.as_slice(), &[prompt.clone()]].concat().join("\n\n");
+            state.history.push_prompt(&text, state.keep);
             state.ledger.add_prompt(&prompt);
             state.last_prompt = Some(prompt);
             state.phase = Phase::BetweenSteps;
@@ -207,6 +223,7 @@ impl Session {
     fn apply_replied(&mut self, reply: Reply) {
         self.spend(reply.usage);
         let state = &mut self.state;
+        state.expansion.iter_mut().for_each(Vec::clear);
         if reply.text.trim().is_empty() && reply.calls.is_empty() {
             state.empty_replies += 1;
             if state.empty_replies < EMPTY_REPLIES_MAX {
@@ -308,6 +325,11 @@ impl Session {
             results.push(result);
         }
         let done = pending.is_empty() && *work == CurrentCall::Idle && !self.state.direct;
+        if let Some(last) = results.last_mut().filter(|_| done) {
+            for note in std::mem::take(&mut self.state.job_notes) {
+                last.output.push_str(&format!("\n{note}"));
+            }
+        }
         let results = done.then(|| std::mem::take(results));
         self.remember(call, outcome);
         if let Some(results) = results {
@@ -354,8 +376,8 @@ impl Session {
                 changes.remove(0);
             }
         }
-        if self.state.direct {
-            return;
+        if self.state.direct || call.name == JOBS_TOOL {
+            return; // looking at a job again is no loop: it goes on by itself
         }
         match &mut self.state.repeated {
             Some(last) if last.is(&call, &outcome) => last.times += 1,

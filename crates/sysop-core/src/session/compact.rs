@@ -10,6 +10,7 @@ use super::{Activity, Session};
 use crate::compaction::{Compaction, CompactionReason};
 use crate::event::{Effect, Event, Output};
 use crate::id::CallId;
+use crate::job::RunningJobs;
 use crate::ledger::{VisibleTail, cut};
 use crate::message::{
     FinishReason, HistoryMessage, Message, ModelFailure, ModelRef, ModelRequest, Reply, ToolResult, Usage,
@@ -371,7 +372,7 @@ fn is_protected(result: &ToolResult) -> bool {
 }
 
 /// Returns the text that precedes the first message after a compaction.
-pub(super) fn summary_message(compaction: &Compaction, items: &[TodoItem]) -> String {
+pub(super) fn summary_message(compaction: &Compaction, items: &[TodoItem], jobs: &RunningJobs) -> String {
     let mut text = String::from(
         "[The earlier part of this session was compacted. sysop extracted these facts from its log:]\n",
     );
@@ -379,6 +380,9 @@ pub(super) fn summary_message(compaction: &Compaction, items: &[TodoItem]) -> St
     if let Some(summary) = &compaction.summary {
         text.push_str("\n[Summary that the model wrote of that part:]\n");
         text.push_str(summary.trim_end());
+    }
+    for (id, job) in jobs.iter() {
+        text.push_str(&format!("\n[Background job {id} is running on {}: {}]", job.host, job.command));
     }
     if !items.is_empty() {
         text.push_str("\n[Todo list:]\n");

@@ -83,8 +83,13 @@ impl Session {
                 if spec.effect == ToolEffect::Session
                     && self.state.client_tools.named(&spec.name).is_none() =>
             {
-                let outcome = self.answer_own(out, &call);
-                self.finish(out, call.id, outcome);
+                if origin != Origin::Model {
+                    // No model reply contains this call.
+                    self.emit(out, Event::ToolStarted { call: call.clone(), origin });
+                }
+                if let Some(outcome) = self.answer_own(out, &call, origin) {
+                    self.finish(out, call.id, outcome);
+                }
             }
             Ok(_) => self.start_survey(out, call, origin, None),
             Err(_) if origin == Origin::User => self.start_survey(out, call, origin, None),

@@ -1,10 +1,14 @@
 //! Instructions of the workspace and the user: read before the first step that a process makes, and again until the
-//! session's host is connected.
+//! session's host is connected. Prompts that call up a skill or command are expanded with them.
+
+use serde_json::{Map, Value};
 
 use super::Session;
-use crate::event::{Effect, Event, Output};
-use crate::id::StepId;
+use crate::event::{Effect, Event, Output, StopReason};
+use crate::id::{CallId, StepId};
 use crate::instructions::{FoundInstructions, InstructionSource, Instructions};
+use crate::message::{Arguments, Reply, ToolCall};
+use crate::skill::Expansion;
 
 /// Progress of reading the instructions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -61,6 +65,9 @@ impl Session {
                 earlier.files.iter().filter(|file| file.source == InstructionSource::Workspace);
             instructions.files.extend(of_workspace.cloned());
             instructions.untrusted.clone_from(&earlier.untrusted);
+            let of_workspace =
+                earlier.skills.found.iter().filter(|skill| skill.source == InstructionSource::Workspace);
+            of_workspace.for_each(|skill| instructions.skills.add(Ok(skill.clone())));
         }
         let instructions = instructions.limited(self.context_window());
         if instructions != self.state.instructions {
@@ -70,6 +77,46 @@ impl Session {
 
     pub(super) fn on_reload_instructions(&mut self) {
         self.reading.stage = Stage::Unread;
+    }
+
+    /// Expands the prompt of a turn that begins with the name of a skill or command. Returns true if it did.
+    pub(super) fn expand_prompt(&mut self, out: &mut Output) -> bool {
+        let state = &self.state;
+        if state.step.step > 0 || state.expansion.is_some() {
+            return false;
+        }
+        let expansion =
+            state.last_prompt.as_deref().and_then(|prompt| state.instructions.skills.expand(prompt));
+        let Some(Expansion { text, commands }) = expansion else { return false };
+        self.emit(out, Event::PromptExpanded { text, commands });
+        true
+    }
+
+    /// Proposes the commands of an expanded prompt, as if the model had called them. Returns true if there are any.
+    pub(super) fn run_expanded_commands(&mut self, out: &mut Output) -> bool {
+        let Some(commands) = self.state.expansion.clone().filter(|commands| !commands.is_empty()) else {
+            return false;
+        };
+        let tool = self.offered_tools().command_tool().filter(|_| !self.is_chat());
+        let Some(tool) = tool.map(|tool| tool.name.clone()) else {
+            let error = "this command runs programs, which this session cannot do".to_owned();
+            self.end_turn(out, StopReason::Failed, Some(error));
+            return true;
+        };
+        let prompt = self.state.last_prompt.as_deref().unwrap_or_default();
+        let name = prompt.split_whitespace().next().unwrap_or_default().to_owned();
+        let calls = commands.into_iter().map(|command| {
+            let arguments = [("command", command), ("reason", format!("for {name}"))];
+            let arguments = arguments.map(|(key, value)| (key.to_owned(), Value::from(value)));
+            let arguments = Arguments::Object(Map::from_iter(arguments));
+            ToolCall { id: CallId::new(""), wire_id: None, name: tool.clone(), arguments }
+        });
+        let reply = Reply { calls: calls.collect(), ..Reply::default() };
+        let step = StepId { turn: self.state.turn, step: self.state.step.step + 1 };
+        self.emit(out, Event::StepStarted { step });
+        let reply = self.normalize(reply);
+        self.emit(out, Event::Replied { step, reply });
+        true
     }
 
     /// Stops waiting for the instructions; the next step requests them again.

@@ -3,10 +3,10 @@
 use serde::Deserialize;
 
 use super::Session;
-use crate::catalog;
-use crate::event::{Event, Output};
+use crate::catalog::{self, SKILL_TOOL};
+use crate::event::{Event, Origin, Output};
 use crate::ledger::cut;
-use crate::message::{Arguments, ToolCall};
+use crate::message::{Arguments, Message, ToolCall};
 use crate::outcome::Outcome;
 use crate::todo::{self, ITEM_BYTES_MAX, LIST_ITEMS_MAX, TodoItem, TodoState};
 use crate::token_estimate;
@@ -26,19 +26,46 @@ struct ListedItem {
 }
 
 impl Session {
-    /// Tools that the session offers besides those of its spec: `read_output` once outputs are left out of the prompt.
+    /// Tools that the session offers besides those of its spec: `skill` if there are any, `jobs` once a job was started,
+    /// and `read_output` once outputs are left out of the prompt.
     pub(super) fn own_tools(&self) -> Vec<ToolSpec> {
-        self.state.history.has_omitted().then(catalog::read_output).into_iter().collect()
+        let names: Vec<_> =
+            self.state.instructions.skills.listed().map(|skill| skill.name.as_str()).collect();
+        let skill = (!names.is_empty()).then(|| catalog::skill(&names));
+        let read_output = self.state.history.has_omitted().then(catalog::read_output);
+        let jobs = (self.state.last_job.0 > 0).then(catalog::jobs);
+        skill.into_iter().chain(jobs).chain(read_output).collect()
     }
 
-    /// Answers a call of a tool with the effect `Session`.
-    pub(super) fn answer_own(&mut self, out: &mut Output, call: &ToolCall) -> Outcome {
+    /// Answers a call of a tool with the effect `Session`; `None` if the answer follows later.
+    pub(super) fn answer_own(
+        &mut self,
+        out: &mut Output,
+        call: &ToolCall,
+        origin: Origin,
+    ) -> Option<Outcome> {
         let answer = match call.name.as_str() {
             catalog::TASK_LIST_TOOL => self.change_todo(out, call),
             catalog::READ_OUTPUT_TOOL => read_output(self, call),
+            SKILL_TOOL => self.call_up_skill(call),
+            catalog::JOBS_TOOL => return self.call_jobs(out, call, origin),
             other => Err(format!("this session has no `{other}`")),
         };
-        answer.map_or_else(Outcome::failed, Outcome::ok)
+        Some(answer.map_or_else(Outcome::failed, Outcome::ok))
+    }
+
+    /// Returns the text of a skill, unless the model still has it.
+    fn call_up_skill(&self, call: &ToolCall) -> Result<String, String> {
+        let name = call.text_argument("name").unwrap_or_default();
+        let Some(skill) = self.state.instructions.skills.listed().find(|skill| skill.name == name) else {
+            return Err(format!("no skill has the name `{name}`"));
+        };
+        let answer = skill.answer();
+        let is_known = self.messages().any(|message| {
+            matches!(message, Message::ToolResults { results }
+                if results.iter().any(|result| result.name == SKILL_TOOL && result.output == answer))
+        });
+        Ok(if is_known { format!("you already have the text of `{name}`; see above") } else { answer })
     }
 
     fn change_todo(&mut self, out: &mut Output, call: &ToolCall) -> Result<String, String> {

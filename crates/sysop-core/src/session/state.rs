@@ -7,9 +7,9 @@ use crate::compaction::Compaction;
 use crate::event::{CancelFollowUp, Origin, PauseReason};
 use crate::guard::{ArmedGuard, GUARDS_MAX};
 use crate::history::History;
-use crate::id::{CallId, StepId, TurnId};
+use crate::id::{CallId, JobId, StepId, TurnId};
 use crate::instructions::Instructions;
-use crate::job::RunningJobs;
+use crate::job::{ENDED_JOBS_MAX, EndedJob, RunningJobs};
 use crate::ledger::Ledger;
 use crate::message::{Arguments, ModelRef, ToolCall, ToolResult};
 use crate::mode::Mode;
@@ -80,9 +80,17 @@ pub(super) struct State {
     /// Tokens of the newest request and reply as counted by the server, and the number of messages they cover.
     pub(super) counted_tokens: Option<(usize, u64)>,
     pub(super) instructions: Instructions,
+    /// Set if the turn's prompt was expanded: its commands that were not proposed yet.
+    pub(super) expansion: Option<Vec<String>>,
     /// The todo list, at most `LIST_ITEMS_MAX` items.
     pub(super) todo: Vec<TodoItem>,
     pub(super) jobs: RunningJobs,
+    /// Jobs that ended, oldest first; at most `ENDED_JOBS_MAX`.
+    pub(super) ended_jobs: VecDeque<EndedJob>,
+    /// The newest job; 0 before the first.
+    pub(super) last_job: JobId,
+    /// Lines on jobs that ended, which the model has not received yet.
+    pub(super) job_notes: Vec<String>,
     /// Guards that have not ended, oldest first; at most `GUARDS_MAX`.
     pub(super) guards: Vec<ArmedGuard>,
     /// Distinct users who allowed the pending call; at most `APPROVERS_MAX`.
@@ -193,8 +201,12 @@ impl State {
             window_cap: None,
             counted_tokens: None,
             instructions: Instructions::default(),
+            expansion: None,
             todo: Vec::new(),
             jobs: RunningJobs::default(),
+            ended_jobs: VecDeque::new(),
+            last_job: JobId(0),
+            job_notes: Vec::new(),
             guards: Vec::new(),
             approvers: Vec::new(),
         }
@@ -232,6 +244,19 @@ impl State {
                 Some((call, asked, self.origin))
             }
             Phase::Acting { .. } | Phase::Idle | Phase::BetweenSteps | Phase::Thinking { .. } => None,
+        }
+    }
+
+    pub(super) fn end_job(&mut self, ended: EndedJob) {
+        self.job_notes.push(format!(
+            "[background job {} ended, {}: {}]",
+            ended.id,
+            ended.result(),
+            ended.job.command
+        ));
+        self.ended_jobs.push_back(ended);
+        if self.ended_jobs.len() > ENDED_JOBS_MAX {
+            self.ended_jobs.pop_front();
         }
     }
 

@@ -84,6 +84,8 @@ impl Session {
             self.end_turn(out, StopReason::MaxIterations, Some(error));
         } else if self.read_instructions(out) {
             return false;
+        } else if self.expand_prompt(out) || self.run_expanded_commands(out) {
+            return true;
         } else if let Some(detail) = self.budget_stop() {
             self.emit(out, Event::Paused { reason: PauseReason::Budget, detail: Some(detail) });
         } else if self.compact_if_needed(out) {
@@ -249,6 +251,11 @@ impl OfferedTools {
         self.specs.iter().find(|tool| tool.name == name)
     }
 
+    /// Returns the tool for a command that the user called up.
+    pub(super) fn command_tool(&self) -> Option<&ToolSpec> {
+        self.named("bash").or_else(|| self.specs.iter().find(|tool| tool.effect == ToolEffect::Command))
+    }
+
     /// Returns true if calling this tool reports the task as complete.
     pub(super) fn completes(&self, name: &str) -> bool {
         self.named(name).is_some_and(|tool| tool.effect == ToolEffect::Completes)
@@ -315,7 +322,7 @@ mod tests {
         for spec in tools(Profile::Full).into_iter().chain(tools(Profile::Operator)) {
             let mut arguments = json!({
                 "command": "ls", "keys": "q", "path": "a", "content": "", "old_string": "a", "new_string": "b",
-                "summary": "", "pattern": "*", "revision": "HEAD", "paths": ["a"], "message": "m",
+                "summary": "", "pattern": "*", "revision": "HEAD", "action": "list", "paths": ["a"], "message": "m",
             });
             let known = spec.parameters["properties"].as_object().expect("an object").clone();
             let arguments = arguments.as_object_mut().expect("an object");

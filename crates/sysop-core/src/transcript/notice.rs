@@ -9,6 +9,7 @@ use crate::guard::GuardEnd;
 use crate::id::{CallId, JobId};
 use crate::instructions::Instructions;
 use crate::outcome::{Reversibility, Status};
+use crate::skill::SkillKind;
 use crate::todo::{TodoItem, TodoState};
 use crate::ui_text;
 
@@ -22,11 +23,12 @@ pub fn event_notice(event: &Event) -> Option<Notice> {
     let text = match event {
         Event::ContextCompacted { compaction } => context_compacted(compaction),
         Event::InstructionsLoaded { instructions } => instructions_loaded(instructions),
+        Event::PromptExpanded { text, commands } => prompt_expanded(text, commands.len()),
         Event::TodoChanged { items } => todo_changed(items),
         Event::JobStarted { job, command, host, .. } => {
             format!("job {job} started on {host}: {}", one_line(command))
         }
-        Event::JobFinished { job, status, exit_code } => job_finished(*job, *status, *exit_code),
+        Event::JobFinished { job, status, exit_code, .. } => job_finished(*job, *status, *exit_code),
         Event::GuardArmed { host, seconds, .. } => {
             format!("guard armed on {host}: rolls back in {seconds} s unless confirmed")
         }
@@ -98,12 +100,34 @@ fn instructions_loaded(instructions: &Instructions) -> String {
     let withheld = format!(
         "not given to the model, because this workspace is not trusted (/trust or --trust): {withheld}"
     );
-    match (read.is_empty(), instructions.untrusted.is_empty()) {
-        (true, true) => "the model gets no instructions from files any more".to_owned(),
-        (false, true) => format!("instructions: {read}"),
-        (true, false) => withheld,
-        (false, false) => format!("instructions: {read}; {withheld}"),
+    let mut parts = Vec::new();
+    if !read.is_empty() {
+        parts.push(format!("instructions: {read}"));
     }
+    for (kind, what) in [(SkillKind::Skill, "skills"), (SkillKind::Command, "commands")] {
+        let of_kind = instructions.skills.found.iter().filter(|skill| skill.kind == kind);
+        let names: Vec<_> = of_kind.map(|skill| format!("/{}", skill.name)).collect();
+        if !names.is_empty() {
+            parts.push(format!("{what}: {}", names.join(" ")));
+        }
+    }
+    if !instructions.untrusted.is_empty() {
+        parts.push(withheld);
+    }
+    parts.extend(instructions.skills.skipped.iter().map(|problem| format!("skipped {}", one_line(problem))));
+    if parts.is_empty() {
+        return "the model gets no instructions from files any more".to_owned();
+    }
+    parts.join("; ")
+}
+
+fn prompt_expanded(text: &str, commands: usize) -> String {
+    let commands = match commands {
+        0 => String::new(),
+        1 => ", runs 1 command first".to_owned(),
+        more => format!(", runs {more} commands first"),
+    };
+    format!("prompt expanded ({}{commands})", ui_text::file_size(text.len() as u64))
 }
 
 fn todo_changed(items: &[TodoItem]) -> String {
@@ -164,6 +188,8 @@ fn one_line(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::instructions::{InstructionFile, InstructionSource, UntrustedFile};
+    use crate::job::JobOutput;
+    use crate::skill::Skill;
 
     fn line(event: &Event) -> (Severity, String) {
         let notice = event_notice(event).expect("it has a line");
@@ -204,7 +230,7 @@ mod tests {
             ..InstructionFile::new(path.into(), InstructionSource::Workspace, String::new(), bytes)
         };
         let files = vec![file("/a/AGENTS.md", 9, 9), file("/a/b/AGENTS.md", 1, 2_000)];
-        let mut instructions = Instructions { files, untrusted: Vec::new() };
+        let mut instructions = Instructions { files, ..Instructions::default() };
         let read = "instructions: /a/AGENTS.md (9 bytes), /a/b/AGENTS.md (2.0 kB, cut to 1 byte)";
         let event =
             |instructions: &Instructions| Event::InstructionsLoaded { instructions: instructions.clone() };
@@ -214,6 +240,14 @@ mod tests {
         assert_eq!(line(&event(&instructions)), warning(&format!("{read}; {withheld}")));
         instructions.files.clear();
         assert_eq!(line(&event(&instructions)), warning(withheld));
+        instructions.untrusted.clear();
+        let read = |kind, name: &str, text| Skill::read(kind, name, "/c/x.md", text, InstructionSource::User);
+        instructions.skills.add(read(SkillKind::Command, "check", "x"));
+        instructions.skills.add(read(SkillKind::Skill, "certs", "---\ndescription: d\n---\nx"));
+        instructions.skills.add(read(SkillKind::Skill, "none", "x"));
+        let expected =
+            "skills: /certs; commands: /check; skipped /c/x.md: no `description` in the front matter";
+        assert_eq!(line(&event(&instructions)), note(expected));
     }
 
     #[test]
@@ -221,7 +255,9 @@ mod tests {
         let (job, call) = (JobId(3), CallId::new("c"));
         let started = Event::JobStarted { job, call, command: "x".repeat(300), host: "web1".into() };
         assert_eq!(line(&started), note(&format!("job 3 started on web1: {}…", "x".repeat(LINE_CHARS_MAX))));
-        let ended = |status, exit_code| line(&Event::JobFinished { job, status, exit_code });
+        let ended = |status, exit_code| {
+            line(&Event::JobFinished { job, status, exit_code, output: JobOutput::default() })
+        };
         assert_eq!(ended(Status::Failed, Some(2)), note("job 3 ended: failed, exit code 2"));
         assert_eq!(ended(Status::Cancelled, None), note("job 3 ended: cancelled"));
         assert_eq!(ended(Status::Unknown, None), warning("job 3: outcome unknown"));

@@ -11,6 +11,7 @@ use super::*;
 use crate::event::CancelFollowUp;
 use crate::guard::{GuardEnd, GuardTimeout};
 use crate::id::{JobId, Timestamp};
+use crate::job::JobOutput;
 use crate::message::{FailureKind, ModelFailure, ModelRef};
 use crate::mode::Mode;
 use crate::policy::Grant;
@@ -757,7 +758,8 @@ fn events_without_an_item_become_notices_in_order() {
             Event::JobStarted { job, call: call.clone(), command: "make".into(), host: "web1".into() }.into(),
             Event::GuardArmed { call: call.clone(), host: "web1".into(), seconds: 120 }.into(),
             Event::GuardEnded { call, host: "web1".into(), how: GuardEnd::Fired }.into(),
-            Event::JobFinished { job, status: Status::Ok, exit_code: Some(0) }.into(),
+            Event::JobFinished { job, status: Status::Ok, exit_code: Some(0), output: JobOutput::default() }
+                .into(),
         ],
         expect![[r#"
             notice-1: Note job 1 started on web1: make

@@ -1,15 +1,18 @@
 //! Instructions from files: read before the first step, sent in front of the first message, kept by a compaction.
 
-use sysop_core::event::{Effect, Event, Input};
+use serde_json::json;
+use sysop_core::event::{ConfigChange, Decision, Effect, Event, Input};
 use sysop_core::instructions::{
     FoundInstructions, InstructionFile, InstructionSource, Instructions, UntrustedFile,
 };
 use sysop_core::message::Message;
+use sysop_core::mode::Mode;
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::session::Activity;
+use sysop_core::skill::{Skill, SkillKind};
 
-use crate::world::{World, bash, calls, says, spec};
+use crate::world::{World, bash, call, calls, says, spec};
 
 fn world() -> World {
     let mut spec = spec(ApprovalMode::Auto);
@@ -25,7 +28,7 @@ fn agents(text: &str) -> Instructions {
         text.to_owned(),
         bytes,
     );
-    Instructions { files: vec![file], untrusted: Vec::new() }
+    Instructions { files: vec![file], ..Instructions::default() }
 }
 
 /// The attempt of the request for instructions in the last output.
@@ -100,11 +103,125 @@ fn an_untrusted_workspace_is_reported_and_not_sent() {
     let mut world = world();
     world.prompt("go");
     let untrusted = vec![UntrustedFile { path: "/srv/AGENTS.md".to_owned(), bytes: 9 }];
-    read(&mut world, Some(Instructions { files: Vec::new(), untrusted }));
+    read(&mut world, Some(Instructions { untrusted, ..Instructions::default() }));
     assert_eq!((first_message(&world).as_str(), loaded(&world)), ("go", 1));
     world.reply(says("done")).tell(Input::ReloadInstructions).prompt("now");
     read(&mut world, Some(agents("Use make.")));
     assert!(first_message(&world).contains("Use make."));
+}
+
+fn with_skills(names: &[(SkillKind, &str, &str)]) -> Instructions {
+    let mut found = Instructions::default();
+    for (kind, name, text) in names {
+        let path = format!("/srv/.sysop/{name}/SKILL.md");
+        found.skills.add(Skill::read(*kind, name, &path, text, InstructionSource::Workspace));
+    }
+    found
+}
+
+#[test]
+fn a_command_that_the_user_calls_up_is_expanded_for_the_model() {
+    let mut world = world();
+    world.prompt("/fix nginx web1");
+    read(&mut world, Some(with_skills(&[(SkillKind::Command, "fix", "Repair $1 on $2.")])));
+    assert_eq!(first_message(&world), "Repair nginx on web1.");
+    world.reply(says("done")).prompt("/etc/hosts is wrong");
+    let (_, request) = world.asked.as_ref().expect("a model call");
+    let last = request.messages.last().expect("a prompt").message();
+    assert_eq!(*last, Message::User { text: "/etc/hosts is wrong".to_owned() });
+    world.reply(says("done")).tell(Input::Retry);
+    assert_eq!(first_message(&world), "/etc/hosts is wrong");
+    world.reply(says("done")).prompt("/fix a b").reply(says("done")).tell(Input::Retry);
+    assert_eq!(first_message(&world), "Repair a on b.", "a retry expands again");
+}
+
+#[test]
+fn commands_in_an_expanded_prompt_run_first_and_are_decided_like_the_models() {
+    let mut spec = spec(ApprovalMode::Ask);
+    spec.instructions = true;
+    let mut world = World::new(spec);
+    world.prompt("/look 'a b'");
+    let text = "Log: !`rm $1` and !`ls`.";
+    read(&mut world, Some(with_skills(&[(SkillKind::Command, "look", text)])));
+    assert!(world.asked.is_none(), "the model is asked after the commands");
+    assert_eq!(world.session.activity(), Activity::AwaitingApproval);
+    world.crash();
+    assert_eq!(world.session.activity(), Activity::AwaitingApproval, "a replay proposes the same");
+    world.allow().outcome(Outcome::ok("removed")).outcome(Outcome::ok("listed"));
+    read(&mut world, Some(with_skills(&[(SkillKind::Command, "look", text)])));
+    let (_, request) = world.asked.as_ref().expect("a model call");
+    let [prompt, replied, results] = &request.messages[..] else { panic!("{:?}", request.messages) };
+    let text = "Log: (see the output of `rm 'a b'`) and (see the output of `ls`).".to_owned();
+    assert_eq!(*prompt.message(), Message::User { text });
+    let Message::Assistant { reply } = replied.message() else { panic!("{replied:?}") };
+    let commands: Vec<_> = reply.calls.iter().map(|call| call.text_argument("command")).collect();
+    assert_eq!(commands, [Some("rm 'a b'"), Some("ls")]);
+    let Message::ToolResults { results } = results.message() else { panic!("{results:?}") };
+    assert_eq!(results.len(), 2);
+}
+
+#[test]
+fn a_rejected_command_of_an_expanded_prompt_does_not_run() {
+    let mut spec = spec(ApprovalMode::Ask);
+    spec.instructions = true;
+    let mut world = World::new(spec);
+    world.prompt("/look");
+    read(&mut world, Some(with_skills(&[(SkillKind::Command, "look", "!`touch x`")])));
+    world.decide(Decision::Reject { reason: "no".to_owned() });
+    let started = world.log.iter().filter(|event| matches!(event, Event::ToolStarted { .. })).count();
+    assert_eq!(started, 0);
+    assert!(world.asked.is_some(), "the model learns of it");
+}
+
+#[test]
+fn a_plain_chat_runs_no_command_of_a_prompt() {
+    let mut world = world();
+    world.tell(Input::Configure { change: ConfigChange::Mode(Mode::Chat) }).prompt("/look");
+    read(&mut world, Some(with_skills(&[(SkillKind::Command, "look", "!`touch x`")])));
+    let failed = world.log.iter().any(
+        |event| matches!(event, Event::TurnEnded { error: Some(error), .. } if error.contains("cannot do")),
+    );
+    assert!(failed, "{:?}", world.log);
+}
+
+#[test]
+fn the_model_calls_up_a_skill_once() {
+    let mut world = world();
+    world.prompt("renew the certificate");
+    let text = "---\ndescription: Renew a certificate\n---\nUse certbot.";
+    read(&mut world, Some(with_skills(&[(SkillKind::Skill, "certs", text)])));
+    assert!(first_message(&world).contains("\n- certs: Renew a certificate\n"), "{}", first_message(&world));
+    let offered = |world: &World| {
+        let (_, request) = world.asked.as_ref().expect("a model call");
+        request
+            .tools
+            .iter()
+            .find(|tool| tool.name == "skill")
+            .map(|tool| tool.parameters["properties"]["name"]["enum"].clone())
+    };
+    assert_eq!(offered(&world), Some(json!(["certs"])));
+    let results = |world: &World| {
+        let (_, request) = world.asked.as_ref().expect("a model call");
+        match request.messages.last().expect("a message").message() {
+            Message::ToolResults { results } => results[0].output.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    world.reply(calls(vec![call("a", "skill", json!({ "name": "certs" }))]));
+    assert_eq!(results(&world), "folder: /srv/.sysop/certs\n\nUse certbot.");
+    world.reply(calls(vec![call("b", "skill", json!({ "name": "certs" }))]));
+    assert!(results(&world).starts_with("you already have the text of `certs`; see above"));
+    world.reply(calls(vec![call("c", "skill", json!({ "name": "none" }))]));
+    assert!(results(&world).contains("invalid arguments"), "{}", results(&world));
+}
+
+#[test]
+fn a_session_without_skills_offers_no_tool_for_them() {
+    let mut world = world();
+    world.prompt("go");
+    read(&mut world, Some(with_skills(&[(SkillKind::Command, "fix", "text")])));
+    let (_, request) = world.asked.as_ref().expect("a model call");
+    assert!(request.tools.iter().all(|tool| tool.name != "skill"));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 use proptest::test_runner::Config;
 use serde_json::json;
 use sysop_core::event::{ConfigChange, Decision, Input, Origin, TypedInput as TerminalTyped};
-use sysop_core::id::{CallId, StepId, TurnId};
+use sysop_core::id::{CallId, JobId, StepId, TurnId};
 use sysop_core::message::{Arguments, FailureKind, FinishReason, Reply, ToolCall, ToolProtocol};
 use sysop_core::mode::Mode;
 use sysop_core::outcome::{Outcome, Status};
@@ -57,16 +57,21 @@ enum Symbol {
     Hands,
     Lend,
     Chat,
+    Away,
+    JobEnd,
+    JobStop,
+    Look,
+    Looked,
 }
 
 use Symbol::{
-    Allow, AllowSession, Answer, Auto, Blank, Broken, Cancel, Changed, Chat, Clear, Complete,
-    ConfigChange as Changes, Crash, Danger, Done, Edit, EditForbidden, Fail, Hands, Lend, Never, Nothing,
-    Overflow, Pause, Prompt, Read, Refusal, Reject, RejectStop, Resume, Retry, Routine, SameId,
-    StaleDecision, StaleOutcome, StaleReply, Timer, Two, TypedInput, Undo, Unknown, Written,
+    Allow, AllowSession, Answer, Auto, Away, Blank, Broken, Cancel, Changed, Chat, Clear, Complete,
+    ConfigChange as Changes, Crash, Danger, Done, Edit, EditForbidden, Fail, Hands, JobEnd, JobStop, Lend,
+    Look, Looked, Never, Nothing, Overflow, Pause, Prompt, Read, Refusal, Reject, RejectStop, Resume, Retry,
+    Routine, SameId, StaleDecision, StaleOutcome, StaleReply, Timer, Two, TypedInput, Undo, Unknown, Written,
 };
 
-const ALL: [Symbol; 42] = [
+const ALL: [Symbol; 47] = [
     Prompt,
     Blank,
     Answer,
@@ -109,6 +114,11 @@ const ALL: [Symbol; 42] = [
     Hands,
     Lend,
     Chat,
+    Away,
+    JobEnd,
+    JobStop,
+    Look,
+    Looked,
 ];
 
 /// The symbols that lead furthest, for longer sequences.
@@ -136,6 +146,7 @@ fn reply_of(letter: Symbol) -> Option<Reply> {
         ]),
         Complete => calls(vec![call("c", "task_complete", json!({"summary": "done"}))]),
         Written => written(),
+        Look => calls(vec![call("j", "jobs", json!({"action": "read", "id": 1, "wait_s": 5}))]),
         _ => return None,
     })
 }
@@ -162,6 +173,13 @@ fn act(world: &mut World, letter: Symbol) -> bool {
         let possible = world.waiting().is_some();
         if possible {
             world.decide(decision);
+        }
+        return possible;
+    }
+    if letter == JobEnd {
+        let possible = !world.jobs.is_empty();
+        if possible {
+            world.end_job(Outcome::ok("finished"));
         }
         return possible;
     }
@@ -212,6 +230,15 @@ fn other(world: &mut World, letter: Symbol) -> bool {
                 world.running = None;
             }
             world
+        }
+        Away => {
+            let call = world.running.as_ref().map_or(CallId::new("gone"), |call| call.id.clone());
+            world.tell(Input::BackgroundTimer { call, output: "so far".to_owned() })
+        }
+        JobStop => world.tell(Input::StopJob { job: JobId(1) }),
+        Looked => {
+            let call = world.reading.clone().unwrap_or_else(|| CallId::new("gone"));
+            world.tell(Input::JobRead { call, output: "so far".to_owned() })
         }
         Cancel => world.tell(Input::Cancel),
         Pause => world.tell(Input::Pause),
@@ -289,6 +316,7 @@ fn every_short_word_from_every_phase_keeps_the_invariants() {
         begun(&[Prompt, Two, Allow, Cancel]),
         begun(&[Routine]),
         begun(&[Chat, Prompt]),
+        begun(&[Prompt, Two, Allow, Away]),
     ];
     let mut visited = 0;
     for start in &starts {

@@ -8,6 +8,7 @@ mod compaction;
 mod fence;
 mod instructions;
 mod invariants;
+mod jobs;
 mod own_tools;
 mod policy;
 mod properties;

@@ -5,6 +5,7 @@ use sysop_core::event::{Decision, Event};
 use sysop_core::guard::{GUARDS_MAX, GuardEnd};
 use sysop_core::id::{CallId, JobId};
 use sysop_core::job::JOBS_MAX;
+use sysop_core::job::JobOutput;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::Status;
 use sysop_core::policy::{Grant, Risk};
@@ -52,7 +53,12 @@ fn replay_keeps_the_last_todo_list_within_its_limit() {
 
 #[test]
 fn jobs_run_until_they_end_and_are_bounded() {
-    let ended = Event::JobFinished { job: JobId(1), status: Status::Unknown, exit_code: None };
+    let ended = Event::JobFinished {
+        job: JobId(1),
+        status: Status::Unknown,
+        exit_code: None,
+        output: JobOutput::default(),
+    };
     let session = replay([job(1), job(2), ended]);
     let running: Vec<_> = session.jobs().iter().map(|(id, job)| (id, job.host.as_str())).collect();
     assert_eq!(running, [(JobId(2), "web1")]);

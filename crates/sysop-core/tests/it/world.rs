@@ -26,6 +26,10 @@ pub(crate) struct World {
     /// The request for a summary in flight.
     pub(crate) summary: Option<(u32, ModelRequest)>,
     pub(crate) running: Option<ToolCall>,
+    /// Calls in the background, oldest first.
+    pub(crate) jobs: Vec<ToolCall>,
+    /// The call that reads the output of a job.
+    pub(crate) reading: Option<CallId>,
     /// Tools that ran, in order.
     pub(crate) ran: Vec<ToolCall>,
     pub(crate) last: Output,
@@ -104,7 +108,18 @@ impl World {
         let policy = Arc::new(Policy::new(&spec.dangerous_patterns, &spec.deny));
         let (session, out) = Session::open(spec);
         let log = out.events.clone();
-        Self { session, log, asked: None, summary: None, running: None, ran: Vec::new(), last: out, policy }
+        Self {
+            session,
+            log,
+            asked: None,
+            summary: None,
+            running: None,
+            jobs: Vec::new(),
+            reading: None,
+            ran: Vec::new(),
+            last: out,
+            policy,
+        }
     }
 
     pub(crate) fn each() -> Self {
@@ -121,6 +136,14 @@ impl World {
             && self.running.as_ref().is_some_and(|running| running.id == *call)
         {
             self.running = None;
+        }
+        if let Input::Outcome { call, .. } = &input {
+            self.jobs.retain(|job| job.id != *call);
+        }
+        if let Input::JobRead { call, .. } = &input
+            && self.reading.as_ref() == Some(call)
+        {
+            self.reading = None;
         }
         let out = self.session.handle(input);
         self.log.extend(out.events.iter().cloned());
@@ -156,10 +179,21 @@ impl World {
                     self.ran.push(call.clone());
                 }
                 Effect::CancelTool { call } => {
-                    assert_eq!(self.running.as_ref().map(|running| &running.id), Some(call));
+                    let mut known = self.running.iter().chain(&self.jobs).map(|running| &running.id);
+                    assert!(known.any(|known| known == call) || self.reading.as_ref() == Some(call));
+                }
+                Effect::Background { call } => {
+                    let running = self.running.take().expect("a call runs");
+                    assert_eq!(running.id, *call);
+                    self.jobs.push(running);
+                }
+                Effect::ReadJob { call, job, .. } => {
+                    assert!(self.jobs.iter().any(|running| running.id == *job), "only running jobs are read");
+                    self.reading = Some(call.clone());
                 }
                 Effect::ReadInstructions { .. }
                 | Effect::Survey { .. }
+                | Effect::SetBackgroundTimer { .. }
                 | Effect::SetTimer { .. }
                 | Effect::SetTurnTimer { .. } => {}
             }
@@ -243,6 +277,18 @@ impl World {
         self.tell(Input::Configure { change: ConfigChange::ClientTools(client_tools) })
     }
 
+    /// Moves the running call to the background.
+    pub(crate) fn background(&mut self, output: &str) -> &mut Self {
+        let call = self.running.clone().expect("a tool runs").id;
+        self.tell(Input::BackgroundTimer { call, output: output.to_owned() })
+    }
+
+    /// Ends the oldest job.
+    pub(crate) fn end_job(&mut self, outcome: Outcome) -> &mut Self {
+        let call = self.jobs.first().expect("a job runs").id.clone();
+        self.tell(Input::Outcome { call, outcome })
+    }
+
     /// Returns the call that awaits approval.
     pub(crate) fn waiting(&self) -> Option<CallId> {
         if self.session.activity() != Activity::AwaitingApproval {
@@ -260,6 +306,8 @@ impl World {
         self.asked = None;
         self.summary = None;
         self.running = None;
+        self.jobs.clear();
+        self.reading = None;
         self.tell(Input::Recovered)
     }
 
@@ -339,8 +387,8 @@ impl World {
                     let command = call.text_argument("command");
                     let rule = command.and_then(|command| policy.denies(command, &survey()));
                     assert_eq!(rule, None, "invariant 2: {call:?} ran against a rule");
-                    if *origin == Origin::User {
-                        continue;
+                    if *origin == Origin::User || call.name == "jobs" {
+                        continue; // the session answers `jobs` itself
                     }
                     if let Some(edited) = allowed.get(&call.id) {
                         let proposed = asked[&call.id].0;
@@ -394,6 +442,9 @@ impl World {
         if let Some(call) = &self.running {
             let _ = session.handle(Input::Outcome { call: call.id.clone(), outcome: Outcome::ok("") });
         }
+        if let Some(call) = &self.reading {
+            let _ = session.handle(Input::JobRead { call: call.clone(), output: String::new() });
+        }
         if self.summary.is_some() {
             let _ = session.handle(Input::Cancel); // the first one stopped the compaction, and a queued prompt started
         }
@@ -404,6 +455,9 @@ impl World {
         }
         if let Some(call) = &self.running {
             let _ = lost.handle(Input::Timer { call: call.id.clone() });
+        }
+        if let Some(call) = &self.reading {
+            let _ = lost.handle(Input::Timer { call: call.clone() });
         }
         for (session, how) in [(session, "stopped"), (lost, "lost")] {
             let retrying = session.activity() == Activity::Thinking && self.was_asked_to_retry();
@@ -513,6 +567,7 @@ pub(crate) fn line(event: &Event) -> String {
         Event::Compacted { keep } => format!("compacted to {keep}"),
         Event::ContextCompacted { .. }
         | Event::InstructionsLoaded { .. }
+        | Event::PromptExpanded { .. }
         | Event::TodoChanged { .. }
         | Event::JobStarted { .. }
         | Event::JobFinished { .. }

@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::ProgramInvocation;
 use super::process_tree::ProcessTree;
+use crate::machine::TimeLimit;
 use crate::machine::{ExecResult, ExitReason};
 use crate::output::capture::Capture;
 use crate::pipe::{default_pipe, discard_output, grow, read};
@@ -66,12 +67,12 @@ impl ProcessRunner {
         }
     }
 
-    /// Runs a program inside its fence until it ends, `limit` elapses, or `cancel` is triggered.
+    /// Runs a program inside its fence until it ends, `limit` is reached, or `cancel` is triggered.
     pub(super) async fn run(
         &self,
         invocation: &ProgramInvocation,
         fence: Option<PreparedFence>,
-        limit: Duration,
+        limit: &TimeLimit,
         capture: &mut Capture<'_>,
         cancel: &CancellationToken,
     ) -> io::Result<ExecResult> {
@@ -86,7 +87,7 @@ impl ProcessRunner {
                 return Ok(ExecResult { end, left_running });
             }
             () = cancel.cancelled() => ExitReason::Cancelled,
-            () = sleep(limit) => ExitReason::TimedOut,
+            () = limit.reached() => ExitReason::TimedOut,
         };
         running.stop(capture).await;
         Ok(ExecResult { end: stopped, left_running: false })

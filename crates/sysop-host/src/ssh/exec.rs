@@ -17,6 +17,7 @@ use super::running_script::{
 use super::script::{RemoteScript, quoted};
 use super::session::{PendingOpen, SILENT};
 use crate::environment::{GIT_VARIABLES, GIT_VARIABLES_ALLOWED};
+use crate::machine::TimeLimit;
 use crate::machine::{ExecResult, ExitReason};
 use crate::output::capture::Capture;
 use crate::pipe::discard_output;
@@ -108,7 +109,7 @@ impl RemotePrograms {
         &self,
         root: &str,
         (text, arguments): (String, Vec<String>),
-        limit: Duration,
+        limit: &TimeLimit,
         capture: &mut Capture<'_>,
         cancel: &CancellationToken,
     ) -> Result<ProgramResult, SshError> {
@@ -136,7 +137,7 @@ impl RemotePrograms {
                 return self.finish(root, program, left_running).await;
             }
             () = cancel.cancelled() => ExitReason::Cancelled,
-            () = sleep_until(Instant::now() + limit) => ExitReason::TimedOut,
+            () = limit.reached() => ExitReason::TimedOut,
         };
         let folder = program.folder();
         let end = program.stop(end, capture).await;

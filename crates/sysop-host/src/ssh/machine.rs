@@ -15,6 +15,7 @@ use super::find::select_files;
 use super::resolve::resolve;
 use super::running_script::{RunError, run_script};
 use super::script::{RemoteScript, quoted};
+use crate::machine::TimeLimit;
 use crate::machine::{
     Echo, ExecResult, FileSearch, FileSearchResult, FileStat, Foreground, Listing, Machine, MachineError,
     Precondition, Program, TerminalStart,
@@ -163,7 +164,7 @@ impl Machine for SshMachine {
         &self,
         program: Program,
         fence: &Fence,
-        timeout: Duration,
+        limit: &TimeLimit,
         capture: &mut Capture<'_>,
         cancel: &CancellationToken,
     ) -> Result<ExecResult, MachineError> {
@@ -184,7 +185,7 @@ impl Machine for SshMachine {
             return Err(MachineError::Refused(zero.to_owned()));
         }
         let root = self.resolved_root.get().map_or(self.given.as_str(), String::as_str);
-        let done = self.programs.run(root, piece, timeout, capture, cancel).await;
+        let done = self.programs.run(root, piece, limit, capture, cancel).await;
         let ProgramResult { exec, folder } = done.map_err(MachineError::Unreachable)?;
         if let Some(folder) = folder.filter(|folder| folder.starts_with('/')) {
             self.resolved_root.get_or_init(|| folder);

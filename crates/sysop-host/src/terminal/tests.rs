@@ -17,6 +17,7 @@ use sysop_driver::prompter::{PromptReply, PromptRequest, Prompter};
 
 use super::{CallEnd, SharedTerminal};
 use crate::local::LocalMachine;
+use crate::machine::TimeLimit;
 use crate::machine::{
     Echo, ExecResult, FileSearch, FileSearchResult, FileStat, Foreground, Listing, Machine, MachineError,
     Precondition, Program, TerminalStart,
@@ -48,11 +49,11 @@ impl Machine for RemoteMachine {
         &self,
         program: Program,
         fence: &Fence,
-        timeout: Duration,
+        limit: &TimeLimit,
         capture: &mut Capture<'_>,
         cancel: &CancellationToken,
     ) -> Result<ExecResult, MachineError> {
-        self.machine.exec(program, fence, timeout, capture, cancel).await
+        self.machine.exec(program, fence, limit, capture, cancel).await
     }
 
     async fn read(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Vec<u8>, MachineError> {

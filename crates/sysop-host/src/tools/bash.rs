@@ -1,14 +1,17 @@
 //! `bash`: runs one command in a fresh shell.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde::Deserialize;
 use sysop_core::catalog::{BASH_TIMEOUT_S_DEFAULT, BASH_TIMEOUT_S_MAX};
+use sysop_core::id::CallId;
 use sysop_core::policy::{Dialect, reads_with_git};
 
 use super::{CallContext, ToolError, ToolOutcome, Toolbox, ended};
 use crate::environment::GIT_GUARD;
-use crate::machine::{MachineError, Program};
+use crate::machine::{MachineError, Program, TimeLimit};
 
 /// Maximum length of a command in bytes: Linux's limit for one argument of a program.
 const COMMAND_BYTES_MAX: usize = 128 * 1024 - 1;
@@ -25,9 +28,54 @@ pub(super) struct Bash {
     command: String,
     #[serde(default)]
     timeout_s: Option<u64>,
+    /// The session stops waiting soon.
+    #[serde(default)]
+    background: bool,
+    #[serde(default)]
+    on_timeout: OnTimeout,
     /// Used by the policy; the call's fence is the result.
     #[serde(default, rename = "outside_sandbox")]
     _outside_sandbox: bool,
+}
+
+/// What happens to a command that reaches its time limit.
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum OnTimeout {
+    #[default]
+    Kill,
+    /// It goes on, and the session stops waiting for it.
+    Background,
+}
+
+/// Time limits of the commands that run, by call.
+#[derive(Debug, Default)]
+pub(crate) struct TimeLimits(Mutex<HashMap<CallId, TimeLimit>>);
+
+impl TimeLimits {
+    /// Lifts the limit of a call, if it runs a command.
+    pub(crate) fn lift(&self, call: &CallId) {
+        if let Some(limit) = self.0.lock().get(call) {
+            limit.lifted.cancel();
+        }
+    }
+
+    fn begin(&self, call: &CallId, limit: &TimeLimit) -> EndOfLimit<'_> {
+        self.0.lock().insert(call.clone(), limit.clone());
+        EndOfLimit { limits: self, call: call.clone() }
+    }
+}
+
+/// Removes the limit of a call when dropped.
+struct EndOfLimit<'a> {
+    limits: &'a TimeLimits,
+    call: CallId,
+}
+
+impl Drop for EndOfLimit<'_> {
+    fn drop(&mut self) {
+        self.limits.0.lock().remove(&self.call);
+    }
 }
 
 impl Toolbox {
@@ -45,7 +93,11 @@ impl Toolbox {
             return Err(ToolError::Arguments(long));
         }
         let mut capture = self.capture(call.sink.clone());
-        let limit = Duration::from_secs(seconds);
+        let limit = TimeLimit::new(Duration::from_secs(seconds));
+        if arguments.background || arguments.on_timeout == OnTimeout::Background {
+            limit.lifted.cancel();
+        }
+        let _end = self.time_limits.begin(call.id, &limit);
         let dialect = tokio::select! {
             biased;
             () = call.cancel.cancelled() => Err(MachineError::Cancelled),
@@ -56,8 +108,8 @@ impl Toolbox {
         let variables: &[_] = if guarded { &GIT_GUARD } else { &[] };
         let command = with_pipeline_report(arguments.command, dialect);
         let program = Program::Shell { command, variables };
-        let exec = self.machine.exec(program, call.fence, limit, &mut capture, call.cancel).await?;
-        Ok(self.with_hint(ended(exec, limit, capture.finish().await, true), call.fence))
+        let exec = self.machine.exec(program, call.fence, &limit, &mut capture, call.cancel).await?;
+        Ok(self.with_hint(ended(exec, limit.time, capture.finish().await, true), call.fence))
     }
 }
 

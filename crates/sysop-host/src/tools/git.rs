@@ -16,6 +16,7 @@ use sysop_core::catalog::{GIT_LOG_COMMITS_DEFAULT, GIT_LOG_COMMITS_MAX};
 use self::repository::Repository;
 use super::{CallContext, ToolError, ToolOutcome, Toolbox, ended, unless_empty};
 use crate::machine::Program;
+use crate::machine::TimeLimit;
 
 const GIT_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -193,7 +194,10 @@ impl Toolbox {
         settings.extend(repository.overrides.iter().cloned());
         let mut capture = self.capture(call.sink.clone());
         let program = Program::Git { arguments, settings };
-        let exec = self.machine.exec(program, call.fence, GIT_TIMEOUT, &mut capture, call.cancel).await?;
+        let exec = self
+            .machine
+            .exec(program, call.fence, &TimeLimit::new(GIT_TIMEOUT), &mut capture, call.cancel)
+            .await?;
         Ok(ended(exec, GIT_TIMEOUT, capture.finish().await, false))
     }
 }

@@ -4,14 +4,17 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use sysop_host::{InstructionText, read_instruction_files, read_remote_instruction_files};
+use sysop_host::{
+    InstructionKind, InstructionText, read_instruction_files, read_own_skill_files,
+    read_remote_instruction_files,
+};
 
 use crate::sshd::{Login, shared};
 
 /// Reads the files of a root on this machine, and again through sshd with usual and with busybox' programs; all must find
 /// the same.
 async fn found(root: &Path) -> Vec<InstructionText> {
-    let here = read_instruction_files(root);
+    let here = read_instruction_files(root, None);
     for login in [Login::Bash, Login::Ash] {
         let there = read_remote_instruction_files(&shared(login), root.to_str().unwrap()).await.unwrap();
         assert_eq!(here, there, "{login:?}");
@@ -87,4 +90,90 @@ async fn long_and_binary_files_are_cut_and_replaced() {
     let files = found(&root).await;
     assert_eq!((files[0].text.chars().count(), files[0].bytes), (32_768, 40_000));
     assert!(files[0].text.starts_with('\u{fffd}'));
+}
+
+fn write(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+#[tokio::test]
+async fn skills_and_commands_are_found_with_the_nearest_first() {
+    let (_folder, root) = workspace();
+    let app = root.join("app");
+    fs::create_dir(app.join(".git")).unwrap();
+    write(&app.join("AGENTS.md"), "top");
+    write(&app.join(".agents/skills/certs/SKILL.md"), "caf\u{e9}");
+    write(&app.join(".agents/skills/certs/scripts/renew.sh"), "#!/bin/sh");
+    write(&app.join(".agents/skills/certs/a.txt"), "");
+    write(&app.join(".agents/skills/group/dns/SKILL.md"), "deeper");
+    write(&app.join(".agents/skills/a/b/c/d/SKILL.md"), "too deep");
+    write(&app.join(".sysop/commands/check.md"), "look");
+    write(&app.join(".sysop/commands/notes.txt"), "no command");
+    write(&app.join("src/.claude/skills/near/SKILL.md"), "near");
+    write(&root.join(".sysop/commands/above.md"), "above the repository");
+    fs::create_dir(app.join(".claude")).unwrap();
+    symlink("../.agents/skills", app.join(".claude/skills")).unwrap();
+    let files = found(&app.join("src")).await;
+    let expected = [
+        "app/AGENTS.md",
+        "app/src/.claude/skills/near/SKILL.md",
+        "app/.agents/skills/certs/SKILL.md",
+        "app/.agents/skills/certs/a.txt",
+        "app/.agents/skills/certs/scripts/renew.sh",
+        "app/.agents/skills/group/dns/SKILL.md",
+        "app/.sysop/commands/check.md",
+    ];
+    assert_eq!(names(&files, &root), expected);
+    let kinds: Vec<_> = files.iter().map(|file| file.kind).collect();
+    let (skill, attachment) = (InstructionKind::Skill, InstructionKind::Attachment);
+    let kind = [
+        InstructionKind::Instructions,
+        skill,
+        skill,
+        attachment,
+        attachment,
+        skill,
+        InstructionKind::Command,
+    ];
+    assert_eq!(kinds, kind);
+    assert_eq!((files[2].text.as_str(), files[4].text.as_str(), files[4].bytes), ("caf\u{e9}", "", 9));
+    assert_eq!(
+        read_instruction_files(&app, Some(&app)).len(),
+        1,
+        "those of the home directory are the user's"
+    );
+}
+
+#[tokio::test]
+async fn no_skill_or_command_is_read_from_outside_the_workspace() {
+    let (_folder, root) = workspace();
+    let app = root.join("app");
+    fs::create_dir(app.join(".git")).unwrap();
+    write(&root.join("secret/x/SKILL.md"), "key");
+    write(&root.join("secret/x.md"), "key");
+    fs::create_dir_all(app.join(".agents/skills/x")).unwrap();
+    symlink("../../../../secret/x/SKILL.md", app.join(".agents/skills/x/SKILL.md")).unwrap();
+    symlink(root.join("secret/x"), app.join(".agents/skills/y")).unwrap();
+    fs::create_dir_all(app.join(".sysop")).unwrap();
+    symlink("../../secret", app.join(".sysop/skills")).unwrap();
+    symlink(root.join("secret"), app.join(".sysop/commands")).unwrap();
+    fs::create_dir_all(app.join(".claude/commands")).unwrap();
+    symlink("/etc/passwd", app.join(".claude/commands/p.md")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, app.join(".claude/commands/pipe.md"), 0o600.into()).unwrap();
+    symlink(".", app.join(".claude/commands/loop")).unwrap();
+    assert_eq!(found(&app).await, []);
+}
+
+#[tokio::test]
+async fn the_users_own_skills_may_be_links() {
+    let (_folder, root) = workspace();
+    write(&root.join("dotfiles/certs/SKILL.md"), "mine");
+    fs::create_dir(root.join("skills")).unwrap();
+    symlink("../dotfiles/certs", root.join("skills/certs")).unwrap();
+    symlink("..", root.join("skills/loop")).unwrap();
+    let files = read_own_skill_files(&[root.join("skills"), root.join("none")], &[]);
+    let own: Vec<_> =
+        names(&files, &root).into_iter().filter(|name| name.starts_with("skills/certs")).collect();
+    assert_eq!(own, ["skills/certs/SKILL.md"]);
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use parking_lot::RwLock;
 use reedline::{
     AbbrExpandContext, Color, ColumnarMenu, Completer, CompletionResult, DefaultHinter, EditCommand,
     EditMode, Emacs, ExternalPrinter, FileBackedHistory, Highlighter, KeyCode, KeyModifiers, MenuBuilder,
@@ -72,7 +73,7 @@ impl Prompt for PromptLabel {
 /// Creates the editor for prompts and commands. Also returns an error about the history file, if any.
 pub(crate) fn editor(
     history: Option<&Path>,
-    known: CompletionNames,
+    known: Arc<RwLock<CompletionNames>>,
     color: bool,
     printer: ExternalPrinter<String>,
     stop: Arc<AtomicBool>,
@@ -204,13 +205,13 @@ impl Validator for BackslashContinuation {
 
 /// Completes words that start with `/`.
 struct CommandCompleter {
-    known: CompletionNames,
+    known: Arc<RwLock<CompletionNames>>,
 }
 
 impl Completer for CommandCompleter {
     fn complete(&mut self, line: &str, position: usize) -> CompletionResult {
         let start = line[..position].rfind(' ').map_or(0, |at| at + 1);
-        let suggestions: Vec<Suggestion> = completions(&line[..position], &self.known)
+        let suggestions: Vec<Suggestion> = completions(&line[..position], &self.known.read())
             .into_iter()
             .map(|(value, description)| Suggestion {
                 value,

@@ -299,6 +299,8 @@ impl State {
             Input::Clear => self.publish(Event::HistoryCleared),
             Input::Configure { change } => self.publish(Event::Configured { change }),
             Input::Compact { focus } => self.say(&format!("compacting {focus:?}")),
+            Input::Background => self.say("to the background"),
+            Input::StopJob { job } => self.say(&format!("stopping job {job}")),
             Input::Reply { .. }
             | Input::Summarized { .. }
             | Input::InstructionsRead { .. }
@@ -306,6 +308,8 @@ impl State {
             | Input::Surveyed { .. }
             | Input::Outcome { .. }
             | Input::Timer { .. }
+            | Input::BackgroundTimer { .. }
+            | Input::JobRead { .. }
             | Input::TurnTimer { .. }
             | Input::Recovered => {
                 panic!("a face does not send {input:?}")

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 use std::time::{Duration, Instant};
 
+use parking_lot::RwLock;
 use reedline::{EditCommand, ExternalPrinter, Reedline, Signal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{QueueSelector, tcflush};
@@ -84,7 +85,11 @@ pub(crate) struct InputReader {
 
 impl InputReader {
     /// Starts a reader with a line editor, on a terminal.
-    pub(crate) fn on_terminal(history: Option<PathBuf>, known: CompletionNames, color: bool) -> Self {
+    pub(crate) fn on_terminal(
+        history: Option<PathBuf>,
+        known: Arc<RwLock<CompletionNames>>,
+        color: bool,
+    ) -> Self {
         let printer = ExternalPrinter::new(PRINTER_MESSAGES_MAX);
         let above = printer.sender();
         Self::start(Some(above), move |requests, said, withdrawn| {

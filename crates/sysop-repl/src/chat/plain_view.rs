@@ -77,6 +77,7 @@ impl ReplView for PlainView {
                 | Event::Compacted { .. }
                 | Event::ContextCompacted { .. }
                 | Event::InstructionsLoaded { .. }
+                | Event::PromptExpanded { .. }
                 | Event::TodoChanged { .. }
                 | Event::JobStarted { .. }
                 | Event::JobFinished { .. }

@@ -1,16 +1,19 @@
 //! Main loop of the REPL: one task that handles updates, user input, signals and ticks in turn.
 
 mod approvals;
+mod commands;
 mod prompter;
 mod shell;
 
 use std::collections::HashSet;
 use std::io;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
+use parking_lot::RwLock;
 use serde_json::json;
 use sysop_core::cost_report::CostReport;
 use sysop_core::event::{ConfigChange, Decision, Event, Input, Origin, Update};
@@ -19,6 +22,7 @@ use sysop_core::mode::Mode;
 use sysop_core::model_provider::typed_model;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::question::QuestionId;
+use sysop_core::skill::Skill;
 use sysop_core::spec::SessionSpec;
 use sysop_core::transcript::{ItemBody, SessionPhase, Transcript, approval_label};
 use sysop_core::ui_text;
@@ -34,6 +38,7 @@ use super::no_echo::NoEcho;
 use super::panel_view::PanelView;
 use super::plain_view::PlainView;
 use super::program_prompt::PromptOutcome;
+use super::session_skills::SessionSkills;
 use super::terminal_mirror::AlternateScreen;
 use super::view::ReplView;
 use super::{CompletionNames, ExitBehavior, ReplContext, ReplLayout};
@@ -70,6 +75,7 @@ enum AwaitedUpdate {
 pub(super) struct Repl {
     context: ReplContext,
     routines: Vec<Routine>,
+    skills: SessionSkills,
     session: std::sync::Arc<dyn SessionHandle>,
     updates: BoxStream<'static, Update>,
     transcript: Transcript,
@@ -135,10 +141,12 @@ impl Repl {
         let known = CompletionNames {
             routines: routines.iter().map(|it| (it.name.clone(), it.description.clone())).collect(),
             hosts: hosts.into_iter().map(|it| (it.name, it.description)).collect(),
+            skills: Vec::new(),
         };
+        let known = Arc::new(RwLock::new(known));
         let (console, color) = match context.form {
             ReplLayout::Panels { color } => {
-                (InputReader::on_terminal(context.history.clone(), known, color), color)
+                (InputReader::on_terminal(context.history.clone(), Arc::clone(&known), color), color)
             }
             ReplLayout::Plain => (InputReader::by_lines(), false),
         };
@@ -176,6 +184,7 @@ impl Repl {
             leaving: None,
             context,
             routines,
+            skills: SessionSkills::new(known),
         })
     }
 
@@ -183,6 +192,7 @@ impl Repl {
         let mut signals = ReplSignals::new().context("cannot receive signals")?;
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        self.skills.find(&self.context.service, self.session.id());
         self.introduce()?;
         if let Some(text) = self.context.task.take() {
             self.send_and_expect(Input::Prompt { text }, AwaitedUpdate::Turn)?;
@@ -548,7 +558,11 @@ impl Repl {
     }
 
     async fn handle_line(&mut self, line: &str, signals: &mut ReplSignals) -> anyhow::Result<()> {
-        match parse(line) {
+        let skills: &[Skill] = match line.trim_start().starts_with('/') {
+            true => self.skills.found(self.transcript.skills()).await,
+            false => &[],
+        };
+        match parse(line, skills) {
             InputLine::Empty => {}
             InputLine::Prompt(text) => {
                 self.view.own_prompt(&text);
@@ -571,7 +585,10 @@ impl Repl {
             }
             InputLine::Cost => self.note(&self.cost.line())?,
             InputLine::Trust => match self.context.service.trust_workspace(self.session.as_ref()).await {
-                Ok(text) => self.note(&text)?,
+                Ok(text) => {
+                    self.skills.find(&self.context.service, self.session.id());
+                    self.note(&text)?;
+                }
                 Err(error) => self.view.say(&error, StyleRole::Warn, &mut self.screen)?,
             },
             InputLine::New => self.open(SessionSelector::New).await?,
@@ -594,6 +611,9 @@ impl Repl {
             }
             InputLine::Routines => self.list_routines()?,
             InputLine::OpenShell => self.open_shell(signals).await?,
+            InputLine::Jobs(command) => self.jobs(command)?,
+            InputLine::Background if !self.running() => self.note("nothing is running")?,
+            InputLine::Background => self.send(Input::Background)?,
             InputLine::Pause => self.pause()?,
             InputLine::Stop => self.stop()?,
             InputLine::Retry => self.retry()?,
@@ -612,38 +632,16 @@ impl Repl {
         self.send_and_expect(Input::Direct { tool: tool.to_owned(), arguments, origin }, AwaitedUpdate::Turn)
     }
 
-    fn routine(&mut self, name: &str, values: &[(String, String)]) -> io::Result<()> {
-        let Some(routine) = self.routines.iter().find(|routine| routine.name == name) else {
-            let text = format!("unknown routine {name}; see /routines");
-            return self.view.say(&text, StyleRole::Warn, &mut self.screen);
-        };
-        match (routine.render)(values) {
-            Ok(command) => self.direct("bash", json!({ "command": command }), Origin::Routine),
-            Err(error) => self.view.say(&error, StyleRole::Warn, &mut self.screen),
-        }
-    }
-
     fn help(&mut self) -> io::Result<()> {
         let mut text = String::new();
         for (name, arguments, what) in COMMANDS {
             text.push_str(&format!("{:<26} {what}\n", format!("{name} {arguments}")));
         }
+        text.push_str(&self.skills.help());
         text.push_str(
             "Anything else is sent to the model. For a new line: Alt+Enter, or \\ at the end of the line.",
         );
         self.view.say(&text, StyleRole::Text, &mut self.screen)
-    }
-
-    fn list_routines(&mut self) -> io::Result<()> {
-        if self.routines.is_empty() {
-            return self.note("no routines; add [routines.NAME] to the config file");
-        }
-        let lines: Vec<String> = self
-            .routines
-            .iter()
-            .map(|routine| format!("{:<20} {}", routine.name, routine.description))
-            .collect();
-        self.view.say(&lines.join("\n"), StyleRole::Text, &mut self.screen)
     }
 
     async fn list_sessions(&mut self) -> io::Result<()> {
@@ -678,6 +676,7 @@ impl Repl {
                 self.drawn_prompt = None;
                 self.shell = None;
                 self.view = view_of(self.context.form);
+                self.skills.find(&self.context.service, self.session.id());
                 self.introduce()
             }
             Err(error) => self.view.say(&error, StyleRole::Bad, &mut self.screen),

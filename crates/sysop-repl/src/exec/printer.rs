@@ -176,6 +176,7 @@ impl ExecPrinter {
             }
             event @ (Event::ContextCompacted { .. }
             | Event::InstructionsLoaded { .. }
+            | Event::PromptExpanded { .. }
             | Event::TodoChanged { .. }) => {
                 if let Some(notice) = event_notice(event) {
                     self.progress(&safe(&notice.text));

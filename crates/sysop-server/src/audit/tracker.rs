@@ -129,6 +129,7 @@ pub(super) fn is_audited(event: &Event) -> bool {
         | Event::Compacted { .. }
         | Event::ContextCompacted { .. }
         | Event::InstructionsLoaded { .. }
+        | Event::PromptExpanded { .. }
         | Event::TodoChanged { .. }
         | Event::JobStarted { .. }
         | Event::JobFinished { .. }
@@ -189,6 +190,7 @@ impl TrackedSession {
             | Event::Compacted { .. }
             | Event::ContextCompacted { .. }
             | Event::InstructionsLoaded { .. }
+            | Event::PromptExpanded { .. }
             | Event::TodoChanged { .. }
             | Event::JobStarted { .. }
             | Event::JobFinished { .. }

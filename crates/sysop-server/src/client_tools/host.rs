@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
+use sysop_core::id::CallId;
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::{Fence, Survey};
@@ -89,6 +90,10 @@ impl Host for ClientToolHost {
         let outcome = self.session_context.tool_broker.run(call, sink, cancel).await;
         self.record_call(id.as_str(), &tool, CLIENT, began, &outcome);
         outcome
+    }
+
+    fn lift_time_limit(&self, call: &CallId) {
+        self.own.lift_time_limit(call);
     }
 
     fn set_prompter(&self, people: Arc<dyn Prompter>) {

@@ -15,6 +15,7 @@ use sysop_core::event::{
 use sysop_core::guard::{GuardEnd, GuardTimeout};
 use sysop_core::id::{CallId, JobId, Seq, SessionId, StepId, Timestamp, TurnId};
 use sysop_core::instructions::{InstructionFile, InstructionSource, Instructions, UntrustedFile};
+use sysop_core::job::JobOutput;
 use sysop_core::message::{
     Arguments, FailureKind, FinishReason, ModelFailure, ModelRef, RawReply, Reply, ToolCall, ToolProtocol,
     Usage,
@@ -26,6 +27,7 @@ use sysop_core::outcome::{
     ChangeKind, FileChange, HostOutcome, Outcome, Reversibility, Status, SystemChange,
 };
 use sysop_core::policy::{ApprovalMode, Finding, Grant, Risk, RiskClass};
+use sysop_core::skill::Skills;
 use sysop_core::spec::SessionSpec;
 use sysop_core::todo::{TodoItem, TodoState};
 use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
@@ -107,11 +109,12 @@ pub(crate) fn kind(event: &Event) -> usize {
         Event::ApprovalGiven { .. } => 24,
         Event::Undone { .. } => 25,
         Event::InstructionsLoaded { .. } => 26,
+        Event::PromptExpanded { .. } => 27,
     }
 }
 
 /// Number of kinds that `kind` distinguishes.
-pub(crate) const KINDS: usize = 27;
+pub(crate) const KINDS: usize = 28;
 
 /// Random events of one kind.
 pub(crate) fn of_kind(kind: usize) -> impl Strategy<Value = Event> {
@@ -184,7 +187,10 @@ fn of_second_kind(kind: usize) -> proptest::strategy::BoxedStrategy<Event> {
             .prop_map(|(job, call, command, host)| Event::JobStarted { job: JobId(job), call, command, host })
             .boxed(),
         21 => (any::<u32>(), status(), option::of(any::<i32>()))
-            .prop_map(|(job, status, exit_code)| Event::JobFinished { job: JobId(job), status, exit_code })
+            .prop_map(|(job, status, exit_code)| {
+                let output = JobOutput { text: "x".to_owned(), artifact: None };
+                Event::JobFinished { job: JobId(job), status, exit_code, output }
+            })
             .boxed(),
         22 => (call_id(), text(), any::<u32>())
             .prop_map(|(call, host, seconds)| Event::GuardArmed { call, host, seconds })
@@ -211,8 +217,13 @@ fn of_second_kind(kind: usize) -> proptest::strategy::BoxedStrategy<Event> {
                     .collect();
                 let untrusted = untrusted.into_iter();
                 let untrusted = untrusted.map(|(path, bytes)| UntrustedFile { path, bytes }).collect();
-                Event::InstructionsLoaded { instructions: Instructions { files, untrusted } }
+                Event::InstructionsLoaded {
+                    instructions: Instructions { files, untrusted, skills: Skills::default() },
+                }
             })
+            .boxed(),
+        27 => (text(), vec(text(), 0..3))
+            .prop_map(|(text, commands)| Event::PromptExpanded { text, commands })
             .boxed(),
         unknown => panic!("there is no kind {unknown}"),
     }

@@ -10,6 +10,7 @@ use sysop_core::session::QUEUED_PROMPTS_MAX;
 use sysop_core::transcript::{ItemBody, SessionPhase, approval_label};
 use sysop_core::ui_text;
 use sysop_driver::frontend::SessionSelector;
+use sysop_term::command::JobsCommand;
 use sysop_term::command::{InputLine, parse};
 use sysop_term::theme::ThemeName;
 
@@ -41,7 +42,7 @@ impl App {
         if let Some(actions) = self.full_screen_line(text.trim(), now) {
             return actions;
         }
-        match parse(text) {
+        match parse(text, self.skills()) {
             InputLine::Empty => Vec::new(),
             InputLine::Prompt(text) => self.prompt(text, now),
             InputLine::Shell(command) => {
@@ -92,6 +93,19 @@ impl App {
                 Vec::new()
             }
             InputLine::OpenShell => vec![Action::ShowTerminal],
+            InputLine::Jobs(JobsCommand::Stop(job)) => vec![Action::Send(Input::StopJob { job })],
+            InputLine::Jobs(_) if !self.is_idle() => {
+                self.show_flash(ui_text::running_jobs(self.transcript.jobs()), now);
+                Vec::new()
+            }
+            InputLine::Jobs(JobsCommand::List) => {
+                self.direct("jobs", &json!({ "action": "list" }), Origin::User, now)
+            }
+            InputLine::Jobs(JobsCommand::Read(job)) => {
+                self.direct("jobs", &json!({ "action": "read", "id": job.0 }), Origin::User, now)
+            }
+            InputLine::Background if self.is_idle() => self.remark("nothing is running", now),
+            InputLine::Background => vec![Action::Send(Input::Background)],
             InputLine::Pause if self.is_idle() => self.remark("nothing to pause", now),
             InputLine::Pause => {
                 self.pausing = true;

@@ -529,7 +529,8 @@ impl App {
     fn complete(&mut self) -> Vec<Action> {
         let composer = self.composer();
         let whole = composer.before_cursor() == composer.display_text();
-        match completion::completion_request(composer.before_cursor(), whole, &self.known) {
+        let known = self.known.clone().with_skills(self.skills());
+        match completion::completion_request(composer.before_cursor(), whole, &known) {
             completion::CompletionRequest::Offers(completion) => self.completion = Some(completion),
             completion::CompletionRequest::Nothing => self.completion = None,
             completion::CompletionRequest::Paths(word) => {

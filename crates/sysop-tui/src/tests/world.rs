@@ -160,6 +160,9 @@ impl World {
                 Effect::Survey { .. }
                 | Effect::ReadInstructions { .. }
                 | Effect::CancelTool { .. }
+                | Effect::SetBackgroundTimer { .. }
+                | Effect::Background { .. }
+                | Effect::ReadJob { .. }
                 | Effect::SetTimer { .. }
                 | Effect::SetTurnTimer { .. }
                 | Effect::Summarize { .. }

@@ -20,19 +20,33 @@ pub(super) fn message(
             ServerMessage::TerminalTyped { session_id, position, by, typed }
         }
         Event::ContextCompacted { compaction } => context_compacted(session_id, position, compaction),
-        Event::InstructionsLoaded { instructions: Instructions { mut files, untrusted } } => {
-            files.iter_mut().for_each(|file| file.text.clear()); // the user's own words for the model only
-            ServerMessage::Instructions { session_id, position, files, untrusted }
+        Event::InstructionsLoaded { instructions: Instructions { mut files, untrusted, mut skills } } => {
+            // The user's own words are for the model only.
+            files.iter_mut().for_each(|file| file.text.clear());
+            skills.found.iter_mut().for_each(|skill| skill.body.clear());
+            ServerMessage::Instructions { session_id, position, files, untrusted, skills }
+        }
+        Event::PromptExpanded { text, commands } => {
+            ServerMessage::PromptExpanded { session_id, position, text, commands }
         }
         Event::TodoChanged { items } => ServerMessage::Todo { session_id, position, items },
         Event::JobStarted { job: job_id, call: tool_call_id, command, host } => {
             ServerMessage::JobStarted { session_id, position, job_id, tool_call_id, command, host }
         }
-        Event::JobFinished { job: job_id, status, exit_code } => {
+        Event::JobFinished { job: job_id, status, exit_code, output } => {
             let job = jobs.job(job_id);
             let command = job.map(|job| job.command.clone()).unwrap_or_default();
             let host = job.map(|job| job.host.clone()).unwrap_or_default();
-            ServerMessage::JobFinished { session_id, position, job_id, command, host, status, exit_code }
+            ServerMessage::JobFinished {
+                session_id,
+                position,
+                job_id,
+                command,
+                host,
+                status,
+                exit_code,
+                output,
+            }
         }
         Event::GuardArmed { call: tool_call_id, host, seconds } => {
             ServerMessage::GuardArmed { session_id, position, tool_call_id, host, seconds }

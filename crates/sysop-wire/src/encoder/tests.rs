@@ -6,6 +6,7 @@ use sysop_core::event::{
     CancelFollowUp, ConfigChange, Decision, Delta, Event, Logged, Origin, PauseReason, StopReason,
 };
 use sysop_core::id::{CallId, JobId, Seq, SessionId, StepId, Timestamp, TurnId};
+use sysop_core::job::JobOutput;
 use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall, Usage};
 use sysop_core::mode::Mode;
 use sysop_core::outcome::{Outcome, Status};
@@ -597,7 +598,8 @@ fn a_turn_abandoned_during_a_pause_names_the_pause_reason() {
 fn a_finished_job_names_its_command_and_host() {
     let (job, call) = (JobId(3), CallId::new("c1"));
     let (command, host) = ("make".to_owned(), "web-1".to_owned());
-    let ended = Event::JobFinished { job, status: Status::Ok, exit_code: Some(0) };
+    let ended =
+        Event::JobFinished { job, status: Status::Ok, exit_code: Some(0), output: JobOutput::default() };
     check(
         vec![Event::JobStarted { job, call, command, host }, ended.clone(), ended],
         &expect![[r#"

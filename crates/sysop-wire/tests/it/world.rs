@@ -12,6 +12,7 @@ use sysop_core::id::{CallId, JobId, Seq, StepId, Timestamp};
 use sysop_core::instructions::{
     FoundInstructions, InstructionFile, InstructionSource, Instructions, UntrustedFile,
 };
+use sysop_core::job::JobOutput;
 use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall, Usage};
 use sysop_core::mode::Mode;
 use sysop_core::outcome::{
@@ -20,6 +21,7 @@ use sysop_core::outcome::{
 use sysop_core::policy::{ApprovalMode, CommandContext, Survey};
 use sysop_core::question::{Question, QuestionId, QuestionKind};
 use sysop_core::session::Session;
+use sysop_core::skill::{Skill, SkillKind, Skills};
 use sysop_core::spec::SessionSpec;
 use sysop_core::style::TextStyle;
 use sysop_core::todo::{TodoItem, TodoState};
@@ -149,7 +151,8 @@ fn later_event(u: &mut Unstructured<'_>) -> Result<Event> {
         2 => Event::JobStarted { job, call, command: text(u)?, host: "web-1".into() },
         3 => {
             let exit_code = u.ratio(1, 2)?.then_some(2);
-            Event::JobFinished { job, status: status(u)?, exit_code }
+            let output = JobOutput { text: text(u)?, artifact: None };
+            Event::JobFinished { job, status: status(u)?, exit_code, output }
         }
         4 => Event::GuardArmed { call, host: text(u)?, seconds },
         5 => {
@@ -161,8 +164,14 @@ fn later_event(u: &mut Unstructured<'_>) -> Result<Event> {
         8 => {
             let file = InstructionFile::new(text(u)?, InstructionSource::Workspace, String::new(), 7);
             let untrusted = vec![UntrustedFile { path: text(u)?, bytes: 8 }];
-            Event::InstructionsLoaded { instructions: Instructions { files: vec![file], untrusted } }
+            let path = format!("{}/SKILL.md", text(u)?);
+            let matter = "---\ndescription: d\n---\nx";
+            let skill = Skill::read(SkillKind::Skill, "x", &path, matter, InstructionSource::User);
+            let mut skills = Skills { found: Vec::new(), skipped: vec![text(u)?] };
+            skills.add(skill.map(|skill| Skill { body: String::new(), ..skill }));
+            Event::InstructionsLoaded { instructions: Instructions { files: vec![file], untrusted, skills } }
         }
+        9 => Event::PromptExpanded { text: text(u)?, commands: vec![text(u)?] },
         _ => Event::Paused { reason: PauseReason::Budget, detail: None },
     })
 }
@@ -316,6 +325,9 @@ impl World {
                 }
                 Effect::CancelSummary { .. }
                 | Effect::CancelTool { .. }
+                | Effect::SetBackgroundTimer { .. }
+                | Effect::Background { .. }
+                | Effect::ReadJob { .. }
                 | Effect::SetTimer { .. }
                 | Effect::SetTurnTimer { .. } => {}
             }

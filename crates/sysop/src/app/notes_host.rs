@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sysop_core::catalog::{self, REMEMBER_TOOL};
+use sysop_core::id::CallId;
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::{Fence, Survey};
@@ -102,6 +103,10 @@ impl Host for NotesHost {
 
     async fn run_client_tool(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
         self.inner.run_client_tool(call, sink, cancel).await
+    }
+
+    fn lift_time_limit(&self, call: &CallId) {
+        self.inner.lift_time_limit(call);
     }
 
     fn set_prompter(&self, people: Arc<dyn Prompter>) {

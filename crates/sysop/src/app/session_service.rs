@@ -7,12 +7,13 @@ use async_trait::async_trait;
 use sysop_core::event::{Event, Input, Logged};
 use sysop_core::id::SessionId;
 use sysop_core::message::ModelRef;
+use sysop_core::skill::Skill;
 use sysop_core::transcript::{Proposal, Transcript};
 use sysop_driver::frontend::{
     AttachedSession, NamedItem, OfferedRule, Routine, SessionHandle, SessionSelector, SessionService,
     allow_by_rule,
 };
-use sysop_driver::port::SessionSummary;
+use sysop_driver::port::{InstructionReader as _, SessionSummary};
 
 use super::{Services, ToolLocation};
 use crate::select_model;
@@ -120,15 +121,14 @@ impl SessionService for Services {
         hosts
     }
 
+    async fn skills(&self, session: &SessionId) -> Vec<Skill> {
+        let Ok(place) = self.place_of(session).await else { return Vec::new() };
+        let found = self.instructions(&place).read().await;
+        found.instructions.skills.found.iter().map(Skill::without_body).collect()
+    }
+
     async fn trust_workspace(&self, session: &dyn SessionHandle) -> Result<String, String> {
-        let log = self.store.load(session.id(), sysop_core::id::Seq(0), 1).await.unwrap_or_default();
-        let place = match log.first() {
-            Some(Logged { at, event: Event::SessionOpened { spec, .. }, .. }) => {
-                self.location_of(spec, *at).map_err(|error| format!("{error:#}"))?
-            }
-            // A new session is not in the log yet; it works at the configured location.
-            Some(_) | None => ToolLocation::new(self.settings.host.clone(), self.settings.root.clone()),
-        };
+        let place = self.place_of(session.id()).await?;
         let files = self.instructions(&place).trust().await?;
         if files.is_empty() {
             return Ok("this workspace has no instructions for models, such as an AGENTS.md".to_owned());
@@ -140,6 +140,20 @@ impl SessionService for Services {
 
     fn routines(&self) -> Vec<Routine> {
         self.settings.routines.iter().map(|(name, routine)| routine_view(name, routine)).collect()
+    }
+}
+
+impl Services {
+    /// Returns the location of a session's tools. The error is one sentence.
+    async fn place_of(&self, session: &SessionId) -> Result<ToolLocation, String> {
+        let log = self.store.load(session, sysop_core::id::Seq(0), 1).await.unwrap_or_default();
+        match log.first() {
+            Some(Logged { at, event: Event::SessionOpened { spec, .. }, .. }) => {
+                self.location_of(spec, *at).map_err(|error| format!("{error:#}"))
+            }
+            // A new session is not in the log yet; it works at the configured location.
+            Some(_) | None => Ok(ToolLocation::new(self.settings.host.clone(), self.settings.root.clone())),
+        }
     }
 }
 

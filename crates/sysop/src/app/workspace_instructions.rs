@@ -1,4 +1,4 @@
-//! Instructions for models: the user's own file, notes on hosts, and files of a trusted workspace.
+//! Instructions for models: the user's own file and skills, notes on hosts, and files of a trusted workspace.
 
 use std::path::{Path, PathBuf};
 
@@ -6,8 +6,12 @@ use async_trait::async_trait;
 use sysop_core::instructions::{
     FoundInstructions, InstructionFile, InstructionSource, Instructions, UntrustedFile,
 };
+use sysop_core::skill::{FILE_BYTES_MAX, Skill, SkillKind, Skills};
 use sysop_driver::port::InstructionReader;
-use sysop_host::{InstructionText, read_instruction_files, read_remote_instruction_files};
+use sysop_host::{
+    InstructionKind, InstructionText, read_instruction_files, read_own_skill_files,
+    read_remote_instruction_files,
+};
 
 use super::machines::{HOME, Machines, ToolLocation};
 use crate::config::{InstructionSet, TrustDecision, display_path, read_text};
@@ -19,6 +23,14 @@ const CONFIG_FOLDER: &str = "sysop";
 const USER_FILE: &str = "AGENTS.md";
 /// Name of the directory with notes on hosts, in the config directory.
 const HOST_NOTES: &str = "hosts";
+/// Name of the directories with the user's skills, in the config directory and in those of other tools at home.
+const SKILLS: &str = "skills";
+/// Directories of other tools at home that hold skills.
+const OTHER_TOOLS: [&str; 2] = [".agents", ".claude"];
+/// Directory with the skills of all users of this machine.
+const SYSTEM_SKILLS: &str = "/etc/sysop/skills";
+/// Name of the directory with the user's commands, in the config directory.
+const COMMANDS: &str = "commands";
 /// Name of this machine in that directory.
 const THIS_MACHINE: &str = "local";
 
@@ -51,7 +63,9 @@ impl WorkspaceInstructions {
         match &self.place.host {
             HostChoice::Local => {
                 let root = self.place.root.clone();
-                let read = tokio::task::spawn_blocking(move || read_instruction_files(&root)).await;
+                let home = self.machines.settings().folders.home.clone();
+                let read =
+                    tokio::task::spawn_blocking(move || read_instruction_files(&root, Some(&home))).await;
                 Ok(read.unwrap_or_default())
             }
             HostChoice::Ssh(target) => {
@@ -110,19 +124,57 @@ impl WorkspaceInstructions {
 #[async_trait]
 impl InstructionReader for WorkspaceInstructions {
     async fn read(&self) -> FoundInstructions {
-        let mut instructions = Instructions { files: self.own_files(), untrusted: Vec::new() };
+        let mut instructions = Instructions { files: self.own_files(), ..Instructions::default() };
         let found = if self.is_worth_reading() { self.workspace_files().await.ok() } else { None };
-        let Some(found) = found else { return FoundInstructions { instructions, complete: false } };
+        let complete = found.is_some();
+        let found = found.unwrap_or_default();
         if self.is_trusted(&found) {
-            instructions.files.extend(found.into_iter().map(|file| {
+            add_skills(&mut instructions.skills, &found, InstructionSource::Workspace);
+            let files = found.into_iter().filter(|file| file.kind == InstructionKind::Instructions);
+            instructions.files.extend(files.map(|file| {
                 InstructionFile::new(file.path, InstructionSource::Workspace, file.text, file.bytes)
             }));
         } else {
-            let untrusted =
-                found.into_iter().map(|file| UntrustedFile { path: file.path, bytes: file.bytes });
+            let files = found.into_iter().filter(|file| file.kind != InstructionKind::Attachment);
+            let untrusted = files.map(|file| UntrustedFile { path: file.path, bytes: file.bytes });
             instructions.untrusted = untrusted.collect();
         }
-        FoundInstructions { instructions, complete: true }
+        let (skills, commands) = own_skill_folders(self.machines.settings());
+        let own = tokio::task::spawn_blocking(move || read_own_skill_files(&skills, &commands)).await;
+        add_skills(&mut instructions.skills, &own.unwrap_or_default(), InstructionSource::User);
+        FoundInstructions { instructions, complete }
+    }
+}
+
+/// Returns the directories with the user's and the system's skills, and those with the user's commands.
+pub(crate) fn own_skill_folders(settings: &Settings) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let config = settings.folders.config.join(CONFIG_FOLDER);
+    let mut skills = vec![config.join(SKILLS)];
+    skills.extend(OTHER_TOOLS.map(|tool| settings.folders.home.join(tool).join(SKILLS)));
+    skills.push(SYSTEM_SKILLS.into());
+    (skills, vec![config.join(COMMANDS)])
+}
+
+/// Adds the skills and commands among files that were found.
+pub(crate) fn add_skills(skills: &mut Skills, found: &[InstructionText], source: InstructionSource) {
+    for (at, file) in found.iter().enumerate() {
+        let path = Path::new(&file.path);
+        let (kind, name) = match file.kind {
+            InstructionKind::Skill => (SkillKind::Skill, path.parent().and_then(Path::file_name)),
+            InstructionKind::Command => (SkillKind::Command, path.file_stem()),
+            InstructionKind::Instructions | InstructionKind::Attachment => continue,
+        };
+        let name = name.and_then(|name| name.to_str()).unwrap_or_default();
+        let shown = display_path(path);
+        if file.bytes > FILE_BYTES_MAX as u64 {
+            skills.add(Err(format!("{shown}: larger than {} KiB", FILE_BYTES_MAX / 1024)));
+            continue;
+        }
+        let read = Skill::read(kind, name, &shown, &file.text, source);
+        let folder = path.parent().unwrap_or(path);
+        let others = found[at + 1..].iter().take_while(|file| file.kind == InstructionKind::Attachment);
+        let others = others.filter_map(|other| Path::new(&other.path).strip_prefix(folder).ok()?.to_str());
+        skills.add(read.map(|skill| Skill { files: others.map(str::to_owned).collect(), ..skill }));
     }
 }
 

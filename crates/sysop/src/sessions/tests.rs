@@ -7,6 +7,7 @@ use serde_json::json;
 use sysop_core::compaction::Compaction;
 use sysop_core::event::{ConfigChange, Decision, Event, Logged, Origin, PauseReason, StopReason, TypedInput};
 use sysop_core::id::{CallId, JobId, Seq, SessionId, StepId, Timestamp, TurnId};
+use sysop_core::job::JobOutput;
 use sysop_core::message::{Arguments, ModelRef, Reply, ToolCall};
 use sysop_core::outcome::{HostOutcome, Outcome, Status};
 use sysop_core::policy::{ApprovalMode, Grant, Risk};
@@ -475,7 +476,7 @@ async fn jobs_guards_and_compactions_are_notes() {
     let events = vec![
         opened("web1", "/srv"),
         Event::JobStarted { job, call: call.clone(), command: "make\nall".into(), host: "web1".into() },
-        Event::JobFinished { job, status: Status::Ok, exit_code: Some(0) },
+        Event::JobFinished { job, status: Status::Ok, exit_code: Some(0), output: JobOutput::default() },
         Event::GuardArmed { call, host: "web1\u{1b}[2J".into(), seconds: 120 },
         Event::ContextCompacted { compaction },
     ];

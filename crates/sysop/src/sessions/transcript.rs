@@ -159,6 +159,7 @@ impl TranscriptWriter {
             | Event::HistoryCleared
             | Event::Compacted { .. }
             | Event::InstructionsLoaded { .. }
+            | Event::PromptExpanded { .. }
             | Event::TodoChanged { .. }
             | Event::JobStarted { .. }
             | Event::JobFinished { .. }
@@ -249,6 +250,7 @@ fn note(event: &Event) -> Option<String> {
         Event::HistoryCleared => Some("history cleared".to_owned()),
         Event::ContextCompacted { .. }
         | Event::InstructionsLoaded { .. }
+        | Event::PromptExpanded { .. }
         | Event::TodoChanged { .. }
         | Event::JobStarted { .. }
         | Event::JobFinished { .. }

@@ -24,6 +24,7 @@ mod remote;
 mod sandbox;
 mod screen;
 mod serve;
+mod skills;
 #[path = "../../../sysop-host/tests/it/sshd.rs"]
 #[expect(dead_code, reason = "the tests of the host use all of it")]
 mod sshd;

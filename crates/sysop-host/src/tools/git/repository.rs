@@ -8,6 +8,7 @@
 use sysop_core::policy::is_plain_git_setting;
 
 use super::{CallContext, GIT_TIMEOUT, ToolError, Toolbox, settings};
+use crate::machine::TimeLimit;
 use crate::machine::{ExitReason, MachineError, Program, SCRIPT_TEXT_BYTES_MAX};
 use crate::output::capture::Capture;
 
@@ -52,7 +53,10 @@ impl Toolbox {
         let arguments = [SCRIPT_TEXT_BYTES_MAX, FOLLOWED_MAX].map(|most| most.to_string()).to_vec();
         let mut capture = Capture::for_tool(CONFIG_BYTES_MAX);
         let program = Program::GitScript { text: FOLLOW, arguments, settings: settings() };
-        let exec = self.machine.exec(program, call.fence, GIT_TIMEOUT, &mut capture, call.cancel).await?;
+        let exec = self
+            .machine
+            .exec(program, call.fence, &TimeLimit::new(GIT_TIMEOUT), &mut capture, call.cancel)
+            .await?;
         let why = match (exec.end, capture.into_bytes()) {
             (ExitReason::Exited(0), Some(bytes)) => match parse(&bytes) {
                 Ok(repository) => return Ok(repository),

@@ -1,0 +1,40 @@
+//! Skills and background jobs of a session, for front ends.
+
+use super::Transcript;
+use crate::event::Event;
+use crate::job::{Job, RunningJobs};
+use crate::skill::Skill;
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Resources {
+    skills: Vec<Skill>,
+    jobs: RunningJobs,
+}
+
+impl Resources {
+    pub(super) fn apply(&mut self, event: &Event) {
+        match event {
+            Event::InstructionsLoaded { instructions } => {
+                self.skills = instructions.skills.found.iter().map(Skill::without_body).collect();
+            }
+            Event::JobStarted { job, call, command, host } => {
+                let started = Job { call: call.clone(), command: command.clone(), host: host.clone() };
+                self.jobs.start(*job, started);
+            }
+            Event::JobFinished { job, .. } => _ = self.jobs.finish(*job),
+            _ => {}
+        }
+    }
+}
+
+impl Transcript {
+    /// Skills and commands that can be called up by name, without their texts.
+    pub fn skills(&self) -> &[Skill] {
+        &self.resources.skills
+    }
+
+    /// Background jobs that are still running.
+    pub fn jobs(&self) -> &RunningJobs {
+        &self.resources.jobs
+    }
+}

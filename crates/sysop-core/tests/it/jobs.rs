@@ -1,0 +1,174 @@
+//! Background jobs: commands that the session no longer waits for.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sysop_core::event::{Effect, Event, Input};
+use sysop_core::id::JobId;
+use sysop_core::message::Message;
+use sysop_core::outcome::{Outcome, Status};
+use sysop_core::session::Activity;
+
+use crate::world::{World, bash, call, calls, says};
+
+/// The text of the last result that the model got.
+fn result(world: &World) -> String {
+    let (_, request) = world.asked.as_ref().expect("the model is asked");
+    match request.messages.last().expect("a message").message() {
+        Message::ToolResults { results } => results.last().expect("a result").output.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn timer(world: &World) -> Option<Duration> {
+    world.last.effects.iter().find_map(|effect| match effect {
+        Effect::SetBackgroundTimer { after, .. } => Some(*after),
+        _ => None,
+    })
+}
+
+fn jobs(arguments: Value) -> sysop_core::message::ToolCall {
+    call("j", "jobs", arguments)
+}
+
+/// A session whose model started a job and waits for nothing.
+fn with_job() -> World {
+    let mut world = World::auto();
+    world.prompt("build").reply(calls(vec![bash("b", "make")])).background("half\n");
+    world
+}
+
+#[test]
+fn a_turn_goes_on_without_waiting_for_a_job() {
+    let mut world = with_job();
+    assert_eq!(result(&world), "half\n\n[still running in the background as job 1; see `jobs`]");
+    assert_eq!(world.session.jobs().len(), 1);
+    world.reply(says("It builds."));
+    assert_eq!(world.session.activity(), Activity::Idle);
+    world.end_job(Outcome { exit_code: Some(2), ..Outcome::new(Status::Failed, "error: x") });
+    assert!(world.session.jobs().is_empty());
+    let ended = world.log.last().expect("an event");
+    let expected = matches!(ended, Event::JobFinished { job: JobId(1), exit_code: Some(2), output, .. }
+        if output.text == "error: x");
+    assert!(expected, "{ended:?}");
+    world.prompt("and now?");
+    let (_, request) = world.asked.as_ref().expect("the model is asked");
+    let prompt = request.messages.last().expect("a prompt").message();
+    let text = "[background job 1 ended, exit code 2: make]\n\nand now?".to_owned();
+    assert_eq!(*prompt, Message::User { text }, "the model learns of it with the next message");
+}
+
+#[test]
+fn the_model_chooses_when_a_command_goes_to_the_background() {
+    let cases = [
+        (json!({ "command": "make" }), None),
+        (json!({ "command": "make", "background": false }), None),
+        (json!({ "command": "make", "on_timeout": "kill" }), None),
+        (json!({ "command": "make", "background": true }), Some(1)),
+        (json!({ "command": "make", "on_timeout": "background" }), Some(30)),
+        (json!({ "command": "make", "on_timeout": "background", "timeout_s": 5 }), Some(5)),
+    ];
+    for (arguments, seconds) in cases {
+        let mut world = World::auto();
+        world.prompt("build").reply(calls(vec![call("b", "bash", arguments.clone())]));
+        assert_eq!(timer(&world), seconds.map(Duration::from_secs), "{arguments}");
+    }
+}
+
+#[test]
+fn a_user_moves_the_running_command_to_the_background() {
+    let mut world = World::auto();
+    world.prompt("build").tell(Input::Background);
+    assert!(world.last.effects.is_empty(), "nothing runs");
+    world.reply(calls(vec![bash("b", "make")])).tell(Input::Background);
+    assert_eq!(timer(&world), Some(Duration::ZERO));
+    world.background("").reply(says("ok"));
+    assert_eq!(world.session.jobs().len(), 1);
+}
+
+#[test]
+fn a_call_that_ended_or_is_being_stopped_does_not_become_a_job() {
+    let mut world = World::auto();
+    world.prompt("build").reply(calls(vec![bash("b", "make")])).outcome(Outcome::ok("made"));
+    let call = sysop_core::id::CallId::new("b");
+    world.tell(Input::BackgroundTimer { call, output: String::new() });
+    assert!(world.session.jobs().is_empty());
+    world.reply(calls(vec![bash("c", "make")])).tell(Input::Cancel).background("");
+    assert!(world.session.jobs().is_empty());
+}
+
+#[test]
+fn the_model_lists_reads_and_stops_jobs() {
+    let mut world = with_job();
+    world.reply(calls(vec![jobs(json!({ "action": "list" }))]));
+    assert_eq!(result(&world), "1: running on local: make");
+    world.reply(calls(vec![jobs(json!({ "action": "read", "id": 1, "wait_s": 20 }))]));
+    let waits = world
+        .last
+        .effects
+        .iter()
+        .any(|effect| matches!(effect, Effect::ReadJob { wait, .. } if *wait == Duration::from_secs(20)));
+    assert!(waits && world.asked.is_none());
+    let reading = world.reading.clone().expect("the job is being read");
+    world.tell(Input::JobRead { call: reading, output: "more".to_owned() });
+    assert_eq!(result(&world), "more\n[job 1 is running: make]");
+    world.reply(calls(vec![jobs(json!({ "action": "stop", "id": 1 }))]));
+    assert_eq!(result(&world), "job 1 is being stopped");
+    world.end_job(Outcome::new(Status::Cancelled, "partly"));
+    world.reply(calls(vec![jobs(json!({ "action": "read", "id": 1 }))]));
+    let text = "partly\n[job 1 ended, cancelled: make]\n[background job 1 ended, cancelled: make]";
+    assert_eq!(result(&world), text);
+    world.reply(calls(vec![jobs(json!({ "action": "read", "id": 7 }))]));
+    assert!(
+        result(&world).starts_with("no job has the id 7; 1: cancelled on local: make"),
+        "{}",
+        result(&world)
+    );
+}
+
+#[test]
+fn a_job_that_ends_while_it_is_waited_for_is_reported_with_its_output() {
+    let mut world = with_job();
+    world.reply(calls(vec![jobs(json!({ "action": "read", "id": 1, "wait_s": 20 }))]));
+    let reading = world.reading.clone().expect("the job is being read");
+    world.end_job(Outcome { exit_code: Some(0), ..Outcome::ok("made") });
+    world.tell(Input::JobRead { call: reading, output: "ma".to_owned() });
+    assert!(result(&world).starts_with("made\n[job 1 ended, exit code 0: make]"), "{}", result(&world));
+}
+
+#[test]
+fn looking_at_a_job_again_and_again_is_no_loop() {
+    let mut world = with_job();
+    for _ in 0..6 {
+        world.reply(calls(vec![jobs(json!({ "action": "list" }))]));
+    }
+    assert!(world.asked.is_some(), "{}", world.lines());
+    assert!(!result(&world).contains("same call"), "{}", result(&world));
+}
+
+#[test]
+fn after_a_crash_the_end_of_a_job_is_unknown() {
+    let mut world = with_job();
+    world.reply(says("It builds.")).crash();
+    let unknown = world
+        .log
+        .iter()
+        .any(|event| matches!(event, Event::JobFinished { job: JobId(1), status: Status::Unknown, .. }));
+    assert!(unknown && world.session.jobs().is_empty());
+    world.prompt("well?").reply(calls(vec![jobs(json!({ "action": "read", "id": 1 }))]));
+    assert!(result(&world).contains("[job 1 ended, outcome unknown"), "{}", result(&world));
+    world.reply(calls(vec![bash("c", "make again")])).background("");
+    let second = world.session.jobs().iter().next().expect("a job").0;
+    assert_eq!(second, JobId(2), "numbers are not used again");
+}
+
+#[test]
+fn a_stopped_turn_leaves_jobs_running_and_a_user_stops_them() {
+    let mut world = with_job();
+    world.tell(Input::Cancel);
+    assert_eq!(world.session.jobs().len(), 1);
+    world.tell(Input::StopJob { job: JobId(1) });
+    assert!(matches!(world.last.effects[..], [Effect::CancelTool { .. }]));
+    world.tell(Input::StopJob { job: JobId(2) });
+    assert!(world.last.effects.is_empty());
+}

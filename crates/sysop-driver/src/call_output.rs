@@ -1,0 +1,80 @@
+//! Output of a running call: shown live, and its end kept for a call that goes to the background.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+/// Maximum bytes kept of an output.
+const TAIL_BYTES_MAX: usize = 16 * 1024;
+
+#[derive(Debug, Default)]
+pub(crate) struct CallOutput {
+    tail: Mutex<Tail>,
+    hidden: AtomicBool,
+    /// Cancelled once the call ended.
+    pub(crate) ended: CancellationToken,
+}
+
+#[derive(Debug, Default)]
+struct Tail {
+    text: String,
+    cut: bool,
+}
+
+impl CallOutput {
+    /// Keeps a piece of output. Returns true if it is to be shown.
+    pub(crate) fn push(&self, text: &str) -> bool {
+        let mut tail = self.tail.lock();
+        tail.text.push_str(text);
+        if tail.text.len() > 2 * TAIL_BYTES_MAX {
+            let start = tail.text.ceil_char_boundary(tail.text.len() - TAIL_BYTES_MAX);
+            tail.text.drain(..start);
+            tail.cut = true;
+        }
+        !self.hidden.load(Ordering::Relaxed)
+    }
+
+    /// Shows no more of the output.
+    pub(crate) fn hide(&self) {
+        self.hidden.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns the end of the output so far, in whole lines if it is cut.
+    pub(crate) fn tail(&self) -> String {
+        let tail = self.tail.lock();
+        let start = tail.text.ceil_char_boundary(tail.text.len().saturating_sub(TAIL_BYTES_MAX));
+        let text = &tail.text[start..];
+        if start == 0 && !tail.cut {
+            return text.to_owned();
+        }
+        let lines = text.split_once('\n').map_or(text, |(_, lines)| lines);
+        format!("[earlier output omitted]\n{lines}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CallOutput, TAIL_BYTES_MAX};
+
+    #[test]
+    fn a_short_output_is_kept_whole() {
+        let output = CallOutput::default();
+        assert!(output.push("a\n") && output.push("b"));
+        output.hide();
+        assert!(!output.push("c"));
+        assert_eq!(output.tail(), "a\nbc");
+    }
+
+    #[test]
+    fn of_a_long_output_the_last_lines_are_kept() {
+        let output = CallOutput::default();
+        for number in 0..20_000 {
+            output.push(&format!("línea {number}\n"));
+        }
+        let tail = output.tail();
+        assert!(tail.starts_with("[earlier output omitted]\nlínea "), "{}", &tail[..80]);
+        assert!(tail.ends_with("línea 19999\n"));
+        assert!(tail.len() <= TAIL_BYTES_MAX + 30);
+    }
+}

@@ -1,0 +1,61 @@
+//! Effects of background jobs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sysop_core::event::Input;
+use sysop_core::id::CallId;
+use sysop_core::job::RunningJobs;
+
+use super::{LiveSession, Worker};
+
+impl LiveSession {
+    pub(crate) fn running_jobs(&self) -> RunningJobs {
+        self.inbox.lock().jobs.clone()
+    }
+
+    pub(super) fn start_background_timer(
+        self: &Arc<Self>,
+        worker: &mut Worker,
+        call: CallId,
+        after: Duration,
+    ) {
+        let (live, output) = (Arc::clone(self), Arc::clone(&worker.running(&call, &self.end).output));
+        tokio::spawn(async move {
+            tokio::select! {
+                () = live.end.cancelled() => {}
+                () = output.ended.cancelled() => {}
+                () = live.ports.clock.sleep(after) => {
+                    live.deliver(Input::BackgroundTimer { call, output: output.tail() });
+                }
+            }
+        });
+    }
+
+    pub(super) fn start_reading_job(
+        self: &Arc<Self>,
+        worker: &mut Worker,
+        call: CallId,
+        job: &CallId,
+        wait: Duration,
+    ) {
+        let output = worker.tools.get(job).map(|running| Arc::clone(&running.output));
+        let cancel = worker.running(&call, &self.end).cancel.clone();
+        let live = Arc::clone(self);
+        tokio::spawn(async move {
+            let tail = match output {
+                None => String::new(),
+                Some(output) => {
+                    tokio::select! {
+                        biased;
+                        () = output.ended.cancelled() => {}
+                        () = cancel.cancelled() => {}
+                        () = live.ports.clock.sleep(wait) => {}
+                    }
+                    output.tail()
+                }
+            };
+            live.deliver(Input::JobRead { call, output: tail });
+        });
+    }
+}
