@@ -1,7 +1,7 @@
 //! Measures whole processes against baselines of the same run, and reports which targets are met.
 //!
-//! Times are the minimum of several runs, which excludes other load on the machine. None of this is a test: a slow
-//! machine is no defect.
+//! Times are the minimum of several runs, which excludes the effect of other load on the machine. None of this is a
+//! test: a slow machine is no defect.
 
 mod cases;
 mod history;
@@ -45,7 +45,7 @@ impl Bench {
         self.row(what, format!("{measured:.0} {unit}"), format!("≥ {target} {unit}"), measured >= target);
     }
 
-    /// Records a number for comparison.
+    /// Records a number that has no target and serves for comparison.
     pub(crate) fn baseline(&mut self, what: &'static str, measured: f64, unit: &str) {
         eprintln!("    {what}: {measured:.2} {unit}");
         self.rows.push(BenchRow {
@@ -75,7 +75,7 @@ impl Bench {
     }
 }
 
-/// Runs the measurements, or those named in `rest`. `--check` fails if a target is missed.
+/// Runs all measurements, or only those named in `rest`. With `--check`, fails if a target is missed.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     setup::tests()?;
     setup::need(&[("time", "time")])?;

@@ -1,11 +1,12 @@
-//! The main task on a fresh machine without a key: a real workspace, real tools, a real shell, a scripted model.
+//! Runs the main task on a fresh machine without a key. The workspace, the tools and the shell are real; the model is
+//! scripted.
 
 use anyhow::{Context, Result};
 
 use crate::setup;
 use crate::workspace::{cargo, root, step, target};
 
-/// Builds in two minutes; `release` takes seven.
+/// Cargo profile that builds in two minutes; `release` takes seven minutes.
 const PROFILE: &str = "demo";
 
 /// Builds sysop and runs a small task in a separate folder.

@@ -17,7 +17,8 @@ use self::glibc::GlibcVersion;
 use crate::workspace::{cargo, root, step, target};
 use crate::{setup, web};
 
-/// Oldest supported C library of `sysop`, from 2019: the first whose `posix_spawn` can change the folder.
+/// Oldest supported C library of `sysop`, from 2019. It is the first one whose `posix_spawn` can change the working
+/// directory.
 const OLDEST: GlibcVersion = GlibcVersion(2, 29);
 /// Oldest supported C library of the window program: every system with its web engine (webkit2gtk-4.1) has at least
 /// this.
@@ -34,7 +35,7 @@ const REQUIRED_TOOLS: [(&str, &str); 6] = [
     ("desktop-file-validate", "desktop-file-utils"),
 ];
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Files that `sysop` prints, and the arguments for that.
+/// Files whose content `sysop` prints, and the arguments that print it.
 const GENERATED: [(&str, &[&str]); 4] = [
     ("sysop.1", &["man"]),
     ("completions.bash", &["completions", "bash"]),
@@ -55,8 +56,8 @@ const LIBRARIES_OF_WINDOW: [&str; 8] = [
     "libg",
 ];
 
-/// Builds everything, or packages programs built elsewhere; `--try` then installs the packages in fresh systems and
-/// runs the programs there.
+/// Builds the programs and packages them, or packages programs that were built elsewhere. With `--try`, then installs
+/// the packages in fresh systems and runs the programs there.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     let (mut tries, mut built) = (false, None);
     let mut rest = rest.iter();
@@ -98,7 +99,7 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     if tries { install_test::run(&made) } else { Ok(()) }
 }
 
-/// Returns the architecture's names in the archive and in the packages.
+/// Returns the name of the architecture in the archive, and its name in the packages.
 fn architecture() -> Result<(&'static str, &'static str)> {
     match std::env::consts::ARCH {
         "x86_64" => Ok(("x86_64", "amd64")),
@@ -107,7 +108,7 @@ fn architecture() -> Result<(&'static str, &'static str)> {
     }
 }
 
-/// Builds the program against the oldest C library.
+/// Builds `sysop` against the oldest supported C library. Returns the path of the program.
 fn build_sysop() -> Result<PathBuf> {
     let venv = setup::python_tool("zigbuild", &ZIG)?;
     let (architecture, _) = architecture()?;
@@ -122,7 +123,7 @@ fn build_sysop() -> Result<PathBuf> {
     Ok(target().join(triple).join("release/sysop"))
 }
 
-/// Builds the window program against this system's web engine.
+/// Builds the window program against this system's web engine. Returns the path of the program.
 fn build_window() -> Result<PathBuf> {
     let mut build = cargo();
     build.args(["build", "--release", "--locked", "--package", "sysop-desktop"]);
@@ -179,7 +180,7 @@ fn pack(sysop: &Path, window: &Path, folder: &Path) -> Result<BuiltPackages> {
     Ok(made)
 }
 
-/// Packs the files of both packages below one folder, `name`, that can be unpacked anywhere.
+/// Packs the files of both packages into an archive that can be unpacked anywhere. All files are in one folder, `name`.
 fn pack_archive(made: &BuiltPackages, tree: &Path, name: &str, archive: &Path) -> Result<()> {
     let unpacked = tree.join("unpacked");
     for package in [&made.sysop, &made.window] {

@@ -14,13 +14,13 @@ use crate::workspace::{cargo, root, step, target};
 use crate::{setup, web};
 
 const SIZE: (usize, usize) = (100, 30);
-/// Size of a screen with room for the terminal beside the conversation.
+/// Columns and rows of a screen that has room for the terminal beside the conversation.
 const WIDE: (usize, usize) = (168, 32);
-/// Longest wait for the expected screen.
+/// Maximum time to wait for the expected screen.
 const SCREEN_MAX: Duration = Duration::from_secs(30);
 /// Interval between two looks at the screen.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Time without changes before the screen is drawn.
+/// Time for which the screen must not change before it is drawn.
 const STILL_FOR: Duration = Duration::from_millis(400);
 const PICTURE_BYTES_MAX: usize = 100 * 1024;
 /// Program that draws a screen, from crates.io: package and version. `anstyle-svg` 1.1 is no replacement: it draws the

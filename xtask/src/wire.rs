@@ -1,4 +1,5 @@
-//! Files generated from the messages: schemas, TypeScript, the protocol page. Checks that a page can use the types.
+//! Generates files from the message types: schemas, TypeScript, and the protocol page. Checks that a page can use the
+//! generated types.
 
 use std::process::Command;
 

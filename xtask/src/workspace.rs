@@ -16,14 +16,14 @@ pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Returns the cargo that started this task.
+/// Returns a command that runs the cargo that started this task, in the repository's root.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
     command
 }
 
-/// Prints a step, runs it, and prints its duration.
+/// Prints the name of a step, runs its command, and prints its duration.
 pub(crate) fn step(what: &str, command: &mut Command) -> Result<()> {
     eprintln!("==> {what}");
     let begun = Instant::now();

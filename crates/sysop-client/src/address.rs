@@ -16,10 +16,10 @@ pub struct ServerAddress {
 }
 
 impl ServerAddress {
-    /// Parses an address as `sysop serve` prints it. `token` is used if the address has no `?token=`.
+    /// Parses an address in the form that `sysop serve` prints. `token` is used if the address has no `?token=`.
     ///
     /// # Errors
-    /// If the text is not an address of a server, or has no token.
+    /// If the text is not the address of a server, or if neither the address nor `token` contains a token.
     pub fn parse(address: &str, token: Option<SecretString>) -> Result<Self, ClientError> {
         let bad = || {
             // The input may contain a token, so the error does not repeat it.
@@ -51,7 +51,7 @@ impl ServerAddress {
         self.base.as_str().trim_end_matches('/').to_owned()
     }
 
-    /// Returns true if others can read the traffic: plain HTTP to another machine.
+    /// Returns true if others on the network can read the traffic, because it is plain HTTP to another machine.
     pub fn is_plain(&self) -> bool {
         self.base.scheme() == "http" && !self.is_here()
     }

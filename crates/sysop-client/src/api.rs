@@ -1,4 +1,5 @@
-//! HTTP API of the server: requests with the token, responses as JSON, refusals as error messages.
+//! Client for the server's HTTP API: sends the token with each request, reads JSON responses, and turns refusals into
+//! errors.
 //!
 //! Requests and sockets use the same kind of client, so that proxies (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`),
 //! the system's certificates and `SSL_CERT_FILE` apply to both.
@@ -18,7 +19,7 @@ use crate::{ClientError, ServerAddress};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum duration of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum size of a response, in bytes: the whole output of one call, plus some.
+/// Maximum size of a response, in bytes. It is a little more than the complete output of one call.
 const ANSWER_BYTES_MAX: usize = 80 * 1024 * 1024;
 /// Maximum length of an error message from the server, in characters.
 const SENTENCE_CHARS_MAX: usize = 400;
@@ -149,13 +150,13 @@ pub(crate) fn refusal(status: StatusCode, answer: &[u8]) -> ClientError {
     }
 }
 
-/// Returns a text of the server as one bounded line that is safe to display.
+/// Converts a text from the server to one line of bounded length that is safe to display.
 pub(crate) fn sentence(text: &str) -> String {
     let short: String = text.chars().take(SENTENCE_CHARS_MAX).collect();
     neutralize_line(&short).to_string()
 }
 
-/// Returns the root causes of an error, without the address.
+/// Returns the root cause of an error as a text that does not repeat the request's URL.
 fn causes(error: &reqwest::Error) -> String {
     let mut last: &dyn Error = error;
     while let Some(source) = last.source() {

@@ -1,5 +1,5 @@
-//! Tools of this machine, lent to a session on a server. Each call runs at most once, within the policy of the user here,
-//! and its end is reported in one line.
+//! Tools of this machine, lent to a session on a server. Each call runs at most once, and only if the policy of this
+//! client's user permits it. When a call ends, the user sees one line about it.
 
 mod ledger;
 mod local_policy;
@@ -33,15 +33,15 @@ use crate::{ClientError, ServerAddress};
 
 pub(crate) use self::local_prompts::LOCAL_QUESTION_IDS_FROM;
 
-/// Maximum number of concurrent calls. A session usually has one, or the few of one reply.
+/// Maximum number of concurrent calls. A session usually runs one call at a time, or the few calls of one reply.
 const RUNNING_MAX: usize = 16;
-/// Interval of the messages that keep a running call alive.
+/// Interval at which the client tells the server that a call is still running.
 const RUNS_STILL: Duration = Duration::from_secs(20);
 /// Maximum time to survey the circumstances of a call.
 const SURVEY_TIME_MAX: Duration = Duration::from_secs(10);
-/// Maximum number of written files that a line names.
+/// Maximum number of written files that the line about a finished call names.
 const FILES_NAMED_MAX: usize = 4;
-/// Maximum length of a call in a line, in characters.
+/// Maximum length of a command, path or other argument in the line about a finished call, in characters.
 const SHOWN_CHARS_MAX: usize = 80;
 
 /// Lent tools and the policy for them.
@@ -51,13 +51,13 @@ pub struct LocalToolsSettings {
     pub root: String,
     /// Names of the tools to lend; `None` lends all.
     pub tools: Option<Vec<String>>,
-    /// Approval mode of the user here.
+    /// Approval mode that the user of this client chose for these tools.
     pub approve: ApprovalMode,
     /// Patterns of commands that always need approval.
     pub dangerous: Vec<String>,
     /// Patterns of commands that never run.
     pub deny: Vec<String>,
-    /// Rest of the local policy, including the user's rules.
+    /// Other options of the local policy, including the user's rules.
     pub policy: PolicyOptions,
     /// Directory of the call ledgers; created when needed.
     pub ledgers: PathBuf,
@@ -75,10 +75,10 @@ pub struct LocalTools {
 }
 
 impl LocalTools {
-    /// Creates the settings; lends nothing yet.
+    /// Selects the tools and prepares their policy. No session gets the tools yet.
     ///
     /// # Errors
-    /// If a named tool does not exist on the host, or no tool is left.
+    /// If a named tool does not exist on the host or concerns only the session.
     pub fn new(settings: LocalToolsSettings) -> Result<Self, ClientError> {
         let LocalToolsSettings { host, root, tools, approve, dangerous, deny, policy, ledgers } = settings;
         // Completing a task and its todo list concern only the session and its model.
@@ -106,9 +106,9 @@ impl LocalTools {
     }
 }
 
-/// Connection as the tool executor needs it.
+/// Sending side of the connection to the server.
 pub(crate) trait Uplink: Send + Sync {
-    /// Sends immediately if connected; otherwise drops the message.
+    /// Sends the message immediately if there is a connection, and drops it otherwise.
     fn send_if_connected(&self, message: ClientMessage);
 }
 
@@ -151,7 +151,7 @@ impl LocalToolExecutor {
         })
     }
 
-    /// Returns the specifications that the server receives.
+    /// Returns the tool specifications to send to the server.
     pub(crate) fn manifest(&self) -> Vec<ManifestTool> {
         let tools = self.local_tools.tools.iter();
         tools
@@ -167,7 +167,7 @@ impl LocalToolExecutor {
         &self.local_tools.root
     }
 
-    /// Returns this machine's terminal if one of the tools types into it.
+    /// Returns this machine's terminal if one of the lent tools types into it.
     pub(crate) fn terminal(&self) -> Option<Arc<dyn Terminal>> {
         let types = self
             .local_tools
@@ -177,7 +177,7 @@ impl LocalToolExecutor {
         if types { self.local_tools.host.terminal() } else { None }
     }
 
-    /// Records an input of the user here for the local policy.
+    /// Records an input from the user of this client in the local policy.
     pub(crate) fn observe_input(&self, input: &Input) {
         let LocalTools { policy, tools, .. } = &*self.local_tools;
         #[expect(clippy::wildcard_enum_match_arm, reason = "these allow something here")]
@@ -195,14 +195,15 @@ impl LocalToolExecutor {
         }
     }
 
-    /// Returns true if the session has announced that it runs this tool here. Approval requests for another tool of that
-    /// name concern the session's own tool and give no consent here.
+    /// Returns true if the session has announced that it runs this tool on this client. If it has not, an approval
+    /// request for a tool of this name is about the session's own tool, and approving it permits nothing on this
+    /// client.
     pub(crate) fn is_announced(&self, tool: &str) -> bool {
         self.local_policy.lock().is_announced(tool)
     }
 
-    /// Returns the event as the user here sees it. For a proposal of a call that runs here, risk, grant and display are
-    /// computed locally, regardless of what the server says.
+    /// Returns the event as the user of this client sees it. If the event proposes a call that runs on this client, its
+    /// risk, grant and displayed command are computed locally, and those sent by the server are ignored.
     pub(crate) fn judge_event(&self, logged: Arc<Logged>) -> Arc<Logged> {
         let LocalTools { policy, tools, root, .. } = &*self.local_tools;
         #[expect(clippy::wildcard_enum_match_arm, reason = "all others are the server's own affair")]
@@ -222,7 +223,7 @@ impl LocalToolExecutor {
         }
     }
 
-    /// Answers one of this machine's own questions; returns true if it was open.
+    /// Answers one of this machine's own questions. Returns true if the question was open.
     pub(crate) fn answer(&self, id: QuestionId, answer: PromptReply) -> bool {
         self.prompts.answer(id, answer)
     }
@@ -323,7 +324,7 @@ impl LocalToolExecutor {
         }
     }
 
-    /// Surveys a call; empty if the survey exceeds its time.
+    /// Surveys a call. Returns an empty survey if the survey takes too long or the call is canceled.
     async fn survey(&self, call: &ToolCall, cancel: &CancellationToken) -> Survey {
         tokio::select! {
             survey = self.local_tools.host.survey(call) => survey,
@@ -367,7 +368,7 @@ impl LocalToolExecutor {
         DeltaSink::new(move |text| line.send_if_connected(output(&session, &call, text)))
     }
 
-    /// Reports periodically that a call is still running; never returns.
+    /// Reports periodically that a call is still running. Never returns.
     async fn send_keepalives(&self, call: &CallId, line: &Arc<dyn Uplink>) {
         loop {
             tokio::time::sleep(RUNS_STILL).await;

@@ -1,7 +1,8 @@
-//! Delivery of updates to the front ends of one session: each gets every event once and in order, across reconnections.
+//! Delivery of updates to the front ends of one session. Each front end gets every event once and in order, even if the
+//! connection breaks and is restored.
 //!
-//! Memory stays bounded if a front end does not read: beyond a limit its deltas are dropped, then its events, which are sent
-//! again when it reads on.
+//! Memory stays bounded even if a front end does not read. Beyond one limit, its deltas are dropped. Beyond a second
+//! limit, its events are dropped as well, and they are sent again when the front end continues to read.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
@@ -16,7 +17,7 @@ use tokio::sync::Notify;
 
 /// Maximum number of pending updates per front end; beyond it, the front end reloads from the log.
 const WAITING_MAX: usize = 16_384;
-/// Maximum number of deltas among them.
+/// Maximum number of deltas with text or output among the pending updates of a front end.
 const PIECES_MAX: usize = 4_096;
 
 /// Sends updates to front ends.
@@ -43,7 +44,7 @@ struct SubscriberQueue {
     queue: VecDeque<Update>,
     pieces: usize,
     last: Seq,
-    /// Ignores events until the log is sent again.
+    /// True if events are ignored until the log is sent again.
     awaiting_replay: bool,
     ended: bool,
 }
@@ -85,7 +86,7 @@ impl UpdateFanout {
         std::mem::take(&mut self.state.lock().rewind_requested)
     }
 
-    /// Starts a replay of the whole log; each front end takes the events that it lacks.
+    /// Starts a replay of the whole log, from which each front end takes the events that it lacks.
     pub(crate) fn begin_replay(&self) {
         self.each(|subscriber| subscriber.state.lock().awaiting_replay = false);
     }

@@ -1,9 +1,10 @@
-//! A session on a server as a client sees it: the same [`SessionHandle`](sysop_driver::frontend::SessionHandle) and
-//! [`SessionService`](sysop_driver::frontend::SessionService) that front ends use for a local session, over one WebSocket
-//! and the server's HTTP API. Also lends this machine's tools to that session.
+//! Client for sessions on a server. It gives front ends the same
+//! [`SessionHandle`](sysop_driver::frontend::SessionHandle) and
+//! [`SessionService`](sysop_driver::frontend::SessionService) that they use for a local session, over one WebSocket per
+//! session and the server's HTTP API. It also lends this machine's tools to those sessions.
 //!
-//! The crate draws nothing and implements no tool; tools come as a [`Host`](sysop_driver::port::Host). A server's message
-//! runs something here only through [`client_tools`].
+//! The crate draws nothing and implements no tool; the tools come from a [`Host`](sysop_driver::port::Host). A message
+//! from a server can run something on this machine only through [`client_tools`].
 
 mod address;
 mod api;
@@ -34,7 +35,7 @@ pub enum ClientError {
     /// The named session, host, model or other resource does not exist.
     #[error("{0}")]
     Unknown(String),
-    /// The server is unreachable or does not respond like one.
+    /// The server is unreachable, or it does not respond like a sysop server.
     #[error("{0}")]
     Unreachable(String),
     /// The server refused the request, permanently or for now.

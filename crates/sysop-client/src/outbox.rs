@@ -1,8 +1,8 @@
-//! Messages on their way to the server; each takes effect at most once.
+//! Messages on their way to the server. Each message takes effect at most once.
 //!
-//! A message that was written but not confirmed may have arrived. It is sent again only to the same server process, which
-//! recognizes its name and handles it once. Another process may have it in its log without the name, so it is not sent there
-//! again.
+//! A message that was written but not confirmed may have arrived. It is sent again only to the same server process,
+//! which recognizes the message by its id and handles it once. Another process may already have the message in its log
+//! but does not know its id, so the message is not sent to that process.
 
 use std::collections::VecDeque;
 
@@ -25,12 +25,12 @@ struct PendingMessage {
     line: String,
     /// Description for the user if the message is lost.
     what: &'static str,
-    /// Number of the ping that followed the message; `None` if it is unwritten.
+    /// Number of the ping that followed the message; `None` if the message has not been written.
     written: Option<u64>,
 }
 
 impl Outbox {
-    /// Adds a message under a unique name.
+    /// Adds a message and gives it a unique id.
     pub(crate) fn push(&mut self, message: &ClientMessage) {
         let mut value = serde_json::to_value(message).expect("messages are plain structs with text keys");
         if let Value::Object(fields) = &mut value {
@@ -47,8 +47,8 @@ impl Outbox {
         self.pending.len() >= PENDING_MAX
     }
 
-    /// Starts a connection to a server process. Returns descriptions of the messages that may have arrived at another
-    /// process and are dropped.
+    /// Prepares for a connection to the server process `instance`. Drops the messages that may have arrived at another
+    /// process and returns their descriptions.
     pub(crate) fn connected(&mut self, instance: Option<&str>) -> Vec<&'static str> {
         let same = instance.is_some() && self.instance.as_deref() == instance;
         self.instance = instance.map(str::to_owned);
@@ -62,7 +62,8 @@ impl Outbox {
         lost
     }
 
-    /// Returns the next message to write and the number of the ping to send after it. It counts as written.
+    /// Returns the next message to write and the number of the ping to send after it. The message counts as written
+    /// from now on.
     pub(crate) fn next(&mut self) -> Option<(String, u64)> {
         let next = self.pending.iter_mut().find(|pending| pending.written.is_none())?;
         self.pings += 1;

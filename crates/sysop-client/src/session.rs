@@ -1,4 +1,4 @@
-//! A session on a server as front ends hold it.
+//! Handle of a session on a server, for front ends.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -45,13 +45,13 @@ pub(crate) struct RemoteSessionInner {
     /// Notified when there is something to send.
     pub(crate) wake: Notify,
     error: Mutex<Option<String>>,
-    /// Rule that the server offers to save for the newest approval.
+    /// Rule that the server offered to save with its newest approval request.
     offered: Mutex<Option<OfferedRule>>,
     /// Set if the session's own host has a terminal.
     has_terminal: bool,
 }
 
-/// Messages that are sent at once or dropped.
+/// Messages that are sent immediately if there is a connection, and dropped otherwise.
 #[derive(Default)]
 struct TransientQueue {
     connected: bool,
@@ -101,14 +101,14 @@ impl RemoteSession {
 }
 
 impl RemoteSession {
-    /// Returns the rule that the server offers to save for a call.
+    /// Returns the rule that the server offers to save for a call, or `None` if it offers none.
     pub(crate) fn offered_rule(&self, call: &CallId) -> Option<OfferedRule> {
         self.shared.offered_rule(call)
     }
 }
 
 impl RemoteSessionInner {
-    /// Sets the connection state; pending transient messages of the old connection are dropped.
+    /// Sets the connection state. Pending transient messages of the old connection are dropped.
     pub(crate) fn set_connected(&self, connected: bool) {
         *self.transient.lock() = TransientQueue { connected, waiting: VecDeque::new() };
     }
@@ -123,7 +123,7 @@ impl RemoteSessionInner {
         *self.offered.lock() = offered;
     }
 
-    /// Returns the rule that the server offers to save for a call.
+    /// Returns the rule that the server offers to save for a call, or `None` if it offers none.
     fn offered_rule(&self, call: &CallId) -> Option<OfferedRule> {
         let offered = self.offered.lock();
         offered.clone().filter(|offered| offered.call == *call)

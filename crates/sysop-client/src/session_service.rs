@@ -1,4 +1,4 @@
-//! Sessions of a server as front ends list and open them.
+//! Lists and opens the sessions of a server for front ends.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -34,21 +34,21 @@ const NO_HOST: &str = "none";
 /// Maximum time for connections to close.
 const CLOSE: Duration = Duration::from_secs(5);
 
-/// Settings of new sessions; the server's config provides missing ones.
+/// Settings of new sessions. The server's config provides the settings that are not given here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewSessionOptions {
     pub model: Option<ModelRef>,
     pub approve: Option<ApprovalMode>,
-    /// Location and selection of tools.
+    /// Machine that provides the session's tools.
     pub tool_placement: ToolPlacement,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ToolPlacement {
-    /// As the server's config says.
+    /// The machine that the server's config selects.
     #[default]
     ServerDefault,
-    /// On this client only.
+    /// Only this client.
     ClientOnly,
 }
 
@@ -58,12 +58,12 @@ pub struct RemoteSessionService {
     local_tools: Option<Arc<LocalTools>>,
     hosts: Vec<NamedItem>,
     tasks: TaskTracker,
-    /// Sessions open in a front end; opening one again returns the same object.
+    /// Sessions that are open in a front end. Opening one of them again returns the same object.
     open: Mutex<HashMap<SessionId, Weak<RemoteSession>>>,
 }
 
 impl RemoteSessionService {
-    /// Connects to a server and checks the token. With `local_tools`, each opened session gets these tools.
+    /// Connects to a server and checks the token. If `local_tools` is given, its tools are lent to each opened session.
     ///
     /// # Errors
     /// If the server is unreachable or rejects the token.
@@ -95,7 +95,7 @@ impl RemoteSessionService {
     /// Opens a session.
     ///
     /// # Errors
-    /// If it does not exist or the server refuses; the error tells which.
+    /// If the session does not exist or the server refuses the request; the error says which of the two.
     pub async fn open_session(&self, which: SessionSelector) -> Result<AttachedSession, ClientError> {
         let id = match which {
             SessionSelector::New => self.create(None).await?,
@@ -114,7 +114,8 @@ impl RemoteSessionService {
         Ok(self.sessions(1).await?.into_iter().next().map(|session| session.id))
     }
 
-    /// Closes all connections after pending messages are sent and running calls are stopped, or after a few seconds.
+    /// Waits until all connections have sent their pending messages, stopped their running calls and closed, but only
+    /// for a few seconds.
     pub async fn close(&self) {
         self.tasks.close();
         // Slower connections end with the process.
@@ -142,7 +143,8 @@ impl RemoteSessionService {
         id_of(&self.api.post(&path, &json!({ "before": before })).await?)
     }
 
-    /// Finds the session of this id or unique id prefix; an empty text means the latest one.
+    /// Finds the session whose id equals `word`, or else the only one whose id begins with `word`. An empty `word`
+    /// means the latest session.
     async fn find(&self, word: &str) -> Result<SessionId, ClientError> {
         let sessions = self.sessions(SESSIONS_MAX).await?;
         let server = self.server();
@@ -190,7 +192,8 @@ impl RemoteSessionService {
     }
 }
 
-/// Reads the last event number and the specification from the server's description of a session.
+/// Reads the last event number and the specification from the server's description of a session. Returns `None` if the
+/// format is unknown.
 fn read_session(shown: &mut Value) -> Option<(Seq, SessionSpec)> {
     let last = serde_json::from_value(shown.get("lastSeq")?.clone()).ok()?;
     let fields = shown.as_object_mut()?;
@@ -293,7 +296,7 @@ impl SessionService for RemoteSessionService {
         session.offered_rule(&proposal.call.id)
     }
 
-    /// Asks the server to save the rule that it offered; the rule as displayed here is not sent.
+    /// Asks the server to save the rule that it offered. The rule as displayed here is not sent.
     async fn allow_always(
         &self,
         session: &dyn SessionHandle,
@@ -305,7 +308,7 @@ impl SessionService for RemoteSessionService {
         self.api.post(&path, &body).await.map(|_| ()).map_err(|error| error.to_string())
     }
 
-    /// Routines come from the user's own config and run with the user's own tools.
+    /// Returns no routines, because routines come from the user's own config and run with the user's own tools.
     fn routines(&self) -> Vec<Routine> {
         Vec::new()
     }

@@ -22,11 +22,11 @@ use crate::api::{Api, refusal};
 const OPEN: Duration = Duration::from_secs(20);
 /// Maximum time for the peer to accept a message.
 const WRITE: Duration = Duration::from_secs(10);
-/// Maximum silence of a server, which pings every ten seconds.
+/// Maximum time without any message from the server, which pings every ten seconds.
 const SILENCE: Duration = Duration::from_secs(25);
 /// Maximum size of a message, in bytes.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Maximum number of bytes to read of a refusal.
+/// Maximum number of bytes to read from the body of a refusal.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
 /// Header that identifies the server process.
@@ -41,13 +41,13 @@ pub(crate) struct SessionSocket<S = Upgraded> {
 
 pub(crate) enum SocketEvent {
     Text(String),
-    /// Answer to a ping: everything sent before it was handled.
+    /// Answer to the ping with this number. The server has handled everything that was sent before that ping.
     Pong(u64),
-    /// Sign of life.
+    /// Any other message; it shows that the connection is alive.
     Alive,
 }
 
-/// The connection ended, for this reason.
+/// Reason that the connection ended.
 #[derive(Debug)]
 pub(crate) struct SocketError(pub(crate) String);
 
@@ -97,8 +97,8 @@ impl SessionSocket {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> SessionSocket<S> {
-    /// Receives the next event, or an error after too much silence. Cancel safe if `since`, the time of the last event, is
-    /// passed on to the next call.
+    /// Receives the next event. Fails if the connection ended or if nothing arrived within `SILENCE` after `since`, the
+    /// time of the last event. Cancel safe if the same `since` is passed to the next call.
     pub(crate) async fn receive(&mut self, since: tokio::time::Instant) -> Result<SocketEvent, SocketError> {
         let Ok(heard) = tokio::time::timeout_at(since + SILENCE, self.socket.next()).await else {
             return Err(SocketError("no message from the server for 25 s".to_owned()));

@@ -23,11 +23,11 @@ use crate::session_socket::{SessionSocket, SocketError, SocketEvent};
 use crate::terminal::TerminalUpdate;
 
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// First and longest delay before a reconnection.
+/// Delay before the first reconnection and maximum delay, both without jitter.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
-/// Maximum length of the server's description of the asking program, in characters.
+/// Maximum length, in characters, of the name that the server gives for the program that asks a question.
 const CLAIM_CHARS_MAX: usize = 100;
-/// Maximum time to send pending messages at the end.
+/// Maximum time to send pending messages before this client closes the connection.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Follows a session until `stop` is cancelled or the session is gone for good.
@@ -86,7 +86,8 @@ pub(crate) async fn run(shared: Arc<RemoteSessionInner>, stop: CancellationToken
     }
 }
 
-/// Returns the delay before a reconnection: grows exponentially, with jitter so that clients do not reconnect in step.
+/// Returns the delay before a reconnection. The delay grows exponentially with the number of failures, and has jitter
+/// so that clients do not reconnect in step.
 fn backoff(failures: u32) -> Duration {
     let (first, most) = BACKOFF;
     let whole = first.saturating_mul(1 << failures.min(10)).min(most);
@@ -96,16 +97,17 @@ fn backoff(failures: u32) -> Duration {
 struct SessionConnection {
     shared: Arc<RemoteSessionInner>,
     decoder: Decoder,
-    /// Outstanding answers to `hello`. Messages before the last of them belong to an earlier replay.
+    /// Number of `hello` messages that the server has yet to answer. Messages that arrive before the last answer belong
+    /// to an earlier replay.
     greetings: u32,
-    /// Why the server ends the connection, as it announced.
+    /// Code and message of the error because of which the server ends the connection.
     last_error: Option<(ErrorCode, String)>,
 }
 
 enum ConnectionOutcome {
     /// Closed by this client.
     Stopped,
-    /// The session is gone; there will be no other connection.
+    /// The session is gone, so this client does not reconnect.
     SessionGone(String),
     Lost {
         why: String,
@@ -184,7 +186,7 @@ impl SessionConnection {
         }
     }
 
-    /// Sends the greeting with the client's position; `again` requests the whole log.
+    /// Sends `hello` with the client's position in the log. If `again` is true, requests the whole log.
     async fn hello(&mut self, link: &mut SessionSocket, again: bool) -> Result<(), SocketError> {
         if again {
             self.decoder = Decoder::new();
@@ -298,7 +300,7 @@ impl SessionConnection {
         Ok(())
     }
 
-    /// Handles a refusal, or the announced end of the connection.
+    /// Handles an error message from the server: the refusal of a request, or the announced end of the connection.
     fn handle_error(&mut self, code: Option<ErrorCode>, why: &str, answers: bool) -> Result<(), SocketError> {
         let why = sentence(why);
         let Some(code) = code else {
@@ -336,7 +338,8 @@ impl SessionConnection {
     }
 }
 
-/// Marks a question as coming from the server and names the recipient of the answer. The rest is the server's claim.
+/// Marks a question as coming from the server, and adds details that name the server as the recipient of the answer.
+/// The program's name and all other details are labeled as claims of the server.
 fn from_server(question: Question, server: &str) -> Question {
     let claimed: String = sentence(&question.from).chars().take(CLAIM_CHARS_MAX).collect();
     let own = [

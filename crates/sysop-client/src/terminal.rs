@@ -1,5 +1,5 @@
-//! Live terminal of a session on a server: one screen state, then updates. Keys are sent as they are typed and never
-//! delayed.
+//! Live terminal of a session on a server. The server sends one screen state and then updates. Keys are sent as they
+//! are typed and never delayed.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -33,7 +33,7 @@ struct State {
 
 struct TerminalWatcher {
     sender: mpsc::Sender<TerminalOutput>,
-    /// Output was lost; only a new screen state helps.
+    /// True if output was lost, so that the watcher needs a new screen state.
     lost: bool,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct TerminalUpdate {
     pub(crate) ended: Option<String>,
 }
 
-/// Connection that does not exist.
+/// Placeholder for a connection that has not been set yet.
 struct NoUplink;
 
 impl Uplink for NoUplink {
@@ -73,7 +73,7 @@ impl RemoteTerminal {
         self.send(ClientMessage::TerminalAttach { envelope, cols: None, rows: None, scrollback: None });
     }
 
-    /// Reports a new connection; existing watchers continue.
+    /// Reports a new connection to the server. Existing watchers continue, after a new screen state.
     pub(crate) fn connected(&self) {
         let watched = {
             let mut state = self.state.lock();
@@ -86,7 +86,8 @@ impl RemoteTerminal {
         }
     }
 
-    /// Reports that the server has no terminal or cannot open it.
+    /// Reports to callers that wait for a terminal that the server has none or cannot open it. Returns true if any
+    /// caller waited.
     pub(crate) fn failed(&self, why: &str) -> bool {
         let opening = std::mem::take(&mut self.state.lock().opening);
         let waited = !opening.is_empty();

@@ -1,7 +1,7 @@
 //! Budgets: limits of cost, tokens and time for a turn and for a session.
 //!
-//! A spent budget pauses the turn before the next model call; nothing that runs is cut off, except by the limit of minutes.
-//! Resuming grants the same amount once more.
+//! A spent budget pauses the turn before the next model call. A call that runs is not interrupted, except by the limit
+//! of minutes. Resuming grants the same amount once more.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ impl Budget {
         *self == Self::default()
     }
 
-    /// Returns true if a cost is limited, for which the model's price must be known.
+    /// Returns true if the cost of the turn or the session is limited. The model's price must be known for that.
     pub fn limits_cost(&self) -> bool {
         self.turn.cost.is_some() || self.session.cost.is_some()
     }
@@ -55,7 +55,7 @@ pub struct Spending {
 }
 
 impl Spending {
-    /// Adds one model call.
+    /// Adds the tokens and the cost of one model call. `price` is `None` if the model's price is unknown.
     pub fn add(&mut self, usage: Usage, price: Option<ModelPrice>) {
         self.tokens += usage.input_tokens + usage.output_tokens;
         match price {

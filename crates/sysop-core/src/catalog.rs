@@ -1,6 +1,6 @@
 //! sysop's own tools: names, descriptions and argument schemas, by profile.
 //!
-//! Pure data, without the implementations. A machine may offer fewer tools, never more.
+//! This module contains data only, no implementations. A machine may offer only some of these tools, but no others.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,11 +11,11 @@ use serde_json::{Map, Value, json};
 
 use crate::tool::{ToolEffect, ToolSpec};
 
-/// Argument names for the model's reason; each tool declares at most one of them.
+/// Names of the argument in which the model gives its reason for a call. Each tool declares at most one of them.
 pub const REASONS: [&str; 2] = ["reason", "reasoning"];
-/// Description of both.
+/// Description of the arguments named by [`REASONS`].
 const REASON: &str = "Why, in a few words, for the user";
-/// Argument of `bash` with which a model asks to run outside the sandbox.
+/// Argument of `bash` with which a model asks to run the command outside the sandbox.
 pub const OUTSIDE_SANDBOX: &str = "outside_sandbox";
 /// Default timeout of `bash`, in seconds.
 pub const BASH_TIMEOUT_S_DEFAULT: u64 = 30;
@@ -33,9 +33,9 @@ pub const TASK_LIST_TOOL: &str = "todo";
 pub const JOBS_TOOL: &str = "jobs";
 /// Tool that adds a line to the user's notes on the host.
 pub const REMEMBER_TOOL: &str = "remember";
-/// Tool that returns an omitted output.
+/// Tool that returns an output that was omitted from the prompt.
 pub const READ_OUTPUT_TOOL: &str = "read_output";
-/// Maximum chunks of one file in `write_file_chunk`.
+/// Maximum number of chunks that one file may have in `write_file_chunk`.
 pub const CHUNKS_MAX: u64 = 1000;
 /// Maximum commits listed by `git_log`.
 pub const GIT_LOG_COMMITS_MAX: u64 = 200;
@@ -58,7 +58,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// All profiles, in the order in which they are explained.
+    /// All profiles, in the order in which they are listed for users.
     pub const ALL: [Self; 4] = [Self::Coder, Self::Operator, Self::Workspace, Self::Full];
 
     /// Returns the name used in flags, config and the log.
@@ -94,7 +94,7 @@ impl FromStr for Profile {
     }
 }
 
-/// Tools of all profiles, built once.
+/// The tools of each profile, built on first use.
 static MADE: LazyLock<Vec<(Profile, Vec<ToolSpec>)>> =
     LazyLock::new(|| Profile::ALL.into_iter().map(|profile| (profile, build_tools(profile))).collect());
 
@@ -103,10 +103,11 @@ pub fn tools(profile: Profile) -> Vec<ToolSpec> {
     MADE.iter().find_map(of).unwrap_or_default()
 }
 
-/// Tools that a model with a small context window gets, if its profile has them: enough to do a task.
+/// Tools that a model with a small context window gets, if they are in its profile. They are enough to do a task.
 const ESSENTIAL: [&str; 4] = ["read_file", "write_file", "edit_file", "bash"];
 
-/// Reduces tools to what fits a model with a small context window. A profile without any essential tool keeps its own.
+/// Returns only the essential tools, for a model with a small context window. If none of them can run commands, returns
+/// all `tools`.
 pub fn essential(tools: &[ToolSpec]) -> Vec<ToolSpec> {
     let found: Vec<_> =
         tools.iter().filter(|tool| ESSENTIAL.contains(&tool.name.as_str())).cloned().collect();
@@ -114,7 +115,7 @@ pub fn essential(tools: &[ToolSpec]) -> Vec<ToolSpec> {
     if can_act { found } else { tools.to_vec() }
 }
 
-/// Returns the shared copy of a schema that is in this catalog.
+/// Returns the catalog's shared copy of a schema, or a new one if the schema is not in the catalog.
 pub(crate) fn intern_schema(schema: Value) -> Arc<Value> {
     let mut known = MADE.iter().flat_map(|(_, tools)| tools).chain([&*OUTSIDE_BASH]);
     let known = known.find(|tool| *tool.parameters == schema);
@@ -238,7 +239,7 @@ pub fn delete_file() -> ToolSpec {
     )
 }
 
-/// `bash` with the argument for running outside the sandbox.
+/// `bash` with the additional argument [`OUTSIDE_SANDBOX`].
 static OUTSIDE_BASH: LazyLock<ToolSpec> = LazyLock::new(|| {
     let mut spec = bash();
     let mut parameters = (*spec.parameters).clone();
@@ -250,7 +251,7 @@ static OUTSIDE_BASH: LazyLock<ToolSpec> = LazyLock::new(|| {
     spec
 });
 
-/// Adds the argument for running outside the sandbox to `bash`; for hosts that have a sandbox.
+/// Adds the argument [`OUTSIDE_SANDBOX`] to `bash`. Called for hosts that have a sandbox.
 pub fn offer_outside_sandbox(specs: &mut [ToolSpec]) {
     for spec in specs.iter_mut().filter(|spec| spec.name == OUTSIDE_BASH.name) {
         spec.clone_from(&OUTSIDE_BASH);
@@ -511,7 +512,7 @@ fn spec(
     }
 }
 
-/// An argument that its name explains.
+/// Schema of a text argument whose name needs no description.
 fn plain_text() -> Value {
     json!({ "type": "string" })
 }

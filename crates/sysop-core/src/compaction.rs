@@ -15,7 +15,7 @@ pub struct Compaction {
     /// Calls whose outputs are omitted from the prompt; their artifacts hold the full text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub elided: Vec<CallId>,
-    /// Facts taken from the log without a model: goal, rules, commands, changes.
+    /// Facts that code extracted from the log: the goal, the user's words, refusals, commands and changes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub ledger: String,
     /// The model's summary; `None` if there is only a ledger.

@@ -1,4 +1,4 @@
-//! Model calls of a session with their cost, for `/cost` and the status line.
+//! Number, tokens and cost of a session's model calls, for `/cost` and the status line.
 
 use crate::budget::Spending;
 use crate::event::Event;
@@ -15,8 +15,8 @@ pub struct CostReport {
 }
 
 impl CostReport {
-    /// Counts a model call of an event, if it is one. `price` returns the price of a model set by the user; `None` for
-    /// the built-in table.
+    /// Counts the model call that an event reports, if any. `price` returns the price that the user set for a model, or
+    /// `None` to use the built-in table.
     pub fn event(&mut self, event: &Event, model: &str, price: impl Fn(&str) -> Option<ModelPrice>) {
         let usage = if let Event::Replied { reply, .. } = event {
             reply.usage
@@ -34,12 +34,12 @@ impl CostReport {
         self.spending.add(usage, price(model).or_else(listed));
     }
 
-    /// Cost so far in US dollars; `None` if it is zero or a price is unknown.
+    /// Returns the cost so far in US dollars, or `None` if it is zero or the price of a call is unknown.
     pub fn cost(&self) -> Option<f64> {
         (!self.spending.unpriced && self.spending.cost > 0.0).then_some(self.spending.cost)
     }
 
-    /// One line on calls, tokens and cost.
+    /// Returns one line with the number of calls, the tokens and the cost.
     pub fn line(&self) -> String {
         let Usage { input_tokens, output_tokens, cached_tokens } = self.usage;
         let calls =

@@ -1,4 +1,5 @@
-//! Messages between a session and the world: `Input`, `Event`, `Effect`, `Output`, and the `Update`s of front ends.
+//! Messages between a session and the world: `Input`, `Event`, `Effect`, `Output`, and the `Update`s that front ends
+//! get.
 //!
 //! Events are stored as JSON: every later version must be able to read them.
 
@@ -39,10 +40,10 @@ pub enum Input {
     Decision {
         call: CallId,
         decision: Decision,
-        /// The user, for other front ends and the log.
+        /// Name of the user, for the log and the other front ends.
         by: String,
     },
-    /// Stop at once: model request, running tool and pause.
+    /// Stop at once: cancel the model request, stop the running tool, or end the pause.
     Cancel,
     /// Pause after the current step.
     Pause,
@@ -62,18 +63,18 @@ pub enum Input {
     /// Answer to `Effect::CallModel`.
     Reply {
         step: StepId,
-        /// The reply, or the reason for its absence.
+        /// The reply, or the failure of the model call.
         result: Result<Reply, ModelFailure>,
     },
     /// Answer to `Effect::Summarize`.
     Summarized {
-        /// `attempt` of the effect; answers to older attempts are ignored.
+        /// The `attempt` of the effect that this input answers. Answers to older attempts are ignored.
         attempt: u32,
         result: Result<Reply, ModelFailure>,
     },
     /// Answer to `Effect::ReadInstructions`.
     InstructionsRead {
-        /// `attempt` of the effect; answers to older attempts are ignored.
+        /// The `attempt` of the effect that this input answers. Answers to older attempts are ignored.
         attempt: u32,
         instructions: FoundInstructions,
     },
@@ -82,7 +83,7 @@ pub enum Input {
     /// Answer to `Effect::Survey`.
     Surveyed {
         call: CallId,
-        /// `attempt` of the effect; answers to older attempts are ignored.
+        /// The `attempt` of the effect that this input answers. Answers to older attempts are ignored.
         attempt: u32,
         /// Facts reported by the host.
         survey: Box<Survey>,
@@ -171,7 +172,7 @@ pub enum ConfigChange {
         dangerous: Vec<String>,
         /// Regular expressions of commands that are always denied.
         deny: Vec<String>,
-        /// Replaces the rest of the policy; `None` keeps it.
+        /// Replaces the other settings of the policy; `None` keeps them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         options: Option<PolicyOptions>,
         /// Further rules of the user.
@@ -215,7 +216,7 @@ pub enum Decision {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         command: Option<String>,
     },
-    /// Run the call, and allow what `ApprovalAsked::covers` describes for the rest of the session.
+    /// Run the call, and allow the calls that `ApprovalAsked::covers` describes for the rest of the session.
     AllowSession {
         /// Command to run instead, if the user edited it; then the grant covers exactly this command.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -223,7 +224,7 @@ pub enum Decision {
     },
     /// Do not run the call.
     Reject {
-        /// Message to the model; `stop` also ends the turn.
+        /// Message to the model. The word `stop` as the message also ends the turn.
         #[serde(default)]
         reason: String,
     },
@@ -278,7 +279,7 @@ pub enum Event {
         /// The model's reason; may be empty.
         reason: String,
         risk: Risk,
-        /// Scope of commands that "for this session" would allow.
+        /// Calls that "allow for this session" would cover.
         covers: Grant,
         /// Effects found by a dry run, one per line.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -286,7 +287,8 @@ pub enum Event {
         /// Set if the call would run under a guard.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         guarded: Option<GuardTimeout>,
-        /// Scope in which "for this session" would hold; `None` in logs written by 0.1.0, or if nothing can be granted.
+        /// Tool, folder, host and user for which "allow for this session" would be valid; `None` in logs written by
+        /// 0.1.0, or if nothing can be granted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scope: Option<GrantScope>,
     },
@@ -315,16 +317,16 @@ pub enum Event {
         call: CallId,
         outcome: Outcome,
     },
-    /// A user canceled the turn; it ends when the running tool has.
+    /// A user canceled the turn. The turn ends when the running tool has ended.
     CancelAsked {
-        /// Action after the end.
+        /// Action after the turn has ended.
         #[serde(default)]
         then: CancelFollowUp,
     },
     /// The turn waits for `Resume` before its next step.
     Paused {
         reason: PauseReason,
-        /// The spent budget with its numbers.
+        /// The limit that was reached, with its numbers, if the reason is a budget.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         detail: Option<String>,
     },
@@ -344,7 +346,7 @@ pub enum Event {
     ContextCompacted {
         compaction: Compaction,
     },
-    /// Instructions of the workspace and the user, as the model gets them from now on.
+    /// The instructions of the workspace and the user were read. The model gets them in this form from now on.
     InstructionsLoaded {
         instructions: Instructions,
     },
@@ -367,7 +369,7 @@ pub enum Event {
         command: String,
         host: String,
     },
-    /// A background job ended, or its process was lost; the status is then `unknown`.
+    /// A background job ended. If its process was lost, the status is `unknown`.
     JobFinished {
         job: JobId,
         status: Status,
@@ -408,7 +410,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Returns whether this version knows events of this `type`.
+    /// Returns true if this version knows events of this `type`.
     pub fn is_known_kind(kind: &str) -> bool {
         // The tag alone is read before the fields that are missing.
         let tag = serde_json::json!({ "type": kind });
@@ -487,16 +489,16 @@ impl StopReason {
     }
 }
 
-/// Work for the driver. Never stored.
+/// An instruction to the driver. Never stored.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// Call the model; answer with `Input::Reply`.
     CallModel { step: StepId, request: ModelRequest },
     /// Drop the model call and ignore its reply.
     CancelModel { step: StepId },
-    /// Call the model for a summary of older messages; answer with `Input::Summarized`. Nothing of it is shown.
+    /// Call the model for a summary of older messages; answer with `Input::Summarized`. Users see nothing of this call.
     Summarize {
-        /// Distinguishes the answers to successive requests.
+        /// Number of the request, used to match the answer to it.
         attempt: u32,
         request: Box<ModelRequest>,
     },
@@ -504,24 +506,24 @@ pub enum Effect {
     CancelSummary { attempt: u32 },
     /// Read the instructions of the workspace and the user; answer with `Input::InstructionsRead`.
     ReadInstructions {
-        /// Distinguishes the answers to successive requests.
+        /// Number of the request, used to match the answer to it.
         attempt: u32,
     },
-    /// Survey the host for the circumstances of a call; answer with `Input::Surveyed`.
+    /// Ask the host for the circumstances of a call; answer with `Input::Surveyed`.
     Survey {
         call: ToolCall,
-        /// Location that the call would run at.
+        /// Location at which the call would run.
         place: ToolLocation,
-        /// Fence of the shell that `run_command` would use there.
+        /// Fence of the shell that `run_command` would use at this location.
         shell: Fence,
-        /// Distinguishes the answers to successive surveys of one call.
+        /// Number of the survey, used to match the answer to it.
         attempt: u32,
     },
     /// Run a tool; answer with `Input::Outcome`.
     RunTool {
         /// The call, exactly as it must run.
         call: ToolCall,
-        /// Location, as decided with the call.
+        /// Location at which the call runs, as decided together with the call.
         place: ToolLocation,
         /// Restrictions that the kernel enforces. A host that cannot fence the call must not run it.
         fence: Fence,
@@ -542,9 +544,9 @@ pub enum Effect {
     },
     /// Stop a tool. Its `Input::Outcome` still follows, with the output captured so far.
     CancelTool { call: CallId },
-    /// Answer with `Input::TurnTimer` after `after`: the minutes of a turn's budget.
+    /// Answer with `Input::TurnTimer` when `after` has passed. `after` is the time limit of the turn's budget.
     SetTurnTimer { turn: TurnId, after: Duration },
-    /// Answer with `Input::Timer` after `after`.
+    /// Answer with `Input::Timer` when `after` has passed.
     SetTimer {
         /// The call that is being stopped.
         call: CallId,
@@ -561,7 +563,7 @@ pub enum ToolLocation {
     Client,
 }
 
-/// Result of `Session::handle`: append the events, publish them, then perform the effects.
+/// Result of `Session::handle`. The driver must append the events, publish them, then perform the effects.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[must_use = "events must be appended and effects performed, in this order"]
 pub struct Output {
@@ -574,7 +576,7 @@ pub struct Output {
 /// An event with its position in the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Logged {
-    /// Position, counted from 1; also the SSE id and the resume point of a socket.
+    /// Position in the log, counted from 1. It is also the id of an SSE event and the resume point of a socket.
     pub seq: Seq,
     pub at: Timestamp,
     pub event: Event,

@@ -1,4 +1,5 @@
-//! Messages of a session, and the window of them that is sent: bounded, never splitting a call from its result.
+//! Messages of a session, and the window of them that is sent to the model. A window is bounded and never separates a
+//! call from its result.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,22 +12,22 @@ use crate::token_estimate;
 pub const WINDOW_MESSAGES_MIN: usize = 3;
 /// Maximum bytes of omitted outputs that are kept to be read again; the oldest are dropped first.
 const OMITTED_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Outputs up to this size, in bytes, are never omitted: a line that stands for one would save nothing.
+/// Outputs smaller than this, in bytes, are never omitted, because the line that replaces an output would save nothing.
 const OMITTED_OUTPUT_BYTES_MIN: usize = 400;
-/// Lines kept of the omitted output of a failed call.
+/// Number of lines kept of the omitted output of a failed call.
 const KEPT_LINES: usize = 3;
-/// Maximum bytes of those lines.
+/// Maximum bytes of the lines kept of an omitted output.
 const KEPT_BYTES_MAX: usize = 240;
 
 /// The messages of a session, oldest first.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct History {
     messages: Vec<HistoryMessage>,
-    /// Text that stands for the messages before these; sent in front of the first one.
+    /// Text that replaces the compacted messages. It is sent in front of the first message.
     summary: Option<Arc<str>>,
-    /// Instructions of the user and the workspace; sent in front of everything else.
+    /// Instructions of the user and the workspace. They are sent in front of everything else.
     instructions: Option<Arc<str>>,
-    /// Index of the current turn's prompt.
+    /// Index of the prompt of the current turn, or of the last turn, in `messages`.
     prompt: Option<usize>,
     /// True if messages were dropped for good.
     dropped: bool,
@@ -34,18 +35,18 @@ pub struct History {
     omitted: VecDeque<(CallId, Arc<str>)>,
 }
 
-/// The part of a history that is sent.
+/// The messages of a history that are sent to the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Window {
-    /// The messages, oldest first; the first is a user's.
+    /// The messages, oldest first. The first one is a user message.
     pub messages: Vec<HistoryMessage>,
     /// True if older messages exist.
     pub trimmed: bool,
 }
 
 impl History {
-    /// Appends the prompt of a new turn. `keep` is the maximum number of messages in a window, 0 for no limit; drops
-    /// messages that no window can reach.
+    /// Appends the prompt of a new turn, and drops messages that no window can reach any more. `keep` is the maximum
+    /// number of messages in a window, or 0 for no limit.
     pub fn push_prompt(&mut self, text: &str, keep: usize) {
         let surplus = match keep {
             0 => 0,
@@ -102,12 +103,12 @@ impl History {
         self.messages.iter().map(HistoryMessage::message)
     }
 
-    /// The text that stands for compacted messages.
+    /// Returns the text that replaces the compacted messages, if any.
     pub fn summary(&self) -> Option<&str> {
         self.summary.as_deref()
     }
 
-    /// Index of the current turn's prompt, or of the last turn's.
+    /// Returns the index of the prompt of the current turn, or of the last turn if none runs.
     pub fn prompt(&self) -> Option<usize> {
         self.prompt
     }
@@ -117,10 +118,11 @@ impl History {
         self.messages().map(token_estimate::message).collect()
     }
 
-    /// The newest `keep` messages (at least [`WINDOW_MESSAGES_MIN`]; 0 for all), the current turn's prompt among them.
+    /// Returns the newest `keep` messages, always including the current turn's prompt. A `keep` below
+    /// [`WINDOW_MESSAGES_MIN`] counts as that number; 0 means all messages.
     ///
-    /// The window begins with a user message and never with results whose calls it leaves out, so it may hold
-    /// fewer than `keep`. The instructions and a summary of compacted messages precede the text of the first message.
+    /// The window begins with a user message and never contains a result whose call it omits, so it may hold fewer than
+    /// `keep` messages. The instructions and a summary of compacted messages precede the text of the first message.
     pub fn window(&self, keep: usize) -> Window {
         if keep == 0 {
             return Window { messages: self.with_preamble(self.messages.clone()), trimmed: self.dropped };
@@ -152,7 +154,7 @@ impl History {
         messages
     }
 
-    /// Replaces the older messages by `summary`, except the newest `keep` and the current turn's prompt.
+    /// Replaces all messages by `summary`, except the newest `keep` messages and the current turn's prompt.
     pub fn compact(&mut self, summary: &str, keep: usize) {
         let from = self.messages.len() - keep.min(self.messages.len());
         let mut kept = self.messages.split_off(from);
@@ -175,7 +177,7 @@ impl History {
         self.forget_raw_replies();
     }
 
-    /// Leaves the outputs of these calls out of the messages. They can be read with [`Self::omitted_output`].
+    /// Omits the outputs of these calls from the messages. They can still be read with [`Self::omitted_output`].
     pub fn omit_outputs(&mut self, calls: &[CallId]) {
         if calls.is_empty() {
             return;
@@ -196,8 +198,8 @@ impl History {
         self.forget_raw_replies();
     }
 
-    /// Returns calls whose outputs can be omitted, oldest first, with the tokens that this saves. The newest outputs
-    /// stay: those of the newest message, and more up to `keep_tokens`.
+    /// Returns the calls whose outputs can be omitted, oldest first, each with the estimated tokens that this saves. It
+    /// excludes the outputs of the newest message, the newest outputs up to `keep_tokens` in total, and protected ones.
     pub fn omissible(&self, keep_tokens: u64, protected: impl Fn(&ToolResult) -> bool) -> Vec<(CallId, u64)> {
         let mut found = Vec::new();
         let mut kept = 0;
@@ -219,7 +221,7 @@ impl History {
         found
     }
 
-    /// Keeps the whole output of a call whose result holds less than that.
+    /// Stores the whole output of a call whose result in the messages is shortened, so that it can still be read.
     pub fn keep_omitted(&mut self, call: &CallId, output: &str) {
         if self.omitted.iter().any(|(known, _)| known == call) {
             return;
@@ -233,7 +235,7 @@ impl History {
         }
     }
 
-    /// Returns an output that was left out of the messages; `None` if the call is unknown or too old.
+    /// Returns an output that was omitted from the messages, or `None` if the call is unknown or too old.
     pub fn omitted_output(&self, call: &str) -> Option<&str> {
         self.omitted.iter().find(|(known, _)| known.as_str() == call).map(|(_, output)| &**output)
     }
@@ -243,7 +245,8 @@ impl History {
         !self.omitted.is_empty()
     }
 
-    /// Drops the providers' own forms of replies: signatures in them hold only for unchanged earlier messages.
+    /// Drops the raw replies of the providers, because the signatures in them are valid only if the earlier messages
+    /// are unchanged.
     fn forget_raw_replies(&mut self) {
         for message in &mut self.messages {
             if let Message::Assistant { reply } = message.message()
@@ -272,9 +275,9 @@ impl History {
             .unwrap_or(self.messages.len())
     }
 
-    /// Returns the number of newest messages, at most `tokens` long together, that may stay when the rest is compacted:
-    /// they begin with a prompt, or with a reply of the current turn, whose prompt stays anyway. The newest message
-    /// stays whatever its size, results with their calls.
+    /// Returns the number of newest messages that may stay when the older ones are compacted. Together they have at
+    /// most `tokens` tokens, and they begin with a prompt, or with a reply of the current turn (whose prompt stays
+    /// anyway). If no such group of messages is small enough, the smallest one stays.
     pub fn tail(&self, tokens: u64) -> usize {
         let sizes = self.tokens();
         let prompt = self.prompt.unwrap_or(0);
@@ -299,10 +302,10 @@ impl History {
     }
 }
 
-/// Beginning of the text that stands for an omitted output.
+/// Beginning of the text that replaces an omitted output.
 const OMITTED: &str = "[output omitted: ";
 
-/// Text that stands for an omitted output: its size and a way to read it; of a failed call, the last lines too.
+/// Returns the text that replaces an omitted output: its size, a way to read it and, for a failed call, its last lines.
 fn omitted_text(result: &ToolResult, whole: &str) -> String {
     let lines: Vec<&str> = whole.trim_end().lines().collect();
     let note = format!("{OMITTED}{} lines; read_output has it, id \"{}\"]", lines.len(), result.call);

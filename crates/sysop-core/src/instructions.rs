@@ -1,7 +1,8 @@
-//! Instructions for the model from files: `AGENTS.md` and its relatives in the workspace, the user's notes on a host, and
-//! skills.
+//! Instructions for the model that come from files: `AGENTS.md` and its relatives in the workspace, and the user's
+//! notes on a host.
 //!
-//! They are text for the model and grant nothing. They precede the first message of the history, also after a compaction.
+//! They are text for the model and grant nothing. They precede the first message of the history, even after a
+//! compaction.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,8 @@ pub const INIT_PROMPT: &str = "Look around this workspace and propose an AGENTS.
 
 /// Maximum bytes of all files together.
 pub const BYTES_MAX: usize = 32 * 1024;
-/// Maximum bytes for a small context window, which gets notes on the host and the nearest file only.
+/// Maximum bytes of all files together for a small context window. A model with such a window gets only the notes on
+/// the host and the nearest file.
 pub const SMALL_WINDOW_BYTES_MAX: usize = 4 * 1024;
 /// Context windows up to this size, in tokens, are small.
 const SMALL_WINDOW_MAX: u32 = 16_384;
@@ -39,8 +41,8 @@ pub struct Instructions {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundInstructions {
     pub instructions: Instructions,
-    /// False if the workspace could not be read yet, because its host is not connected. What was found there earlier
-    /// holds until then.
+    /// False if the workspace could not be read because its host is not connected yet. Until then, the files of the
+    /// workspace that were found earlier stay in effect.
     pub complete: bool,
 }
 
@@ -87,8 +89,8 @@ impl Instructions {
         self.files.is_empty() && self.untrusted.is_empty() && self.skills == Skills::default()
     }
 
-    /// Limits the files to what a model with this context window gets. Notes on hosts get at least a quarter of it, then
-    /// the nearest file takes precedence.
+    /// Limits the files to the bytes that a model with a context window of `window` tokens gets. Notes on a host come
+    /// first and get up to a quarter of these bytes; after that, the nearest file takes precedence.
     ///
     /// ```
     /// use sysop_core::instructions::{InstructionFile, InstructionSource, Instructions};

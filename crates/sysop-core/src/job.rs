@@ -69,7 +69,7 @@ impl EndedJob {
 pub struct RunningJobs(BTreeMap<JobId, Job>);
 
 impl RunningJobs {
-    /// Adds a job; drops the oldest above [`JOBS_MAX`].
+    /// Adds a job. If there are more than [`JOBS_MAX`], drops the oldest one.
     pub fn start(&mut self, id: JobId, job: Job) {
         self.0.insert(id, job);
         if self.0.len() > JOBS_MAX {
@@ -77,12 +77,12 @@ impl RunningJobs {
         }
     }
 
-    /// Removes a finished job; `None` if the id is unknown.
+    /// Removes a finished job and returns it, or `None` if the id is unknown.
     pub fn finish(&mut self, id: JobId) -> Option<Job> {
         self.0.remove(&id)
     }
 
-    /// Returns a running job; `None` if the id is unknown.
+    /// Returns a running job, or `None` if the id is unknown.
     pub fn job(&self, id: JobId) -> Option<&Job> {
         self.0.get(&id)
     }

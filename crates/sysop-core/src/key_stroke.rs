@@ -1,7 +1,7 @@
 //! Key names: the notation in which a model writes keys for a terminal.
 //!
-//! The policy assesses what the host types, so both use this parser. Names follow xterm's function keys and the usual
-//! names of `tmux send-keys`.
+//! The policy and the host both use this parser, so the policy assesses exactly the keys that the host types. Names
+//! follow xterm's function keys and the usual names of `tmux send-keys`.
 
 /// One keystroke, or a run of text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum KeyStroke {
     Alt(String),
 }
 
-/// Keys without a letter.
+/// Keys that do not type a character of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpecialKey {
     Enter,
@@ -51,8 +51,8 @@ impl Modifiers {
     }
 }
 
-/// Parses keys as a model writes them. Tokens are separated by spaces; a literal space is `Space` or inside a token in
-/// double quotes; a token that is no key name is typed verbatim. Never fails.
+/// Parses keys as a model writes them. Tokens are separated by spaces. A literal space is written as `Space`, or inside
+/// a token in double quotes. A token that is not a key name is typed verbatim. Never fails.
 ///
 /// ```
 /// use sysop_core::key_stroke::{KeyStroke, Modifiers, SpecialKey, parse};
@@ -93,7 +93,8 @@ fn named(token: &str) -> Option<KeyStroke> {
     combined(modifiers, key)
 }
 
-/// Parses the modifiers at the front of a token: `Ctrl+`, `Alt-`, `C-`, `^`.
+/// Parses the modifiers at the front of a token (`Ctrl+`, `Alt-`, `C-`, `^`). Returns them with the remaining key, or
+/// `None` if there are no modifiers.
 fn parse_modifiers(token: &str) -> Option<(Modifiers, &str)> {
     let mut modifiers = Modifiers::default();
     let mut rest = token;

@@ -2,7 +2,7 @@
 //!
 //! When older messages are compacted, the ledger takes their place: the goal, the user's own words, refusals, commands
 //! with their exit codes, changes, and where the session works. It is exact, costs no model call, and survives any
-//! number of compactions, because it grows with the events and not with the messages that are left.
+//! number of compactions, because it is built from the events and not from the remaining messages.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::OnceLock;
@@ -20,20 +20,21 @@ const PROMPTS_MAX: usize = 64;
 const PROMPT_BYTES_MAX: usize = 4_096;
 /// Maximum refusals kept.
 const REFUSALS_MAX: usize = 32;
-/// First commands of a session, which are kept for good: they often find what the rest builds on.
+/// Number of first commands of a session that are kept for good, because later work often builds on what they found.
 const FIRST_COMMANDS: usize = 4;
-/// Maximum further commands kept, the newest.
+/// Maximum further commands kept. The newest ones stay.
 const COMMANDS_MAX: usize = 120;
 /// Maximum bytes kept of one command.
 const COMMAND_BYTES_MAX: usize = 512;
 /// Maximum bytes of a command in the ledger's text.
 const COMMAND_TEXT_BYTES_MAX: usize = 120;
-/// Maximum bytes of an output that stands in the ledger whole, or of the last line that stands for it.
+/// Maximum bytes of an output that the ledger contains as a whole, and of the last line that it contains instead of a
+/// longer output.
 const OUTPUT_BYTES_MAX: usize = 160;
 /// Maximum changed objects kept.
 const CHANGES_MAX: usize = 200;
 
-/// Programs that change a system other than by the files in their operands.
+/// Programs that change a system in other ways than by writing the files in their operands.
 const SYSTEM_PROGRAMS: &[&str] = &[
     "apk",
     "apt",
@@ -75,7 +76,7 @@ const SYSTEM_PROGRAMS: &[&str] = &[
     "zypper",
 ];
 
-/// Facts of one session. Bounded: old commands and prompts give way to new ones, but the first of each stay.
+/// Facts of one session. Their number is bounded: new commands and prompts replace old ones, except the first ones.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Ledger {
     goal: String,
@@ -99,9 +100,10 @@ struct CommandRecord {
     command: String,
     /// Exit code, or the status of a command without one.
     result: String,
-    /// A short output, or the last line of a failed command.
+    /// The output if it is short, or the last line of a failed command's output.
     output: String,
-    /// Objects that the command changed, derived from its text on first use: a replay of a long log needs few of them.
+    /// Objects that the command changed. They are derived from its text on first use, because the replay of a long log
+    /// needs them for few commands.
     changes: OnceLock<Vec<String>>,
 }
 
@@ -112,7 +114,7 @@ impl PartialEq for CommandRecord {
     }
 }
 
-/// Parts of the ledger that other parts of the prompt already show.
+/// Numbers of newest entries that the ledger leaves out, because the messages sent with it already show them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct VisibleTail {
     /// Number of newest prompts.
@@ -175,8 +177,8 @@ impl Ledger {
         }
     }
 
-    /// Returns the ledger as text for the model, about `tokens` long at most. Each section is cut from its least
-    /// important end; the goal always stays.
+    /// Returns the ledger as text for the model, of at most about `tokens` tokens. Each section is cut at its least
+    /// important end. The goal always stays.
     pub fn text(&self, place: &str, shown: VisibleTail, tokens: u64) -> String {
         let total = token_estimate::prose_bytes(tokens);
         let mut text = format!("Goal: {}\n", cut(&self.goal, total / 4));
@@ -207,7 +209,7 @@ impl Ledger {
         text
     }
 
-    /// Names of the hosts that commands ran on, `own` first.
+    /// Returns the names of the hosts on which commands ran, with `own` first.
     pub fn hosts(&self, own: &str) -> Vec<String> {
         let mut hosts = vec![own.to_owned()];
         for record in self.first_commands.iter().chain(&self.commands) {
@@ -248,8 +250,8 @@ impl CommandRecord {
     }
 }
 
-/// Appends a section whose lines fit into `bytes`. Lines come most important first and are written in reverse, which
-/// is the order of time.
+/// Appends a section with the lines that fit into `bytes`. `lines` begins with the most important line; they are
+/// written in reverse, which puts the newest line last.
 fn push_section<L: AsRef<str>>(text: &mut String, title: &str, lines: impl Iterator<Item = L>, bytes: usize) {
     let (mut kept, mut size, mut omitted) = (Vec::new(), title.len(), 0_usize);
     for line in lines {
@@ -321,7 +323,7 @@ fn result_text(outcome: &Outcome) -> String {
     }
 }
 
-/// Returns an output that is short enough, or the last line of a failed command.
+/// Returns the output if it is short enough, otherwise the last line of a failed command's output, or an empty text.
 fn short_output(outcome: &Outcome) -> String {
     let output = outcome.output.trim();
     if output.len() <= OUTPUT_BYTES_MAX {
@@ -337,7 +339,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Cuts a text to at most `bytes`, between characters.
+/// Returns the beginning of a text, at most `bytes` long and cut between characters.
 pub(crate) fn cut(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }

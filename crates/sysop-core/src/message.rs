@@ -1,4 +1,4 @@
-//! Messages between a user, a model and its tools; the vocabulary that providers encode.
+//! Messages between a user, a model and its tools. Providers encode these types for their servers.
 //!
 //! A `Message` is immutable once made, so that a provider may cache its encoded form beside it.
 
@@ -49,7 +49,7 @@ impl From<ModelRef> for String {
     }
 }
 
-/// The text is not of the form `PROVIDER/NAME`.
+/// Error for a text that is not of the form `PROVIDER/NAME`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid model `{0}`; use PROVIDER/NAME, for example `ollama/phi3`")]
 pub struct InvalidModelRef(pub String);
@@ -75,7 +75,7 @@ impl TryFrom<String> for ModelRef {
     }
 }
 
-/// One message of the history, without the system prompt.
+/// One message of the history. The system prompt is not part of the history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(clippy::large_enum_variant, reason = "a history holds each message behind an `Arc`")]
@@ -91,7 +91,7 @@ pub enum Message {
 /// A message of the history with a slot for its encoded form.
 ///
 /// The history of a long turn is sent again with each step, so a provider encodes each message once and caches the
-/// bytes here. Clones share both.
+/// bytes here. Clones share the message and its encoded form.
 #[derive(Debug, Clone)]
 pub struct HistoryMessage {
     inner: Arc<HistoryMessageInner>,
@@ -114,8 +114,8 @@ impl HistoryMessage {
 
     /// Returns the message encoded for `wire`. Calls `encode` only the first time.
     ///
-    /// `wire` identifies the encoding and everything it depends on. A second wire for the same message (after a change
-    /// of model) gets `None` and must encode without the cache.
+    /// `wire` identifies the encoding and everything it depends on. Only the first encoding is cached: for any other
+    /// `wire` (after a change of model), this returns `None` and the caller must encode the message itself.
     pub fn encoded(&self, wire: &'static str, encode: impl FnOnce(&Message) -> String) -> Option<&str> {
         let (kept_wire, text) =
             self.inner.encoded.get_or_init(|| (wire, encode(&self.inner.message).into_boxed_str()));
@@ -141,7 +141,7 @@ pub struct Reply {
     /// Tool calls in the model's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ToolCall>,
-    /// Protocol in which tools were offered for this reply.
+    /// Protocol in which tools were offered to the model.
     #[serde(default)]
     pub protocol: ToolProtocol,
     #[serde(default)]
@@ -149,10 +149,11 @@ pub struct Reply {
     /// Token counts, if the server reports them.
     #[serde(default)]
     pub usage: Usage,
-    /// The model's context window in tokens, if its server tells it.
+    /// The model's context window in tokens, if its server reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u32>,
-    /// The provider's own form, to be echoed byte for byte; it carries the signatures of reasoning.
+    /// The reply in the provider's own form, which contains the signatures of its reasoning. It is sent back byte for
+    /// byte.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<RawReply>,
 }
@@ -160,9 +161,9 @@ pub struct Reply {
 /// A reply in its provider's own form; only the same provider and model may receive it again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RawReply {
-    /// Source of the form; compared with the model of the request before it is echoed.
+    /// Model that wrote the reply. The raw reply is sent back only to this model.
     pub model: ModelRef,
-    /// The form, whose shape only the provider knows.
+    /// The reply as JSON. Only the provider knows its structure.
     pub value: Value,
 }
 
@@ -179,10 +180,11 @@ pub enum ToolProtocol {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
-    /// The reply is complete, with or without tool calls: servers have no common reason for stopping at tool calls.
+    /// The reply is complete. This includes replies with tool calls, because servers have no common reason for stopping
+    /// there.
     #[default]
     Stop,
-    /// Cut by the token limit. A last tool call that was cut is not among `calls`.
+    /// The reply was cut by the token limit. If its last tool call was cut, `calls` does not contain that call.
     Length,
     /// Refused by the model or its server; `text` holds the explanation, if any.
     Refused,
@@ -200,7 +202,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Returns true if the server counted nothing.
+    /// Returns true if the server reported no tokens.
     pub fn is_zero(&self) -> bool {
         *self == Self::default()
     }
@@ -240,7 +242,7 @@ impl ToolCall {
         }
     }
 
-    /// Returns the model's reason, under either of its names; may be empty.
+    /// Returns the model's reason for the call, which tools declare under different names; empty if there is none.
     pub fn reason(&self) -> &str {
         REASONS.iter().find_map(|name| self.text_argument(name)).unwrap_or_default()
     }
@@ -270,7 +272,7 @@ impl Arguments {
         }
     }
 
-    /// Returns the arguments as JSON; invalid ones as a string.
+    /// Returns the arguments as JSON. Invalid arguments become a string.
     pub fn to_value(&self) -> Value {
         match self {
             Self::Object(map) => Value::Object(map.clone()),
@@ -288,7 +290,7 @@ pub struct ToolResult {
     pub wire_id: Option<String>,
     pub name: String,
     pub output: String,
-    /// True if the call itself failed; a command's exit code does not count.
+    /// True if the call itself failed. A command's exit code does not matter here.
     pub is_error: bool,
 }
 
@@ -299,19 +301,19 @@ impl ToolResult {
     }
 }
 
-/// One request to a model: one step.
+/// One request to a model, for a step or a summary.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
     pub model: ModelRef,
     pub system: Arc<str>,
-    /// The history window: begins with a user message, never splits a call from its result.
+    /// The history window. It begins with a user message and never separates a call from its result.
     pub messages: Vec<HistoryMessage>,
     /// True if older messages of the session are missing from `messages`.
     pub trimmed: bool,
-    /// Tools on offer; empty if none may be called.
+    /// Tools offered to the model; empty if it may call none.
     pub tools: Arc<[crate::tool::ToolSpec]>,
-    /// Tools whose names are recognized in a call that the model writes as text. `tools` may offer fewer, to make a
-    /// model answer. Empty in a plain chat.
+    /// Tools whose names are recognized in a call that the model writes as text. `tools` may contain fewer, to make the
+    /// model answer instead of calling a tool. Empty in a plain chat.
     pub known_tools: Arc<[crate::tool::ToolSpec]>,
     /// Maximum tokens of the reply; `None` for the server's default.
     pub max_output_tokens: Option<u32>,
@@ -319,17 +321,17 @@ pub struct ModelRequest {
     pub temperature: Option<f32>,
     /// Reasoning effort, if set and honored by the model.
     pub effort: Option<Effort>,
-    /// In a plain chat the reply is text only: calls are not parsed from it.
+    /// Mode of the turn. In a plain chat the reply is text only, and no calls are parsed from it.
     pub mode: Mode,
-    /// Defaults of the mode, if the two fields above are not set.
+    /// Defaults of the mode, used where `max_output_tokens` or `temperature` is not set.
     pub sampling_defaults: SamplingDefaults,
 }
 
-/// Failure of a model call. Data rather than an error type: the turn reacts to its kind.
+/// Failure of a model call. It is data rather than an error type, because the turn reacts to its kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelFailure {
     pub kind: FailureKind,
-    /// One sentence for the user: the failure, its place, the next thing to try. Contains no secret.
+    /// One sentence for the user: the failure, where it happened, and what to try next. Contains no secret.
     pub message: String,
 }
 

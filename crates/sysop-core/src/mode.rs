@@ -1,6 +1,6 @@
-//! Modes of a session: with tools or without, and the sampling defaults of each.
+//! Modes of a session (with or without tools), and the sampling defaults of each mode.
 //!
-//! Nothing here decides if a call runs: the session ensures that a plain chat runs nothing.
+//! This module does not decide if a call runs. The session ensures that nothing runs in a plain chat.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,11 +10,11 @@ use crate::tool::{ToolEffect, ToolSpec};
 pub const CHAT_TEMPERATURE: f32 = 0.7;
 /// Default temperature of an agent that types into the terminal (from juni-cli).
 pub const AGENT_TEMPERATURE: f32 = 0.3;
-/// Default maximum tokens of a reply in both (from juni-cli).
+/// Default maximum tokens of a reply in a plain chat, or by an agent that cannot write files (from juni-cli).
 pub const ANSWER_TOKENS: u32 = 4096;
 /// Default maximum tokens of a reply that may contain a file.
 pub const FILE_TOKENS: u32 = 16_384;
-/// Default maximum tokens of a reply whose reasoning counts.
+/// Default maximum tokens of a reply by a model whose reasoning counts as part of the reply.
 pub const REASONING_TOKENS: u32 = 32_768;
 
 pub const CHAT_PROMPT: &str = "\
@@ -53,13 +53,14 @@ impl std::fmt::Display for Mode {
     }
 }
 
-/// Sampling parameters of a mode if none are configured. A provider omits those that the model is known not to honor.
+/// Sampling parameters of a mode, used if none are configured. A provider omits parameters that the model is known not
+/// to honor.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SamplingDefaults {
     pub temperature: Option<f32>,
-    /// Maximum tokens of the reply, for models whose reasoning does not count.
+    /// Maximum tokens of the reply, for models whose reasoning does not count as part of the reply.
     pub output_tokens: Option<u32>,
-    /// Maximum tokens of the reply, for models whose reasoning counts.
+    /// Maximum tokens of the reply, for models whose reasoning counts as part of the reply.
     pub reasoning_tokens: Option<u32>,
 }
 
@@ -70,15 +71,15 @@ impl SamplingDefaults {
         reasoning_tokens: Some(REASONING_TOKENS),
     };
 
-    /// Returns the maximum tokens of a reply by a model whose reasoning counts or not.
+    /// Returns the maximum tokens of a reply. `reasons` is true if the model's reasoning counts as part of the reply.
     pub fn reply_tokens(&self, reasons: bool) -> Option<u32> {
         if reasons { self.reasoning_tokens } else { self.output_tokens }
     }
 
     /// Returns the defaults for a step of a session.
     ///
-    /// An agent with the shared terminal samples like juni-cli's. If it may also write files, its replies may be longer:
-    /// a file in a call is longer than an answer. Without the terminal the server's temperature applies.
+    /// An agent with the shared terminal gets the temperature of juni-cli's agent; otherwise the server's temperature
+    /// applies. An agent that may write files gets more tokens, because a file in a call is longer than an answer.
     pub fn of(mode: Mode, tools: &[ToolSpec]) -> Self {
         let types = |effect| tools.iter().any(|tool| tool.effect == effect);
         match mode {

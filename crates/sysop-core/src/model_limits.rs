@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::model_table::ModelPrice;
 
-/// Context window assumed for a model whose window nobody tells, in tokens.
+/// Context window, in tokens, that is assumed if neither the config, the server nor the built-in table has one.
 pub const CONTEXT_WINDOW_DEFAULT: u32 = 32_768;
-/// Windows up to this size, in tokens, are compacted without a model's summary.
+/// Context windows up to this size, in tokens, are compacted without a summary from the model.
 pub const LEDGER_ONLY_WINDOW_MAX: u32 = 8_192;
-/// Smallest window that is worked with, in tokens, whatever an overflow suggests.
+/// Smallest context window that a session assumes, in tokens, even if an overflow suggests a smaller one.
 pub const CONTEXT_WINDOW_MIN: u32 = 1_024;
 /// Minimum tokens reserved for a reply.
 const RESERVE_MIN: u64 = 1_024;
@@ -16,7 +16,7 @@ const RESERVE_MIN: u64 = 1_024;
 /// Limits of one model as set in the config. They replace what its server reports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelLimits {
-    /// Tokens of prompt and reply together.
+    /// Maximum tokens of the prompt and the reply together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u32>,
     /// Maximum tokens of one reply.
@@ -30,8 +30,8 @@ pub struct ModelLimits {
     pub price: Option<ModelPrice>,
 }
 
-/// Returns the prompt size above which the context is compacted: 80 % of the window, or the window without the tokens
-/// reserved for a reply if that is less.
+/// Returns the prompt size, in tokens, above which the context is compacted: 80 % of the window, or the window minus
+/// the tokens reserved for a reply, whichever is less.
 ///
 /// ```
 /// use sysop_core::model_limits::compaction_threshold;

@@ -14,9 +14,9 @@ pub struct ProviderInfo {
     pub name: &'static str,
     /// The vendor's variables with the API key; the first one that is set wins.
     pub key_variables: &'static [&'static str],
-    /// Model used if only the key is known; empty if the user must name one.
+    /// Model used if a key is set but no model is configured; empty if the user must name a model.
     pub default_model: &'static str,
-    /// Base URL without a configured one; empty if it depends on other settings.
+    /// Base URL to use if none is configured; empty if it depends on other settings.
     pub base_url: &'static str,
     /// Hint if the server cannot be reached.
     pub unreachable: &'static str,
@@ -84,7 +84,8 @@ pub const ANTHROPIC: &ProviderInfo = &ProviderInfo {
     key_hint: "check the key (ANTHROPIC_API_KEY)",
 };
 
-/// All providers that take settings, in the order in which a key selects one.
+/// All providers that take settings. If no model is configured, the first provider in this order whose key is set is
+/// used.
 pub const PROVIDERS: [&ProviderInfo; 6] = [OPENAI, GEMINI, VERTEX, OLLAMA, OLLAMA_SSH, ANTHROPIC];
 
 /// Names of `PROVIDERS`.
@@ -103,12 +104,12 @@ pub fn find(name: &str) -> Option<&'static ProviderInfo> {
     PROVIDERS.into_iter().find(|provider| provider.name == name)
 }
 
-/// Returns true if a model can name this provider.
+/// Returns true if this is the name of a provider, including [`DEMO`].
 pub fn is_known(name: &str) -> bool {
     name == DEMO || find(name).is_some()
 }
 
-/// Returns the model that a user typed: `PROVIDER/NAME`, or a name of the current provider.
+/// Returns the model that a user typed, either as `PROVIDER/NAME` or as the name of a model of the current provider.
 pub fn typed_model(text: &str, current: ModelRef) -> ModelRef {
     match text.split_once('/') {
         Some((provider, name)) if is_known(provider) && !name.is_empty() => ModelRef::new(provider, name),

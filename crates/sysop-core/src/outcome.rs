@@ -8,7 +8,7 @@ use crate::style::StyleRuns;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     pub status: Status,
-    /// Text for the model: within the output limits, without control sequences.
+    /// Text for the model. It is within the output limits and contains no control sequences.
     pub output: String,
     /// Styles of `output` for display; not sent to the model.
     #[serde(default, rename = "looks", skip_serializing_if = "StyleRuns::is_empty")]
@@ -16,7 +16,7 @@ pub struct Outcome {
     /// Exit code of a command that was not killed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// True if `output` omits part of the whole.
+    /// True if `output` is not the complete output.
     #[serde(default)]
     pub truncated: bool,
     /// Name of the artifact with the full output, if it was kept.
@@ -109,7 +109,7 @@ impl Outcome {
         Self::new(Status::Ok, output)
     }
 
-    /// Returns a failure of the call itself, reported to the model.
+    /// Returns the outcome of a call that itself failed; `output` is reported to the model.
     pub fn failed(output: impl Into<String>) -> Self {
         Self::new(Status::Failed, output)
     }
@@ -119,7 +119,7 @@ impl Outcome {
         self.artifact.as_deref().into_iter().chain(before)
     }
 
-    /// Returns an outcome with a status and output, and all else empty.
+    /// Returns an outcome with this status and output. All other fields are empty.
     pub fn new(status: Status, output: impl Into<String>) -> Self {
         Self {
             status,
@@ -173,7 +173,7 @@ impl Status {
     }
 }
 
-/// A file changed by a file tool: enough to restore it, and to detect later changes.
+/// A file that a file tool changed, with the data needed to restore it and to detect later changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileChange {
     /// Path relative to the root.

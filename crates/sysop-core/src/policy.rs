@@ -68,8 +68,8 @@ impl ApprovalMode {
     }
 }
 
-/// Form of an approval mode in logs. In logs of 0.1.0 `ask` meant that every command asks; it is read as
-/// [`ApprovalMode::Each`], and the current `ask` is logged as `ask_unless_read_only`.
+/// Form of an approval mode in logs. In logs written by 0.1.0, `ask` meant that every command needs approval, so it is
+/// read as [`ApprovalMode::Each`]. The current mode `ask` is logged as `ask_unless_read_only`.
 pub mod logged_mode {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -89,7 +89,7 @@ pub mod logged_mode {
     /// Serializes the name used in logs.
     ///
     /// # Errors
-    /// Those of the serializer.
+    /// The errors of the serializer.
     pub fn serialize<S: Serializer>(mode: &ApprovalMode, serializer: S) -> Result<S::Ok, S::Error> {
         let logged = match mode {
             ApprovalMode::Each => LoggedMode::Each,
@@ -103,7 +103,7 @@ pub mod logged_mode {
     /// Deserializes the name used in logs.
     ///
     /// # Errors
-    /// An unknown name.
+    /// Returns an error if the name is unknown.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ApprovalMode, D::Error> {
         Ok(match LoggedMode::deserialize(deserializer)? {
             LoggedMode::Each | LoggedMode::Ask => ApprovalMode::Each,
@@ -114,14 +114,14 @@ pub mod logged_mode {
     }
 }
 
-/// Policy settings beside mode and patterns.
+/// Policy settings other than the approval mode and the patterns.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PolicyOptions {
     /// True if read-only commands may use the network in [`ApprovalMode::Never`].
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub never_network: bool,
-    /// True if read-only commands need approval in [`ApprovalMode::Never`], as when it is combined with
+    /// True if read-only commands need approval in [`ApprovalMode::Never`]. This is the result of combining it with
     /// [`ApprovalMode::Each`].
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub never_asks: bool,
@@ -154,7 +154,7 @@ pub struct GrantScope {
 }
 
 impl GrantScope {
-    /// Returns the scope of a call, or `None` if its folder is unknown: nothing can be granted then.
+    /// Returns the scope of a call, or `None` if its folder is unknown, because nothing can be granted then.
     pub fn of(spec: &ToolSpec, survey: &Survey) -> Option<Self> {
         let context = &survey.context;
         let folder = match spec.effect {
@@ -197,16 +197,16 @@ pub enum Verdict {
     Deny,
 }
 
-/// Decision of the policy on one call, with the facts to show.
+/// Decision of the policy on one call, with the facts to show to users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assessment {
     pub verdict: Verdict,
     pub risk: Risk,
-    /// Scope of "for this session".
+    /// Calls that "allow for this session" would cover.
     pub covers: Grant,
-    /// Refusal for the model; empty unless denied.
+    /// Message for the model if the call is denied; empty otherwise.
     pub refusal: String,
-    /// The rule that decided, if any: its file and line, or the pattern.
+    /// The rule that decided, if any: its file and line, or its pattern.
     pub rule: Option<String>,
 }
 
@@ -237,7 +237,8 @@ impl Pattern {
         }
     }
 
-    /// Finds the pattern in the command as written, or in its words after quote removal.
+    /// Returns the byte range that matches in the command as written. If only its words after quote removal match,
+    /// returns the range of the whole command.
     fn find_in(&self, command: &str, analysis: &Analysis) -> Option<(usize, usize)> {
         self.find(command).or_else(|| {
             let unquoted = analysis.invocations.iter().any(|invocation| {
@@ -267,7 +268,7 @@ impl Policy {
         Self { options, ..self }
     }
 
-    /// Assesses the risk of a command: the worse of the shell analysis and the dangerous patterns.
+    /// Assesses the risk of a command. The result is the worse one of the shell analysis and the dangerous patterns.
     pub fn risk(&self, command: &str, survey: &Survey) -> Risk {
         self.judge(command, &shell::analyze(command, survey))
     }
@@ -284,7 +285,7 @@ impl Policy {
         risk
     }
 
-    /// Assesses a shell command. `grants` are those that apply at its location.
+    /// Assesses a shell command. `grants` are the grants that apply at the command's location.
     pub fn command(
         &self,
         mode: ApprovalMode,
@@ -344,7 +345,7 @@ impl Policy {
         rules.find(|rule| rule.restricts(survey, analysis))
     }
 
-    /// Returns the rule that forbids this command even with a user's consent.
+    /// Returns the rule that forbids this command even with a user's consent, if any.
     pub fn denies(&self, command: &str, survey: &Survey) -> Option<&str> {
         self.denying(command, survey, &shell::analyze(command, survey))
     }
@@ -355,7 +356,7 @@ impl Policy {
         pattern.map(|pattern| pattern.text.as_str()).or_else(rule)
     }
 
-    /// Assesses a tool that neither runs a command nor types keys, by its effect and its paths.
+    /// Assesses a call of a tool that neither runs a command nor types keys, by the tool's effect and the call's paths.
     pub fn tool(
         &self,
         mode: ApprovalMode,
@@ -386,7 +387,7 @@ impl Assessment {
     }
 }
 
-/// Result for a model whose call [`ApprovalMode::Never`] denied.
+/// Message for the model if [`ApprovalMode::Never`] denied its call.
 pub const READ_ONLY_REFUSAL: &str = "denied: this session is read-only (approve = never); nothing ran. The call was \
      recorded as a step of your plan: keep investigating, and end with the steps that you propose";
 

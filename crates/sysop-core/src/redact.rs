@@ -1,7 +1,8 @@
 //! Redaction of secrets in texts for models, logs and messages.
 //!
-//! [`KnownSecrets`] finds values that are known, in whole texts and in streams whose chunks split them. [`shapes`]
-//! finds other secrets by their form. The caller decides which secrets are known and which texts are redacted.
+//! [`KnownSecrets`] finds known values, both in whole texts and in streams, where a value may be split over chunks.
+//! [`shapes`] finds other secrets by their form. The caller decides which secrets are known and which texts are
+//! redacted.
 
 pub mod shapes;
 #[cfg(test)]
@@ -13,12 +14,12 @@ use std::sync::OnceLock;
 use regex::bytes::Regex;
 use secrecy::{ExposeSecret, SecretString};
 
-/// Replacement of a secret.
+/// Text that replaces a secret.
 pub const REDACTED: &str = "[redacted]";
 /// Minimum bytes of a secret; shorter texts would match too often.
 pub const SECRET_BYTES_MIN: usize = 4;
 
-/// Values to replace, wherever they appear.
+/// Secret values to replace wherever they appear.
 #[derive(Default)]
 pub struct KnownSecrets {
     /// Longest first, so that a longer match wins over its own prefix.
@@ -30,14 +31,14 @@ pub struct KnownSecrets {
 /// Bytes at the end of a chunk that [`KnownSecrets::scan`] did not emit.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct PendingBytes {
-    /// Number of bytes; fewer than the longest value has.
+    /// Number of bytes. It is less than the length of the longest value.
     pub bytes: usize,
-    /// Number of bytes at their beginning that belong to a value whose mask was already emitted.
+    /// Number of bytes at the beginning of the pending bytes that belong to a value whose mask was already emitted.
     pub redacted: usize,
 }
 
 impl KnownSecrets {
-    /// Creates a set of these values; ignores those under [`SECRET_BYTES_MIN`].
+    /// Creates a set of these values. Values shorter than [`SECRET_BYTES_MIN`] are ignored.
     pub fn new(values: impl IntoIterator<Item = SecretString>) -> Self {
         let mut values: Vec<SecretString> =
             values.into_iter().filter(|value| value.expose_secret().len() >= SECRET_BYTES_MIN).collect();
@@ -59,7 +60,7 @@ impl KnownSecrets {
         self.any().is_some_and(|any| any.is_match(bytes))
     }
 
-    /// Replaces all values in a whole text by `mask`; values that overlap by one.
+    /// Replaces each value in a whole text by `mask`. Values that overlap are replaced by a single `mask`.
     ///
     /// ```
     /// use sysop_core::redact::{KnownSecrets, REDACTED};
@@ -84,9 +85,10 @@ impl KnownSecrets {
         Cow::Owned(clean)
     }
 
-    /// Emits `bytes` as [`Self::redact`] would, and returns what it held back: bytes at the end that may be the
-    /// beginning of a value. Begin the next `bytes` with them and pass their `redacted`, which is 0 at first. Set `last`
-    /// if nothing follows.
+    /// Redacts the next bytes of a stream as [`Self::redact`] would, and calls `emit` with the result. Bytes at the end
+    /// that may be the beginning of a value are held back. The caller must put them in front of the next bytes, and
+    /// pass on `redacted` from the returned [`PendingBytes`] (0 at the beginning of the stream). `last` is true if no
+    /// more bytes follow; then nothing is held back.
     pub fn scan(
         &self,
         bytes: &[u8],
@@ -115,7 +117,7 @@ impl KnownSecrets {
     }
 
     /// Returns the number of bytes that [`Self::scan`] would emit unchanged, or `None` if it would find a value. The
-    /// rest may be the beginning of a value.
+    /// bytes after them may be the beginning of a value.
     pub fn unchanged(&self, bytes: &[u8]) -> Option<usize> {
         let certain = self.unfinished(bytes);
         match self.any().and_then(|any| any.find(bytes)) {
@@ -136,7 +138,8 @@ impl KnownSecrets {
         Some(self.any.get_or_init(compile))
     }
 
-    /// Returns the offset of the earliest value that may continue after the end of `bytes`.
+    /// Returns the first offset from which a value may begin and continue after the end of `bytes`, or the length of
+    /// `bytes` if there is none.
     fn unfinished(&self, bytes: &[u8]) -> usize {
         let values = || self.values.iter().map(|value| value.expose_secret().as_bytes());
         let longest = values().next().map_or(0, <[u8]>::len);

@@ -86,7 +86,7 @@ use crate::spec::SessionSpec;
 use crate::todo::TodoItem;
 use crate::tool::{ClientTools, ToolEffect};
 
-/// Grace for a tool to stop, after which its call ends as `unknown`.
+/// Time that a canceled tool has to stop. After that, its call ends as `unknown`.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 /// Maximum number of prompts queued behind a turn; further prompts are dropped.
 pub const QUEUED_PROMPTS_MAX: usize = 32;
@@ -95,18 +95,18 @@ pub const UNDO_TOOL: &str = "undo";
 /// Value of `Decided::by` when sysop itself closes an approval that nobody can answer any more.
 const BY_SYSOP: &str = "sysop";
 
-/// The log does not begin with `SessionOpened`.
+/// Error for a log that does not begin with `SessionOpened`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the log does not start with a session_opened event")]
 pub struct MissingSessionOpened;
 
-/// A session: its state, and what is derived from it. Compared by state only.
+/// A session: its state, and values derived from the state. Only the state is compared.
 #[derive(Debug, Clone)]
 pub struct Session {
     state: State,
     /// Derived from the spec and compiled on first use; excluded from comparison.
     policy: Arc<OnceLock<Policy>>,
-    /// Derived like `policy`, on first use: idle sessions need no tools.
+    /// Derived on first use like `policy`, because idle sessions need no tools.
     tools: OnceLock<Arc<step::OfferedTools>>,
     /// The model's row in the built-in table; derived like `tools`.
     listed: OnceLock<Option<ListedModel>>,
@@ -116,9 +116,9 @@ pub struct Session {
     surveys: u32,
     /// A compaction that waits for a summary. Not part of the state, like `survey`.
     summary: Option<compact::PendingSummary>,
-    /// Number of summaries requested; distinguishes the answers.
+    /// Number of summaries requested so far; used to match an answer to its request.
     summaries: u32,
-    /// Whether the instructions were read since the process began. Not part of the state: a later process reads again.
+    /// Progress of reading the instructions in this process. Not part of the state: a later process reads them again.
     reading: instructions::Reading,
     /// A compaction to make before the next step.
     compact_next: Option<(CompactionReason, Option<String>)>,
@@ -141,7 +141,7 @@ struct PendingSurvey {
 #[derive(Debug, Clone)]
 struct Consent {
     risk: Risk,
-    /// Scope that the call would run in; `None` if unknown.
+    /// Scope in which the call would run; `None` if unknown.
     scope: Option<GrantScope>,
 }
 
@@ -234,8 +234,8 @@ impl Session {
         self.state.mode
     }
 
-    /// Returns the current activity. A pending survey counts as `Running`; a pending summary, or instructions that are
-    /// being read, as `Thinking`.
+    /// Returns the current activity. A pending survey counts as `Running`. A pending summary counts as `Thinking`, and
+    /// so do instructions that are being read.
     pub fn activity(&self) -> Activity {
         if self.survey.is_some() {
             return Activity::Running;
@@ -336,7 +336,7 @@ impl Session {
         out.events.push(event);
     }
 
-    /// Returns true during a turn without tools.
+    /// Returns true if the mode of the current turn is chat, which has no tools.
     fn is_chat(&self) -> bool {
         self.state.turn_mode == Mode::Chat
     }
@@ -385,7 +385,7 @@ impl Session {
         self.set_turn_timer(out);
     }
 
-    /// Runs one call without a model. Abandons a paused turn; ignored while a turn runs.
+    /// Runs one call without a model. A paused turn is abandoned first. The input is ignored while a turn runs.
     fn on_direct(&mut self, out: &mut Output, tool: String, arguments: Map<String, Value>, origin: Origin) {
         let waiting = match self.activity() {
             Activity::Idle => VecDeque::new(),
@@ -552,7 +552,7 @@ impl Session {
         (!same).then(|| call.id.clone())
     }
 
-    /// Rejects the pending approval: the call that the user saw is not the one that would run.
+    /// Rejects the pending approval, because the call that the user saw is not the one that would run.
     fn withdraw_approval(&mut self, out: &mut Output, call: CallId) {
         self.survey = None;
         let why = "this tool now runs at another location";
@@ -576,7 +576,7 @@ impl Session {
         }
     }
 
-    /// Logs a usable reply and ends the turn if the reply does so.
+    /// Logs a usable reply, and ends the turn if the reply is final.
     fn accept_reply(&mut self, out: &mut Output, step: StepId, reply: Reply) {
         let ending = self.ending(&reply);
         self.emit(out, Event::Replied { step, reply });
@@ -585,8 +585,8 @@ impl Session {
         }
     }
 
-    /// Handles a failed model call: on context overflow, compacts the context or halves the window, and continues;
-    /// otherwise ends the turn.
+    /// Handles a failed model call. After a context overflow, the turn continues with a compacted context or with half
+    /// of the messages, if that can help. Otherwise the turn ends.
     fn fail_step(&mut self, out: &mut Output, step: StepId, failure: ModelFailure) {
         let overflow = failure.kind == FailureKind::ContextOverflow;
         let mut message = failure.message.clone();
@@ -679,7 +679,7 @@ impl Session {
         }
     }
 
-    /// Stops all work. A running tool gets `STOP_GRACE`; the turn ends when the tool has.
+    /// Stops all work. A running tool has `STOP_GRACE` to stop, and the turn ends when the tool has ended.
     fn stop(&mut self, out: &mut Output, then: CancelFollowUp) {
         let reason = match self.state.paused {
             Some(PauseReason::Loop | PauseReason::Interrupted | PauseReason::Budget)
@@ -744,7 +744,7 @@ impl Session {
         self.emit(out, Event::TurnEnded { turn, reason, error });
     }
 
-    /// Starts a call that may run. Client tools get no fence from here; the client applies its own config.
+    /// Starts a call that may run. Client tools get no fence here, because the client applies its own config.
     fn run(&mut self, out: &mut Output, call: ToolCall, origin: Origin, fence: Fence) {
         self.emit(out, Event::ToolStarted { call: call.clone(), origin });
         let place = self.location(&call);

@@ -15,7 +15,7 @@ use crate::tool::ToolSpec;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionSpec {
     pub model: ModelRef,
-    /// The system prompt, without what the session adds to it.
+    /// The system prompt, without the parts that the session adds to it.
     pub system: String,
     pub tools: Vec<ToolSpec>,
     #[serde(with = "policy::logged_mode")]

@@ -1,7 +1,7 @@
 //! Styles of program output: colors and attributes of its characters, and no other terminal function.
 //!
-//! Styles are stored beside a text, never in it: readers of the text (a model, an export, a message) see no sequences,
-//! and whatever draws it can draw only what a [`TextStyle`] expresses.
+//! Styles are stored beside a text, never in it. Readers of the text (a model, an export, a message) see no sequences,
+//! and code that draws the text can draw only the styles that a [`TextStyle`] expresses.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[cfg(test)]
 mod tests;
 
-/// Maximum number of style changes in one text; the rest is plain.
+/// Maximum number of style changes in one text. The text after the last one is plain.
 pub const STYLE_CHANGES_MAX: usize = 4_096;
 
 /// Style of characters. Attributes that would hide text (concealed, blinking) cannot be expressed.
@@ -106,7 +106,7 @@ impl TextStyle {
         }
     }
 
-    /// Returns the style without a background equal to the foreground, which would hide the text.
+    /// Returns the style, but without its background if it equals the foreground, because that would hide the text.
     pub fn legible(self) -> Self {
         Self { background: self.background.filter(|background| self.foreground != Some(*background)), ..self }
     }
@@ -171,7 +171,7 @@ impl TextStyle {
     }
 }
 
-/// Parses a parameter. Empty means 0; invalid ones become 255, which is unused and ignored.
+/// Parses an SGR parameter. An empty one means 0. An invalid one becomes 255, which has no meaning and is ignored.
 fn number(text: &str) -> u8 {
     if text.is_empty() { 0 } else { text.parse().unwrap_or(u8::MAX) }
 }
@@ -214,12 +214,13 @@ impl StyleRuns {
         self.0.is_empty()
     }
 
-    /// Start of each run: byte offset and style.
+    /// Returns the byte offset and the style of each run.
     pub fn changes(&self) -> impl Iterator<Item = (usize, TextStyle)> {
         self.0.iter().map(|(at, look)| (usize::try_from(*at).unwrap_or(usize::MAX), *look))
     }
 
-    /// Starts a run at this byte. Offsets must not decrease; earlier ones are ignored.
+    /// Starts a run at the byte offset `at`. Offsets must not decrease; a run that begins before the last one is
+    /// ignored.
     pub fn begin(&mut self, at: usize, look: TextStyle) {
         let Ok(at) = u32::try_from(at) else { return };
         if self.0.last().is_some_and(|(last, _)| *last >= at) {
@@ -240,7 +241,7 @@ impl StyleRuns {
         }
     }
 
-    /// Appends the runs of a text that starts at byte `at`; its styles end with it.
+    /// Appends the runs of a text that starts at byte `at`. The styles end where the text ends.
     pub fn append(&mut self, at: usize, text: &str, styles: &Self) {
         for (place, look) in styles.changes().filter(|(place, _)| *place <= text.len()) {
             self.begin(at + place, look);

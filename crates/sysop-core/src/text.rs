@@ -1,11 +1,11 @@
-//! Making untrusted text safe to display and plain to read for a model.
+//! Makes untrusted text safe to display for users, and plain to read for a model.
 //!
-//! One text has two views. For users, [`neutralize`] shows characters that a terminal would obey or hide. For models,
-//! [`strip_controls`] removes what a terminal obeys and keeps every character that it would print: it never erases or
-//! overwrites, so that text which a program prints and then wipes is read by user and model alike (show users the
-//! result of [`strip_controls`], and both have seen the same).
+//! One text has two views. For users, [`neutralize`] makes characters visible that a terminal would obey or hide. For
+//! models, [`strip_controls`] removes the sequences that a terminal obeys, and keeps every character that the terminal
+//! would print. It never erases or overwrites text: if a program prints a text and then wipes it, the result still
+//! contains it. Users who are shown the result of [`strip_controls`] see the same text as the model.
 //!
-//! This module never obeys a sequence: no cursor moves, no replies. Colors can be kept beside the text, as
+//! This module never obeys a sequence: it moves no cursor and sends no reply. Colors can be kept beside the text, as
 //! [`StyleRuns`].
 
 use std::borrow::Cow;
@@ -21,11 +21,11 @@ mod tests;
 pub use sequence::{SEQUENCE_BYTES_MAX, STRING_BYTES_MAX, SequenceReader, TextPart};
 pub use strip::Stripper;
 
-/// Makes a text safe for a terminal: control sequences, C0 and C1 bytes, bidirectional and invisible characters are
-/// shown, not obeyed. Newline and tab stay.
+/// Makes a text safe for a terminal. Control characters (C0, DEL and C1), bidirectional and invisible characters are
+/// replaced by visible escapes, so the terminal obeys no control sequence. Newline and tab stay.
 ///
-/// A shown character reads `\x1b` (below U+0100), `\r` (a carriage return) or `\u{202e}`. The carriage return of `\r\n`
-/// is dropped. The emoji selectors U+FE0E and U+FE0F stay; a joiner (U+200D) is shown even inside an emoji, since
+/// An escape reads `\x1b` (below U+0100), `\r` (a carriage return) or `\u{202e}`. The carriage return of `\r\n` is
+/// dropped. The emoji selectors U+FE0E and U+FE0F stay. A joiner (U+200D) is escaped even inside an emoji, because
 /// joining cannot be told from hiding. Backslashes in the text are not doubled: the result is for display and cannot be
 /// reversed.
 ///
@@ -44,8 +44,8 @@ pub fn neutralize(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Like [`neutralize`], for a single line where each byte counts, such as a command to approve: also shows newline and
-/// tab as `\n` and `\t`, every carriage return, emoji selectors, and blanks other than the space.
+/// Like [`neutralize`], but for a single line where each byte counts, such as a command to approve. Also escapes
+/// newline and tab as `\n` and `\t`, every carriage return, emoji selectors, and blanks other than the space.
 pub fn neutralize_line(text: &str) -> Cow<'_, str> {
     let Some(first) = first_match(text, is_odd) else { return Cow::Borrowed(text) };
     let mut out = String::with_capacity(text.len() + 16);
@@ -56,21 +56,21 @@ pub fn neutralize_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Removes every character that `neutralize_line` would have to show, except newlines and tabs: the rest is all
+/// Removes every character that [`neutralize_line`] would escape, except newlines and tabs. Everything that remains is
 /// visible.
 pub fn visible_text(text: &str) -> String {
     text.chars().filter(|sign| matches!(sign, '\n' | '\t') || !is_odd(*sign)).collect()
 }
 
-/// Returns true for characters that must be shown in a single line where each byte counts.
+/// Returns true for characters that must be escaped in a single line where each byte counts.
 fn is_odd(sign: char) -> bool {
     is_shown(sign) || matches!(sign, '\n' | '\t' | '\u{fe0e}' | '\u{fe0f}') || is_odd_blank(sign)
 }
 
-/// [`neutralize`] for text in chunks, split anywhere.
+/// [`neutralize`] for a text that arrives in chunks, which may be split anywhere.
 #[derive(Debug, Clone, Default)]
 pub struct Neutralizer {
-    /// The last chunk ended in a carriage return that may belong to a newline.
+    /// True if the last chunk ended in a carriage return that may belong to a newline.
     carriage_return: bool,
 }
 
@@ -115,9 +115,9 @@ impl Neutralizer {
 
 /// Removes escape sequences and control characters, which are useless to a model; newline and tab stay.
 ///
-/// Removes whole sequences first (see [`SequenceReader`] for their definition and for unfinished ones), then every other
-/// control and invisible character. Any run of carriage returns, together with a newline that follows it, if any,
-/// becomes one newline, and so do the other line breaks (VT, FF, NEL, U+2028, U+2029).
+/// Whole sequences are removed first, then every other control and invisible character. [`SequenceReader`] defines the
+/// sequences and the treatment of unfinished ones. A run of carriage returns, together with a newline that may follow
+/// it, becomes one newline. Each of the other line breaks (VT, FF, NEL, U+2028, U+2029) becomes a newline, too.
 pub fn strip_controls(text: &str) -> Cow<'_, str> {
     let Some(first) = first_match(text, is_shown) else { return Cow::Borrowed(text) };
     let mut out = String::with_capacity(text.len());
@@ -128,7 +128,7 @@ pub fn strip_controls(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Returns the text of [`strip_controls`] with its styles: colors and attributes are kept beside it.
+/// Returns the result of [`strip_controls`], and beside it the colors and attributes of that text.
 pub fn split_styles(text: &str) -> (Cow<'_, str>, StyleRuns) {
     if first_match(text, is_shown).is_none() {
         return (Cow::Borrowed(text), StyleRuns::default());
@@ -148,7 +148,7 @@ fn is_shown(sign: char) -> bool {
     }
 }
 
-/// Returns true for characters outside C0, DEL and C1 that print nothing or reorder others.
+/// Returns true for characters outside C0, DEL and C1 that print nothing or reorder other characters.
 fn is_invisible(sign: char) -> bool {
     matches!(sign,
         '\u{ad}' // soft hyphen

@@ -1,7 +1,7 @@
 //! Estimates of token counts from text sizes, for prompts that no server has counted yet.
 //!
 //! Tool output is dense in digits, paths and punctuation, so it takes more tokens per byte than prose. The figures are
-//! averages over the tokenizers of current models; a prompt that a server has counted replaces the estimate.
+//! averages over the tokenizers of current models. Once a server has counted a prompt, its count replaces the estimate.
 
 use crate::message::{Arguments, Message, Reply};
 use crate::tool::ToolSpec;
@@ -11,27 +11,27 @@ const MESSAGE_TOKENS: u64 = 8;
 /// Tokens that a call or its result takes besides its text: ids, names of fields.
 const CALL_TOKENS: u64 = 16;
 
-/// Estimates prose: 3.5 bytes per token.
+/// Returns the estimated tokens of prose, at 3.5 bytes per token.
 pub fn prose(text: &str) -> u64 {
     bytes(text) * 2 / 7
 }
 
-/// Estimates tool output: 2.2 bytes per token.
+/// Returns the estimated tokens of tool output, at 2.2 bytes per token.
 pub fn tool_output(text: &str) -> u64 {
     bytes(text) * 5 / 11
 }
 
-/// Returns the bytes of tool output that fit into `tokens`.
+/// Returns the number of bytes of tool output that fit into `tokens`.
 pub fn tool_output_bytes(tokens: u64) -> usize {
     usize::try_from(tokens * 11 / 5).unwrap_or(usize::MAX)
 }
 
-/// Returns the bytes of prose that fit into `tokens`.
+/// Returns the number of bytes of prose that fit into `tokens`.
 pub fn prose_bytes(tokens: u64) -> usize {
     usize::try_from(tokens * 7 / 2).unwrap_or(usize::MAX)
 }
 
-/// Estimates one message of a history.
+/// Returns the estimated tokens of one message of a history.
 pub fn message(message: &Message) -> u64 {
     MESSAGE_TOKENS
         + match message {
@@ -43,7 +43,7 @@ pub fn message(message: &Message) -> u64 {
         }
 }
 
-/// Estimates the tools on offer, as JSON.
+/// Returns the estimated tokens of the offered tools, which are sent as JSON.
 pub fn tools(specs: &[ToolSpec]) -> u64 {
     let of = |spec: &ToolSpec| {
         MESSAGE_TOKENS + prose(&spec.name) + prose(&spec.description) + prose(&spec.parameters.to_string())

@@ -16,7 +16,7 @@ pub struct ToolSpec {
     pub description: String,
     /// JSON Schema of the arguments, always of type `object`.
     ///
-    /// Shared between sessions: thousands may have the same tools.
+    /// The schema is shared between sessions, because thousands of them may have the same tools.
     #[serde(deserialize_with = "intern_schema")]
     pub parameters: Arc<Value>,
     #[serde(default)]
@@ -27,7 +27,7 @@ fn intern_schema<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Value
     Value::deserialize(deserializer).map(catalog::intern_schema)
 }
 
-/// Tools provided by a client: they run on its machine.
+/// Tools that a client provides and that run on the client's machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClientTools {
     /// The tools. They replace tools of the session's host with the same names.

@@ -7,9 +7,9 @@
 //!
 //! # Design
 //!
-//! One fold for all of them. An [`Item`] has a stable [`ItemId`], a position and a revision, so that a front end
+//! One fold serves all of them. An [`Item`] has a stable [`ItemId`], a position and a revision, so that a front end
 //! redraws only what changed. Logged events decide the content; deltas only fill the time until their event arrives,
-//! and the event replaces what streamed. Memory is bounded: live-only items and streamed text have limits, and old
+//! and the event replaces the streamed text. Memory is bounded: live-only items and streamed text have limits, and old
 //! texts are shortened to their beginnings; a [`Backfill`] reads them again from the log.
 //!
 //! # Rejected
@@ -67,9 +67,9 @@ pub use session_info::SessionInfo;
 
 /// Maximum number of live-only items; the oldest are dropped first.
 pub const LIVE_ITEMS_MAX: usize = 200;
-/// Maximum bytes of a streaming text; the rest appears with the logged reply.
+/// Maximum bytes of a streaming text. Further text appears only with the logged reply.
 pub const LIVE_TEXT_BYTES_MAX: usize = 1024 * 1024;
-/// Maximum bytes of a running tool's output; the newest are kept.
+/// Maximum bytes of a running tool's output; the newest bytes are kept.
 pub const LIVE_OUTPUT_BYTES_MAX: usize = 64 * 1024;
 /// Maximum characters of an argument in a call summary.
 pub const SHORT_ARGUMENT_CHARS_MAX: usize = 60;
@@ -108,7 +108,7 @@ struct CurrentTurn {
     step: StepId,
     usage: Usage,
     failure: Option<String>,
-    /// The cause, if the next step waits for a user.
+    /// The reason for the pause, if the next step waits for a user.
     paused: Option<PauseReason>,
 }
 
@@ -151,7 +151,7 @@ impl Transcript {
         self.bound();
     }
 
-    /// Applies one event of the log; ignored unless newer than all before.
+    /// Applies one event of the log. Ignores an event that is not newer than all events applied before.
     pub fn apply_logged(&mut self, logged: &Logged) {
         if logged.seq <= self.seq {
             return;
@@ -224,7 +224,7 @@ impl Transcript {
         &self.questions
     }
 
-    /// The user who controls the terminal while the agent waits.
+    /// Returns the user who controls the terminal while the agent waits, if any.
     pub fn holder(&self) -> Option<&str> {
         self.holder.as_deref()
     }
@@ -234,7 +234,7 @@ impl Transcript {
         self.usage
     }
 
-    /// The current or last turn; 0 before the first.
+    /// Returns the current or last turn; 0 before the first turn.
     pub fn turn(&self) -> TurnId {
         self.turn.id
     }
@@ -249,7 +249,7 @@ impl Transcript {
         self.seq
     }
 
-    /// The models that were sent what tools showed.
+    /// Returns the models that received output of the session's tools.
     pub fn output_readers(&self) -> &OutputReaders {
         &self.readers
     }
@@ -611,7 +611,7 @@ impl Transcript {
         }
     }
 
-    /// Returns to thinking or to the pause, unless a cancel is in progress or no turn runs.
+    /// Sets the phase back to thinking or paused, unless a cancel is in progress or no turn runs.
     fn resume_phase(&mut self) {
         if !matches!(self.phase, SessionPhase::Stopping | SessionPhase::Idle) {
             self.phase = match self.turn.paused {
@@ -677,7 +677,8 @@ impl Transcript {
         }
     }
 
-    /// Finds an item. The hash lookup first: most ids are new, and most others are recent.
+    /// Finds an item. Checks the hashes first, because most ids are new; then searches from the end, because most
+    /// others are recent.
     fn find(&mut self, id: &ItemId) -> Option<&mut Item> {
         let known = self.known.contains(&hash(id));
         known.then(|| self.items.iter_mut().rev().find(|item| item.id == *id)).flatten()
@@ -723,7 +724,7 @@ impl Transcript {
     }
 }
 
-/// Sentence on the tools that run on a client from now on.
+/// Returns a sentence about the tools that run on a client from now on.
 pub fn client_tools_sentence(client_tools: &ClientTools) -> String {
     if client_tools.tools.is_empty() {
         return "client tools disconnected".to_owned();
@@ -732,7 +733,7 @@ pub fn client_tools_sentence(client_tools: &ClientTools) -> String {
     format!("tools on a client in {}: {}", client_tools.root, names.join(", "))
 }
 
-/// Name of an approval mode, as in `--approve`.
+/// Returns the name of an approval mode, as in `--approve`.
 pub fn approval_label(mode: ApprovalMode) -> &'static str {
     match mode {
         ApprovalMode::Each => "each",
@@ -742,7 +743,7 @@ pub fn approval_label(mode: ApprovalMode) -> &'static str {
     }
 }
 
-/// Formats a call on one line, as in `edit_file("src/main.py", ...)`: first argument, then dots if there are more.
+/// Formats a call on one line, as in `edit_file("src/main.py", ...)`: the first argument, then dots if there are more.
 pub fn call_summary(call: &ToolCall) -> String {
     match &call.arguments {
         Arguments::Object(map) => {

@@ -1,4 +1,4 @@
-//! Texts for users about events: one place, so that all front ends agree. Everything returned is safe to display.
+//! Texts for users about events, in one place so that all front ends agree. All returned texts are safe to display.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ pub fn mode_sentence(mode: Mode) -> &'static str {
     }
 }
 
-/// Sentence on the current mode and the way to change it.
+/// Returns a sentence about the current mode and the way to change it.
 pub fn mode_help(mode: Mode) -> &'static str {
     match mode {
         Mode::Agent => "mode: agent (tools available); use /mode chat for a chat without tools",
@@ -74,19 +74,19 @@ pub fn tokens(count: u64) -> String {
     }
 }
 
-/// Formats the tokens of a turn; `None` if the server counted none.
+/// Formats the tokens of a turn, or returns `None` if the server reported none.
 pub fn usage(usage: Usage) -> Option<String> {
     (usage.input_tokens + usage.output_tokens > 0)
         .then(|| format!("{} in, {} out", tokens(usage.input_tokens), tokens(usage.output_tokens)))
 }
 
-/// Line on the other providers that received tool output; `None` without any.
+/// Returns a line about the other providers that received tool output, or `None` if there are none.
 pub fn other_readers(readers: &OutputReaders) -> Option<String> {
     let providers = readers.other_providers();
     (!providers.is_empty()).then(|| format!("output also seen by {}", providers.join(", ")))
 }
 
-/// Line on terminal input by a user; of a long prompt only its last line.
+/// Returns a line about terminal input by a user. Only the last line of a program's prompt is shown.
 pub fn typed(by: &str, typed: &TypedInput) -> String {
     let short = |prompt: &str| -> String {
         let line = prompt.trim().lines().next_back().unwrap_or_default().trim();
@@ -103,7 +103,7 @@ pub fn typed(by: &str, typed: &TypedInput) -> String {
     safe(&terminal_input_sentence(by, &shown)).replace('\n', " ")
 }
 
-/// Line on the user who controls the terminal.
+/// Returns a line about the user who controls the terminal, or about the agent if no user does.
 pub fn control(holder: Option<&str>) -> String {
     match holder {
         Some(holder) => format!("{holder} is using the terminal; agent paused"),
@@ -111,8 +111,8 @@ pub fn control(holder: Option<&str>) -> String {
     }
 }
 
-/// Returns true if a change of the terminal's holder is news to `own`, who needs no notice about themselves. `mine`
-/// keeps the previous value.
+/// Returns true if the user `own` needs a notice that the terminal's holder changed. Users need no notice about their
+/// own actions. `mine` stores, from one call to the next, if `own` was the holder.
 pub fn is_new_holder(holder: Option<&str>, mine: &mut bool, own: &str) -> bool {
     let was_mine = std::mem::replace(mine, holder == Some(own));
     !(*mine || was_mine && holder.is_none())
@@ -146,8 +146,8 @@ fn status_summary(status: Status) -> String {
     }
 }
 
-/// Summaries of a call's outcomes on several hosts: one line per group of equal outcomes, in the host's order, which
-/// puts outliers first.
+/// Returns summaries of a call's outcomes on several hosts: one line for each group of hosts with equal outcomes. The
+/// lines are in the order of the groups, which puts outliers first.
 pub fn host_groups(hosts: &[HostOutcome]) -> Vec<(String, Status)> {
     let mut groups: BTreeMap<u32, Vec<&HostOutcome>> = BTreeMap::new();
     for host in hosts {
@@ -156,7 +156,7 @@ pub fn host_groups(hosts: &[HostOutcome]) -> Vec<(String, Status)> {
     groups.into_values().map(|group| (group_summary(&group), group[0].status)).collect()
 }
 
-/// Like `host_groups`, as lines.
+/// Like `host_groups`, but returns one text with one line per group.
 pub fn host_lines(outcome: &Outcome) -> String {
     host_groups(&outcome.hosts).into_iter().map(|(text, _)| format!("{text}\n")).collect()
 }
@@ -182,7 +182,7 @@ fn host_names(host: &str) -> Vec<&str> {
     host.split(',').map(str::trim).collect()
 }
 
-/// Location of commands in full: every host, and their number.
+/// Returns the full location of commands: the name of the host, or the number and the names of several hosts.
 pub fn place(host: &str) -> String {
     let names = host_names(host);
     let one = |name: &str| match name.rsplit_once('@') {
@@ -198,7 +198,7 @@ pub fn place(host: &str) -> String {
     }
 }
 
-/// Short description of where commands run: the host, or the number of hosts.
+/// Returns a short location of commands: the host, or the number of hosts.
 pub fn host_summary(host: &str) -> String {
     match host_names(host).as_slice() {
         [name] => (*name).to_owned(),
@@ -206,7 +206,7 @@ pub fn host_summary(host: &str) -> String {
     }
 }
 
-/// Location of commands, as parts of a status line.
+/// Returns the location of commands, as parts of a status line.
 pub fn host_status_parts(host: &str) -> Vec<String> {
     match host_names(host).as_slice() {
         [name] => match name.rsplit_once('@') {
@@ -222,7 +222,7 @@ pub fn is_local_host(host: &str) -> bool {
     host == "local"
 }
 
-/// Reason that a turn ended, if it needs explaining.
+/// Returns the reason why a turn ended, or `None` if the end needs no explanation.
 pub fn turn_end_summary(end: &TurnEnd) -> Option<String> {
     let error = end.error.as_deref().map(safe);
     match end.reason {
@@ -236,7 +236,8 @@ pub fn turn_end_summary(end: &TurnEnd) -> Option<String> {
     }
 }
 
-/// Object that the session waits for, for a status line; `None` if it waits for a prompt.
+/// Returns a text for the status line that says what the session waits for. `None` if it waits for a prompt, or if the
+/// turn has not made its first model call yet.
 pub fn waiting_for(phase: &SessionPhase, model: &str, what: &str) -> Option<String> {
     match phase {
         SessionPhase::Idle => None,
@@ -258,7 +259,7 @@ pub fn waiting_for(phase: &SessionPhase, model: &str, what: &str) -> Option<Stri
     }
 }
 
-/// Scope of a grant. It applies to the same host and user only.
+/// Describes the calls that a grant covers. The grant applies to the same host and user only.
 pub fn covers(grant: &Grant) -> String {
     match grant {
         Grant::Exact { .. } => "this exact command in this directory".to_owned(),
@@ -275,7 +276,7 @@ pub fn covers(grant: &Grant) -> String {
 /// Maximum number of proposed steps named in one sentence.
 const STEPS_NAMED_MAX: usize = 8;
 
-/// Sentence on the steps that a model proposed in a read-only session; `None` if there are none.
+/// Returns a sentence about the steps that a model proposed in a read-only session, or `None` if there are none.
 pub fn proposed_steps(steps: &[&Proposal]) -> Option<String> {
     let noun = if steps.len() == 1 { "step" } else { "steps" };
     let named: Vec<_> =
@@ -286,7 +287,8 @@ pub fn proposed_steps(steps: &[&Proposal]) -> Option<String> {
         .then(|| format!("{} proposed {noun}: {list}{more}; use /plan to run the next one", steps.len()))
 }
 
-/// Summary of a user's decision, with the user's name unless it is `own`, the name of this front end.
+/// Returns a summary of the decision on a call, with the name of the user who decided, unless it is `own`, the user of
+/// this front end. `None` if the call still waits, or if the policy allowed it.
 pub fn decision_summary(plan: &Proposal, own: &str) -> Option<String> {
     let name = |by: &str| if by == own { String::new() } else { format!(" by {by}") };
     let edited = if plan.edited_from.is_some() { ", edited" } else { "" };
@@ -310,7 +312,7 @@ pub fn decision_summary(plan: &Proposal, own: &str) -> Option<String> {
     }
 }
 
-/// An error as programs print it: a line `error: …` and, if the text names one, a line `hint: …`.
+/// Formats an error as programs print it: a line `error: …` and, if the text contains a hint, a line `hint: …`.
 pub fn error_lines(text: &str) -> String {
     match split_hint(text) {
         (failure, Some(hint)) => format!("error: {failure}\nhint: {hint}\n"),
@@ -345,7 +347,7 @@ pub fn class(class: RiskClass) -> &'static str {
     }
 }
 
-/// Sign before an outcome summary, readable without colors.
+/// Returns the sign to show before an outcome summary. It can be told apart without colors.
 pub fn status_sign(status: Status) -> &'static str {
     match status {
         Status::Ok => "✓",
@@ -354,7 +356,8 @@ pub fn status_sign(status: Status) -> &'static str {
     }
 }
 
-/// Returns characters of other scripts that resemble Latin ones, in words that also contain Latin ones.
+/// Returns the characters of a command that belong to another script but resemble Latin letters, each with its code
+/// point. Only words that also contain Latin letters are searched.
 pub fn confusables(command: &str) -> Vec<String> {
     const SHOWN_MAX: usize = 8;
     let mut found: Vec<char> = command

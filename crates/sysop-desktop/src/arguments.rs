@@ -1,4 +1,4 @@
-//! The command line. Users run `sysop desktop`, which passes these arguments on.
+//! Command line of this program. Users run `sysop desktop`, which starts this program with these arguments.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ pub(crate) enum CliAction {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WindowArguments {
-    /// Path of the program that serves.
+    /// Path of the `sysop` program, which runs the server.
     pub(crate) sysop: PathBuf,
     /// Session to show first.
     pub(crate) session: Option<String>,

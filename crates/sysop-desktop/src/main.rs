@@ -2,7 +2,6 @@
 //!
 //! Depends on no crate of the workspace: the interface to sysop is the command line, pipes and the page. No other crate
 //! links a web engine (`docs/adr/0017`).
-//! crate links a web engine (`docs/adr/0017`).
 
 mod arguments;
 mod navigation;

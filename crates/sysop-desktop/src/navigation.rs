@@ -2,7 +2,8 @@
 
 use url::{Origin, Url};
 
-/// Link on the page shown after an exit, which restarts the server. Never loaded as a page.
+/// Address of the link that restarts the server, on the page shown after the server has ended. It is never loaded as a
+/// page.
 pub(crate) const AGAIN: &str = "sysop:again";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +16,8 @@ pub(crate) enum NavigationDecision {
     Deny,
 }
 
-/// Decides on an address; `own` is the origin of the window's server, once known.
+/// Decides how to handle a navigation to an address. `own` is the origin of the window's server, or `None` while it is
+/// unknown.
 pub(crate) fn decide(address: &str, own: Option<&Origin>) -> NavigationDecision {
     if address == AGAIN {
         return NavigationDecision::RestartServer;
@@ -33,7 +35,7 @@ pub(crate) fn decide(address: &str, own: Option<&Origin>) -> NavigationDecision 
     }
 }
 
-/// Decides on a request for another window, which is never opened.
+/// Decides how to handle a request to open an address in another window. Another window is never opened.
 pub(crate) fn decide_new_window(address: &str, own: Option<&Origin>) -> NavigationDecision {
     match decide(address, own) {
         outside @ NavigationDecision::OpenInBrowser(_) => outside,

@@ -1,6 +1,6 @@
 //! Desktop notifications over D-Bus, for a user who looks elsewhere while something waits.
 //!
-//! They are based on the server's messages and not on the page, so they appear whatever the page is doing.
+//! Notifications are based on the server's messages and not on the page, so they appear whatever the page is doing.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -17,7 +17,7 @@ use crate::stderr::sanitize;
 /// D-Bus service, its object and its interface.
 const SERVICE: &str = "org.freedesktop.Notifications";
 const OBJECT: &str = "/org/freedesktop/Notifications";
-/// Maximum number of remembered prompts, and of notifications.
+/// Maximum number of remembered prompts, and of remembered notifications.
 const KNOWN_MAX: usize = 256;
 /// Timeout of a call to the service, in milliseconds.
 const CALL_TIMEOUT_MS: i32 = 10_000;
@@ -48,7 +48,7 @@ pub(crate) enum NotificationCommand {
         summary: &'static str,
         /// Plain text, not markup.
         body: String,
-        /// The user must act.
+        /// True if the user must act.
         urgent: bool,
     },
     Withdraw(NotificationKey),
@@ -110,17 +110,17 @@ pub(crate) struct Notifier {
 }
 
 struct NotifierInner {
-    /// `None` without a session bus, or before it is connected.
+    /// `None` if there is no session bus, or before the bus is connected.
     bus: RefCell<Option<DBusConnection>>,
     displayed: RefCell<HashMap<NotificationKey, u32>>,
-    /// Notifications sent to the service, whose ids have not arrived. One removed from here in the meantime is closed
-    /// as soon as its id arrives.
+    /// Notifications that were sent to the service and whose ids have not arrived yet. If a notification is removed
+    /// from this set before its id arrives, it is closed as soon as the id arrives.
     asked: RefCell<HashSet<NotificationKey>>,
     on_click: Box<dyn Fn(String)>,
 }
 
 impl Notifier {
-    /// Calls `on_click` with the session of a clicked notification.
+    /// Creates a notifier that calls `on_click` with the session of a clicked notification.
     pub(crate) fn new(on_click: impl Fn(String) + 'static) -> Self {
         let inner = NotifierInner {
             bus: RefCell::default(),
@@ -154,7 +154,7 @@ impl Notifier {
         }
     }
 
-    /// Withdraws all notifications: the user looks at the window.
+    /// Withdraws all notifications. Called when the window gets the focus.
     pub(crate) fn clear(&self) {
         self.inner.asked.borrow_mut().clear();
         let displayed = std::mem::take(&mut *self.inner.displayed.borrow_mut());

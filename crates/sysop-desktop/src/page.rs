@@ -1,6 +1,6 @@
 //! Pages shown by the window itself: while the server starts, and after it has ended.
 //!
-//! They run no scripts, load nothing, and escape every text.
+//! These pages run no scripts, load nothing, and escape every text.
 
 use std::os::unix::process::ExitStatusExt;
 
@@ -42,7 +42,7 @@ pub(crate) fn starting_page(missing: Option<&str>) -> String {
     framed("sysop: starting", &format!("<h1>sysop</h1><p role=\"status\">{why}</p><div class=\"bar\"></div>"))
 }
 
-/// Page shown after the server ended by itself.
+/// Returns the page that is shown after the server ended by itself.
 pub(crate) fn ended(ended: &ServerExit) -> String {
     let head = if ended.was_ready { "The server stopped" } else { "The server could not start" };
     let how = match ended.status {

@@ -1,5 +1,5 @@
-//! The server behind the window: a child that ends with this process, however it ends, because the child watches a pipe
-//! held only by this process.
+//! The server behind the window. It is a child process that ends when this process ends for any reason, because it
+//! watches a pipe that only this process holds.
 //!
 //! The child prints its address on standard output, so no token appears on a command line.
 
@@ -22,13 +22,13 @@ use url::{Host, Url};
 
 use crate::stderr;
 
-/// Number of the child's last output lines kept.
+/// Number of the child's last output lines that are kept.
 const LINES_MAX: usize = 24;
 /// Maximum characters kept of a line.
 const LINE_CHARS_MAX: usize = 500;
 /// Maximum bytes read of a line.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
-/// Longest wait for the child to exit after a request; the server itself gives its clients five seconds.
+/// Maximum time to wait until the child exits after it was asked to. The server itself gives its clients five seconds.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(8);
 /// Timeout of a request to `/readyz`.
 const READY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -52,7 +52,7 @@ pub(crate) enum ServerEvent {
 pub(crate) struct ServerExit {
     /// Exit status; `None` if unknown.
     pub(crate) status: Option<ExitStatus>,
-    /// The page had been available.
+    /// True if the page had been available.
     pub(crate) was_ready: bool,
     /// Last lines of output.
     pub(crate) lines: Vec<String>,
@@ -81,7 +81,7 @@ enum ServerPhase {
 }
 
 impl ServerProcess {
-    /// Starts `sysop serve`, on `port` if it is free, else on any free port.
+    /// Starts `sysop serve` on `port` if that port is free, and on any free port otherwise.
     ///
     /// # Errors
     /// The process cannot be started.
@@ -124,7 +124,8 @@ impl ServerProcess {
         Ok(Self { input, pid, ended })
     }
 
-    /// Asks the server to exit, which notifies its clients, and waits for that.
+    /// Asks the server to exit, and waits until it has notified its clients and exited. A server that takes longer than
+    /// [`SHUTDOWN_TIMEOUT`] is killed.
     pub(crate) fn end(mut self) {
         // Opened while the process certainly exists, so that no other process is killed.
         let process = pidfd_open(self.pid, PidfdFlags::empty());
@@ -146,7 +147,8 @@ fn is_free(port: u16) -> bool {
     std::net::TcpListener::bind(("127.0.0.1", port)).is_ok()
 }
 
-/// Passes each line to `take`, cut to the maximum, until the pipe is closed.
+/// Passes each line to `take` until the pipe is closed. A line of more than [`LINE_BYTES_MAX`] bytes is passed in
+/// pieces.
 fn each_line(from: impl Read, mut take: impl FnMut(String)) {
     let mut from = BufReader::new(from);
     loop {
@@ -221,7 +223,7 @@ impl<F: Fn(ServerEvent) + Send + Sync + 'static> OutputMonitor<F> {
     }
 }
 
-/// Parses the page's address; accepts only this machine, where the window's own server runs.
+/// Parses the page's address. Accepts only a loopback address, because the window's own server runs on this machine.
 fn address(said: &Value) -> Result<(Url, SocketAddr)> {
     let url = said["url"]
         .as_str()

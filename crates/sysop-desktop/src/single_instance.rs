@@ -1,6 +1,7 @@
 //! One window per user: the first process holds a lock and listens; later ones ask it to raise its window.
 //!
-//! The lock is released with the process, however it ends. The socket is only a name in a folder private to the user.
+//! The lock is released when the process ends for any reason. The socket is only a name in a folder private to the
+//! user.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arguments::is_valid_session_id;
 
-/// Longest wait for a starting or ending window to answer or to be gone.
+/// Maximum time to wait until another window that is starting answers, or until one that is closing is gone.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Interval between two attempts.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -36,7 +37,7 @@ pub(crate) struct RaiseRequest {
 
 #[derive(Debug)]
 pub(crate) enum LockOutcome {
-    /// This process is the first.
+    /// This process is the only instance.
     Acquired(InstanceLock),
     /// Another process has a window and was asked to raise it.
     AlreadyRunning,
@@ -127,7 +128,7 @@ impl InstanceLock {
         Ok(())
     }
 
-    /// Stops listening: a process that starts now waits for the lock.
+    /// Stops listening, so that a process that starts now waits for the lock.
     pub(crate) fn close(&self) {
         let _ = std::fs::remove_file(&self.socket);
     }

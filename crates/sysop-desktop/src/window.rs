@@ -1,4 +1,4 @@
-//! The window: combines the decisions of the other modules and performs them on the screen.
+//! The window: combines the decisions of the other modules and carries them out on the screen.
 
 use std::cell::RefCell;
 use std::process::{Command, ExitStatus, Stdio};
@@ -33,15 +33,15 @@ const TITLE: &str = "sysop";
 const TITLE_FIRST: &str = "sysop: starting";
 /// Maximum characters taken from the page's title.
 const TITLE_CHARS_MAX: usize = 120;
-/// Maximum crashes of the web engine before the page is no longer reloaded.
+/// Maximum number of web engine crashes after which the page is reloaded. After a further crash, it is not.
 const CRASHES_MAX: u32 = 3;
 
 /// Event from outside the window's event loop.
 #[derive(Debug)]
 enum AppEvent {
-    /// From the server with this start number.
+    /// Event of the server with this start number.
     FromServer(u64, ServerEvent),
-    /// From a second start of the program.
+    /// Request from a second start of the program.
     RaiseWindow(RaiseRequest),
     /// A notification of this session was clicked.
     OpenSession(String),

@@ -1,5 +1,5 @@
-//! State kept from one window to the next: size and position, and the server's port. A stable port keeps the page's
-//! origin, and with it the page's stored settings such as the theme.
+//! State that is kept from one window to the next: its size and position, and the server's port. A stable port keeps
+//! the page's origin, and with it the page's stored settings such as the theme.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, OpenOptions};
@@ -16,7 +16,7 @@ const SIZE: (f64, f64) = (900.0, 700.0);
 pub(crate) const SIZE_MIN: (f64, f64) = (360.0, 320.0);
 /// Largest accepted size, in logical pixels.
 const SIZE_MAX: f64 = 16_384.0;
-/// Lower ports are privileged.
+/// Lowest accepted port; lower ports are privileged.
 const PORT_MIN: u16 = 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub(crate) struct WindowState {
     pub(crate) height: f64,
     /// Upper left corner in logical pixels, if the display reports positions.
     pub(crate) position: Option<(f64, f64)>,
-    /// The window is maximized; the size is then the one before.
+    /// True if the window is maximized. The stored size is then the size before it was maximized.
     pub(crate) maximized: bool,
     pub(crate) port: Option<u16>,
 }
@@ -121,7 +121,7 @@ impl DataDirs {
         self.state.join("desktop")
     }
 
-    /// Deletes the page's cookies: the next window gets a new one, and an old one is only a risk.
+    /// Deletes the page's cookies. The next window gets a new cookie, and an old one is only a risk.
     pub(crate) fn forget_cookie(&self) {
         // The file is missing if no cookie was stored.
         let _ = std::fs::remove_file(self.web().join("cookies"));

@@ -13,9 +13,10 @@
 //! database's clock, and its own monotonic clock ends its leases half a second earlier than the database would.
 //!
 //! Inputs that users give on other nodes are enqueued in the store and drained by the owner (`queue.rs`); an input is
-//! marked as consumed in the same step that appends its events. Other nodes read the log when an event tells them to
-//! (`follow.rs`). A front end holds a `ClusterHandle` that moves with the session and takes it over when its owner is
-//! gone (`session.rs`). A live session knows nothing of this except the trait `SessionLease` (`lease.rs` of the crate).
+//! marked as consumed in the same step that appends its events. Other nodes read the log when a cluster event tells
+//! them to (`follow.rs`). A front end holds a `ClusterHandle`, which moves with the session and takes the session over
+//! when its owner is gone (`session.rs`). A live session knows nothing of this except the trait `SessionLease`
+//! (`lease.rs` of the crate).
 //!
 //! # Rejected
 //!
@@ -34,7 +35,7 @@
 //! - An input is handled once, whichever node owns the session by then.
 //! - Questions stay on the owning node: a secret never passes through the store.
 //!
-//! This file has the port that a store's adapter implements; the files beside it use it.
+//! This file declares the port, which the adapter of a store implements. The files in `cluster/` use the port.
 
 pub(crate) mod follow;
 pub(crate) mod lease;
@@ -61,13 +62,16 @@ pub const QUEUE_BATCH_MAX: usize = 64;
 /// The nodes that share a store, as seen by one of them.
 #[async_trait]
 pub trait Cluster: Send + Sync {
-    /// Returns the lease of a session without a log. This node acquires the session with its first append.
+    /// Returns the lease of a session that has no log yet. This node acquires the session with the first append to the
+    /// log.
     fn new_lease(&self, id: &SessionId) -> Arc<dyn Lease>;
 
-    /// Acquires a session for this node, unless another live node owns it. An earlier lease of this node ends.
+    /// Acquires a session for this node, unless another live node owns it. An earlier lease of this node on the session
+    /// ends.
     async fn acquire(&self, id: &SessionId) -> Result<AcquireOutcome, StoreError>;
 
-    /// Enqueues an input for the session's owner; durable on return. Enqueuing the same `id` again has no effect.
+    /// Enqueues an input for the session's owner. The input is durable on return. Enqueuing the same `id` again has no
+    /// effect.
     async fn enqueue(&self, id: &SessionId, input: &ForwardedInput) -> Result<(), StoreError>;
 
     /// Subscribes this node to events of the session, until `unwatch` was called as often as `watch`.
@@ -95,19 +99,20 @@ pub enum AcquireOutcome {
 pub struct WatchSnapshot {
     /// Last event of the log.
     pub last: Seq,
-    /// Owner of the session; `None` if there is none, or it is dead.
+    /// Node that owns the session; `None` if no live node does.
     pub owner: Option<String>,
 }
 
 /// The right of this node to work on one session.
 #[async_trait]
 pub trait Lease: Send + Sync {
-    /// Returns true only if this node certainly owns the session, however slow the store is. Check before every effect.
+    /// Returns true only if this node certainly owns the session, however slow the store is. Must be checked before
+    /// every effect.
     fn is_valid(&self) -> bool;
 
-    /// Appends like `Store::append`, if the lease is the session's newest, and marks the queued inputs as consumed in
-    /// the same step. Without events it only marks the inputs. May wait for as long as the store is unavailable, so
-    /// that the outcome is known on return.
+    /// Appends like `Store::append` if this is the session's newest lease, and marks the queued inputs as consumed in
+    /// the same step. If there are no events, only marks the inputs. May wait for as long as the store is unavailable,
+    /// so that the outcome is known on return.
     async fn append(
         &self,
         after: Seq,
@@ -118,14 +123,14 @@ pub trait Lease: Send + Sync {
     /// Returns pending queued inputs in the order in which they were enqueued, at most `QUEUE_BATCH_MAX`.
     async fn queued_inputs(&self) -> Result<Vec<QueuedInput>, StoreError>;
 
-    /// Publishes deltas to following nodes, best effort; `after` is the last event before them. Returns true if any
-    /// node follows.
+    /// Publishes deltas to the nodes that follow the session; delivery is not guaranteed. `after` is the last event
+    /// before the deltas. Returns true if any node follows the session.
     async fn publish_deltas(&self, after: Seq, deltas: &[Delta]) -> Result<bool, StoreError>;
 
-    /// Releases the session, if the lease is its newest: any node may acquire it at once.
+    /// Releases the session if this is its newest lease, so that any node may acquire the session at once.
     async fn release(&self) -> Result<(), StoreError>;
 
-    /// Explains in one sentence why an append is waiting; `None` if none is.
+    /// Returns one sentence that explains why an append is waiting, or `None` if no append is waiting.
     fn stall_reason(&self) -> Option<String> {
         None
     }
@@ -160,13 +165,13 @@ pub enum ClusterEvent {
         after: Seq,
         deltas: Vec<Delta>,
     },
-    /// A watched session has no owner, or a dead one. Repeated while this is so.
+    /// A watched session has no live owner. The event is repeated while this is the case.
     Orphaned { id: SessionId },
     /// A session of this node has a queued input.
     InputQueued { id: SessionId },
     /// A node began to follow a session of this node.
     FollowerJoined { id: SessionId },
-    /// Events may have been missed.
+    /// This node may have missed events.
     Lagged,
     /// The other nodes consider this node dead: none of its leases is valid.
     LeasesLost,
@@ -176,6 +181,6 @@ pub enum ClusterEvent {
 #[derive(Clone)]
 pub(crate) struct ClusterContext {
     pub(crate) cluster: Arc<dyn Cluster>,
-    /// Live sessions, and deliveries of inputs to other nodes.
+    /// Tasks of live sessions, and tasks that deliver inputs to other nodes.
     pub(crate) background_tasks: TaskTracker,
 }

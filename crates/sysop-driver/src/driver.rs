@@ -80,7 +80,7 @@ pub(crate) struct DriverInner {
     pub(crate) sessions: Mutex<HashMap<SessionId, Handle>>,
     /// Sessions opened from logs, in eviction order.
     pub(crate) from_logs: Mutex<VecDeque<Weak<LiveSession>>>,
-    /// Inputs sent first to each session that is opened from a log.
+    /// Inputs that each session receives first when it is opened from a log.
     initial_inputs: Mutex<Vec<Input>>,
     /// Tasks that process inputs.
     workers: TaskTracker,
@@ -93,7 +93,7 @@ enum Insertion {
 }
 
 impl Driver {
-    /// Creates a driver without sessions, on a store of its own.
+    /// Creates a driver without sessions, on a store that is not shared with other nodes.
     pub fn new(ports: Ports) -> Self {
         let inner = DriverInner::new(ports, TaskTracker::new(), None);
         Self { inner: Arc::new(inner) }
@@ -111,12 +111,13 @@ impl Driver {
     }
 
     /// Sets the inputs that each session receives first when it is opened from a log in this process, so that the
-    /// settings of this process apply wherever the session was before. Replaces those of an earlier call.
+    /// settings of this process apply wherever the session was before. Replaces the inputs of an earlier call.
     pub fn set_initial_inputs(&self, inputs: Vec<Input>) {
         *self.inner.initial_inputs.lock() = inputs;
     }
 
-    /// Creates a session; it is durable on return. It stays usable if this node loses its lease.
+    /// Creates a session, which is durable on return. The returned handle stays usable if this node loses the session's
+    /// lease.
     ///
     /// # Errors
     /// If the store fails, or already has a session with this id.
@@ -185,8 +186,9 @@ impl Driver {
         self.inner.new_live(&id, lease, runtime, start)
     }
 
-    /// Opens a session from its log: here if no other node owns it, otherwise by following its owner, with takeover if
-    /// the owner is gone. Front ends that open the same session share it.
+    /// Opens a session from its log. The session runs in this process if no other live node owns it. Otherwise this
+    /// process follows the owner, and takes the session over if the owner is gone. Front ends that open the same
+    /// session share it.
     ///
     /// # Errors
     /// If the session does not exist or its log cannot be read.
@@ -221,7 +223,8 @@ impl Driver {
         }
     }
 
-    /// Returns the last event of an open session known here.
+    /// Returns the position of the last event of an open session, as far as this process knows; `None` if it is not
+    /// open here.
     pub fn last_seq(&self, id: &SessionId) -> Option<Seq> {
         match self.inner.cluster_session(id).map(|session| session.location()) {
             Some(Location::Local(handle)) => Some(handle.last_seq()),
@@ -231,7 +234,7 @@ impl Driver {
         }
     }
 
-    /// Copies the log of a session into a new one, up to but excluding the prompt of a turn.
+    /// Copies the log of a session into a new session, up to but excluding the prompt of the turn `before`.
     ///
     /// # Errors
     /// If the session or turn does not exist, or the store fails.
@@ -428,7 +431,7 @@ impl DriverInner {
 #[derive(Clone)]
 pub struct Handle {
     pub(crate) live: Arc<LiveSession>,
-    /// The session's lease, in a cluster.
+    /// The session's lease; `None` outside of a cluster.
     pub(crate) lease: Option<Arc<ClusterLease>>,
 }
 
@@ -451,8 +454,8 @@ impl Handle {
         self.live.subscribe(after)
     }
 
-    /// Answers a question; returns true if it was still open. A secret goes to the program that asked and nowhere else:
-    /// the log records only that it was given.
+    /// Answers a question. Returns true if the question was still open. A secret goes to the program that asked and
+    /// nowhere else: the log records only that a secret was given.
     pub fn answer(&self, id: QuestionId, answer: PromptReply) -> bool {
         self.live.answer_question(id, answer)
     }

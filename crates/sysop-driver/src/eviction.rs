@@ -14,12 +14,13 @@ use crate::live::LiveSession;
 
 /// Maximum idle sessions opened from logs that stay in memory.
 pub const IDLE_SESSIONS_MAX: usize = 64;
-/// Eviction candidates checked per insertion; those still in use are skipped.
+/// Maximum eviction candidates checked per insertion. Candidates that are still in use are skipped.
 const EVICTION_CHECKS_MAX: usize = 8;
 
 impl Driver {
-    /// Evicts sessions that are unused and idle for at least `idle`; they are opened from their logs when next needed.
-    /// In a cluster they are released at once, so that they can move to the node that uses them.
+    /// Evicts sessions that are unused and have been idle for at least `idle`. They are opened from their logs when
+    /// they are next needed. In a cluster, idle sessions are evicted and released at once, so that they can move to the
+    /// node that uses them.
     pub fn evict_idle(&self, idle: Duration) {
         let now = self.inner.ports.clock.now();
         let idle = if self.inner.membership.is_some() { Duration::ZERO } else { idle };
@@ -37,7 +38,8 @@ impl Driver {
 }
 
 impl DriverInner {
-    /// Evicts the oldest idle sessions opened from logs, if there are too many including the newest.
+    /// Registers `newest` as opened from its log. If there are now more than [`IDLE_SESSIONS_MAX`] such sessions,
+    /// evicts the oldest idle ones.
     pub(crate) fn enforce_idle_limit(&self, newest: &Arc<LiveSession>) {
         let now = self.ports.clock.now();
         let mut evicted = Vec::new();
@@ -65,7 +67,7 @@ impl DriverInner {
         }
     }
 
-    /// Evicts a session that is unused here, if it is idle. Returns true if it is gone.
+    /// Evicts a session if it is unused here and idle. Returns true if the session is no longer in memory.
     pub(crate) fn evict_if_idle(&self, id: &SessionId) -> bool {
         let now = self.ports.clock.now();
         let evicted = {
@@ -86,7 +88,8 @@ impl DriverInner {
         true
     }
 
-    /// Releases an evicted session to the other nodes: this node no longer handles inputs given elsewhere.
+    /// Releases an evicted session to the other nodes, because this node no longer handles the inputs that they
+    /// enqueue.
     fn release(&self, handle: &Handle) {
         let Some(lease) = &handle.lease else { return };
         if handle.live.closed().is_none() {

@@ -23,10 +23,10 @@ pub trait SessionHandle: Send + Sync {
     fn id(&self) -> &SessionId;
     /// Sends an input; never blocks. The error is one sentence.
     fn send(&self, input: Input) -> Result<(), String>;
-    /// Subscribes to every event after `after`, each once and in order, then to live updates. Ends when the session is
-    /// gone.
+    /// Subscribes to every event after `after`, each once and in order, then to live updates. The stream ends when the
+    /// session is gone.
     fn subscribe(&self, after: Seq) -> BoxStream<'static, Update>;
-    /// Answers a question of a program. Returns true if it was still open, as far as known here.
+    /// Answers a question of a program. Returns true if the question was still open, as far as this process knows.
     fn answer(&self, id: QuestionId, answer: PromptReply) -> bool;
     /// Returns the session's terminal, if its host has one.
     fn terminal(&self) -> Option<Arc<dyn Terminal>>;
@@ -69,26 +69,28 @@ impl SessionHandle for Handle {
 #[derive(Clone)]
 pub struct AttachedSession {
     pub session: Arc<dyn SessionHandle>,
-    /// Last event of its log at that time; 0 for a new session.
+    /// Position of the last event in the session's log when it was opened; 0 for a new session.
     pub last: Seq,
-    /// Settings of the session. A new session is logged only with its first input, so they are not in its log yet.
+    /// Settings of the session. The log of a new session does not contain them yet, because it is written only with the
+    /// first input.
     pub spec: Arc<SessionSpec>,
 }
 
-/// The rule that answering "always" to a proposal would write.
+/// The rule that the answer "always" to a proposal would write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OfferedRule {
     pub call: CallId,
     /// The rule as TOML, as it would be written.
     pub toml: String,
-    /// The target file, for display.
+    /// The file to which the rule would be written, for display.
     pub file: String,
     /// The rule; `None` if a server writes it.
     pub rule: Option<Rule>,
 }
 
 impl OfferedRule {
-    /// Returns the rule for a proposal of a session whose rules are written to `file`; `None` if none can be offered.
+    /// Returns the rule to offer for a proposal, or `None` if none can be offered. `file` is the file to which the
+    /// session's rules are written.
     pub fn for_proposal(transcript: &Transcript, proposal: &Proposal, file: String) -> Option<Self> {
         let rule = proposal.always_rule(transcript.session_info()?)?;
         Some(Self { call: proposal.call.id.clone(), toml: rule.to_toml(), file, rule: Some(rule) })
@@ -98,7 +100,7 @@ impl OfferedRule {
 /// Adds a rule to a session and allows the call that the rule was written for.
 ///
 /// # Errors
-/// One sentence if the session accepts no inputs.
+/// Returns one sentence if the session accepts no inputs.
 pub fn allow_by_rule(session: &dyn SessionHandle, rule: Rule, call: CallId, by: &str) -> Result<(), String> {
     session.send(Input::Configure { change: ConfigChange::added_rule(rule) })?;
     let decision = Decision::Allow { command: None };
@@ -111,7 +113,7 @@ pub enum SessionSelector {
     /// An existing session, by its id or a prefix of it.
     Existing(String),
     NewOnHost(String),
-    /// A new session with a copy of a log, up to but excluding the prompt of a turn.
+    /// A new session with a copy of the log of `from`, up to but excluding the prompt of the turn `before`.
     Fork {
         from: SessionId,
         before: TurnId,
@@ -126,19 +128,20 @@ pub trait SessionService: Send + Sync {
     /// Lists sessions, the most recently changed first.
     async fn list(&self) -> Result<Vec<SessionSummary>, String>;
 
-    /// Lists known and usable models, that of the settings first. May query their servers.
+    /// Lists the models that are known and usable, the configured model first. May query the servers of the models.
     async fn models(&self) -> Vec<ModelRef>;
 
     /// Returns the full output of a call from its artifact.
     async fn artifact(&self, session: &SessionId, name: &str) -> Result<Vec<u8>, String>;
 
-    /// Completes paths below the root of a session's file tools: those that contain `word`, at most `limit`, folders
-    /// with a trailing `/`, prefix matches first. Empty if they cannot be listed quickly.
+    /// Completes paths below the root of a session's file tools. Returns at most `limit` paths that contain `word`;
+    /// paths that begin with `word` come first, and folders have a trailing `/`. Returns no paths if they cannot be
+    /// listed quickly.
     async fn paths(&self, session: &SessionId, word: &str, limit: usize) -> Vec<String>;
 
     fn hosts(&self) -> Vec<NamedItem>;
 
-    /// Returns the rule that answering "always" would write; `None` if that answer is not offered.
+    /// Returns the rule that the answer "always" would write, or `None` if that answer is not offered.
     fn offered_rule(
         &self,
         session: &SessionId,
@@ -149,8 +152,8 @@ pub trait SessionService: Send + Sync {
         None
     }
 
-    /// Answers a proposal with "always": writes the offered rule, adds it to the session and allows the call. On error
-    /// nothing was decided.
+    /// Answers a proposal with "always": writes the offered rule, adds it to the session and allows the call. If it
+    /// returns an error, nothing was decided.
     async fn allow_always(
         &self,
         session: &dyn SessionHandle,

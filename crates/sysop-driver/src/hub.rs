@@ -26,8 +26,8 @@
 //!
 //! - Publishing never waits for a front end.
 //! - A front end receives each event once, in order, without a gap.
-//! - If text of a step does not fit, the rest of that step's text is skipped: the front end would show it with a hole,
-//!   and the logged reply has all of it.
+//! - If some text of a step does not fit, the rest of that step's text is skipped, because the front end would show the
+//!   text with a gap. The logged reply contains the whole text.
 //! - `Updates::next` is cancel safe: an update is removed only when it is returned.
 
 use std::collections::VecDeque;
@@ -46,12 +46,12 @@ use crate::port::Store;
 const RECENT_EVENTS_MAX: usize = 64;
 /// Maximum updates in one mailbox before the front end is sent back to the log.
 const MAILBOX_UPDATES_MAX: usize = 4096;
-/// Maximum bytes of joined output of one call in one mailbox; the oldest are dropped.
+/// Maximum bytes of joined output of one call in one mailbox; the oldest bytes are dropped.
 const PENDING_OUTPUT_BYTES_MAX: usize = 256 * 1024;
 /// Maximum bytes of deltas in one mailbox; further deltas are dropped.
 const PENDING_DELTA_BYTES_MAX: usize = 1024 * 1024;
 
-/// Publishing side.
+/// The publishing side. [`Updates`] is the side of a front end.
 #[derive(Default)]
 pub(crate) struct Hub {
     state: Mutex<HubState>,
@@ -74,12 +74,12 @@ struct Mailbox {
 #[derive(Default)]
 struct MailboxState {
     waiting: VecDeque<Update>,
-    /// Questions and their ends: delivered first and never dropped.
+    /// Questions that were asked or closed. They are delivered first and never dropped.
     questions: VecDeque<Delta>,
     /// Bytes of text in the pending deltas.
     delta_bytes: usize,
     /// Step of which some text was dropped. The rest of its text is skipped, because it would not be contiguous. The
-    /// reply in the log has all of it.
+    /// reply in the log contains the whole text.
     missed: Option<StepId>,
     /// True if updates were dropped, so that the log must be read.
     behind: bool,
@@ -147,12 +147,12 @@ impl Hub {
         });
     }
 
-    /// Number of front ends that still read.
+    /// Returns the number of front ends that still read.
     pub(crate) fn subscriber_count(&self) -> usize {
         self.state.lock().mailboxes.iter().filter(|mailbox| mailbox.strong_count() > 0).count()
     }
 
-    /// Ends all subscriptions after their pending updates.
+    /// Ends all subscriptions, each after its pending updates.
     pub(crate) fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;
@@ -160,7 +160,7 @@ impl Hub {
     }
 }
 
-/// Ends all subscriptions: no further update can come.
+/// Ends all subscriptions, because no further update can come.
 impl Drop for Hub {
     fn drop(&mut self) {
         self.close();
@@ -199,7 +199,8 @@ impl MailboxState {
         Some(update)
     }
 
-    /// Returns false for a delta that is useless after dropped ones, or exceeds the limit.
+    /// Returns false for a delta that exceeds the limit, or that is useless because earlier deltas of its step were
+    /// dropped.
     fn accepts(&mut self, delta: &Delta) -> bool {
         let room = self.delta_bytes < PENDING_DELTA_BYTES_MAX;
         match delta {
@@ -273,7 +274,8 @@ fn text_bytes(update: &Update) -> usize {
     }
 }
 
-/// Keeps the newest `PENDING_OUTPUT_BYTES_MAX` bytes. Cuts half at once, so that the cost per byte stays constant.
+/// Removes the oldest half of a text that is longer than twice `PENDING_OUTPUT_BYTES_MAX`. Half of it is removed at
+/// once, so that the cost per byte stays constant.
 fn drop_oldest(text: &mut String) {
     if text.len() > 2 * PENDING_OUTPUT_BYTES_MAX {
         let cut = text.ceil_char_boundary(text.len() - PENDING_OUTPUT_BYTES_MAX);
@@ -287,14 +289,14 @@ pub struct Updates {
     store: Arc<dyn Store>,
     id: SessionId,
     seen: Seq,
-    /// If set, the log must be read from `seen` to its end before the mailbox.
+    /// True if the log must be read from `seen` to its end before the mailbox is read.
     reading: bool,
     /// Events loaded from the log and not yet delivered.
     page: VecDeque<Logged>,
 }
 
 impl Updates {
-    /// Returns the next update, or `None` once the session ended for good.
+    /// Returns the next update, or `None` if the session ended for good or its log cannot be read.
     ///
     /// Cancel safe: an update is removed only when it is returned.
     pub async fn next(&mut self) -> Option<Update> {
@@ -309,7 +311,7 @@ impl Updates {
         }
     }
 
-    /// Returns an update that is already available, without waiting.
+    /// Returns an update that is already available, or `None`. Does not wait.
     pub fn try_next(&mut self) -> Option<Update> {
         loop {
             match self.poll_mailbox() {
@@ -354,8 +356,8 @@ impl Updates {
         }
     }
 
-    /// Loads the next page of the log. Changes nothing before the page is complete, so that it can be canceled and
-    /// restarted.
+    /// Loads the next page of the log, or returns `None` if the store fails. Changes nothing before the page is
+    /// complete, so that it can be canceled and restarted.
     async fn read_log(&mut self) -> Option<()> {
         let page = self.store.load(&self.id, self.seen, LOAD_EVENTS_MAX).await.ok()?;
         self.reading = page.len() == LOAD_EVENTS_MAX;

@@ -9,7 +9,7 @@ use sysop_core::id::{Seq, SessionId};
 use crate::cluster::QueuePosition;
 use crate::port::{Store, StoreError};
 
-/// Receives a sentence on why an append waits.
+/// Called with a sentence that explains why an append waits.
 pub(crate) type OnStall<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
 /// The right of this process to work on one session.
@@ -24,15 +24,15 @@ pub(crate) trait SessionLease: Send + Sync {
         on_stall: OnStall<'_>,
     ) -> Result<Seq, StoreError>;
 
-    /// Returns true only if this process certainly owns the session, however slow the store is. Check before every
-    /// effect.
+    /// Returns true only if this process certainly owns the session, however slow the store is. Must be checked before
+    /// every effect.
     fn is_valid(&self) -> bool;
 
-    /// Takes over inputs of users that were accepted here but not durable when the session was lost.
+    /// Takes over inputs of users that were accepted here but were not durable yet when the session was lost.
     fn forward(&self, inputs: Vec<Input>);
 }
 
-/// The lease of a process with a store of its own: always valid.
+/// The lease of a process that does not share its store. It is always valid.
 pub(crate) struct StoreLease {
     pub(crate) id: SessionId,
     pub(crate) store: Arc<dyn Store>,
@@ -54,6 +54,6 @@ impl SessionLease for StoreLease {
         true
     }
 
-    /// Drops the inputs: no other node could continue the session.
+    /// Drops the inputs, because no other node could continue the session.
     fn forward(&self, _: Vec<Input>) {}
 }

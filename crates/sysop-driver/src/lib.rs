@@ -2,8 +2,8 @@
 //!
 //! An event is durable before anyone sees it, and published before its effects are performed. This crate knows no
 //! vendor: models, machines, stores and clocks are reached through the traits in [`port`]. An idle session is an entry
-//! in a map; a task exists only while inputs are processed. Nodes that share a store ([`cluster`]) each run the
-//! sessions that they own and follow the others.
+//! in a map; a task exists only while inputs are processed. Each of the nodes that share a store ([`cluster`]) runs the
+//! sessions that it owns, and follows sessions of the other nodes.
 //!
 //! Start reading at `driver.rs` (creating, opening and finding sessions) and `live.rs` (one session at work).
 
@@ -48,7 +48,7 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
 }
 
-/// Ports of one session. Both belong to its host, because models may run there too.
+/// Ports of one session. They belong together, because the models of a session may run on its host.
 #[derive(Clone)]
 pub struct Runtime {
     /// Runs the session's tools.

@@ -1,6 +1,7 @@
-//! One live session: processes its inputs in batches, each in the same order: handle, append, publish, perform.
+//! One live session: processes its inputs in batches. The steps of a batch are always the same: handle, append,
+//! publish, perform.
 //!
-//! The order is the point. The core decides the meaning of an input and returns events and effects. The events are
+//! This order is essential. The core decides the meaning of an input and returns events and effects. The events are
 //! appended to the log first, because nothing may be seen that a crash could take back. They are published next, and
 //! only then are the effects performed, so that every call that runs has a durable start. An idle session is an entry
 //! in the driver's map; a task exists only while inputs are queued.
@@ -12,7 +13,8 @@
 //! Invariants:
 //! - An event is durable before anyone sees it, and published before its effects are performed. The one exception is
 //!   behind [`EarlyCall`]: a model may be called early, because a model call has no side effects.
-//! - Nothing is done that cannot be made durable: the session closes with the store's own error message.
+//! - Nothing is done that cannot be made durable: if an append fails, the session closes with the store's error
+//!   message.
 //! - Nothing runs after the lease became invalid. Inputs that users gave here by then are forwarded to the next owner.
 //!
 //! A lock around the whole session was tried and rejected: a slow store would have blocked every front end that only
@@ -77,7 +79,7 @@ pub(crate) struct LiveSession {
     end: CancellationToken,
     /// Tasks that process inputs; a leaving node waits for them.
     workers: TaskTracker,
-    /// Runtime of those tasks, for inputs sent from other threads.
+    /// Tokio runtime of the `workers`, so that inputs can also be sent from other threads.
     executor: tokio::runtime::Handle,
 }
 
@@ -86,7 +88,7 @@ type Inputs = VecDeque<(Input, Option<QueuePosition>)>;
 
 struct Inbox {
     inputs: Inputs,
-    /// Inputs of users that are being processed, until they are durable.
+    /// Inputs of users that are being processed and are not durable yet.
     unflushed_inputs: Vec<Input>,
     /// Number of prompts queued behind the turn as of the last append.
     queued: usize,
@@ -114,12 +116,12 @@ pub(crate) struct CloseReason {
 struct Worker {
     session: Session,
     seq: Seq,
-    /// Events decided but not durable.
+    /// Events that the core decided and that are not durable yet.
     pending: Vec<Event>,
-    /// Forwarded inputs already handled, to be marked as consumed with the next append.
+    /// Positions of forwarded inputs that were handled. They are marked as consumed with the next append.
     consumed: Vec<QueuePosition>,
     model: Option<(StepId, CancellationToken)>,
-    /// The request for a summary in flight.
+    /// Attempt and cancellation of the pending request for a summary, if any.
     summary: Option<(u32, CancellationToken)>,
     /// Calls that run, in the background too.
     tools: HashMap<CallId, RunningCall>,
@@ -192,7 +194,8 @@ impl LiveSession {
         self.host().terminal()
     }
 
-    /// Passes an answer to the program that asked, and logs the non-secret part.
+    /// Passes an answer to the program that asked, and logs the part that is not secret. Returns false if the question
+    /// is not open.
     pub(crate) fn answer_question(self: &Arc<Self>, id: QuestionId, answer: PromptReply) -> bool {
         let Some((question, sender)) = self.questions.take(id) else { return false };
         let logged = questions::loggable_input(&question, &answer);
@@ -337,7 +340,8 @@ impl LiveSession {
         }
     }
 
-    /// Takes the queued inputs, or parks the worker. `None` if the inbox is empty or the session is closed.
+    /// Takes the queued inputs. If the inbox is empty, parks the worker and returns `None`. Also returns `None` if the
+    /// session is closed.
     fn take_inputs(&self, worker: Worker) -> Option<(Worker, Inputs)> {
         let mut inbox = self.inbox.lock();
         if inbox.closed.is_some() {
@@ -393,7 +397,7 @@ impl LiveSession {
         Ok(())
     }
 
-    /// Forwards inputs of users that did not become durable here, if the session continues elsewhere.
+    /// Forwards inputs of users that did not become durable here, if the session continues on another node.
     fn forward_pending(&self) {
         let pending: Vec<_> = {
             let mut inbox = self.inbox.lock();
@@ -422,7 +426,7 @@ impl LiveSession {
         self.close(CloseReason { why, elsewhere: true });
     }
 
-    /// Ends the session for good: no more effects or updates, running calls are canceled.
+    /// Ends the session for good. Running calls are canceled, and no more effects are performed or updates published.
     pub(crate) fn end(&self, why: &str) {
         self.close(CloseReason { why: why.to_owned(), elsewhere: false });
     }
@@ -452,7 +456,7 @@ impl LiveSession {
     }
 
     /// Returns true if the session can be dropped and later opened from its log without loss. `subscribers` is the
-    /// number of subscriptions that are not users.
+    /// number of subscriptions that do not belong to users.
     pub(crate) fn is_idle(&self, now: Timestamp, idle: Duration, subscribers: usize) -> bool {
         let shell = self.host().terminal().is_some_and(|terminal| terminal.is_open());
         let idle = if shell { idle.max(SHELL_IDLE_MIN) } else { idle };
@@ -522,7 +526,7 @@ impl LiveSession {
         }
     }
 
-    /// Adds the result of an effect; ignored if the session ended for good.
+    /// Adds the result of an effect as an input. Ignored if the session ended for good.
     pub(crate) fn deliver(self: &Arc<Self>, input: Input) {
         if let Err(error) = self.send(input) {
             tracing::debug!(session = %self.id, %error, "a response arrived too late");
@@ -560,7 +564,7 @@ impl LiveSession {
         });
     }
 
-    /// Asks the model for a summary of older messages. Only notices of the call are shown, such as retries.
+    /// Asks the model for a summary of older messages. Users see only notices about the call, such as retries.
     fn start_summary(self: &Arc<Self>, worker: &mut Worker, attempt: u32, request: ModelRequest) {
         let cancel = self.end.child_token();
         worker.summary = Some((attempt, cancel.clone()));
@@ -592,7 +596,7 @@ impl LiveSession {
         });
     }
 
-    /// Publishes the events of a model call as they arrive. Returns its result.
+    /// Publishes the events of a model call as they arrive. Returns the result of the call.
     async fn read_reply(
         &self,
         step: StepId,
@@ -649,7 +653,8 @@ impl LiveSession {
         });
     }
 
-    /// Returns when a survey timed out. Open questions, such as for the passphrase of a key, stop the clock.
+    /// Returns when a survey has timed out. The time does not run out while a question is open, such as for the
+    /// passphrase of a key.
     async fn survey_overdue(&self) {
         loop {
             self.ports.clock.sleep(SURVEY_TIME_MAX).await;
@@ -763,7 +768,7 @@ impl Drop for Worker {
     }
 }
 
-/// Returns the notice to show if the core does nothing about an input of a user.
+/// Returns the notice to show if the core ignores an input of a user.
 fn unheeded_notice(input: &Input, activity: Activity) -> Option<&'static str> {
     // The prompt was forwarded by a node that could not see the length of this queue.
     let prompt = matches!(input, Input::Prompt { text } if !text.trim().is_empty());

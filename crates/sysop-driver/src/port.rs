@@ -18,8 +18,8 @@ pub use tokio_util::sync::CancellationToken;
 use crate::prompter::{Prompter, Terminal};
 
 pub trait Provider: Send + Sync {
-    /// Starts one model call. The stream ends with exactly one `Done` or `Failed`. Nothing is sent before the first
-    /// poll; dropping the stream ends the request at once.
+    /// Starts one model call. The stream ends with exactly one `Done` or `Failed`. No request is sent before the stream
+    /// is first polled. Dropping the stream ends the request at once.
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent>;
 }
 
@@ -43,21 +43,22 @@ pub enum ModelEvent {
 pub trait Host: Send + Sync {
     fn tools(&self) -> &[ToolSpec];
 
-    /// Reports the circumstances of a call and resolves its targets, right before the policy assesses it. Called again
-    /// after a user allowed the call. Unknown facts are left out; there is no error.
+    /// Reports the circumstances of a call and resolves its targets. Called right before the policy assesses the call,
+    /// and again after a user allowed it. Unknown facts are left out; there is no error.
     async fn survey(&self, call: &ToolCall) -> Survey;
 
-    /// Like `survey`, for a terminal whose commands run in a private shell behind this fence.
+    /// Like `survey`, but for a call whose commands run in a private shell behind the fence `shell`.
     async fn survey_fenced(&self, call: &ToolCall, shell: &Fence) -> Survey {
         let _ = shell;
         self.survey(call).await
     }
 
-    /// Runs one call to its end. Failures are outcomes. After `cancel`, kills the call with all its child processes and
-    /// returns the output captured so far.
+    /// Runs one call to its end. A failure is an outcome, too. If `cancel` is triggered, kills the call with all its
+    /// child processes and returns the output captured so far.
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome;
 
-    /// Like `run`, restricted by the kernel to what the fence allows. Runs nothing if the fence cannot be built.
+    /// Like `run`, but the kernel restricts the call to what the fence allows. Runs nothing if the fence cannot be
+    /// built.
     async fn run_fenced(
         &self,
         call: ToolCall,
@@ -69,8 +70,8 @@ pub trait Host: Send + Sync {
         Outcome::failed(format!("`{}` cannot run in a sandbox on this host; nothing ran", call.name))
     }
 
-    /// Like `run`, on the client that provides the tool. The log decides if a call is a client's, independent of the
-    /// clients connected now.
+    /// Like `run`, but on the client that provides the tool. Whether a call belongs to a client is decided by the log,
+    /// not by which clients are connected now.
     async fn run_client_tool(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
         drop((sink, cancel));
         Outcome::failed(format!("no connected client offers `{}`; not run", call.name))
@@ -128,11 +129,12 @@ impl std::fmt::Debug for DeltaSink {
 
 #[async_trait]
 pub trait Store: Send + Sync {
-    /// Appends `events`, whose `seq` continue `after` without a gap, if the log's last seq is `after`. On return all of
-    /// them are durable; on error none.
+    /// Appends `events` if the last event of the log is at `after`, and returns the position of the last appended
+    /// event. The `seq` of the events must continue `after` without a gap. On success all events are durable; on error
+    /// none are.
     async fn append(&self, id: &SessionId, after: Seq, events: &[Arc<Logged>]) -> Result<Seq, StoreError>;
 
-    /// Loads the events after `after`, oldest first, at most `limit`; fewer only at the end of the log.
+    /// Loads at most `limit` events after `after`, oldest first. Returns fewer only at the end of the log.
     async fn load(&self, id: &SessionId, after: Seq, limit: usize) -> Result<Vec<Logged>, StoreError>;
 
     /// Lists sessions, the most recently changed first.
@@ -141,7 +143,7 @@ pub trait Store: Send + Sync {
     /// Deletes a session and its log; `NotFound` if it does not exist.
     async fn delete(&self, id: &SessionId) -> Result<(), StoreError>;
 
-    /// Returns those of `files` that a log refers to. Reads all logs; for rare use.
+    /// Returns the names in `files` to which a log refers. Reads all logs, so it should be called rarely.
     async fn referenced_files(&self, files: &HashSet<String>) -> Result<HashSet<String>, StoreError> {
         let mut named = HashSet::new();
         for session in self.list(usize::MAX).await? {
@@ -184,12 +186,12 @@ pub enum StoreError {
     )]
     Conflict {
         id: SessionId,
-        /// End of the log as the writer believed.
+        /// Position at which the writer expected the log to end.
         expected: Seq,
-        /// End of the log in the store.
+        /// Position at which the log in the store ends.
         found: Seq,
     },
-    /// Another node owns the session now; work done here is void.
+    /// Another node owns the session now. Work that this node does for the session is void.
     #[error("session {id} {}; reopen it", taken(by))]
     LeaseLost {
         id: SessionId,

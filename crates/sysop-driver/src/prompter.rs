@@ -11,20 +11,20 @@ use sysop_core::question::QuestionKind;
 /// The users of a session, as its host sees them.
 #[async_trait]
 pub trait Prompter: Send + Sync {
-    /// Asks all users; the first answer counts. Waits until someone answers; dropping the future withdraws the
+    /// Asks all users and waits until one of them answers; the first answer counts. Dropping the future withdraws the
     /// question.
     async fn ask(&self, asked: PromptRequest) -> PromptReply;
 
     /// Logs that a user typed into the terminal.
     fn typed(&self, by: &str, typed: TypedInput);
 
-    /// Publishes a change of the terminal's control: to a user, or back to the agent (`None`).
+    /// Publishes that control of the terminal went to the user `holder`, or back to the agent if `holder` is `None`.
     fn control(&self, holder: Option<&str>);
 
     /// Publishes a one-line notice while a call runs.
     fn notice(&self, text: &str);
 
-    /// The session id, if any.
+    /// Returns the id of the session, or `None` if there is no session.
     fn session(&self) -> Option<SessionId> {
         None
     }
@@ -50,7 +50,7 @@ pub enum PromptReply {
         /// The answer, without the line end.
         text: SecretString,
     },
-    /// A user says that it is not a prompt for a secret, and types into the terminal directly.
+    /// A user says that the program does not ask for a secret, and types into the terminal directly.
     NoSecret,
     /// No one can or wants to answer.
     Refused,
@@ -82,8 +82,8 @@ pub trait Terminal: Send + Sync {
     /// One sentence if no shell can be started.
     async fn watch(&self) -> Result<TerminalView, String>;
 
-    /// Like `watch`, for viewers with a scrollback: the picture begins with up to this many rows from above the screen,
-    /// and replaces the viewer's own scrollback.
+    /// Like `watch`, but for viewers with a scrollback. The picture begins with up to `scrollback_rows` rows from above
+    /// the screen, and replaces the viewer's own scrollback.
     ///
     /// # Errors
     /// One sentence if no shell can be started.
@@ -132,9 +132,10 @@ pub struct TerminalView {
 pub enum TerminalOutput {
     Bytes(Bytes),
     Resized(TerminalSize),
-    /// The viewer fell behind, or a new shell replaced the last: draws everything on an empty screen.
+    /// Sent if the viewer fell behind, or if a new shell replaced the last one. The bytes draw everything on an empty
+    /// screen.
     Redrawn(Bytes),
-    /// The shell ended; the next use starts another. One sentence.
+    /// The shell ended, and the next use starts another one. The text is one sentence.
     Ended(String),
 }
 

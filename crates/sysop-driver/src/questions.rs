@@ -46,7 +46,7 @@ impl Questions {
         !self.state.lock().open.is_empty()
     }
 
-    /// Removes all questions; the session ended.
+    /// Removes all questions, because the session ended.
     pub(crate) fn clear(&self) {
         self.state.lock().open.clear();
     }
@@ -111,7 +111,8 @@ impl Prompter for SessionPrompter {
     }
 }
 
-/// Returns the loggable part of an answer; secrets are reduced to their prompt.
+/// Returns the name of the user and the part of the answer that may be logged, or `None` if no answer was given. Of a
+/// secret, only its prompt is returned.
 pub(crate) fn loggable_input(question: &Question, answer: &PromptReply) -> Option<(String, TypedInput)> {
     let PromptReply::Given { by, text } = answer else { return None };
     let prompt = question.prompt.clone();

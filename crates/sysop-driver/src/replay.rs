@@ -6,7 +6,8 @@ use sysop_core::session::Session;
 use crate::DriverError;
 use crate::port::{Store, StoreError};
 
-/// Maximum events of a log in memory at a time; few enough that no other task waits for long while they are replayed.
+/// Maximum events of a log in memory at a time. They are few enough that no other task waits for long during their
+/// replay.
 const PAGE_EVENTS_MAX: usize = 1024;
 
 /// Rebuilds a session from its log, page by page. Returns the session and the position of its last event.

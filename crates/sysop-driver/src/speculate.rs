@@ -32,8 +32,8 @@ impl EarlyCall {
     ///
     /// The first step of a turn is excluded: a prompt that cannot be stored is not sent to a model.
     ///
-    /// `end` cancels the call with the session: an append may wait for as long as its database is unavailable, and the
-    /// lease may be lost in the meantime.
+    /// `end` cancels the call when the session ends. This is needed because an append may wait for as long as its
+    /// database is unavailable, and the lease may be lost in the meantime.
     pub(crate) fn start(
         provider: &Arc<dyn Provider>,
         lease: &Arc<dyn SessionLease>,

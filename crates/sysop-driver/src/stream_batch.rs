@@ -6,7 +6,7 @@ use sysop_core::message::{ModelFailure, Reply};
 
 use crate::port::ModelEvent;
 
-/// Deltas to publish, and the result of the call if it is among the events.
+/// Deltas to publish, and the result of the model call if it is among the merged events.
 #[derive(Default)]
 pub(crate) struct StreamBatch {
     pub(crate) deltas: Vec<Delta>,

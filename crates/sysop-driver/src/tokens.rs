@@ -1,6 +1,6 @@
 //! Port for the tokens of a server: `TokenStore` and its rows.
 //!
-//! Tokens themselves never appear here, only their hashes; a token is shown once, to its creator.
+//! Only the hashes of tokens appear here, never the tokens themselves. A token is shown once, to its creator.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,10 +16,10 @@ pub const TOKENS_MAX: usize = 1024;
 /// Stores tokens by their hashes.
 #[async_trait]
 pub trait TokenStore: Send + Sync {
-    /// Inserts a token; durable on return.
+    /// Inserts a token, which is durable on return.
     ///
     /// # Errors
-    /// If there are `TOKENS_MAX` already, the id exists, or the store fails.
+    /// If there are already `TOKENS_MAX` tokens, the id exists, or the store fails.
     async fn insert_token(&self, token: &TokenRecord) -> Result<(), StoreError>;
 
     /// Lists all tokens, oldest first.
@@ -28,8 +28,8 @@ pub trait TokenStore: Send + Sync {
     /// Removes a token and the pages opened with it. Returns true if it existed.
     async fn revoke_token(&self, id: &TokenId) -> Result<bool, StoreError>;
 
-    /// Spends the single page visit of a token given in an address. Returns true if it was still unspent; of concurrent
-    /// callers exactly one gets true.
+    /// Spends the single page visit of a token that was given in an address. Returns true if the visit was still
+    /// unspent. If several callers do this at the same time, exactly one gets true.
     async fn spend_visit(&self, id: &TokenId) -> Result<bool, StoreError>;
 
     /// Records when tokens were last used; unknown tokens are ignored.
@@ -57,8 +57,8 @@ pub struct TokenRecord {
     pub parent: Option<TokenId>,
     /// True if the single page visit is spent.
     pub visited: bool,
-    /// True if the token may not come from a user: a process of unknown origin created it, possibly left behind by a
-    /// command of a session.
+    /// True if the creator of the token may not be a user: a process of unknown origin created it, possibly one that a
+    /// command of a session left behind.
     pub unattended: bool,
 }
 
@@ -123,11 +123,11 @@ pub struct Scopes {
 }
 
 impl Scopes {
-    /// Watch and list only.
+    /// Permission to watch and list, without sending anything.
     pub const READ: Self = Self { operate: false, decide: false };
-    /// Send inputs.
+    /// Permission to send inputs.
     pub const OPERATE: Self = Self { operate: true, decide: false };
-    /// Answer approvals and questions.
+    /// Permission to answer approvals and questions.
     pub const DECIDE: Self = Self { operate: false, decide: true };
     pub const ALL: Self = Self { operate: true, decide: true };
 
@@ -159,7 +159,7 @@ impl FromStr for Scopes {
     }
 }
 
-/// The text is not one of the known keywords.
+/// Error for a text that is not one of the known keywords.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown scope `{0}`")]
 pub struct UnknownKeyword(String);

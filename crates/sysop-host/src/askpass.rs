@@ -1,8 +1,8 @@
 //! Forwards questions of `ssh` to users: passwords, passphrases, one-time codes, confirmations of host keys.
 //!
 //! `ssh` asks by starting the program in `SSH_ASKPASS` with the prompt as its argument. That program is sysop again.
-//! It finds the socket of the sysop that started `ssh` in its environment, forwards the prompt and prints the answer.
-//! The socket is in a folder that only its owner may enter.
+//! Its environment names a socket of the sysop that started `ssh`; it forwards the prompt over this socket and prints
+//! the answer. The socket is in a folder that only its owner may enter.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -30,7 +30,7 @@ const LINE_BYTES_MAX: u64 = 64 * 1024;
 #[derive(Debug, Serialize, Deserialize)]
 struct AskpassRequest {
     prompt: String,
-    /// `confirm` or `none`, as given by `ssh`; empty for a text.
+    /// `confirm` or `none`, as given by `ssh`; empty if `ssh` asks for a text.
     hint: String,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Askpass {
 }
 
 struct AskpassState {
-    /// Name of the connection that asks, for users.
+    /// Name of the connection that asks, as shown to users.
     from: String,
     people: Mutex<Arc<dyn Prompter>>,
     open: watch::Sender<usize>,
@@ -80,8 +80,8 @@ impl std::fmt::Debug for AskpassState {
 }
 
 impl Askpass {
-    /// Listens in `folder`, which only its owner may enter. `from` is the asker's name for users. Must be called on a
-    /// tokio runtime with IO.
+    /// Listens on a new socket in `folder`, which only its owner may enter. `from` tells users which connection asks.
+    /// Must be called on a tokio runtime with IO.
     ///
     /// # Errors
     /// The system's error if the socket cannot be created.
@@ -105,12 +105,12 @@ impl Askpass {
         *self.shared.people.lock() = people;
     }
 
-    /// Number of open questions, as a live value.
+    /// Returns the number of open questions as a value that can be watched.
     pub(crate) fn questions(&self) -> watch::Receiver<usize> {
         self.shared.open.subscribe()
     }
 
-    /// Environment variable that gives the askpass program the socket.
+    /// Returns the environment variable that gives the askpass program the path of the socket.
     pub(crate) fn variable(&self) -> (String, String) {
         (ASKPASS_VARIABLE.to_owned(), self.socket.display().to_string())
     }
@@ -196,8 +196,8 @@ async fn respond(write: &mut (impl AsyncWriteExt + Unpin), response: &AskpassRes
 }
 
 /// Determines the kind of a question. `ssh` asks about host keys in the same way as for passwords, so only its exact
-/// wording tells. Prompts that a server chooses start with `(user@host)` (OpenSSH 8.4 and later), and always count as
-/// secrets.
+/// wording distinguishes them. Prompts that a server chooses start with `(user@host)` (OpenSSH 8.4 and later), and
+/// always count as secrets.
 fn question_kind(request: &AskpassRequest) -> QuestionKind {
     let prompt = request.prompt.trim();
     let about_a_key = prompt.starts_with("The authenticity of host ")
@@ -207,8 +207,9 @@ fn question_kind(request: &AskpassRequest) -> QuestionKind {
     if open { QuestionKind::Text } else { QuestionKind::Secret }
 }
 
-/// Runs the askpass program, if this process was started as such: forwards the prompt and prints the answer. Returns
-/// the exit code: 0 with an answer, 1 without.
+/// Runs the askpass program if `ssh` started this process as such: forwards the prompt and prints the answer. Returns
+/// the exit code, which is 0 if there is an answer and 1 otherwise, or `None` if this process is not the askpass
+/// program.
 pub fn run_as_askpass() -> Option<u8> {
     let socket = std::env::var_os(ASKPASS_VARIABLE)?;
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
@@ -231,8 +232,8 @@ pub fn run_as_askpass() -> Option<u8> {
     }
 }
 
-/// Returns the prompt if `ssh` started this process to ask: it is the only argument, and `SSH_ASKPASS` names this
-/// program. The socket variable alone may be left over in a user's environment.
+/// Returns the prompt if `ssh` started this process to ask: the prompt is then the only argument, and `SSH_ASKPASS`
+/// names this program. The socket variable alone proves nothing, because it may be left over in a user's environment.
 fn prompt_argument(
     arguments: &[OsString],
     asks_by: Option<OsString>,

@@ -1,4 +1,4 @@
-//! Environment of programs: that of this process, without keys, and with prompts and pagers turned off.
+//! Environment of programs: the environment of this process without keys, and with prompts and pagers turned off.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::output::redact::Secrets;
 
-/// Variables of every command: no terminal and no user are present.
+/// Variables of every command, which tell programs that no terminal and no user are present.
 const SETTINGS: [(&str, &str); 8] = [
     ("PAGER", "cat"),
     ("GIT_PAGER", "cat"),
@@ -25,7 +25,7 @@ const DROPPED: [&str; 7] = ["BASH_ENV", "ENV", "OLDPWD", "COLUMNS", "LINES", "FO
 /// Variables that hold keys although their names lack the usual endings.
 const KEYS: [&str; 3] = ["LLM_AUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN", "GOOGLE_APPLICATION_CREDENTIALS"];
 
-/// Git variables that the git of a tool may inherit: author and committer, and the user's own config.
+/// Git variables that a tool's git may inherit: author and committer, and the user's own config.
 pub(crate) const GIT_VARIABLES_ALLOWED: [&str; 9] = [
     "GIT_AUTHOR_NAME",
     "GIT_AUTHOR_EMAIL",
@@ -38,9 +38,9 @@ pub(crate) const GIT_VARIABLES_ALLOWED: [&str; 9] = [
     "GIT_CONFIG_NOSYSTEM",
 ];
 
-/// Git variables for read-only commands: git runs nothing that a repository's config names, and fetches nothing. Each
-/// value is a plain word. Text conversion, external diffs and filters have no such variable and are turned off by
-/// options.
+/// Git variables for read-only commands. With them, git runs no program that a repository's config names, and fetches
+/// nothing. Each value is a plain word. Text conversion, external diffs and filters have no such variable and are
+/// turned off by options.
 pub(crate) const GIT_GUARD: [(&str, &str); 11] = [
     ("GIT_CONFIG_COUNT", "3"),
     ("GIT_CONFIG_KEY_0", "core.fsmonitor"),
@@ -55,8 +55,8 @@ pub(crate) const GIT_GUARD: [(&str, &str); 11] = [
     ("GIT_PAGER", "cat"),
 ];
 
-/// Git variables on every machine: literal paths and objects, no prompts, no editor, no network. Without the last
-/// two, a partial clone would fetch missing objects with a program that its config names.
+/// Git variables on every machine: literal paths and objects, no prompts, no editor, no network. Without the last two
+/// variables, git would fetch the missing objects of a partial clone with a program that the repository's config names.
 pub(crate) const GIT_VARIABLES: [(&str, &str); 8] = [
     ("GIT_LITERAL_PATHSPECS", "1"),
     ("GIT_NO_REPLACE_OBJECTS", "1"),
@@ -73,8 +73,8 @@ pub(crate) const GIT_VARIABLES: [(&str, &str); 8] = [
 pub(crate) struct Environment(BTreeMap<OsString, OsString>);
 
 impl Environment {
-    /// Removes keys from the variables of this process: those with a telling name, those in `scrub`, and those that
-    /// contain one of the secrets.
+    /// Returns the environment of commands, made from the variables of this process. Removes variables whose names
+    /// indicate a key, variables in `scrub`, and variables that contain one of the secrets.
     pub(crate) fn scrubbed(
         ours: impl Iterator<Item = (OsString, OsString)>,
         scrub: &[String],
@@ -93,13 +93,14 @@ impl Environment {
         Self(variables)
     }
 
-    /// Removes only variables with telling names: for `ssh`, which needs the user's agent and home folder.
+    /// Returns the environment of `ssh`, which needs the user's agent and home folder. Therefore only variables whose
+    /// names indicate a key are removed.
     pub(crate) fn without_keys(ours: impl Iterator<Item = (OsString, OsString)>) -> Self {
         Self(ours.filter(|(name, _)| !is_key(&name.to_string_lossy())).collect())
     }
 
-    /// Variables for git in a tool: removes all `GIT_*` variables except `GIT_VARIABLES_ALLOWED`, and relative
-    /// folders from `PATH`, which could lead to programs in the workspace.
+    /// Returns the variables for git when a tool runs it. Removes all `GIT_*` variables except `GIT_VARIABLES_ALLOWED`.
+    /// Also removes relative folders from `PATH`, which could lead to programs in the workspace.
     pub(crate) fn for_git(&self) -> Self {
         let kept = |name: &OsStr| {
             name.to_str()
@@ -118,7 +119,8 @@ impl Environment {
         self.0.insert(name.into(), value.into());
     }
 
-    /// Variables for the shared terminal: a real terminal with colors and prompts, but still no pager.
+    /// Returns the variables for the shared terminal, which is a real terminal with colors and prompts, but still has
+    /// no pager.
     pub(crate) fn for_terminal(&self) -> Self {
         let mut variables = self.0.clone();
         for name in ["NO_COLOR", "GIT_TERMINAL_PROMPT"] {
@@ -139,7 +141,7 @@ impl Environment {
         self.0.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
-    /// Entries as `NAME=VALUE`. Variables with a zero byte are left out.
+    /// Returns the variables as `NAME=VALUE`. Variables that contain a zero byte are left out.
     pub(crate) fn entries(&self) -> Vec<CString> {
         self.0
             .iter()
@@ -147,7 +149,7 @@ impl Environment {
             .collect()
     }
 
-    /// Searches a program in the absolute folders of `PATH` only. A relative one would search the workspace,
+    /// Searches for a program in the absolute folders of `PATH` only. A relative folder would lead into the workspace,
     /// depending on the working directory.
     pub(crate) fn program(&self, name: &str) -> Option<CString> {
         let path = self.0.get(OsStr::new("PATH"))?;

@@ -1,14 +1,14 @@
 //! Uses several hosts as one: a call runs on all of them concurrently, and one outcome reports the results, outliers
 //! first.
 //!
-//! A [`Fleet`] offers the tools that all its hosts have, except those of the terminal: every host would need its own
-//! terminal and a user's attention. With a canary, a call that changes something runs on the first few hosts, and on
-//! the others only if these succeeded with the same result.
+//! A [`Fleet`] offers the tools that all its hosts have, except those of the terminal, because every host would need
+//! its own terminal and a user's attention. If a canary is set, a call that changes something first runs on a few
+//! hosts, and on the other hosts only if these few succeeded with the same result.
 //!
 //! Changed files are named `HOST:PATH`, so that `undo` finds the right host. Undo is all or nothing on each host, but
 //! not across hosts; every host reports its own result.
 //!
-//! The fleet knows its hosts only as `Host`.
+//! The fleet uses its hosts only through the `Host` trait.
 
 mod line_prefixer;
 mod member;
@@ -52,11 +52,11 @@ const TERMINAL_TOOLS: [&str; 2] = ["run_command", "send_keys"];
 pub struct FleetSettings {
     /// Maximum hosts on which a call runs concurrently; at least 1.
     pub at_once: usize,
-    /// Number of hosts that run a changing call first; `None` runs it on all at once.
+    /// Number of hosts that run a changing call first. If it is `None`, all hosts run the call at once.
     pub canary: Option<NonZeroUsize>,
     /// Limits on the output of all hosts together.
     pub limits: OutputLimits,
-    /// Folder of artifacts, the same as that of the hosts.
+    /// Folder of artifacts, which must be the one that the hosts use.
     pub artifacts: PathBuf,
 }
 
@@ -84,12 +84,13 @@ pub enum FleetError {
     /// Two names denote the same host.
     #[error("{0} and {1} are the same host; name each host once")]
     DuplicateHost(String, String),
-    /// In `HOST:PATH`, a path on one host would look like a path on another.
+    /// In `HOST:PATH`, a path on one host would look like a path on the other host, because the name of one, followed
+    /// by a colon, begins the name of the other.
     #[error("hosts {0} and {1} are ambiguous in {0}:PATH; rename one of them")]
     AmbiguousNames(String, String),
 }
 
-/// Several hosts as one.
+/// Several hosts that are used as one.
 pub struct Fleet {
     members: Vec<Arc<Member>>,
     specs: Vec<ToolSpec>,
@@ -111,7 +112,7 @@ impl Fleet {
     /// Creates a fleet that uses and reports the hosts in this order. Does not contact them.
     ///
     /// # Errors
-    /// There is no host, or the names are not distinct.
+    /// If there is no host, or if the names are invalid, not distinct, or ambiguous in `HOST:PATH`.
     pub fn new(hosts: Vec<(String, Arc<dyn Host>)>, settings: FleetSettings) -> Result<Self, FleetError> {
         check_names(hosts.iter().map(|(name, _)| name.as_str()))?;
         let specs = common_tools(&hosts);
@@ -126,8 +127,8 @@ impl Fleet {
         })
     }
 
-    /// Returns the calls for the hosts. For `undo` each host gets its own changes, and hosts without changes get no
-    /// call.
+    /// Returns the call for each host. For `undo`, each host gets only its own changes, and hosts without changes get
+    /// no call.
     fn jobs(&self, call: ToolCall) -> Result<Vec<HostCall>, String> {
         if call.name == UNDO {
             return self.undo_jobs(&call);
@@ -180,7 +181,8 @@ impl Fleet {
         })
     }
 
-    /// Returns the number of jobs that run first: all of them without a canary, for read-only tools and for `undo`.
+    /// Returns the number of jobs that run first. This is all of them if there is no canary, if the tool is read-only,
+    /// or if it is `undo`.
     fn first(&self, tool: &str, jobs: usize) -> usize {
         let looks = self.specs.iter().any(|spec| spec.name == tool && spec.effect == ToolEffect::Reads);
         match self.canary {
@@ -211,7 +213,7 @@ impl Fleet {
         report(told, self.limits, &self.artifacts).await
     }
 
-    /// Runs all jobs, at most `at_once` concurrently; returns the results in the order of the jobs.
+    /// Runs all jobs, at most `at_once` of them concurrently. Returns the results in the order of the jobs.
     async fn run_concurrently(
         &self,
         jobs: Vec<HostCall>,
@@ -312,7 +314,8 @@ fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), FleetErro
     }
 }
 
-/// Returns the tools that all hosts have with the same parameters and effect, as the first host describes them.
+/// Returns the tools that all hosts have with the same parameters and effect. Their descriptions are those of the first
+/// host.
 fn common_tools(hosts: &[(String, Arc<dyn Host>)]) -> Vec<ToolSpec> {
     let Some(((_, first), others)) = hosts.split_first() else { return Vec::new() };
     let alike = |one: &ToolSpec, other: &ToolSpec| {

@@ -17,8 +17,8 @@ pub(crate) fn parse_rules<'a>(texts: impl IntoIterator<Item = &'a str>) -> Gitig
     builder.build().unwrap_or_else(|_| Gitignore::empty())
 }
 
-/// Returns true if the rules of the folders above `path` ignore it. The rules come with their folder's path (empty,
-/// or ending in `/`), innermost first; the innermost folder with a matching rule decides.
+/// Returns true if the rules of the folders above `path` ignore it. `rules` yields the path of each folder (empty, or
+/// ending in `/`) with its rules, innermost folder first. The first folder with a matching rule decides.
 pub(crate) fn is_ignored<'a>(
     rules: impl Iterator<Item = (&'a str, &'a Gitignore)>,
     path: &str,

@@ -1,9 +1,9 @@
 //! Files with instructions for a model, from the workspace's top folder down to the root of the file tools, and the
 //! workspace's skills and commands.
 //!
-//! The top folder is the nearest one at or above the root that holds `.git`; without one it is the root itself. Per
-//! folder, the first file of [`NAMES`] counts. A link counts only if it leads to another of these names in the same
-//! folder, because a link to any file would send that file to the model.
+//! The top folder is the nearest folder at or above the root that contains `.git`. If there is none, it is the root
+//! itself. In each folder, only the first readable file of [`NAMES`] counts. A symbolic link counts only if it leads to
+//! another of these names in the same folder, because a link to any file would send that file to the model.
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
@@ -20,16 +20,16 @@ use crate::ssh::{SshConnection, SshError};
 const NAMES: [&str; 4] = ["AGENTS.override.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md"];
 /// Maximum bytes read of one file.
 const BYTES_MAX: u64 = 32 * 1024;
-/// Maximum folders from the root up.
+/// Maximum number of folders, counted from the root upward.
 const FOLDERS_MAX: usize = 16;
 
-/// A file as found.
+/// An instruction file that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstructionText {
     pub kind: InstructionKind,
     /// Absolute path on its machine.
     pub path: String,
-    /// First 32 KiB (64 KiB of a skill or command), with replacement characters for what is not UTF-8.
+    /// First 32 KiB of the file. Bytes that are not UTF-8 are replaced by replacement characters.
     pub text: String,
     /// Size of the whole file.
     pub bytes: u64,
@@ -98,7 +98,8 @@ fn in_folder(folder: &Path) -> Option<InstructionText> {
     })
 }
 
-/// Opens a regular file, or the one that a link to another of the names leads to. Returns it with its size.
+/// Opens a regular file, or the file that `path` links to if that is another of `NAMES` in the same folder. Returns the
+/// file with its size.
 fn open(path: &Path, folder: &Path) -> Option<(File, u64)> {
     let target = if path.symlink_metadata().ok()?.is_symlink() {
         let target = std::fs::read_link(path).ok()?;
@@ -114,7 +115,8 @@ fn open(path: &Path, folder: &Path) -> Option<(File, u64)> {
     Some((file, metadata.len()))
 }
 
-/// Reads the files of a workspace on another machine. `root` is absolute or relative to the home directory there.
+/// Reads the files of a workspace on another machine. `root` is an absolute path, or relative to the home directory on
+/// that machine.
 ///
 /// # Errors
 /// If the machine cannot be reached.
@@ -130,7 +132,7 @@ pub async fn read_remote_instruction_files(
     Ok(without_repeats(String::from_utf8_lossy(&output).lines().filter_map(parsed).collect()))
 }
 
-/// Prints a line per file: its kind, its size, its beginning in hex and its path.
+/// Script that prints one line per file: its size, its first 32 KiB in hex and its path.
 const SCRIPT: &str = r#"unset CDPATH; [ -z "$1" ] || cd -P -- "$1" 2>/dev/null || exit 40
 folder=$(pwd -P); up=$folder; top=$folder; n=0
 while [ -O "$up" ] && [ $n -lt 16 ]; do

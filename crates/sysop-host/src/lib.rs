@@ -74,8 +74,8 @@ pub struct LocalHost {
 }
 
 impl LocalHost {
-    /// Opens the root and prepares the tools. Starts no process and creates no file. Calls must run on a tokio
-    /// runtime with IO and time.
+    /// Opens the root and prepares the tools. Starts no process and creates no file. The tools must be called on a
+    /// tokio runtime with IO and time.
     pub fn open(settings: LocalSettings) -> Result<Self, HostError> {
         let profile = settings.profile;
         let secrets = Arc::new(Secrets::new(&settings.secrets));
@@ -110,7 +110,7 @@ pub struct SshHost {
 }
 
 impl SshHost {
-    /// Prepares the tools. Connects when the first of them is used.
+    /// Prepares the tools. The connection is opened when a tool is first used.
     pub fn open(settings: RemoteSettings) -> Result<Self, HostError> {
         let secrets = Arc::new(Secrets::new(&settings.secrets));
         let machine =

@@ -39,10 +39,10 @@ use crate::terminal::shells::ShellKind;
 /// Maximum depth of scripts that run scripts.
 const RESOLUTIONS_MAX: usize = 3;
 
-/// Files beneath one folder of this machine, and its shell.
+/// This machine as seen by tools: the files beneath one folder, and a shell.
 pub(crate) struct LocalMachine {
     root: Arc<Dir>,
-    /// Paths of the root: as given, and without links.
+    /// Absolute paths of the root: as given, and with links resolved.
     names: Vec<String>,
     root_path: PathBuf,
     environment: Environment,
@@ -134,7 +134,7 @@ impl LocalMachine {
         CommandContext { dialect, folder: root.clone(), root, home, user, uid: Some(uid), host: None }
     }
 
-    /// Returns the user's shell: the configured one, else a usable `$SHELL`, else the shell of commands.
+    /// Returns the user's shell: the configured one, else `$SHELL` if it is usable, else the shell that runs commands.
     fn user_shell(&self) -> PathBuf {
         let theirs = || self.environment.value("SHELL").map(PathBuf::from);
         let works = |shell: &PathBuf| shell.is_absolute() && crate::environment::is_executable(shell);
@@ -155,7 +155,7 @@ impl LocalMachine {
         acting.await.unwrap_or_else(|error| Err(MachineError::Refused(format!("files: {error}"))))
     }
 
-    /// Like `with_root`, but stops waiting when canceled; only for operations that change nothing.
+    /// Like `with_root`, but stops waiting when canceled. Only for operations that change nothing.
     async fn with_root_until<T: Send + 'static>(
         &self,
         cancel: &CancellationToken,
@@ -218,7 +218,7 @@ impl LocalMachine {
     }
 }
 
-/// Surveys a command on this machine without a session: every script counts as unchanged.
+/// Surveys a command on this machine without a session, so every script counts as unchanged.
 pub fn survey_here(context: CommandContext, command: &str) -> Survey {
     let opened = SystemTime::now();
     let home = context.home.clone();
@@ -314,7 +314,8 @@ impl Machine for LocalMachine {
         RESOLUTIONS_MAX
     }
 
-    /// Needed only for terminals of other machines; for local ones the foreground is read from the pty.
+    /// Returns `None`. Only terminals of other machines need this method; for local terminals, the foreground is read
+    /// from the PTY.
     async fn foreground(&self, _: &str, _: u32) -> Option<Foreground> {
         None
     }

@@ -26,7 +26,8 @@ pub const LIST_ENTRIES_MAX: usize = 10_000;
 /// Maximum files in a search result.
 pub const FIND_FILES_MAX: usize = 1_000;
 
-/// Maximum repositories whose configuration is read for one call: the one it works in, and those inside it.
+/// Maximum repositories whose configuration is read for one call: the repository that the call works in, and those
+/// inside it.
 pub(crate) const REPOSITORIES_MAX: usize = 16;
 /// Maximum files that one target with a glob may expand to.
 pub(crate) const RESOLVED_FILES_MAX: usize = 1_000;
@@ -39,8 +40,8 @@ pub(crate) trait Machine: Send + Sync {
     /// Parses the path argument of a tool into a path beneath the root.
     async fn path(&self, text: &str) -> Result<RootPath, MachineError>;
 
-    /// Runs a program in the root to its end and captures its output. The program runs inside `fence` or not at all.
-    /// On `cancel` and at the limit it is stopped, with all processes that it started.
+    /// Runs a program in the root to its end and captures its output. The program runs inside `fence` or not at all. On
+    /// `cancel` and at the timeout, the program is stopped together with all processes that it started.
     async fn exec(
         &self,
         program: Program,
@@ -53,48 +54,54 @@ pub(crate) trait Machine: Send + Sync {
     /// Reads a file of at most `FILE_BYTES_MAX` bytes.
     async fn read(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Vec<u8>, MachineError>;
 
-    /// Replaces or creates a file atomically; creates missing parent folders. Keeps the mode of an existing file and
-    /// writes through links. Fails with `Changed` if the file does not match `before`.
+    /// Replaces or creates a file atomically, and creates missing parent folders. Keeps the mode of an existing file
+    /// and writes through links. Fails with `Changed` if the file does not match `before`.
     async fn write(&self, path: &RootPath, bytes: Vec<u8>, before: Precondition) -> Result<(), MachineError>;
 
     /// Removes a file. Fails with `Changed` if the file does not match `before`.
     async fn remove(&self, path: &RootPath, before: Precondition) -> Result<(), MachineError>;
 
-    /// Creates a folder and its parents; succeeds if it exists. If canceled before the start, nothing is created.
+    /// Creates a folder and its parents. Succeeds if the folder exists. If the call is canceled before it starts,
+    /// nothing is created.
     async fn make_folder(&self, path: &RootPath, cancel: &CancellationToken) -> Result<(), MachineError>;
 
-    /// Returns type and metadata of a path; does not follow a final link.
+    /// Returns the type and the metadata of a path. If the path itself is a link, the link is not followed.
     async fn stat(&self, path: &RootPath, cancel: &CancellationToken) -> Result<FileStat, MachineError>;
 
-    /// Lists a folder by name, at most `LIST_ENTRIES_MAX` entries.
+    /// Lists the entries of a folder, sorted by name, at most `LIST_ENTRIES_MAX` of them.
     async fn list(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Listing, MachineError>;
 
-    /// Finds matching files below a folder, by name, at most `FIND_FILES_MAX`; ignored files are left out.
+    /// Finds matching files below a folder, sorted by name, at most `FIND_FILES_MAX` of them. Ignored files are left
+    /// out.
     async fn find(
         &self,
         search: FileSearch,
         cancel: &CancellationToken,
     ) -> Result<FileSearchResult, MachineError>;
 
-    /// Context of commands in the root: folder, user, shell. Determined once; fails if the machine cannot be reached.
+    /// Returns the context of commands in the root, such as folder, user and shell. The context is determined once.
+    /// Fails if the machine cannot be reached.
     async fn context(&self) -> Result<CommandContext, MachineError>;
 
-    /// Resolves targets to files in at most one round trip. Returns `None` if the machine cannot tell; a target that
-    /// could not be resolved is missing from the result. `home` replaces `~`.
+    /// Resolves targets to files in at most one round trip. Returns `None` if the machine gives no answer. A target
+    /// that could not be resolved is missing from the result. `home` replaces `~`.
     async fn resolve(&self, targets: Vec<Target>, home: Option<&str>) -> Option<Vec<ResolvedTarget>>;
 
-    /// Maximum rounds of resolution per call: first the call's own targets, then those of the scripts that it runs.
+    /// Maximum rounds of resolution per call. The first round resolves the call's own targets; further rounds resolve
+    /// those of the scripts that it runs.
     fn resolutions_max(&self) -> usize;
 
-    /// Returns the foreground program of a terminal of the machine (`/dev/pts/3`) in which `shell` runs, asked over
-    /// another connection than the terminal's. Returns `None` if unknown.
+    /// Returns the foreground program of a terminal of the machine (such as `/dev/pts/3`) in which the shell with the
+    /// process id `shell` runs. The machine is asked over a connection other than the terminal's. Returns `None` if the
+    /// program is unknown.
     async fn foreground(&self, tty: &str, shell: u32) -> Option<Foreground>;
 
-    /// Returns the command that starts a shell of the machine, for user and model, in a terminal of this machine.
+    /// Returns the command that starts a shell of the machine for the user and the model. The command runs in a
+    /// terminal of the computer on which sysop runs.
     async fn terminal(&self) -> Result<TerminalStart, MachineError>;
 
-    /// Returns the echo mode of a terminal of the machine (`/dev/pts/3`), asked over another connection than the
-    /// terminal's. Returns `None` if unknown.
+    /// Returns the echo mode of a terminal of the machine (such as `/dev/pts/3`). The machine is asked over a
+    /// connection other than the terminal's. Returns `None` if the mode is unknown.
     async fn echo(&self, tty: &str) -> Option<Echo>;
 }
 
@@ -132,12 +139,12 @@ pub(crate) struct TerminalStart {
     pub(crate) folder: PathBuf,
     /// Name of the remote machine on which the shell runs; `None` for this machine.
     pub(crate) remote_host: Option<String>,
-    /// Kind of shell, or `None` if unknown; the shell is then asked.
+    /// Kind of shell. If it is `None`, the shell itself is asked.
     pub(crate) shell: Option<ShellKind>,
-    /// Program that runs the model's commands if the user's shell has another syntax: bash, else `sh`.
+    /// Program that runs the model's commands if the user's shell has another syntax: bash if available, else `sh`.
     pub(crate) runner: String,
     pub(crate) fence: Fence,
-    /// Sandbox features for that fence.
+    /// Sandbox features of the kernel, for `fence`.
     pub(crate) sandbox: SandboxSupport,
 }
 
@@ -160,7 +167,7 @@ pub(crate) struct Foreground {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Program {
-    /// Command for the machine's shell, with variables besides those of all commands.
+    /// Command for the machine's shell, with variables that are set in addition to those of all commands.
     Shell { command: String, variables: &'static [(&'static str, &'static str)] },
     /// Git, isolated from outside configuration.
     Git {
@@ -169,7 +176,7 @@ pub(crate) enum Program {
         /// Config settings that override those of the repository: key and value.
         settings: Vec<(String, String)>,
     },
-    /// Script for `sh` that runs git with the same isolation, with its arguments.
+    /// Script for `sh`, with its arguments. The script runs git with the same isolation.
     GitScript { text: &'static str, arguments: Vec<String>, settings: Vec<(String, String)> },
 }
 
@@ -188,7 +195,7 @@ pub(crate) enum ExitReason {
     },
     TimedOut,
     Cancelled,
-    /// The machine was lost during the run; unknown if or how the program ended.
+    /// The machine was lost during the run, so it is unknown whether and how the program ended.
     Unknown {
         why: String,
     },
@@ -205,7 +212,7 @@ pub(crate) enum Precondition {
 }
 
 impl Precondition {
-    /// Precondition that a file has these bytes, or does not exist for `None`.
+    /// Returns the precondition that a file has these bytes or, if `bytes` is `None`, that it does not exist.
     pub(crate) fn of(bytes: Option<Arc<Vec<u8>>>) -> Self {
         bytes.map_or(Self::Absent, Self::Bytes)
     }
@@ -249,11 +256,11 @@ pub(crate) struct FileSearch {
 pub(crate) struct FileSearchResult {
     /// Paths below the root, sorted.
     pub(crate) paths: Vec<String>,
-    /// Reason that files may be missing.
+    /// Reason that files may be missing from the result; `None` if it is complete.
     pub(crate) incomplete: Option<&'static str>,
 }
 
-/// Reason an operation failed; shown to the model.
+/// Reason that an operation failed. The model sees its text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum MachineError {
     #[error("{0} does not exist")]

@@ -9,8 +9,8 @@ pub(crate) mod purge_session;
 pub(crate) mod redact;
 pub(crate) mod throttle;
 
-/// Limits on the output that a model receives from one call. Notices about the output (the gap, the exit code) add a
-/// few dozen bytes.
+/// Limits on the output that a model receives from one call. Notices about the output, such as the size of the gap or
+/// the exit code, add a few dozen bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputLimits {
     /// Maximum bytes of text.

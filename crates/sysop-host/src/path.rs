@@ -1,5 +1,5 @@
-//! Path arguments of tools. Parsing a path says nothing about links: the machine resolves the path beneath its root
-//! at each use.
+//! Path arguments of tools. Parsing a path does not resolve links; the machine resolves the path beneath its root at
+//! each use.
 
 use std::fmt;
 
@@ -7,10 +7,11 @@ use crate::machine::MachineError;
 
 const PATH_BYTES_MAX: usize = 4096;
 
-/// Maximum components of a path; a write creates the missing folders.
+/// Maximum components of a path. It is limited because a write creates the missing folders.
 const NAMES_MAX: usize = 128;
 
-/// Path relative to the root. It may contain `..` and lead outside the root; the code that resolves it refuses that.
+/// Path relative to the root. It may contain `..` and lead outside the root. The code that resolves the path refuses
+/// such a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RootPath(String);
 
@@ -40,7 +41,7 @@ impl RootPath {
         inside.map(Self::clean).ok_or_else(|| MachineError::OutsideRoot(shown(text)))
     }
 
-    /// Removes empty and `.` components. A trailing `/` stays, because it marks a folder.
+    /// Removes empty and `.` components. A trailing `/` is kept, because it marks a folder.
     fn clean(text: &str) -> Self {
         let folder = text.ends_with('/') || text.ends_with("/.");
         let parts: Vec<&str> = text.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
@@ -50,7 +51,7 @@ impl RootPath {
         Self(parts.join("/") + if folder { "/" } else { "" })
     }
 
-    /// Path relative to the root, for system calls.
+    /// Returns the path relative to the root, for system calls.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -74,7 +75,7 @@ impl fmt::Display for RootPath {
     }
 }
 
-/// Splits a cleaned path into its folder and its last name; `None` if there is no such name.
+/// Splits a cleaned path into its folder and its last name. Returns `None` if the last component is not a file name.
 pub(crate) fn split(path: &str) -> Option<(&str, &str)> {
     let (folder, name) = path.rsplit_once('/').unwrap_or((".", path));
     (!matches!(name, "" | "." | "..")).then_some((folder, name))

@@ -26,7 +26,7 @@ pub(crate) fn grow(pipe: &Receiver, bytes: usize) {
     let _ = fcntl_setpipe_size(pipe, bytes);
 }
 
-/// Reads available bytes; returns 0 at the end.
+/// Waits for bytes and reads them. Returns their number, which is 0 at the end.
 pub(crate) async fn read(pipe: &Receiver, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         pipe.readable().await?;

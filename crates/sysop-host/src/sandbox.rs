@@ -1,10 +1,10 @@
-//! Fences: limits that the kernel enforces on a command of this machine, however its text was judged.
+//! Fences: limits that the kernel enforces on a command of this machine, regardless of how its text was judged.
 //!
 //! # Problem
 //!
 //! The policy reads a command and predicts its effect. The prediction can be wrong: a program does more than its name
-//! says, or a parser and a shell disagree. Inside a fence such a mistake is harmless, because the kernel refuses
-//! every effect that the command was not judged to have.
+//! says, or a parser and a shell disagree. Inside a fence, such a mistake is harmless, because the kernel refuses every
+//! effect that the policy did not predict.
 //!
 //! # Design
 //!
@@ -52,7 +52,7 @@ use tempfile::TempDir;
 
 pub(crate) use self::hint::{Escape, hint};
 
-/// Oldest Landlock ABI in use: before it, files could not be renamed into another folder.
+/// Oldest Landlock ABI in use. With an older one, files could not be renamed into another folder.
 const ABI_MIN: u32 = 2;
 /// Stack size in bytes of the thread that starts a program.
 const STACK_BYTES: usize = 256 * 1024;
@@ -102,7 +102,7 @@ impl SandboxSupport {
         format!("Landlock ABI {} and seccomp: files, TCP, UDP{signals}", self.abi)
     }
 
-    /// Lists effects that fences do not prevent with this kernel.
+    /// Lists the effects that fences do not prevent on this kernel.
     pub fn gaps(self) -> Vec<&'static str> {
         let mut gaps = vec!["chmod, chown and file times (enforced only in `never`)"];
         if self.abi < 9 {
@@ -129,14 +129,14 @@ pub(crate) struct FenceRequest<'a> {
     pub(crate) tty: Option<&'a Path>,
 }
 
-/// Root as opened at the start of the session; its path could lead elsewhere by now.
+/// Root as it was opened at the start of the session. Its path could lead elsewhere by now.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OpenRoot<'a> {
     pub(crate) folder: BorrowedFd<'a>,
     pub(crate) path: &'a Path,
 }
 
-/// Fence that is built but not entered.
+/// Fence that was built but not entered yet.
 pub(crate) struct PreparedFence {
     ruleset: RulesetCreated,
     filter: &'static BpfProgram,
@@ -145,8 +145,8 @@ pub(crate) struct PreparedFence {
 }
 
 impl PreparedFence {
-    /// Builds a fence; `None` for `Fence::Off`. A read-only fence gets a temporary folder, the only place where it
-    /// may write.
+    /// Builds a fence, or returns `None` for `Fence::Off`. A read-only fence gets a temporary folder, which is the only
+    /// place where the program may write.
     pub(crate) fn new(request: &FenceRequest<'_>, support: SandboxSupport) -> io::Result<Option<Self>> {
         let needs_folder = match request.fence {
             Fence::Off => return Ok(None),
@@ -212,8 +212,8 @@ fn on_thread<T: Send>(act: impl FnOnce() -> io::Result<T> + Send) -> io::Result<
     })
 }
 
-/// Capabilities needed for the files that a fence allows. With others, root could change the machine beyond its
-/// files.
+/// Returns the capabilities that are needed for the files that a fence allows. With any other capability, root could
+/// change more of the machine than its files.
 fn kept_capabilities(fence: &Fence) -> CapabilitySet {
     let reads = CapabilitySet::DAC_READ_SEARCH | CapabilitySet::SYS_PTRACE | CapabilitySet::SYSLOG;
     let connects = CapabilitySet::NET_RAW | CapabilitySet::NET_BIND_SERVICE;

@@ -1,4 +1,4 @@
-//! Settings of hosts, and errors of opening them.
+//! Settings of hosts, and the errors of opening a host.
 
 use std::io;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub struct LocalSettings {
     pub artifacts: PathBuf,
     /// Maximum bytes of the full output that is stored per call.
     pub artifact_bytes_max: u64,
-    /// Names of environment variables to hide from commands, besides those known to hold keys.
+    /// Names of environment variables to hide from commands, in addition to those that are known to hold keys.
     pub scrub_env: Vec<String>,
     /// Secrets to replace by `[redacted]` in all output; texts under four bytes are ignored.
     pub secrets: Vec<SecretString>,
@@ -38,12 +38,12 @@ pub struct LocalSettings {
     pub file_bytes_max: u64,
     /// Shell of the session's terminal; `None` means `$SHELL`.
     pub shell: Option<PathBuf>,
-    /// Start of the session: scripts that changed since then are judged by their text.
+    /// Start of the session. Scripts that changed after it are judged by their text.
     pub session_start: SystemTime,
-    /// Sandbox features of the kernel; without them, a call that must be fenced does not run.
+    /// Sandbox features of the kernel. If they are missing, a call that must be fenced does not run.
     pub sandbox: SandboxSupport,
-    /// Condition for fencing calls. Used here only to decide if the model is offered to run a command outside the
-    /// sandbox.
+    /// Condition for fencing calls. It is used here only to decide whether the model is offered to run a command
+    /// outside the sandbox.
     pub sandbox_mode: SandboxMode,
 }
 
@@ -85,7 +85,7 @@ pub struct RemoteSettings {
     pub secrets: Vec<SecretString>,
     /// Offers the tool that deletes files.
     pub allow_delete: bool,
-    /// Start of the session: scripts that changed since then are judged by their text.
+    /// Start of the session. Scripts that changed after it are judged by their text.
     pub session_start: SystemTime,
 }
 

@@ -1,9 +1,9 @@
 //! Starts a program as the leader of a new session, without a terminal, by `posix_spawn`.
 //!
-//! Because of the new session, `sudo`, `ssh` and similar programs report a missing terminal instead of asking on
-//! ours, and all processes that a command starts can be found. `std` can create a session only in a hook between
-//! `fork` and `exec`, and `fork` copies the page tables of the whole process: 10 ms with 300 MB in use, against 0.1
-//! ms here. All unsafe code of the crate is in this module.
+//! Because of the new session, `sudo`, `ssh` and similar programs report a missing terminal instead of asking on the
+//! terminal of sysop, and all processes that a command starts can be found. `std` can create a session only in a hook
+//! between `fork` and `exec`, and `fork` copies the page tables of the whole process. With 300 MB in use, this takes 10
+//! ms, while `posix_spawn` takes 0.1 ms. All unsafe code of the crate is in this module.
 #![expect(unsafe_code, reason = "no safe call offers POSIX_SPAWN_SETSID, or waits for a descriptor of ours")]
 
 use std::ffi::{CStr, CString};
@@ -16,7 +16,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Signals that are reset to their default action in the program, whatever this process does with them.
+/// Signals that are reset to their default action in the program, even if this process ignores or handles them.
 const DEFAULT_SIGNALS: [libc::c_int; 9] = [
     libc::SIGHUP,
     libc::SIGINT,
@@ -57,9 +57,9 @@ pub(crate) struct SpawnSpec<'a> {
     pub(crate) program: &'a CStr,
     /// All arguments, including the program's name.
     pub(crate) arguments: &'a [CString],
-    /// Environment as `NAME=VALUE`; no other variables are inherited.
+    /// Environment as `NAME=VALUE`. The program inherits no other variables.
     pub(crate) environment: &'a [CString],
-    /// One more variable, by which the processes of the call can be found.
+    /// One more variable, which marks the processes of the call so that they can be found.
     pub(crate) mark: Option<&'a CStr>,
     pub(crate) folder: &'a CStr,
     pub(crate) stdin: BorrowedFd<'a>,
@@ -68,7 +68,7 @@ pub(crate) struct SpawnSpec<'a> {
     pub(crate) errors: BorrowedFd<'a>,
 }
 
-/// Starts the program. Descriptors without close-on-exec are inherited; all of ours have it.
+/// Starts the program. The program inherits descriptors without close-on-exec; all descriptors of this process have it.
 pub(crate) fn spawn(start: &SpawnSpec<'_>) -> io::Result<Pid> {
     let actions = FileActions::new(start)?;
     let attributes = SpawnAttributes::new()?;

@@ -2,8 +2,8 @@
 //!
 //! # Problem
 //!
-//! Tools must behave on a server as they do here: run a command and report its real exit code, stop it with all
-//! processes it started, edit files without leaving the root, and ask the user when a program wants a password. The
+//! Tools must behave on a server as they do on this machine: run a command and report its real exit code, stop it with
+//! all processes it started, edit files without leaving the root, and ask the user when a program wants a password. The
 //! only thing known about the server is that the user can log in. Its login shell may be bash, zsh, fish, dash, ash,
 //! csh or tcsh.
 //!

@@ -1,5 +1,5 @@
-//! Survey of a call: the context in which it would run, and the files that its paths lead to. The policy judges the
-//! call by it.
+//! Survey of a call: the context in which the call would run, and the files that its paths lead to. The policy judges
+//! the call by its survey.
 //!
 //! The context is determined once, so that the survey of a call without targets needs no access to the machine.
 
@@ -97,8 +97,8 @@ impl Toolbox {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TerminalUse {
-    /// A command; needs a shell.
+    /// A command, which needs a shell.
     Command,
-    /// Keys; go to the foreground program, whatever it is.
+    /// Keys, which go to the foreground program, whatever it is.
     Keys,
 }

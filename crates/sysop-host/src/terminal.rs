@@ -2,9 +2,9 @@
 //!
 //! # Problem
 //!
-//! A model that runs commands in a shell of its own cannot continue what a user began there, and the user cannot see
-//! what it does. Sharing one shell needs three things that a terminal does not offer: a reliable end and exit code for
-//! each command, a rule for whose turn it is to type, and privacy for what users type.
+//! A model that runs commands in a shell of its own cannot continue what a user began in another shell, and the user
+//! cannot see what the model does. Sharing one shell needs three things that a terminal does not offer: a reliable end
+//! and exit code for each command, a rule for whose turn it is to type, and privacy for what users type.
 //!
 //! # Design
 //!
@@ -85,7 +85,7 @@ use crate::output::redact::Secrets;
 
 /// Initial size, used until a front end sets another.
 const SIZE_DEFAULT: TerminalSize = TerminalSize { columns: 120, rows: 40 };
-/// Bounds of a terminal's rows and columns; sizes outside are clamped.
+/// Bounds of a terminal's rows and columns. Values outside these bounds are clamped.
 const SIZE_RANGE: std::ops::RangeInclusive<u16> = 2..=1000;
 /// Maximum chunks of output queued for one watcher. A watcher that falls further behind gets a full redraw.
 const OUTPUTS_WAITING_MAX: usize = 32;
@@ -95,7 +95,7 @@ pub(crate) struct SharedTerminal {
     artifacts: Artifacts,
     secrets: Arc<Secrets>,
     people: Mutex<Arc<dyn Prompter>>,
-    /// The shell; locked while it is being started.
+    /// The shell. The lock is held while the shell is being started.
     slot: tokio::sync::Mutex<ShellSlot>,
     /// The same shell, for code that cannot await `slot`.
     current: Mutex<Option<Arc<LiveShell>>>,
@@ -105,7 +105,7 @@ pub(crate) struct SharedTerminal {
     call_lock: tokio::sync::Mutex<()>,
     user_control: Mutex<UserControl>,
     size: Mutex<TerminalSize>,
-    /// Created with the first shell, because most sessions have none.
+    /// Created with the first shell, because most sessions start none.
     outputs: OnceLock<broadcast::Sender<TerminalOutput>>,
     /// Sandbox limits of the shell.
     fence: Fence,
@@ -130,7 +130,8 @@ impl SharedTerminal {
         Self::build(machine, artifacts, secrets, Arc::new(NoPrompter), Fence::Off)
     }
 
-    /// Returns another terminal of the same machine and people whose shell runs inside `fence`. No front end shows it.
+    /// Returns another terminal of the same machine, with the same prompter, whose shell runs inside `fence`. No front
+    /// end shows it.
     pub(crate) fn fenced(&self, fence: Fence) -> Arc<Self> {
         let (machine, secrets) = (Arc::clone(&self.machine), Arc::clone(&self.secrets));
         Self::build(machine, self.artifacts.clone(), secrets, self.people(), fence)
@@ -232,8 +233,8 @@ impl Terminal for SharedTerminal {
     }
 }
 
-/// Returns the stream of one watcher. The bytes are shared by all watchers; one that lags gets a redraw and then
-/// continues.
+/// Returns the stream of one watcher. The bytes are shared by all watchers. A watcher that lags behind gets a redraw
+/// and then continues.
 fn watcher(
     terminal: Weak<SharedTerminal>,
     outputs: broadcast::Receiver<TerminalOutput>,

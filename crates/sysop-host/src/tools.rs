@@ -79,7 +79,7 @@ pub(crate) struct CallContext<'a> {
 type ToolOutcome = Result<Outcome, ToolError>;
 
 impl Toolbox {
-    /// Runs one call to its end with its programs in the given sandbox.
+    /// Runs one call to its end. The programs of the call run inside `fence`.
     pub(crate) async fn run(
         &self,
         call: ToolCall,
@@ -142,7 +142,7 @@ impl Toolbox {
         }
     }
 
-    /// Parses a path argument. Resolving it may need a connection to the host.
+    /// Parses a path argument. This may need a connection to the host.
     async fn path(&self, text: &str, call: &CallContext<'_>) -> Result<RootPath, MachineError> {
         tokio::select! {
             biased;
@@ -198,7 +198,7 @@ impl Toolbox {
     }
 }
 
-/// Parses the arguments of a call; an error names the invalid field.
+/// Parses the arguments of a call. An error names the invalid field.
 fn read<T: DeserializeOwned>(arguments: &Arguments) -> Result<T, ToolError> {
     let Arguments::Object(map) = arguments else {
         return Err(ToolError::Arguments("the arguments are not a JSON object; send them again".to_owned()));
@@ -213,7 +213,7 @@ fn read<T: DeserializeOwned>(arguments: &Arguments) -> Result<T, ToolError> {
     })
 }
 
-/// Parses an optional argument; small models pass "" for a missing one.
+/// Parses an optional argument. An empty text counts as missing, because small models pass "" for a missing argument.
 fn unless_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     Option::<String>::deserialize(deserializer).map(|text| text.filter(|text| !text.is_empty()))
 }
@@ -227,7 +227,8 @@ fn outcome(status: Status, captured: CapturedOutput) -> Outcome {
     }
 }
 
-/// Converts the result of a program with the timeout `limit` to an outcome; its end is written below its output.
+/// Converts the result of a program to an outcome, in which the end of the program is written below its output. `limit`
+/// is the timeout that the program had.
 fn ended(exec: ExecResult, limit: Duration, captured: CapturedOutput, say_success: bool) -> Outcome {
     let (status, exit_code, note) = match exec.end {
         ExitReason::Exited(0) => (Status::Ok, Some(0), say_success.then(|| "[exit code 0]".to_owned())),

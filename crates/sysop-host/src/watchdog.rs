@@ -1,8 +1,9 @@
 //! Shell process that kills the remaining commands when this process ends.
 //!
-//! However this process ends, `SIGKILL` included, the pipe that the watchdog reads is closed. The watchdog then kills
-//! all registered process groups. It is started with the first command that runs longer than a tenth of a second, so
-//! that short commands cost nothing. A `SIGKILL` within that tenth leaves the command running.
+//! No matter how this process ends, even by `SIGKILL`, the pipe that the watchdog reads is closed. The watchdog then
+//! kills all registered process groups. It is started with the first command that runs longer than a tenth of a second,
+//! so that short commands cost nothing. If this process is killed by `SIGKILL` within that tenth of a second, the
+//! command continues to run.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -15,8 +16,8 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::spawn::{SpawnSpec, spawn};
 
-/// Reads `add GROUP` and `del GROUP`, and kills the remaining groups at the end of its input. `kill -KILL -GROUP` is
-/// the only form that dash, bash and busybox all accept.
+/// Script that reads `add GROUP` and `del GROUP`, and kills the remaining groups at the end of its input. Only the form
+/// `kill -KILL -GROUP` is accepted by each of dash, bash and busybox.
 const SCRIPT: &CStr = c"groups=
 while read -r verb group; do
   case $verb in
@@ -26,7 +27,7 @@ while read -r verb group; do
 done
 for g in $groups; do kill -KILL \"-$g\"; done 2>/dev/null";
 
-/// Watchdog of one machine; its process starts with the first watched group.
+/// Watchdog of one machine. Its process starts with the first watched group.
 #[derive(Debug, Default)]
 pub(crate) struct Watchdog {
     running: OnceLock<Option<WatchdogProcess>>,
@@ -39,7 +40,7 @@ struct WatchdogProcess {
 }
 
 impl Watchdog {
-    /// Watches a group until this watchdog is dropped, or this process ends; the group is then killed.
+    /// Watches a group until this watchdog is dropped or this process ends. Then the group is killed.
     pub(crate) fn watch_until_drop(&self, shell: &CStr, group: Pid) {
         std::mem::forget(self.watch(shell, group));
     }
@@ -60,7 +61,7 @@ impl Watchdog {
     }
 }
 
-/// Guard of one watched group; dropping it ends the watch.
+/// Guard of one watched group. Dropping it ends the watch.
 #[derive(Debug)]
 pub(crate) struct WatchedGroup<'a> {
     running: Option<&'a WatchdogProcess>,

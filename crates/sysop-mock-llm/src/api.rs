@@ -1,6 +1,6 @@
-//! Shared parts of the five APIs: read a request, validate it, render the scripted response.
+//! Parts that the five APIs share: reading a request, validating it, and rendering the scripted response.
 //!
-//! Each API is one module and knows nothing of HTTP except headers and a JSON body.
+//! Each API is one module, which knows nothing of HTTP except headers and a JSON body.
 
 pub(crate) mod anthropic;
 pub(crate) mod gemini;
@@ -17,26 +17,26 @@ use crate::event_stream::{EventStream, split};
 use crate::ids::IdGenerator;
 use crate::scenario::{Response, TokenUsage};
 
-/// Bytes of JSON or text estimated per token.
+/// Estimated bytes of JSON or text per token.
 const BYTES_A_TOKEN: usize = 4;
 
-/// Prefix of model names that do not exist: every API answers 404.
+/// Prefix of model names for which every API answers 404, as for a model that does not exist.
 pub const MISSING_MODEL_PREFIX: &str = "missing";
-/// Prefix (in lower case) of model names without tools on Ollama.
+/// Prefix, in lower case, of the names of models that have no tools on Ollama.
 pub const TEXT_ONLY_MODEL_PREFIX: &str = "phi3";
 
 /// A validated chat request of one API.
 pub(crate) trait ApiRequest: Sized + Send {
-    /// Beginning of the API's error for a body that is not JSON.
+    /// Start of the API's error text for a body that is not JSON.
     const NOT_JSON: &'static str;
-    /// Header of the request id, and the id's prefix.
+    /// Name of the header that holds the request id, and the prefix of that id.
     const REQUEST_ID: Option<(&'static str, &'static str)> = None;
 
     /// Parses a request and validates it like the real server.
     fn read(call: &IncomingRequest<'_>) -> Result<Self, ApiError>;
-    /// State of the conversation.
+    /// Returns the state of the conversation.
     fn turn(&self) -> &Turn;
-    /// True if the client wants a streamed response.
+    /// Returns true if the client wants a streamed response.
     fn streams(&self) -> bool;
     /// Renders the response as one body.
     fn full_body(&self, scripted: &ScriptedReply<'_>) -> Value;
@@ -57,7 +57,7 @@ pub(crate) struct IncomingRequest<'a> {
 pub(crate) struct ApiError {
     pub(crate) status: u16,
     pub(crate) message: String,
-    /// Offending parameter; OpenAI reports it separately from the message.
+    /// Parameter that caused the error. OpenAI reports it separately from the message.
     pub(crate) param: Option<String>,
     pub(crate) retry_after_s: Option<u32>,
 }
@@ -95,7 +95,7 @@ impl ScriptedReply<'_> {
         }
     }
 
-    /// Splits a text into the pieces carried by events.
+    /// Splits a text into the pieces that the events of a stream carry.
     pub(crate) fn split<'t>(&self, text: &'t str) -> impl Iterator<Item = &'t str> {
         split(text, self.response.delivery.chunk_bytes)
     }
@@ -114,7 +114,7 @@ impl ScriptedReply<'_> {
     }
 }
 
-/// Refuses models that are defined as missing.
+/// Refuses a model whose name begins with [`MISSING_MODEL_PREFIX`].
 fn reject_missing_model(model: &str, message: impl FnOnce() -> String) -> Result<(), ApiError> {
     if model.starts_with(MISSING_MODEL_PREFIX) { Err(ApiError::new(404, message())) } else { Ok(()) }
 }
@@ -131,7 +131,7 @@ fn text_of(content: &Value) -> String {
     }
 }
 
-/// Returns the list under a key; empty if absent.
+/// Returns the list under a key, or an empty list if there is none.
 fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
 }

@@ -1,4 +1,4 @@
-//! Selects the response to a conversation: pure, without HTTP and without memory of earlier requests.
+//! Selects the response to a conversation. Pure: it does not use HTTP and remembers no earlier requests.
 
 use crate::scenario::{Response, Scenarios};
 
@@ -13,7 +13,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Numbers the responses of `scenarios` and takes them over.
+    /// Creates an engine for `scenarios` and numbers their responses.
     pub fn new(mut scenarios: Scenarios) -> Self {
         let responses = scenarios.number_responses();
         Self { scenarios, responses }
@@ -24,8 +24,8 @@ impl Engine {
     /// The first scenario whose trigger occurs in the message (case-sensitive) answers. The number of tool results
     /// selects the step (lsimons-agent design, "State Tracking"), so a step with N parallel calls is followed by the
     /// step N further on. After the last step, the last response repeats if it calls no tool. If it does call a tool,
-    /// the default response ends the turn, which a repeated call never would. Without a matching scenario, the default
-    /// response answers.
+    /// the default response ends the turn, because repeating the call would never end it. If no scenario matches, the
+    /// default response answers.
     pub fn reply(&self, last_user: &str, tool_results: usize) -> &Response {
         let scenarios = self.scenarios.scenarios();
         let Some(scenario) = scenarios.iter().find(|scenario| last_user.contains(&scenario.trigger)) else {
@@ -47,16 +47,16 @@ impl Engine {
         self.reply(&turn.prompt, turn.tool_results)
     }
 
-    /// Number of responses; every response number is smaller.
+    /// Returns the number of responses. Every response number is smaller than this.
     pub(crate) fn responses(&self) -> usize {
         self.responses
     }
 }
 
-/// State of a conversation: its last prompt and the number of tool results since.
+/// State of a conversation: its last prompt, and the number of tool results since that prompt.
 ///
-/// The design counts all tool results of the conversation, which is the same with one prompt. Here the count restarts
-/// at each prompt, so that a second prompt starts its scenario at the first step.
+/// The design counts all tool results of the conversation, which makes no difference if there is only one prompt. Here
+/// the count restarts at each prompt, so that a second prompt starts its scenario at the first step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Turn {
     /// Last user message that is not a tool result.
@@ -66,7 +66,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Adds a user message; one that begins with [`OBSERVATION_PREFIX`] is a tool result.
+    /// Adds a user message. A message that begins with [`OBSERVATION_PREFIX`] counts as a tool result.
     pub fn user(&mut self, text: &str) {
         if text.trim_start().starts_with(OBSERVATION_PREFIX) {
             self.tool_result();

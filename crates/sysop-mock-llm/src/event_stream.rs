@@ -1,7 +1,7 @@
 //! Body of a streamed response: framed events, sent at the scripted pace.
 //!
-//! A stream is assembled before its first byte leaves; a repeated event is stored once, so a stream of millions of
-//! tokens costs the memory of one block. Waits only for its pace and its reader.
+//! A stream is assembled before its first byte is sent. A repeated event is stored once, so a stream of millions of
+//! tokens needs only the memory of one block. Sending waits only for the scripted pace and for the reader.
 
 use std::io;
 
@@ -13,16 +13,16 @@ use crate::open_replies::OpenReplyGuard;
 use crate::scenario::DeliveryOptions;
 use crate::shutdown::ShutdownSignal;
 
-/// Target bytes of a block of repeated events.
+/// Target size of a block of repeated events, in bytes.
 const BLOCK_BYTES: usize = 64 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// `data: {…}` and a blank line.
+    /// Each event is `data: {…}` and a blank line.
     Sse,
     /// One JSON value per line.
     Lines,
-    /// Elements of one JSON array.
+    /// Each event is an element of one JSON array.
     Array,
 }
 
@@ -80,7 +80,7 @@ impl EventStream {
         }
     }
 
-    /// Returns the body. It ends early, with a broken connection, when the server stops.
+    /// Returns the body. If the server stops, the body ends early with a broken connection.
     pub(crate) fn into_body(
         self,
         delivery: DeliveryOptions,
@@ -112,7 +112,7 @@ impl EventStream {
         Body::from_stream(stream)
     }
 
-    /// Returns the writes in order.
+    /// Returns the bytes of each write, in order.
     fn blocks(self, delivery: DeliveryOptions) -> Box<dyn Iterator<Item = Bytes> + Send> {
         let one_by_one = !delivery.chunk_delay.is_zero() && delivery.write_bytes.is_none();
         let blocks = self.frames.into_iter().flat_map(move |(frame, times)| {
@@ -136,7 +136,7 @@ impl EventStream {
     }
 }
 
-/// Rechunks bytes to one size; the last chunk may be smaller.
+/// Iterator that splits bytes into chunks of one size. The last chunk may be smaller.
 struct FixedSizeChunks<I> {
     source: I,
     buffer: BytesMut,

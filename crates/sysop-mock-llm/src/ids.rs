@@ -1,4 +1,4 @@
-//! Ids that look like those of the real servers. Unique within a process; never secrets.
+//! Ids that look like those of the real servers. They are unique within a process and are never secrets.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +34,7 @@ pub(crate) fn alphanumeric(seed: u64, length: usize) -> String {
     text
 }
 
-/// The finalizer of SplitMix64.
+/// Mixes the bits of a value with the finalizer of SplitMix64.
 fn mix(mut value: u64) -> u64 {
     value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

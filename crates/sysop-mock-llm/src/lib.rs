@@ -13,9 +13,10 @@
 //! | Vertex | the same methods under `/v1/projects/{p}/locations/{l}/publishers/google/models/{model}` and `/v1/publishers/google/models/{model}`, also under `/v1beta1` |
 //! | Ollama | `POST /api/chat`, `/api/show`; `GET /`, `/api/version`, `/api/tags`, `/api/ps` |
 //!
-//! Every model name is answered, except that a name beginning with `missing` gets the API's 404, and on Ollama a name
-//! beginning with `phi3` has no tools: it refuses them, and writes the calls of a scenario as text. [`Scenarios`] and
-//! [`Response`] describe the scenario file; [`Engine::reply`] describes the selection of a response.
+//! Requests with any model name are answered, with two exceptions. A name beginning with `missing` gets the API's 404.
+//! On Ollama, a model whose name begins with `phi3` has no tools: it refuses them, and writes the calls of a scenario
+//! as text. [`Scenarios`] and [`Response`] describe the scenario file; [`Engine::reply`] describes the selection of a
+//! response.
 //!
 //! ```no_run
 //! # async fn example() -> std::io::Result<()> {

@@ -1,8 +1,8 @@
-//! Number of chat requests being answered, for tests that wait for a reply to begin or end.
+//! Number of chat requests that are being answered, for tests that wait for a reply to begin or end.
 
 use tokio::sync::watch;
 
-/// Counts the chat requests being answered.
+/// Counts the chat requests that are being answered.
 #[derive(Debug, Default)]
 pub(crate) struct OpenReplies(watch::Sender<usize>);
 
@@ -24,7 +24,7 @@ impl OpenReplies {
     }
 }
 
-/// Guard of one chat request being answered.
+/// Guard that counts one chat request as being answered until it is dropped.
 #[derive(Debug)]
 pub(crate) struct OpenReplyGuard(watch::Sender<usize>);
 

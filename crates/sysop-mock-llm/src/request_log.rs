@@ -7,10 +7,10 @@ use serde_json::Value;
 
 /// Maximum number of recorded requests; the oldest are dropped first.
 pub const RECORDED_REQUESTS_MAX: usize = 256;
-/// Maximum total bytes of recorded bodies; the newest request is always kept.
+/// Maximum total bytes of recorded bodies. The oldest requests are dropped first; the newest is always kept.
 pub const RECORDED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// A request as received.
+/// A request as the server received it.
 #[derive(Clone, PartialEq)]
 pub struct RecordedRequest {
     pub method: String,
@@ -18,9 +18,9 @@ pub struct RecordedRequest {
     pub path: String,
     /// Query without its `?`; empty if there was none.
     pub query: String,
-    /// Names in lower case, and values.
+    /// Names, in lower case, and values of the headers.
     pub headers: Vec<(String, String)>,
-    /// Body; null if absent or not JSON.
+    /// Body as JSON; null if there is none or it is not JSON.
     pub body: Value,
 }
 

@@ -1,7 +1,7 @@
 //! The scenario file: format and validation.
 //!
-//! The format is that of the lsimons-agent design ("Scenarios File"); our optional fields of a response are described
-//! at [`Response`]. Parsing never guesses: an unknown field is an error.
+//! The format is the one of the lsimons-agent design ("Scenarios File"). Additional optional fields of a response are
+//! described at [`Response`]. Parsing never guesses: an unknown field is an error.
 
 use std::fmt;
 use std::io::Read as _;
@@ -13,13 +13,13 @@ use serde_json::{Map, Value};
 
 /// Maximum bytes of a scenario file.
 pub const SCENARIO_FILE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Maximum bytes of a response's text after `repeat_text`.
+/// Maximum bytes of a response's text, including the repetitions of `repeat_text`.
 pub const TEXT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Maximum of `delay_ms` and `chunk_delay_ms`, in milliseconds.
 const DELAY_MS_MAX: u64 = 10 * 60 * 1000;
-/// Default of `chunk_bytes`: bytes of text per event.
+/// Default for `chunk_bytes`, the bytes of text per event.
 const CHUNK_BYTES_DEFAULT: usize = 24;
-/// Text repeated by `repeat_text` without `content`.
+/// Text that `repeat_text` repeats if there is no `content`.
 const REPEATED_TEXT_DEFAULT: &str = "word ";
 const TOOL_NAME_BYTES_MAX: usize = 64;
 
@@ -68,12 +68,12 @@ impl Scenarios {
         Self::parse(&file, &text)
     }
 
-    /// Scenarios, in matching order.
+    /// Returns the scenarios in the order in which they are matched.
     pub fn scenarios(&self) -> &[Scenario] {
         &self.scenarios
     }
 
-    /// Response used if no scenario matches.
+    /// Returns the response that is used if no scenario matches.
     pub fn default_response(&self) -> &Response {
         &self.default_response
     }
@@ -112,7 +112,7 @@ pub struct ScenarioStep {
 
 /// Response to one request.
 ///
-/// In the file, `content` and `tool_calls` follow the design; optional fields are:
+/// In the file, `content` and `tool_calls` follow the design. The optional fields are:
 ///
 /// | field | meaning |
 /// | --- | --- |
@@ -132,11 +132,11 @@ pub struct Response {
     pub tool_calls: Vec<ScriptedCall>,
     /// Pace and cut of the response.
     pub delivery: DeliveryOptions,
-    /// Repetitions of `content`; usually 1.
+    /// Number of times that `content` is sent; usually 1.
     pub repeats: usize,
     /// Tokens to report instead of an estimate.
     pub usage: Option<TokenUsage>,
-    /// Error to respond with instead.
+    /// Error to respond with instead, if any.
     pub failure: Option<ScriptedFailure>,
     pub(crate) number: usize,
 }
@@ -150,7 +150,7 @@ impl Response {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScriptedCall {
-    /// Id in OpenAI's API, as written in the file; generated if absent, and in the other APIs.
+    /// Id in OpenAI's APIs, as written in the file. If it is absent, and in the other APIs, an id is generated.
     pub id: Option<String>,
     pub name: String,
     pub arguments: Map<String, Value>,
@@ -165,11 +165,11 @@ pub struct DeliveryOptions {
     pub delay: Duration,
     /// Bytes of text per event.
     pub chunk_bytes: usize,
-    /// Bytes of each write of the body.
+    /// Bytes of each write of the body; `None` means one write per event or block.
     pub write_bytes: Option<usize>,
     /// Wait between two events or writes.
     pub chunk_delay: Duration,
-    /// Bytes of the body after which the connection breaks.
+    /// Number of bytes of the body after which the connection breaks, if it is to break.
     pub cut_after_bytes: Option<usize>,
 }
 
@@ -193,14 +193,14 @@ pub struct TokenUsage {
     pub output_tokens: u64,
 }
 
-/// An HTTP error in place of a response.
+/// An HTTP error that is sent in place of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptedFailure {
     /// HTTP status, 400 to 599.
     pub status: u16,
     /// Error text.
     pub message: String,
-    /// Number of requests that fail; `None` means all.
+    /// Number of requests that fail; `None` means that all fail.
     pub times: Option<usize>,
     /// Seconds of the `retry-after` header.
     pub retry_after_s: Option<u32>,
@@ -221,7 +221,7 @@ pub enum ScenarioError {
         file: String,
         /// Line, counted from 1; for a missing field, the line where the object ends.
         line: usize,
-        /// Location in the document, and the problem.
+        /// Description of the location in the document, and of the problem.
         what: String,
     },
 }

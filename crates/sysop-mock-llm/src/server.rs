@@ -1,6 +1,6 @@
-//! HTTP: routes, reading bodies, sending responses at their pace, and the server that tests start.
+//! HTTP: routes, reading of bodies, sending of responses at their pace, and the server that tests start.
 //!
-//! Dropping a server aborts its responses: nothing outlives its owner.
+//! Dropping a server aborts its responses, so that nothing outlives the server's owner.
 
 use std::io;
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ pub const REQUEST_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Serves every API on `listener` until the future is dropped.
 ///
 /// # Errors
-/// The listener fails.
+/// If the listener fails.
 pub async fn serve(listener: TcpListener, scenarios: Scenarios) -> io::Result<()> {
     let (_running, stop) = shutdown::channel();
     run(listener, Arc::new(ServerState::new(scenarios, RecordMode::Off, stop))).await
@@ -47,10 +47,10 @@ pub struct MockServer {
 }
 
 impl MockServer {
-    /// Starts on 127.0.0.1, port 0.
+    /// Starts a server on a free port of 127.0.0.1.
     ///
     /// # Errors
-    /// No port is available.
+    /// If no port is available.
     pub async fn start(scenarios: Scenarios) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
@@ -64,17 +64,17 @@ impl MockServer {
         self.address
     }
 
-    /// `http://127.0.0.1:PORT`; the APIs add `/v1/…`, `/v1beta/…` or `/api/…`.
+    /// Returns the base URL, `http://127.0.0.1:PORT`. Clients append `/v1/…`, `/v1beta/…` or `/api/…`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Requests so far, oldest first; see [`crate::RECORDED_REQUESTS_MAX`].
+    /// Returns the recorded requests, oldest first. At most [`crate::RECORDED_REQUESTS_MAX`] are recorded.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.shared.record.lock().all()
     }
 
-    /// Number of chat requests being answered, including delays and streams.
+    /// Returns the number of chat requests that are being answered. Delays and streams count as being answered.
     pub fn open_replies(&self) -> usize {
         self.shared.open_replies.count()
     }
@@ -99,7 +99,7 @@ pub(crate) struct ServerState {
     keep: RecordMode,
     record: Mutex<RequestLog>,
     open_replies: OpenReplies,
-    /// Number of failures of each response, by its number.
+    /// Number of requests so far for which each response was to fail, by the number of the response.
     failed: Vec<AtomicUsize>,
     stop: ShutdownSignal,
 }
@@ -119,7 +119,7 @@ impl ServerState {
         }
     }
 
-    /// Returns the error of a response, while it applies.
+    /// Returns the error of a response if it still applies, and counts the request.
     fn failure<'a>(&self, response: &'a ScriptedResponse) -> Option<&'a ScriptedFailure> {
         let failure = response.failure.as_ref()?;
         let before = self.failed[response.number].fetch_add(1, Ordering::Relaxed);
@@ -214,7 +214,7 @@ async fn answer<W: ApiRequest>(
     Ok(json_response(StatusCode::OK, &asked.full_body(&scripted)))
 }
 
-/// Reads the whole request and records it for tests.
+/// Reads the whole request, and records it if recording is on.
 async fn read(
     shared: &ServerState,
     request: Request,
@@ -239,7 +239,7 @@ async fn read(
     Ok((head, bytes))
 }
 
-/// Parses a body, which must be an object.
+/// Parses a body, which must be a JSON object.
 fn parse<W: ApiRequest>(bytes: &[u8]) -> Result<Value, ApiError> {
     let body = serde_json::from_slice::<Map<String, Value>>(bytes);
     body.map(Value::Object).map_err(|error| ApiError::bad_request(format!("{} {error}", W::NOT_JSON)))
@@ -254,7 +254,7 @@ fn error_response<W: ApiRequest>(refusal: &ApiError, request_id: &str) -> Respon
     response
 }
 
-/// `GET /v1/models`, in the shape of the API that the headers indicate.
+/// Returns the response to `GET /v1/models`, in the form of the API that the headers indicate.
 async fn models(headers: HeaderMap) -> Response<Body> {
     let list = if headers.contains_key("anthropic-version") {
         anthropic::models(now())

@@ -1,4 +1,4 @@
-//! Shutdown of the server, as seen by its replies.
+//! Shutdown of the server, as its replies see it.
 //!
 //! A server holds a [`RunningServer`]; everything that waits on its behalf holds a [`ShutdownSignal`] and stops waiting
 //! when the server is dropped.
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// Held by a running server; dropping it fires the [`ShutdownSignal`].
+/// Held by a running server. Dropping it triggers the [`ShutdownSignal`].
 #[derive(Debug)]
 pub(crate) struct RunningServer {
     _end: watch::Sender<()>,
@@ -26,7 +26,7 @@ impl ShutdownSignal {
         self.0.has_changed().is_ok()
     }
 
-    /// Sleeps for `wait`; returns false if the server stopped before.
+    /// Sleeps for `wait`. Returns false if the server stopped before the end of it.
     pub(crate) async fn sleep(&mut self, wait: Duration) -> bool {
         tokio::select! {
             () = tokio::time::sleep(wait) => true,

@@ -17,9 +17,9 @@ mod errors;
 #[cfg(test)]
 mod tests;
 
-/// API version. Gateways support this one best, and the vendor serves it beside newer ones.
+/// API version. Of all versions, gateways support this one best, and the vendor serves it alongside newer ones.
 const VERSION: &str = "2023-06-01";
-/// Beta header that lets the server drop thinking that no longer fits its conversation.
+/// Beta header that lets the server drop thinking that no longer matches the conversation before it.
 const BINDING_BETA: &str = "thinking-binding-controls-2026-08-01";
 /// Prefix of keys that are sent as bearer tokens.
 const BEARER_KEY_PREFIX: &str = "sk-ant-oat";

@@ -1,4 +1,4 @@
-//! The seam between vendors and transport: how one API writes requests and reads its stream. No I/O.
+//! The interface between vendor APIs and transport: writing requests and reading the reply stream. No I/O.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use sysop_core::message::{ModelFailure, ModelRequest, Reply, ToolProtocol};
 use sysop_core::mode::Mode;
 use sysop_driver::port::ModelEvent;
 
-/// Splitting of a response body into frames.
+/// Way to split a response body into frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
     Sse,
@@ -23,11 +23,11 @@ pub(crate) struct HttpRequest {
     pub(crate) headers: Vec<(String, secrecy::SecretString)>,
     pub(crate) body: String,
     pub(crate) framing: Framing,
-    /// Longest silence before the first byte of the response.
+    /// Longest wait for the first byte of the response.
     pub(crate) first_byte: Duration,
 }
 
-/// One vendor API. Cheap to create; lives as long as its client.
+/// One vendor API. An implementation is cheap to create and lives as long as its client.
 pub(crate) trait ModelApi: Send + Sync {
     /// Fetches what `build` needs but cannot get without I/O, such as a token or the model's capabilities.
     fn prepare<'a>(&'a self, http: &'a reqwest::Client) -> BoxFuture<'a, Result<(), ModelFailure>> {
@@ -50,17 +50,18 @@ pub(crate) trait ModelApi: Send + Sync {
         None
     }
 
-    /// Writes a request. `quirks` holds lessons from earlier attempts and earlier requests to the model.
+    /// Writes a request. `quirks` holds the quirks learned from earlier attempts and from earlier requests to the
+    /// model.
     fn build(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Result<HttpRequest, ModelFailure>;
 
     fn decoder(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Box<dyn ReplyDecoder>;
 
-    /// Interprets the body of a refusal (status other than 2xx). `None` applies the rules shared by all APIs. May
-    /// change `quirks` and return [`ErrorAction::RetryNow`] to send the request in another form.
+    /// Interprets the body of a refusal (a status other than 2xx). `None` means that the rules shared by all APIs
+    /// apply. May change `quirks` and return [`ErrorAction::RetryNow`] to send the request in another form.
     fn classify_error(&self, status: u16, body: &str, quirks: &mut ModelQuirks) -> Option<ErrorAction>;
 
-    /// Switches to another endpoint of the vendor if the refusal of `request` asks for it; returns true if so. Called
-    /// before `classify_error`.
+    /// Switches to another endpoint of the vendor if the refusal of `request` requires it. Returns true if it switched.
+    /// Called before `classify_error`.
     fn switch_endpoint(
         &self,
         request: &ModelRequest,
@@ -73,7 +74,7 @@ pub(crate) trait ModelApi: Send + Sync {
     }
 }
 
-/// Lessons learned about a model or server from refused requests, kept for later requests to the same model.
+/// Quirks of a model or server, learned from refused requests and kept for later requests to the same model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ModelQuirks {
     /// The model has no native tools; use the text protocol.
@@ -85,7 +86,7 @@ pub(crate) struct ModelQuirks {
 }
 
 impl ModelQuirks {
-    /// Returns the quirks that apply to `request`. Quirks about tools do not apply in chat mode, which has none.
+    /// Returns the quirks that apply to `request`. Quirks about tools do not apply in chat mode, which has no tools.
     pub(crate) fn for_request(&self, request: &ModelRequest) -> Cow<'_, Self> {
         match request.mode {
             Mode::Agent => Cow::Borrowed(self),
@@ -103,12 +104,12 @@ impl ModelQuirks {
 pub(crate) enum ErrorAction {
     /// Send again at once, in the form given by the changed `ModelQuirks`.
     RetryNow,
-    /// Send again after the server's wait, or after backoff if the server names none.
+    /// Send again after the wait that the server requested, or after a backoff if it requested none.
     RetryAfter(Option<Duration>),
     Fail(ModelFailure),
 }
 
-/// Frame that ends the reading.
+/// Frame that ends the reading of a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum FrameError {
     /// The server reported a failure inside the stream; `retry` allows another attempt.
@@ -129,8 +130,8 @@ pub(crate) trait ReplyDecoder: Send {
         out: &mut Vec<ModelEvent>,
     ) -> Result<bool, FrameError>;
 
-    /// Returns the whole reply in the API's own form, after the end marker or at the end of the body. Fails if the
-    /// stream was cut before its end (`InStream` with `retry`) or ended in a failure.
+    /// Returns the whole reply in the API's own form. Call after the end marker or at the end of the body. Fails if the
+    /// stream was cut off before its end (`InStream` with `retry`) or ended in a failure.
     fn finish(self: Box<Self>) -> Result<Reply, FrameError>;
 }
 

@@ -1,8 +1,8 @@
 //! Splits a response body into frames: server-sent events, lines of JSON, or one whole JSON value.
 //!
 //! Works on bytes, so chunk boundaries do not matter, and does no I/O. At most [`FRAME_BYTES_MAX`] of an unfinished
-//! frame is held. Cost is linear in the bytes, whatever the chunks. Published SSE crates rescan an unfinished line
-//! with every chunk, which is quadratic in long lines.
+//! frame is held. The cost is linear in the number of bytes, however they are split into chunks. Published SSE crates
+//! rescan an unfinished line with every chunk, which is quadratic in long lines.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use memchr::{memchr, memchr2};
 
 use crate::api::Framing;
 
-/// Maximum bytes of a frame; a longer one ends the reading.
+/// Maximum bytes of a frame; a longer frame ends the reading with an error.
 pub const FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Optional mark at the beginning of UTF-8 text.
@@ -19,7 +19,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct StreamFrame<'a> {
-    /// Event name, `message` if the stream names none; empty for lines.
+    /// Event name: `message` if the stream names none, empty for JSON lines.
     pub(crate) event: &'a str,
     pub(crate) data: Cow<'a, str>,
 }
@@ -28,14 +28,14 @@ pub(crate) struct StreamFrame<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FrameTooLong;
 
-/// Kind of framing, as far as known.
+/// Kind of framing, as far as it is known from the bytes so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FrameMode {
-    /// Either events or one value: only whitespace has arrived.
+    /// Events or one whole value: undecided because only whitespace has arrived.
     Undecided,
     Events,
     Lines,
-    /// The whole body is one frame: the server did not stream.
+    /// The whole body is one frame, because the server did not stream.
     Whole,
 }
 
@@ -45,16 +45,16 @@ pub(crate) struct FrameReader {
     mode: FrameMode,
     frame_bytes_max: usize,
     bytes: Vec<u8>,
-    /// Index of the first byte not yet consumed by a line.
+    /// Index in `bytes` of the first byte that is not part of a consumed line.
     from: usize,
-    /// Index up to which no line end was found.
+    /// Index in `bytes` up to which the search has found no line end.
     searched: usize,
     /// The last line ended in a carriage return; a newline right after it belongs to the same line end.
     carriage_return: bool,
     started: bool,
     event: String,
     data: EventData,
-    /// The event in `event` and `data` was returned; the next call clears it.
+    /// The event in `event` and `data` was returned; the next call clears both fields.
     emitted: bool,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct FrameReader {
 enum EventData {
     /// No data line so far, not even an empty one.
     None,
-    /// One line, as a range of `bytes`. Nearly all events have just one, which needs no copy.
+    /// One line, as a range of `bytes`. Nearly all events have just one line, which is then not copied.
     Line(Range<usize>),
     /// Several lines, or one line whose bytes were discarded.
     Text(String),
@@ -81,7 +81,7 @@ impl EventData {
         !matches!(self, Self::None)
     }
 
-    /// Turns the data into an owned text that survives changes of `bytes`; `None` without a data line.
+    /// Turns the data into an owned text that survives changes of `bytes`. Returns `None` if there is no data line.
     fn text(&mut self, bytes: &[u8]) -> Option<&mut String> {
         if let Self::Line(line) = self {
             *self = Self::Text(text(&bytes[line.clone()]).into_owned());
@@ -94,10 +94,10 @@ impl EventData {
 }
 
 impl FrameReader {
-    /// Starts a body.
+    /// Starts reading a body.
     ///
-    /// An SSE body that begins with a brace is one JSON value: the server did not stream, or refused with a success
-    /// status.
+    /// An SSE body that begins with a brace is one JSON value: either the server did not stream, or it reported an
+    /// error with a success status.
     pub(crate) fn new(framing: Framing) -> Self {
         Self {
             mode: match framing {
@@ -171,8 +171,8 @@ impl FrameReader {
         }
     }
 
-    /// Returns the frame left at the end of the body: a last line without a line end, or an event without its blank
-    /// line. Call only after `next` returned `None`.
+    /// Returns the frame left at the end of the body: a last line that has no line end, or an event that is not
+    /// followed by a blank line. Call only after `next` returned `None`.
     pub(crate) fn last(&mut self) -> Option<StreamFrame<'_>> {
         if self.emitted {
             self.clear();
@@ -244,7 +244,7 @@ impl FrameReader {
         }
     }
 
-    /// Consumes the next line and returns its range in `bytes`, without the line end.
+    /// Consumes the next line and returns its range in `bytes`, excluding the line end.
     fn take_line(&mut self, carriage_return_ends: bool) -> Option<Range<usize>> {
         if self.carriage_return && self.from < self.bytes.len() {
             self.carriage_return = false;

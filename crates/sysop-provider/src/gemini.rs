@@ -20,7 +20,7 @@ mod tests;
 
 use errors::GeminiBackend;
 
-/// The API version that covers every feature used here.
+/// API version that has every feature used here.
 const VERSION: &str = "v1beta";
 pub(crate) const KEY_HEADER: &str = "x-goog-api-key";
 
@@ -74,7 +74,7 @@ impl ModelApi for Gemini {
     }
 }
 
-/// Returns the last segment of the URL: model and method.
+/// Returns the last segment of the URL, which names the model and the method.
 pub(crate) fn method(model: &str) -> String {
     format!("{}:streamGenerateContent", bare(model))
 }
@@ -84,7 +84,8 @@ pub(crate) fn bare(model: &str) -> &str {
     model.strip_prefix("models/").unwrap_or(model)
 }
 
-/// Joins `base`, the version (unless `base` ends in one), the segments, and the query that selects SSE.
+/// Returns the URL made of `base`, the version (unless `base` ends in one), the segments, and the query that selects
+/// SSE.
 pub(crate) fn address(base: &str, version: &str, segments: &[&str]) -> Result<String, ModelFailure> {
     let wrong = || {
         let sentence = "base_url is not an HTTP URL; use https://host";

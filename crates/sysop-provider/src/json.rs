@@ -1,4 +1,4 @@
-//! JSON helpers: bodies written as text, and lenient field types that read frames without building a `Value` tree.
+//! JSON helpers for writing bodies as text, and lenient field types for reading frames without building a `Value` tree.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize as DeserializeDerive, Serialize};
 
-/// Converts a float to the shortest JSON number: 0.7, not the long digits of the nearest `f64`.
+/// Converts a float to the shortest JSON number: 0.7, not the many digits of the `f64` that equals it.
 pub(crate) fn short_float(number: f32) -> serde_json::Value {
     number.to_string().parse::<f64>().map_or(serde_json::Value::Null, serde_json::Value::from)
 }
@@ -20,7 +20,7 @@ pub(crate) fn text<T: Serialize + ?Sized>(value: &T) -> String {
     serde_json::to_string(value).expect("strings, numbers and JSON values can be written as JSON")
 }
 
-/// A text field read leniently: `null`, numbers and other types are accepted instead of failing the frame.
+/// A text field that is read leniently: `null`, numbers and other types do not make the whole frame invalid.
 #[derive(Debug, Default, Clone, PartialEq)]
 pub(crate) struct LaxText<'a>(pub(crate) Cow<'a, str>);
 
@@ -71,13 +71,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for LaxText<'a> {
     }
 }
 
-/// A count read leniently: servers write `3`, `3.0` and `null`.
+/// A count that is read leniently, because servers write `3`, `3.0` or `null`.
 #[derive(Debug, Default, Clone, Copy, PartialEq, DeserializeDerive)]
 #[serde(transparent)]
 pub(crate) struct LaxCount(Option<f64>);
 
 impl LaxCount {
-    /// Returns the count, 0 if absent.
+    /// Returns the count, or 0 if it is absent.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast of floats saturates")]
     pub(crate) fn number(self) -> u64 {
         self.0.unwrap_or_default() as u64

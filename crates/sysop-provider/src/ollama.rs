@@ -1,4 +1,4 @@
-//! Ollama's native API, because its OpenAI-compatible one cannot set the context window.
+//! Ollama's native API. Its OpenAI-compatible API is not used because it cannot set the context window.
 //!
 //! Sources: ollama v0.33.0-rc2, `server/routes.go`, `server/prompt.go`, `api/types.go`, `envconfig/config.go`.
 
@@ -26,33 +26,34 @@ pub use address::ollama_base_url;
 use decode::{OllamaDecoder, PromptSize};
 use encode::ChatParams;
 
-/// Parameter count below which a model uses the text protocol even if it has tools.
+/// Number of model parameters below which a model uses the text protocol even if it has native tools.
 const SMALL_PARAMETERS_MAX: f64 = 4e9;
 
-/// Default for the longest silence: loading a model takes minutes, and a call is sent only when complete.
+/// Default for the longest silence between two bytes. It is long because loading a model takes minutes and a tool call
+/// is sent only when it is complete.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(600);
-/// Default context window in tokens: the minimum useful for an agent.
+/// Default context window in tokens: the smallest one that is useful for an agent.
 pub const NUM_CTX_DEFAULT: u32 = 32_768;
-/// Longest time for a query about a model's capabilities.
+/// Longest time for a query about models, such as their capabilities.
 const QUERY_MAX: Duration = Duration::from_secs(3);
-/// Maximum bytes of a response about models.
+/// Maximum bytes of the response to a query about models.
 const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Maximum number of models with cached information.
 const MODELS_MAX: usize = 256;
 
-/// Parameter that switches thinking.
+/// Parameter that turns thinking on or off.
 const THINK: &str = "think";
 /// Parameter that constrains a reply to a schema.
 const FORMAT: &str = "format";
 
-/// Wording that distinguishes the local from the remote Ollama in messages.
+/// Words for messages that distinguish the local Ollama from the remote one.
 #[derive(Debug, Clone, Copy)]
 struct OllamaLabels {
     /// Config table, `[providers.NAME]`.
     table: &'static str,
-    /// Location, appended to the name; empty for this machine.
+    /// Location, appended to the name `Ollama`; empty for this machine.
     place: &'static str,
-    /// Location where the user runs a suggested command.
+    /// Location where the user is to run a suggested command; empty for this machine.
     there: &'static str,
 }
 
@@ -60,7 +61,7 @@ const LOCAL: OllamaLabels = OllamaLabels { table: "ollama", place: "", there: ""
 const REMOTE: OllamaLabels =
     OllamaLabels { table: "ollama+ssh", place: " on the remote host", there: " there" };
 
-/// One server and what is known about its models. Clones share that knowledge.
+/// One server, and cached information about its models that clones share.
 #[derive(Clone)]
 pub(crate) struct Ollama {
     labels: OllamaLabels,
@@ -80,7 +81,7 @@ struct OllamaModelInfo {
     tools: Option<bool>,
     thinking: bool,
     window_checked: bool,
-    /// Window of the loaded model, in tokens.
+    /// Context window that the server loaded the model with, in tokens.
     window: Option<u64>,
 }
 
@@ -90,13 +91,13 @@ impl Ollama {
         Self::with_labels(settings, LOCAL)
     }
 
-    /// Creates the Ollama of the remote machine. Its address is as seen from there until
+    /// Creates the Ollama of the remote machine. Its address is the one seen from that machine, until
     /// [`through_tunnel`](Self::through_tunnel) replaces it.
     pub(crate) fn remote(settings: &OllamaSettings) -> Self {
         Self::with_labels(settings, REMOTE)
     }
 
-    /// Returns the same server at another address; `host` is sent as its `Host` header.
+    /// Returns the same server at another address. `host` is sent as the `Host` header.
     pub(crate) fn through_tunnel(&self, base_url: String, host: &str) -> Self {
         let mut other = self.clone();
         other.base_url = Ok(base_url);
@@ -131,7 +132,7 @@ impl Ollama {
         }
     }
 
-    /// Returns the headers of every request.
+    /// Returns the headers that every request carries.
     pub(crate) fn headers(&self) -> Vec<(String, SecretString)> {
         let mut headers = self.headers.clone();
         let authorized = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
@@ -141,7 +142,7 @@ impl Ollama {
         headers
     }
 
-    /// Longest silence between two bytes.
+    /// Returns the longest allowed silence between two bytes.
     pub(crate) fn silence(&self) -> Duration {
         self.silence
     }
@@ -158,7 +159,7 @@ impl Ollama {
         change(models.entry(model.to_owned()).or_default());
     }
 
-    /// Sends a query about models; `None` if the response is unusable.
+    /// Sends a query about models. Returns `None` if no usable response arrives in time.
     async fn query(&self, request: reqwest::RequestBuilder) -> Option<Value> {
         let headers = header_map(&self.headers()).ok()?;
         let asking = async {
@@ -228,7 +229,8 @@ impl OllamaModel {
 }
 
 impl OllamaModel {
-    /// The context window in tokens: the one asked for, or a smaller one that the server loaded the model with.
+    /// Returns the context window in tokens: the configured one, or a smaller one that the server loaded the model
+    /// with.
     fn window(&self) -> u64 {
         let asked = u64::from(self.server.num_ctx);
         self.server.model_info(&self.name).window.map_or(asked, |window| window.min(asked))
@@ -344,7 +346,7 @@ fn mark_unsupported(quirks: &mut ModelQuirks, name: &'static str) -> bool {
     true
 }
 
-/// Parses a parameter count in Ollama's format: `1.5B`, `494.03M`.
+/// Parses a number of model parameters in Ollama's format, such as `1.5B` or `494.03M`.
 fn parameters(text: &str) -> Option<f64> {
     let (number, unit) = text.split_at(text.len().checked_sub(1).filter(|&at| text.is_char_boundary(at))?);
     let unit = match unit {
@@ -357,12 +359,13 @@ fn parameters(text: &str) -> Option<f64> {
 }
 
 /// Returns true for models that do better with the text protocol than with native tools. Measured with
-/// Qwen2.5-Coder-1.5B on 20 tasks: 19 ended with an answer, versus endlessly repeated native calls.
+/// Qwen2.5-Coder-1.5B on 20 tasks: with the text protocol, 19 ended with an answer; with native tools, the model
+/// repeated calls endlessly.
 fn is_small(parameters: f64) -> bool {
     parameters < SMALL_PARAMETERS_MAX
 }
 
-/// Returns true if two names mean the same model: `phi3` is `phi3:latest`.
+/// Returns true if two names mean the same model, as `phi3` and `phi3:latest` do.
 fn is_same_model(name: &str, other: &str) -> bool {
     let full = |name: &str| {
         let tagged = name.rsplit('/').next().unwrap_or(name).contains(':');
@@ -371,7 +374,7 @@ fn is_same_model(name: &str, other: &str) -> bool {
     full(name) == full(other)
 }
 
-/// Returns a low estimate of the prompt's bytes as seen by the tokenizer.
+/// Returns a low estimate of the number of prompt bytes that the tokenizer sees.
 fn prompt_bytes(request: &ModelRequest) -> u64 {
     let said = request.messages.iter().map(|message| match message.message() {
         Message::User { text } => text.len(),

@@ -22,7 +22,8 @@ use encode::{Dialect, EncodedToolsCache};
 pub(crate) use encode::{push_tools, reply_as_text};
 use responses::ResponsesDecoder;
 
-/// Default for the longest wait for the first byte: a local server may process a long prompt for minutes.
+/// Default for the longest wait for the first byte. It is long because a local server may process a long prompt for
+/// minutes.
 const FIRST_BYTE_MAX: Duration = Duration::from_secs(600);
 /// Maximum tokens of a reply in the text protocol, unless the request sets its own limit.
 const TEXT_TOKENS_MAX: u32 = 2048;
@@ -37,24 +38,24 @@ const MAX_OUTPUT_TOKENS: &str = "max_output_tokens";
 const REASONING: &str = "reasoning";
 const REASONING_SUMMARY: &str = "reasoning.summary";
 const INCLUDE: &str = "include";
-/// Not a parameter: the server refuses a history with replies that lack `reasoning_content`.
+/// Not a parameter, but a quirk: the server refuses a history with replies that lack `reasoning_content`.
 const ASSISTANT_REASONING: &str = "replies without reasoning_content";
 
-/// Not a parameter: the server refuses reasoning items of earlier replies.
+/// Not a parameter, but a quirk: the server refuses reasoning items of earlier replies.
 const REASONING_ITEMS: &str = "reasoning items";
-/// Not a parameter: the model needs the Responses API.
+/// Not a parameter, but a quirk: the model needs the Responses API.
 const CHAT_COMPLETIONS: &str = "chat completions";
-/// Not a parameter: the server does not have the Responses API.
+/// Not a parameter, but a quirk: the server does not have the Responses API.
 const RESPONSES: &str = "responses";
 
-/// Parameters of the Responses API that may be left out when a server names them as refused.
+/// Parameters of the Responses API that may be left out if an error names one of them as its `param`.
 const OPTIONAL_IN_RESPONSES: [&str; 3] = [REASONING_SUMMARY, INCLUDE, MAX_OUTPUT_TOKENS];
 
-/// Parameters that may be left out when a server refuses them.
+/// Parameters that may be left out if a server refuses them.
 const OPTIONAL: [&str; 6] =
     [STREAM_OPTIONS, RESPONSE_FORMAT, TEMPERATURE, MAX_COMPLETION_TOKENS, MAX_TOKENS, REASONING_EFFORT];
 
-/// Phrases in error messages of servers or models without tools.
+/// Phrases in the error messages of servers or models that do not support tools.
 const NO_TOOLS: [&str; 9] = [
     "does not support tools",
     "does not support function calling",
@@ -90,7 +91,7 @@ pub(crate) struct OpenAi {
     dialect: Dialect,
     tools: EncodedToolsCache,
     api: OpenAiApi,
-    /// The host has the Responses API for all its models.
+    /// The host offers the Responses API for all its models.
     offers_responses: bool,
 }
 
@@ -119,7 +120,7 @@ impl OpenAi {
         }
     }
 
-    /// Returns true if a model is asked through the Responses API.
+    /// Returns true if requests to `model` use the Responses API.
     fn uses_responses(&self, model: &str, quirks: &ModelQuirks) -> bool {
         let learned = |word: &str| quirks.unsupported_params.contains(&word);
         match self.api {
@@ -133,7 +134,7 @@ impl OpenAi {
         }
     }
 
-    /// Appends a path to the base URL; the base's own query (`?api-version=`) stays at the end.
+    /// Appends a path to the base URL. The base URL's own query (`?api-version=`) stays at the end.
     pub(crate) fn address(&self, path: &str) -> Result<String, ModelFailure> {
         let (base, query) = match self.base_url.trim().split_once('?') {
             Some((base, query)) => (base, format!("?{query}")),
@@ -151,7 +152,7 @@ impl OpenAi {
         })
     }
 
-    /// Returns the headers of every request.
+    /// Returns the headers that every request carries.
     pub(crate) fn headers(&self) -> Result<Vec<(String, SecretString)>, ModelFailure> {
         let mut headers = self.headers.clone();
         let has = |headers: &[(String, SecretString)], name: &str| {
@@ -270,7 +271,7 @@ impl ModelApi for OpenAi {
     }
 }
 
-/// Returns true if a refusal says that a model's tools need the Responses API.
+/// Returns true if a refusal says that the model needs the Responses API, at least for tools.
 fn asks_for_responses(lower: &str, parameter: Option<&str>) -> bool {
     lower.contains("/v1/responses")
         || lower.contains("only supported in the responses api")
@@ -278,7 +279,8 @@ fn asks_for_responses(lower: &str, parameter: Option<&str>) -> bool {
         || (parameter == Some(REASONING_EFFORT) && lower.contains("function tools"))
 }
 
-/// Parses the wait in an error message: `Please try again in 1m2.5s`, `Please retry after 20 seconds`.
+/// Parses the wait that an error message in lower case requests, such as `please try again in 1m2.5s` or `please retry
+/// after 20 seconds`.
 fn parse_wait(lower: &str) -> Option<Duration> {
     let behind = ["try again in ", "retry after "]
         .iter()
@@ -310,13 +312,13 @@ fn is_overflow(lower: &str) -> bool {
     OVERFLOW.iter().any(|word| lower.contains(word))
 }
 
-/// Returns the parameter that an error names, in lower case.
+/// Returns the parameter that an error body names in `error.param`, in lower case.
 fn refused_parameter(body: &str) -> Option<String> {
     let body: serde_json::Value = serde_json::from_str(body).ok()?;
     Some(body.pointer("/error/param")?.as_str()?.to_ascii_lowercase())
 }
 
-/// Records refused features as quirks. Returns false if there is nothing to change.
+/// Adds or sets the quirk for the feature that an error says is refused. Returns false if no quirk changed.
 fn learn_quirk(lower: &str, parameter: Option<&str>, quirks: &mut ModelQuirks) -> bool {
     let refuses_tools = NO_TOOLS.iter().any(|word| lower.contains(word))
         || parameter == Some("tools")

@@ -1,4 +1,4 @@
-//! All providers behind one type: routes requests by provider name and probes servers for their models.
+//! All providers behind one type, which routes requests by provider name and asks servers for their models.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::transport::{
 };
 use crate::vertex::Vertex;
 
-/// Longest time a probe may take.
+/// Longest time for a probe of a server.
 pub const PROBE_MAX: Duration = Duration::from_secs(3);
 const MODELS_MAX: usize = 1_000;
 
@@ -49,11 +49,11 @@ struct ProvidersState {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProbeResult {
-    /// The server answered in the form of its API.
+    /// The server answered with a valid response of its API.
     pub reachable: bool,
     /// Names of the server's models.
     pub models: Vec<String>,
-    /// Failure and remedy in one sentence, free of secrets.
+    /// Failure and remedy in one sentence without secrets; `None` if the probe succeeded.
     pub problem: Option<String>,
 }
 
@@ -67,7 +67,7 @@ struct ModelListRequest {
     url: String,
     headers: Vec<(String, SecretString)>,
     target: &'static ProviderInfo,
-    /// JSON field of the list, and of the name within each entry.
+    /// JSON field that holds the list; `name` is the field of each entry that holds the model's name.
     list: &'static str,
     name: &'static str,
 }
@@ -100,7 +100,7 @@ impl Providers {
         Self { retry, ..self }
     }
 
-    /// Checks that a provider's server answers and lists its models, within [`PROBE_MAX`].
+    /// Asks a provider's server for its models, to check that it answers. Takes at most [`PROBE_MAX`].
     pub async fn probe(&self, provider: &str) -> ProbeResult {
         if provider == OLLAMA_SSH.name {
             return match tokio::time::timeout(PROBE_MAX, self.probe_remote()).await {
@@ -234,7 +234,7 @@ impl Providers {
         }
     }
 
-    /// Streams from a model on the remote machine; the tunnel is opened at the first poll.
+    /// Streams a reply from a model on the remote machine. The tunnel is opened at the first poll.
     fn remote_stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
         let providers = self.clone();
         async_stream::stream! {
@@ -296,8 +296,8 @@ fn base_of<'a>(endpoint: &'a Endpoint, vendor: &'a str) -> &'a str {
     endpoint.base_url.as_deref().unwrap_or(vendor).trim().trim_end_matches('/')
 }
 
-/// Returns the endpoint's headers including its key. Fails if the vendor's own address has no key; other servers need
-/// none.
+/// Returns the endpoint's headers, including its API key. Fails if there is no key and the vendor's own server is used;
+/// other servers may need no key.
 fn headers_with_key(
     endpoint: &Endpoint,
     header: &str,

@@ -1,4 +1,5 @@
-//! Makes server texts fit for display: masks secrets, strips control sequences, condenses web pages, bounds length.
+//! Prepares server text for display: masks secrets, strips control sequences, condenses web pages and limits the
+//! length.
 
 use secrecy::{ExposeSecret as _, SecretString};
 use sysop_core::redact::KnownSecrets;
@@ -6,11 +7,11 @@ use sysop_core::text::strip_controls;
 
 /// Maximum characters quoted from a server.
 const QUOTE_CHARS_MAX: usize = 500;
-/// Maximum characters of our own messages.
+/// Maximum characters of a message of ours.
 const MESSAGE_CHARS_MAX: usize = 1_500;
 /// Maximum characters quoted from a web page received in place of an API response.
 const PAGE_CHARS_MAX: usize = 120;
-/// Replacement of a secret.
+/// Text that replaces a secret.
 pub(crate) const MASK: &str = "[key]";
 /// Headers whose values are not secret.
 const PUBLIC_HEADERS: [&str; 8] = [

@@ -1,7 +1,8 @@
 //! Ollama on the remote machine: models named `ollama+ssh/NAME`, reached over the connection of the session's host.
 //!
-//! Declares the connection as a trait ([`RemoteMachine`]); knows no ssh, starts no process and reads no environment.
-//! A port of this machine leads to the remote server, so everything else is the ordinary client of Ollama ([`ollama`]).
+//! Declares the connection as a trait ([`RemoteMachine`]). Does not know ssh, starts no process and reads no
+//! environment. A local port is forwarded to the remote server, so that the ordinary Ollama client can do everything
+//! else ([`ollama`]).
 
 use std::net::SocketAddr;
 
@@ -9,22 +10,23 @@ use async_trait::async_trait;
 
 pub(crate) mod ollama;
 
-/// Error text for a remote model in a session without a remote machine.
+/// Error text if a session without a remote machine uses a remote model.
 pub const NO_REMOTE_MACHINE: &str = "ollama+ssh needs a host: --host DEST or [connection] in the config";
 
 /// Machine that runs `ollama+ssh` models, reached over the connection of the session's host.
 ///
-/// The next call reconnects a broken connection.
+/// If the connection is broken, the next call reconnects it.
 #[async_trait]
 pub trait RemoteMachine: Send + Sync {
     /// Returns a local loopback address that leads to `to` (`host:port`, IPv6 in brackets) as seen from the remote
     /// machine.
     ///
     /// # Errors
-    /// [`RemoteError::NotListening`] if it is known that nothing listens at that address, else [`RemoteError::Failed`].
+    /// [`RemoteError::NotListening`] if it is known that nothing listens at that address, otherwise
+    /// [`RemoteError::Failed`].
     async fn forward(&self, to: &str) -> Result<ForwardedPort, RemoteError>;
 
-    /// Returns `OLLAMA_HOST` of the remote machine, or `None` if unset there.
+    /// Returns the value of `OLLAMA_HOST` on the remote machine, or `None` if it is not set there.
     ///
     /// # Errors
     /// The remote machine cannot be asked.
@@ -40,10 +42,11 @@ impl std::fmt::Debug for dyn RemoteMachine {
 /// Failure of the remote machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemoteError {
-    /// Nothing listens at the address.
+    /// Nothing listens at the requested address.
     #[error("nothing listens at that address")]
     NotListening,
-    /// No connection to the machine, or none beyond it. Holds one sentence that says what to do next.
+    /// The machine cannot be reached, or the address cannot be reached from it. Holds one sentence that says what to do
+    /// next.
     #[error("{0}")]
     Failed(String),
 }
@@ -55,12 +58,12 @@ pub struct ForwardedPort {
 }
 
 impl ForwardedPort {
-    /// Takes the local address and a guard that keeps the port open.
+    /// Takes the local address and a guard, `tunnel`, that keeps the port open until it is dropped.
     pub fn new(address: SocketAddr, tunnel: impl Send + Sync + 'static) -> Self {
         Self { address, _tunnel: Box::new(tunnel) }
     }
 
-    /// Local address to connect to.
+    /// Returns the local address to connect to.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

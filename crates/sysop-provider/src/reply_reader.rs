@@ -1,8 +1,8 @@
 //! Reads a reply of any API to its end and returns finished tool calls.
 //!
-//! A model without native tools writes its calls as text, and so does one that forgets its native tools. The text is
-//! parsed once, when the reply is complete: calls in the text become calls of the reply, and the remaining text is for
-//! the user. Text that may be protocol is withheld while the reply streams.
+//! A model without native tools writes its calls as text, and so does a model that forgets its native tools. The text
+//! is parsed once, when the reply is complete: calls in the text become calls of the reply, and the remaining text is
+//! for the user. Text that may belong to the text protocol is withheld while the reply streams.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ const BEGINNINGS: [char; 4] = ['{', '[', '`', '<'];
 /// Wraps an API's decoder for one request.
 pub(crate) struct ReplyReader {
     decoder: Box<dyn ReplyDecoder>,
-    /// Tools by which written calls are recognized; `None` in chat mode, which has no calls.
+    /// Tools whose names are recognized in calls written as text; `None` in chat mode, which has no calls.
     tools: Option<Arc<[ToolSpec]>>,
     visibility: Visibility,
 }
@@ -31,9 +31,9 @@ pub(crate) struct ReplyReader {
 enum Visibility {
     /// No character has arrived.
     Undecided,
-    /// Prose, shown as it arrives.
+    /// The text is prose and is shown as it arrives.
     Streamed,
-    /// Possibly protocol; its text is shown at the end.
+    /// The text may belong to the text protocol; the text that remains after parsing is shown at the end.
     Withheld,
 }
 
@@ -47,7 +47,7 @@ impl ReplyReader {
         Self { decoder, tools, visibility }
     }
 
-    /// Decodes a frame like [`ReplyDecoder::decode_frame`], withholding text that may be protocol.
+    /// Decodes a frame like [`ReplyDecoder::decode_frame`], but withholds text that may belong to the text protocol.
     pub(crate) fn decode_frame(
         &mut self,
         event: &str,
@@ -73,7 +73,8 @@ impl ReplyReader {
         self.visibility == Visibility::Streamed
     }
 
-    /// Returns the whole reply with its calls, like [`ReplyDecoder::finish`]; pushes withheld text.
+    /// Returns the whole reply with its calls, like [`ReplyDecoder::finish`], and pushes the text that was withheld and
+    /// remains.
     pub(crate) fn finish(self, out: &mut Vec<ModelEvent>) -> Result<Reply, FrameError> {
         let mut reply = self.decoder.finish()?;
         if let Some(tools) = &self.tools {
@@ -86,8 +87,9 @@ impl ReplyReader {
     }
 }
 
-/// Moves calls that the model wrote as text from the reply's text to its calls; an answer in the protocol becomes the
-/// text. A reply with native calls is left unchanged. The new calls have no ids: the session assigns them.
+/// Moves calls that the model wrote as text from the reply's text to its calls. An answer in the form of the text
+/// protocol is replaced by its plain text. A reply with native calls is left unchanged. The new calls have no ids; the
+/// session assigns them.
 fn take_written_calls(reply: &mut Reply, tools: &[ToolSpec]) {
     if !reply.calls.is_empty() || reply.text.is_empty() {
         return;

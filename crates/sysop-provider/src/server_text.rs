@@ -1,4 +1,4 @@
-//! Quotes server text in messages to the user: one line, short, without keys. No I/O.
+//! Quotes server text in messages to the user: on one short line, without keys. No I/O.
 
 use secrecy::{ExposeSecret, SecretString};
 use sysop_core::message::{FailureKind, ModelFailure};
@@ -10,7 +10,7 @@ use crate::settings::Endpoint;
 /// Maximum characters quoted from a server.
 const WORDS_CHARS_MAX: usize = 400;
 
-/// Quotes a server's text on one line, shortened, with visible control characters and the key masked.
+/// Returns a server's text as one shortened line, with the key masked and control characters made visible.
 pub(crate) fn quote_server_text(text: &str, key: Option<&SecretString>) -> String {
     let hidden = match key.map(ExposeSecret::expose_secret) {
         Some(key) if !key.is_empty() => text.replace(key, MASK),
@@ -23,7 +23,7 @@ pub(crate) fn failure(kind: FailureKind, message: impl Into<String>) -> ModelFai
     ModelFailure { kind, message: message.into() }
 }
 
-/// Appends the user's own headers; they replace ours of the same name.
+/// Appends the headers that the user configured. They replace headers of the same name.
 pub(crate) fn with_custom_headers(
     mut headers: Vec<(String, SecretString)>,
     endpoint: &Endpoint,
@@ -35,7 +35,7 @@ pub(crate) fn with_custom_headers(
     headers
 }
 
-/// Returns true if the user's own headers include one of `names`.
+/// Returns true if the headers that the user configured include one of `names`.
 pub(crate) fn has_custom_header(endpoint: &Endpoint, names: &[&str]) -> bool {
     endpoint.headers.iter().any(|(name, _)| names.iter().any(|wanted| name.eq_ignore_ascii_case(wanted)))
 }

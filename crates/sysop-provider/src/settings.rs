@@ -18,7 +18,7 @@ pub struct Endpoint {
     pub base_url: Option<String>,
     /// API key, sent in the API's own header.
     pub api_key: Option<SecretString>,
-    /// Additional headers; they replace ours of the same name.
+    /// Additional headers. They replace sysop's own headers of the same name.
     pub headers: Vec<(String, SecretString)>,
     /// Longest silence between two bytes; `None` means [`SILENCE_MAX`].
     pub timeout: Option<Duration>,
@@ -26,36 +26,36 @@ pub struct Endpoint {
 
 #[derive(Debug, Clone, Default)]
 pub struct VertexSettings {
-    /// Address, headers and timeout. A key selects express mode.
+    /// Address, headers and timeout. An API key here selects express mode.
     pub endpoint: Endpoint,
     /// Project id; `None` means the credentials' project.
     pub project: Option<String>,
     /// Region; `None` means `global`.
     pub location: Option<String>,
-    /// Account sources, unused if a key is set.
+    /// Sources of the account to use; ignored if an API key is set.
     pub credentials: GoogleCredentialSources,
 }
 
-/// Locations of Google's application default credentials, in order; the first one present is used.
+/// Places to look for Google's application default credentials, in order. The first one that exists is used.
 #[derive(Debug, Clone, Default)]
 pub struct GoogleCredentialSources {
-    /// File named by the user (`GOOGLE_APPLICATION_CREDENTIALS`); an error if missing.
+    /// File named by the user (`GOOGLE_APPLICATION_CREDENTIALS`). It is an error if the file is missing.
     pub file: Option<PathBuf>,
-    /// File written by `gcloud auth application-default login`; may be missing.
+    /// File written by `gcloud auth application-default login`. It may be missing.
     pub gcloud_file: Option<PathBuf>,
-    /// Metadata server of Google Cloud machines, the last resort.
+    /// Metadata server of Google Cloud machines, tried last.
     pub metadata: MetadataServer,
 }
 
-/// Google Cloud metadata server, which gives a machine the token of its service account.
+/// Google Cloud metadata server, which gives a machine the access token of its service account.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum MetadataServer {
-    /// The well-known address.
+    /// Server at its well-known address.
     #[default]
     Standard,
-    /// Another host with an optional port (`GCE_METADATA_HOST`).
+    /// Server at another host, with an optional port (`GCE_METADATA_HOST`).
     At(String),
-    /// Disabled (`NO_GCE_CHECK=true`).
+    /// No metadata server is used (`NO_GCE_CHECK=true`).
     Off,
 }
 
@@ -69,11 +69,11 @@ pub struct OllamaSettings {
     pub keep_alive: Option<String>,
 }
 
-/// API through which models of the `openai` provider are asked.
+/// API used for models of the `openai` provider.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OpenAiApi {
-    /// Responses at OpenAI and Azure, and for models that need it; Chat Completions otherwise.
+    /// The Responses API at OpenAI and Azure and for models that need it, otherwise Chat Completions.
     #[default]
     Auto,
     Chat,
@@ -90,10 +90,10 @@ pub struct ProvidersSettings {
     pub vertex: VertexSettings,
     /// Ollama's native API.
     pub ollama: OllamaSettings,
-    /// Ollama on the remote machine. The base URL is seen from there; `None` means the remote machine's own
+    /// Ollama on the remote machine. The base URL is the one seen from that machine; `None` means its own
     /// `OLLAMA_HOST`.
     pub ollama_ssh: OllamaSettings,
-    /// The remote machine, if the session's host is one.
+    /// Remote machine; `None` if the session's host is not one.
     pub remote: Option<Arc<dyn RemoteMachine>>,
     /// The Anthropic Messages API.
     pub anthropic: Endpoint,

@@ -1,25 +1,27 @@
-//! Tool calls written as plain text: for models without native tools, and for those that forget that they have them.
+//! Tool calls written as plain text, for models without native tools and for models that forget to use theirs.
 //!
-//! Parses a whole reply into an answer or calls; also renders the instructions, the schema and the history for models
-//! that use this protocol. Never runs, allows or logs anything, and never completes what a model left unfinished: a
-//! truncated call is text.
+//! Parses a whole reply into an answer or calls. Also renders the instructions, the schema and the history for models
+//! that use this protocol. Never runs, allows or logs anything, and never completes a call that a model left
+//! unfinished: a truncated call counts as text.
 //!
 //! # What counts as a call
-//! Always: a complete JSON object (or array of them) in one of the known forms that makes up the whole reply, a fenced
-//! block of data, or the content of a model's own call marks (`<tool_call>`, `[TOOL_CALLS]`, `functools` and similar).
-//! In prose, the object must begin its line, or end the line after other words; with words on both sides, inside an
-//! inline code span that has neighbors, or as part of an expression (`x = {..}`) it is a quotation. Never: the content
-//! of a fenced block in another language, of a fenced block together with anything else, of reasoning (`<think>`), or
-//! anything after a broken or truncated call, or after a result that the model invented.
+//! A complete JSON object (or an array of them) in one of the known forms is always a call if it makes up the whole
+//! reply, a fenced block of data, or the content of a model's own call marks (`<tool_call>`, `[TOOL_CALLS]`,
+//! `functools` and similar). In prose, the object must begin its line, or end the line after other words. It is a
+//! quotation if words stand on both sides, if it is in an inline code span next to other text, or if it is part of an
+//! expression (`x = {..}`). Never a call: the content of a fenced block in another language, an object that shares a
+//! fenced block with other text, the content of reasoning (`<think>`), and anything after a broken or truncated call or
+//! after a result that the model invented.
 //!
-//! Models with native tools are parsed more strictly, since they have another way to call. Their calls must name an
-//! offered tool or be shell calls; unless between call marks, at most [`PROSE_AFTER_CHARS_MAX`] characters may follow
-//! the last one, and the line before the first must not announce an example. So a sentence followed by a call is a
-//! call, and an explanation that shows a call in its middle is an answer.
+//! Replies of models with native tools are parsed more strictly, since these models have another way to call. Their
+//! written calls must name an offered tool or be shell calls. Unless calls are between call marks, at most
+//! [`PROSE_AFTER_CHARS_MAX`] characters may follow the last call, and the line before the first call must not announce
+//! an example. So a sentence followed by a call is a call, and an explanation that shows a call in its middle is an
+//! answer.
 //!
 //! # Cost
-//! Linear in the text: the scanner only moves forward, a failed JSON parse resumes at the error and not at the start of
-//! the value, depth is bounded, and the search for the end of a fence is cached.
+//! The cost is linear in the length of the text: the scanner only moves forward, it resumes after a failed JSON parse
+//! at the error and not at the start of the value, nesting is bounded, and the search for the end of a fence is cached.
 
 use sysop_core::message::{Arguments, ToolResult};
 use sysop_core::tool::ToolSpec;
@@ -34,10 +36,12 @@ mod tests;
 use recognizer::{CallRecognizer, ReplyItem, ToolCallMode};
 use scan::{ScanResult, Segment};
 
-/// Maximum characters of prose after a native model's written call; more prose makes the call a quotation.
+/// Maximum characters of prose after a call that a model with native tools wrote as text. More prose makes the call a
+/// quotation.
 pub const PROSE_AFTER_CHARS_MAX: usize = 200;
 
-/// Bytes searched before a native model's written call for words that announce an example.
+/// Number of bytes before a call that are searched for words that announce an example, if a model with native tools
+/// wrote the call as text.
 const ANNOUNCEMENT_BYTES_MAX: usize = 200;
 
 /// Words that announce an example rather than a call.
@@ -48,26 +52,26 @@ const ANNOUNCEMENTS: [&str; 8] =
 #[derive(Debug, Clone, PartialEq)]
 pub enum ParsedReply {
     Answer(String),
-    /// Tool calls, with the text around them.
+    /// Tool calls, with the text before and between them.
     Calls {
-        /// Text before and between the calls, and written answers wherever they appear. Prose after the last call is
-        /// dropped, since a model that continues there invents the result.
+        /// Text before and between the calls, and answers in protocol form wherever they appear. Prose after the last
+        /// call is dropped, because there the model only invents the call's result.
         text: String,
         /// The calls, in order; at least one.
         calls: Vec<TextToolCall>,
     },
 }
 
-/// A tool call as written, without an id.
+/// A tool call as the model wrote it; it has no id.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TextToolCall {
-    /// Name of an offered tool, or the name as the model wrote it.
+    /// Name of the offered tool that is meant, or else the name as the model wrote it.
     pub name: String,
     /// Arguments, possibly invalid.
     pub arguments: Arguments,
 }
 
-/// Parses a reply's text. `fences` means that the model was offered this protocol; exactly one fenced `sh` block then
+/// Parses a reply's text. `fences` means that the model was told to use this protocol; a single fenced `sh` block then
 /// counts as a command.
 ///
 /// Text without a call is returned unchanged as an answer.
@@ -85,8 +89,9 @@ pub fn parse(text: &str, tools: &[ToolSpec], fences: bool) -> ParsedReply {
 
 /// Returns the addition to the system prompt that lets a model without native tools call `tools`.
 ///
-/// The result depends on the tools alone. If a shell is offered, only the shell is explained: it can do what the others
-/// can, and a small model reads 75 tokens a second. Without tools, the text asks for the answer form.
+/// The result depends on the tools alone. If a shell is offered, only the shell is explained, because it can do what
+/// the other tools can and a small model reads only 75 tokens a second. If `tools` is empty, the text asks for an
+/// answer in protocol form.
 pub fn instructions(tools: &[ToolSpec]) -> String {
     prompt::instructions(tools)
 }
@@ -94,7 +99,7 @@ pub fn instructions(tools: &[ToolSpec]) -> String {
 /// Returns the JSON Schema that constrains a reply to the protocol, in the subset that llama.cpp and Ollama turn into
 /// grammars.
 ///
-/// Without tools only an answer is valid, which stops a model that would otherwise call endlessly.
+/// If `tools` is empty, only an answer is valid, which stops a model that would otherwise make calls endlessly.
 pub fn schema(tools: &[ToolSpec]) -> serde_json::Value {
     prompt::schema(tools)
 }
@@ -104,7 +109,7 @@ pub fn render_call(call: &TextToolCall) -> String {
     prompt::render_call(call)
 }
 
-/// Renders results as one user message, for models without a tool role; begins with `Observation:`.
+/// Renders tool results as one user message, which begins with `Observation:`, for models without a tool role.
 pub fn render_results(results: &[ToolResult]) -> String {
     prompt::render_results(results)
 }
@@ -116,7 +121,7 @@ fn fenced_command(text: &str, found: &ScanResult, recognizer: &CallRecognizer<'_
     Some(ParsedReply::Calls { text: before.to_owned(), calls: vec![call] })
 }
 
-/// Returns true if calls in a native model's text are quoted rather than made.
+/// Returns true if the calls in the text of a model with native tools are quoted rather than made.
 fn is_quotation(text: &str, segments: &[Segment]) -> bool {
     let (Some(first), Some(last)) = (segments.first(), segments.last()) else { return false };
     if segments.iter().any(|segment| segment.marked) {

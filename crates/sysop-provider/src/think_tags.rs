@@ -1,4 +1,4 @@
-//! Splits a leading `<think>…</think>` off a streamed text, for models whose server does not separate reasoning.
+//! Splits a leading `<think>…</think>` off a streamed text, for servers that do not separate reasoning from text.
 
 /// Start tag of reasoning.
 const OPEN: &str = "<think>";
@@ -17,13 +17,13 @@ enum State {
     #[default]
     Start,
     Inside,
-    /// After the reasoning, where whitespace is skipped.
+    /// Right after the closing tag, where whitespace is skipped.
     AfterClose,
     Outside,
 }
 
 impl ThinkTagParser {
-    /// Parses a chunk; passes text that cannot be part of a tag to `text` or `reasoning`.
+    /// Parses a chunk. Passes everything that cannot be part of a tag to `text` or `reasoning`.
     pub(crate) fn push(
         &mut self,
         piece: &str,
@@ -44,7 +44,7 @@ impl ThinkTagParser {
         }
     }
 
-    /// Ends the text and flushes pending characters.
+    /// Ends the stream and flushes pending characters.
     pub(crate) fn finish(&mut self, text: &mut impl FnMut(&str), reasoning: &mut impl FnMut(&str)) {
         let pending = std::mem::take(&mut self.pending);
         match self.state {

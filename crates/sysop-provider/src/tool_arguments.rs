@@ -1,4 +1,4 @@
-//! Parses tool call arguments as models and servers write them.
+//! Parses the arguments of tool calls in the forms in which models and servers write them.
 
 use serde_json::{Map, Value};
 use sysop_core::message::Arguments;
@@ -6,7 +6,8 @@ use sysop_core::message::Arguments;
 /// Maximum bytes of a tool name in OpenAI's API.
 const NAME_BYTES_MAX: usize = 64;
 
-/// Parses arguments: an object, an object inside a string, or the first non-empty object of several run together.
+/// Parses arguments: an object, an object inside a string, or several objects run together, of which the first
+/// non-empty one counts.
 pub(crate) fn parse_arguments(text: &str) -> Arguments {
     let strict = Arguments::parse(text);
     if matches!(strict, Arguments::Object(_)) {
@@ -39,7 +40,8 @@ pub(crate) fn is_complete_object(arguments: &str) -> bool {
     serde_json::from_str::<Map<String, Value>>(arguments).is_ok()
 }
 
-/// Returns a tool name that every server accepts in the history. Models invent names with other characters.
+/// Returns a tool name that every server accepts in the history. Needed because models invent names with characters
+/// that servers refuse.
 pub(crate) fn portable_tool_name(name: &str) -> String {
     let mut sendable: String = name
         .chars()
@@ -52,7 +54,7 @@ pub(crate) fn portable_tool_name(name: &str) -> String {
     sendable
 }
 
-/// Returns arguments as an object for the history; invalid ones are wrapped as text.
+/// Returns arguments as an object for the history. Invalid arguments are wrapped in an object as text.
 pub(crate) fn arguments_object(arguments: &Arguments) -> Map<String, Value> {
     match arguments {
         Arguments::Object(map) => map.clone(),

@@ -1,7 +1,7 @@
-//! Sends a request of any API and streams its reply: waits, retries, bounds and error messages.
+//! Sends a request of any API and streams its reply. Handles waits, retries, limits and error messages.
 //!
-//! Knows no API. Never follows a redirect, never shows a secret, and does nothing before the first poll. Dropping the
-//! stream drops the connection.
+//! Knows nothing about the individual APIs. Never follows a redirect, never shows a secret, and does nothing before the
+//! first poll. Dropping the stream closes the connection.
 
 mod clients;
 mod error;
@@ -31,17 +31,18 @@ pub(crate) use error::error_text;
 pub use retry::RetrySettings;
 use retry::{RetryAdvice, is_transient};
 
-/// Maximum bytes of a reply's body; a longer one ends the call.
+/// Maximum bytes of a reply's body; a longer body fails the call.
 pub const REPLY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Maximum bytes read of a refusal's body.
 pub const ERROR_BODY_BYTES_MAX: usize = 64 * 1024;
 const ERROR_BODY_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Maximum number of times one request changes form because the server refused the previous form.
 const QUIRK_RETRIES_MAX: u32 = 8;
-/// Longest wait for the end of the body after the end of the reply; a fully read body lets the connection be reused.
+/// Longest wait for the end of the body after the end of the reply. A connection can be reused only if the body was
+/// read to its end.
 const END_WAIT_MAX: Duration = Duration::from_millis(50);
 const QUIRK_MODELS_MAX: usize = 256;
-/// Bytes of the body kept to describe an unreadable response.
+/// Maximum bytes of the body that are kept to describe an unreadable response.
 const SAMPLE_BYTES_MAX: usize = 2_048;
 
 #[derive(Debug, Default)]
@@ -61,25 +62,25 @@ impl QuirkCache {
     }
 }
 
-/// Providers whose user was already warned that the key is sent unencrypted.
+/// Providers for which the user was already warned that the key is sent unencrypted.
 #[derive(Debug, Default)]
 pub(crate) struct CleartextKeyWarnings(Mutex<BTreeSet<&'static str>>);
 
 impl CleartextKeyWarnings {
-    /// Records the warning; returns true the first time.
+    /// Records that the user is warned about `provider`. Returns true the first time.
     fn is_first(&self, provider: &'static str) -> bool {
         self.0.lock().insert(provider)
     }
 }
 
-/// Inputs of a call besides its request.
+/// Everything that a call needs besides its request.
 pub(crate) struct CallContext {
     pub(crate) clients: Arc<HttpClients>,
     pub(crate) api: Arc<dyn ModelApi>,
     pub(crate) target: &'static ProviderInfo,
     /// Server address, used to choose the HTTP client.
     pub(crate) base_url: String,
-    /// Address shown to the user, if it differs from the one connected to.
+    /// Address shown to the user, if it differs from the one that is connected to.
     pub(crate) shown: Option<String>,
     /// Longest silence between two bytes.
     pub(crate) silence: Duration,
@@ -137,7 +138,7 @@ struct ModelCall {
     origin: String,
     retries: u32,
     quirk_retries: u32,
-    /// Text or reasoning was shown that a retry would invalidate.
+    /// Text or reasoning was already shown, which a retry would invalidate.
     shown: bool,
     redactor: Redactor,
     ready: VecDeque<ModelEvent>,
@@ -275,8 +276,8 @@ impl ModelCall {
         }
     }
 
-    /// Lets the API interpret a refusal. A retry request without any change of quirks is ignored, or it would never
-    /// end.
+    /// Lets the API interpret a refusal. An action to retry at once is ignored if no quirk changed, because the retries
+    /// would never end.
     fn learn_from_error(&mut self, status: u16, body: &str) -> Option<ErrorAction> {
         let before = self.quirks.clone();
         let switched = self.context.api.switch_endpoint(&self.request, status, body, &mut self.quirks);
@@ -338,7 +339,7 @@ impl ModelCall {
         }
     }
 
-    /// Handles the end of the body; `problem` is set if the connection broke off.
+    /// Handles the end of the body. `problem` describes the error if the connection broke.
     async fn end(&mut self, mut reader: Box<ResponseReader>, problem: Option<String>) {
         if problem.is_none()
             && let Some(frame) = reader.frames.last()
@@ -479,7 +480,7 @@ fn decode(reader: &mut ResponseReader, out: &mut Vec<ModelEvent>) -> Result<bool
     Ok(false)
 }
 
-/// Builds the header map; `Err` names the invalid header.
+/// Builds the header map. The error is the name of the invalid header.
 pub(crate) fn header_map(headers: &[(String, SecretString)]) -> Result<HeaderMap, String> {
     let mut map = HeaderMap::new();
     map.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -498,12 +499,12 @@ fn content_type(response: &reqwest::Response) -> String {
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// Reads the beginning of a body, at most [`ERROR_BODY_BYTES_MAX`].
+/// Reads the beginning of a body, at most [`ERROR_BODY_BYTES_MAX`] bytes.
 pub(crate) async fn bounded_body(response: reqwest::Response) -> String {
     body_up_to(response, ERROR_BODY_BYTES_MAX).await
 }
 
-/// Reads at most `bytes_max` of a body, for at most [`ERROR_BODY_WAIT_MAX`].
+/// Reads at most `bytes_max` bytes of a body, for at most [`ERROR_BODY_WAIT_MAX`].
 pub(crate) async fn body_up_to(mut response: reqwest::Response, bytes_max: usize) -> String {
     let mut body = Vec::new();
     let reader = async {

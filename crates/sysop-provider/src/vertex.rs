@@ -1,4 +1,4 @@
-//! Vertex AI: the Gemini API at other addresses, with an account's token or, in express mode, a key.
+//! Vertex AI: the Gemini API at other addresses, authorized by an account's token or, in express mode, by a key.
 //!
 //! Sources: docs.cloud.google.com, "Gemini API in Vertex AI" and "Application Default Credentials". Reads no
 //! environment; contacts no server before the first request.
@@ -30,15 +30,15 @@ const VERSION: &str = "v1";
 const GLOBAL: &str = "global";
 /// Locations that combine several regions.
 const MULTI_REGIONS: [&str; 2] = ["us", "eu"];
-/// Names the project whose quota and billing a user login counts against.
+/// Header that names the project whose quota and billing are used for requests of a user login.
 const QUOTA_HEADER: &str = "x-goog-user-project";
-/// Toggled in `ModelQuirks::unsupported_params` for each rejected token, so that the quirks change and the request is
-/// retried.
+/// Entry of `ModelQuirks::unsupported_params` that is added or removed for each rejected token, so that the quirks
+/// change and the request is retried.
 const OLD_TOKEN: &str = "an old token";
 
 pub(crate) struct Vertex {
     settings: VertexSettings,
-    /// Locked while an account is located or a token fetched, so that this happens once.
+    /// Locked while the account is located or a token is fetched, so that concurrent requests do this only once.
     account: tokio::sync::Mutex<Option<GoogleAccount>>,
     access: Mutex<Option<AccessToken>>,
     /// The newest token was refused, and no request has succeeded since.
@@ -60,7 +60,7 @@ impl Vertex {
         self.settings.location.as_deref().filter(|location| !location.is_empty()).unwrap_or(GLOBAL)
     }
 
-    /// Returns the server's address without version and path.
+    /// Returns the server's address, which does not include the API version and path.
     pub(crate) fn base_url(&self) -> String {
         if let Some(base) = &self.settings.endpoint.base_url {
             return base.clone();
@@ -75,7 +75,7 @@ impl Vertex {
         }
     }
 
-    /// Returns the key of express mode.
+    /// Returns the API key, whose presence selects express mode.
     fn key(&self) -> Option<&SecretString> {
         self.settings.endpoint.api_key.as_ref().filter(|key| !key.expose_secret().is_empty())
     }

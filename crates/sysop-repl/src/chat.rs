@@ -1,8 +1,9 @@
-//! `sysop chat`: the line REPL. Turns lines into `Input`s and updates into rows; makes no decisions about a session.
+//! `sysop chat`: the line REPL. It turns lines into `Input`s and updates into rows, but makes no decisions about a
+//! session.
 //!
-//! The terminal is read by one reader at a time: the line editor while the session waits for a prompt; the approval or
-//! program prompt while one is open; the session's terminal after `/shell`; nobody while a turn runs. Keys typed during a
-//! turn stay in the terminal until the next prompt and never answer a question.
+//! The terminal is read by one reader at a time: by the line editor while the session waits for a prompt, by an
+//! approval or program prompt while one is open, by the session's terminal after `/shell`, and by nobody while a turn
+//! runs. Keys typed during a turn stay in the terminal until the next prompt and never answer a question.
 
 pub(crate) mod approval;
 pub(crate) mod editor;
@@ -43,7 +44,7 @@ pub enum ReplLayout {
         /// Enables colors.
         color: bool,
     },
-    /// Lines only, also through a pipe.
+    /// Plain lines, which also work through a pipe.
     Plain,
 }
 
@@ -69,33 +70,33 @@ impl ReplLayout {
     }
 }
 
-/// Input of a REPL run.
+/// Everything that a run of the REPL needs from its caller.
 pub struct ReplContext {
-    /// First session.
+    /// Session to start with.
     pub opened: AttachedSession,
-    /// First task.
+    /// Task to start with, if any.
     pub task: Option<String>,
     /// Service that finds and opens other sessions.
     pub service: Arc<dyn SessionService>,
-    /// Command of `/shell` for a session without a terminal.
+    /// Creates the command that `/shell` runs if the session has no terminal.
     pub shell: Box<dyn Fn() -> std::process::Command + Send + Sync>,
-    /// History file, if history is kept.
+    /// History file; `None` if no history is kept.
     pub history: Option<PathBuf>,
     pub form: ReplLayout,
-    /// Token prices of the user by `PROVIDER/NAME`.
+    /// Token prices set by the user, by `PROVIDER/NAME`.
     pub prices: HashMap<String, ModelPrice>,
-    /// Command that resumes a session, up to its id.
+    /// Command that resumes a session, up to where the session id follows.
     pub resume_command: String,
-    /// Handling of a running turn at exit.
+    /// Policy for a turn that is still running at exit.
     pub leaving: ExitBehavior,
 }
 
-/// Handling of a running turn at exit.
+/// Policy for a turn that is still running at exit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitBehavior {
     /// Stop the turn, because it depends on this process.
     StopTurn,
-    /// Let it continue.
+    /// Let the turn continue.
     KeepRunning,
 }
 

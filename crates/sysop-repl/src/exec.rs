@@ -1,4 +1,4 @@
-//! `sysop exec` and `sysop run`: one task, no screen.
+//! `sysop exec` and `sysop run`, which run one task without a screen.
 //!
 //! Standard output receives only the answer (or a routine's output, or one JSON message per line); progress goes to standard
 //! error. On a terminal the text streams. Otherwise only the finished answer is written, so that `answer=$(sysop exec …)`
@@ -36,13 +36,13 @@ use printer::ExecPrinter;
 pub use program_prompts::{ProgramPromptHandler, ask_for_programs_on_terminal};
 use program_prompts::{ProgramPrompts, PromptSender};
 
-/// Maximum time for a stopped turn to end and kill its commands.
+/// Maximum time that a stopped turn gets to end and to kill its commands.
 const CANCEL_WAIT: Duration = Duration::from_secs(10);
-/// Maximum time at exit for an open prompt to restore the terminal.
+/// Maximum time that an open prompt gets at exit to restore the terminal.
 const LEAVE: Duration = Duration::from_secs(1);
 /// Maximum length of a task from standard input, in bytes.
 const TASK_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// Maximum length of a command in a sentence, in characters.
+/// Maximum length of a command that is quoted in a sentence, in characters.
 const COMMAND_CHARS_MAX: usize = 200;
 /// Name under which this front end answers approvals.
 const BY: &str = "exec";
@@ -62,7 +62,7 @@ pub enum ExecFormat {
     Json,
 }
 
-/// Request to end.
+/// Request to end the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopSignal {
     /// SIGINT.
@@ -73,13 +73,13 @@ pub enum StopSignal {
     HangUp,
 }
 
-/// Asks the user about a proposal; blocks until there is an answer.
+/// Handler that asks the user about a proposal. It blocks until there is an answer.
 #[derive(Clone)]
 pub struct ApprovalHandler(Arc<ApprovalFn>);
 
 type ApprovalFn = dyn Fn(&ApprovalPrompt, &AtomicBool) -> io::Result<ApprovalOutcome> + Send + Sync;
 
-/// Input of an exec run.
+/// Everything that a run of `sysop exec` needs from its caller.
 pub struct ExecContext {
     pub opened: AttachedSession,
     pub task: ExecTask,
@@ -91,19 +91,19 @@ pub struct ExecContext {
     pub terminal: Option<RenderOptions>,
     /// Standard error.
     pub err: Box<dyn Write + Send>,
-    /// Amount of the calls' output on standard error.
+    /// Amount of the calls' output that is shown on standard error.
     pub call_output: CallOutput,
     /// Handler for approvals; `None` if nobody can be asked.
     pub ask: Option<ApprovalHandler>,
     /// Handler for prompts of programs; `None` if nobody can be asked.
     pub ask_for_program: Option<ProgramPromptHandler>,
-    /// Service that saves rules, if "always" is offered.
+    /// Service that saves rules; `None` if "always" is not offered.
     pub service: Option<Arc<dyn SessionService>>,
-    /// Requests to end.
+    /// Requests to end the process.
     pub stops: UnboundedReceiver<StopSignal>,
 }
 
-/// Returns the signals of this process as requests to end.
+/// Returns a channel that receives the signals of this process as requests to end.
 pub fn signals() -> io::Result<UnboundedReceiver<StopSignal>> {
     use tokio::signal::unix::{SignalKind, signal};
     let (send, stops) = tokio::sync::mpsc::unbounded_channel();
@@ -118,7 +118,7 @@ pub fn signals() -> io::Result<UnboundedReceiver<StopSignal>> {
     Ok(stops)
 }
 
-/// Returns a handler that asks on this terminal; requires standard input and error to be terminals.
+/// Returns a handler that asks on this terminal. Standard input and standard error must be terminals.
 pub fn ask_on_terminal(color: bool) -> ApprovalHandler {
     ApprovalHandler(Arc::new(move |question, withdrawn| {
         ask(&mut TtyApprovalIo::new(color)?, question, withdrawn)
@@ -246,7 +246,7 @@ struct ExecRun {
     transcript: Transcript,
     printer: ExecPrinter,
     turn: Option<TurnId>,
-    /// Exit code and deadline once the end was requested.
+    /// Exit code, and the time by which the turn must have ended; set once the end was requested.
     ending: Option<(Exit, Instant)>,
     withdrawn: Arc<AtomicBool>,
     questions: ProgramPrompts,
@@ -333,7 +333,7 @@ impl ExecRun {
         }
     }
 
-    /// Ends the task at a pause that nobody is here to end.
+    /// Ends the task at a pause, because nobody is here to resume the turn.
     fn stop_at_pause(&mut self, reason: PauseReason, detail: &str) -> Option<Exit> {
         let text = if reason == PauseReason::Budget {
             format!("stopped: the budget is spent: {}", sysop_core::text::neutralize_line(detail))
@@ -396,7 +396,7 @@ impl ExecRun {
         None
     }
 
-    /// Handles a failed write to standard output: a closed pipe is silent, other errors are reported.
+    /// Handles a failed write to standard output. Reports the error unless the pipe was closed.
     fn handle_write_error(&mut self, error: &io::Error) -> Option<Exit> {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return self.end(Exit::PipeClosed);
@@ -453,7 +453,8 @@ impl ExecRun {
         self.end(exit)
     }
 
-    /// Stops the turn and waits for its end, so that its commands are killed.
+    /// Stops the turn, and waits for its end so that its commands are killed. Returns `exit` if there is nothing to
+    /// wait for.
     fn end(&mut self, exit: Exit) -> Option<Exit> {
         self.ending = Some((exit, Instant::now() + CANCEL_WAIT));
         self.printer.ending = true;

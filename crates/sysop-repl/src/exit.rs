@@ -1,31 +1,31 @@
-//! Exit codes of the front ends and the program.
+//! Exit codes of the front ends and of the whole program.
 
 use std::process::ExitCode;
 
-/// Result of a program run.
+/// Way in which a run of the program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     Done,
     /// The task failed: a model error, the iteration limit, or a failed command of a routine.
     Failed,
-    /// Invalid command line or config.
+    /// The command line or the config is invalid.
     Usage,
-    /// An approval was needed and nobody could give it; nothing ran.
+    /// An approval was needed, but nobody could give it, so nothing ran.
     ApprovalNeeded,
-    /// Stopped by another front end.
+    /// Another front end stopped the turn.
     Stopped,
     /// The terminal is gone (SIGHUP).
     HungUp,
-    /// Ctrl+C (SIGINT).
+    /// The user pressed Ctrl+C (SIGINT).
     Interrupted,
     /// Standard output was closed by its reader.
     PipeClosed,
-    /// SIGTERM.
+    /// The process received SIGTERM.
     Terminated,
 }
 
 impl Exit {
-    /// Exit code for the shell; for signals 128 plus the signal's number.
+    /// Returns the exit code for the shell. For a signal, this is 128 plus the signal's number.
     pub fn code(self) -> u8 {
         match self {
             Self::Done => 0,

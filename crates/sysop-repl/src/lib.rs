@@ -1,7 +1,7 @@
 //! Line-based front ends: the REPL (`sysop chat`) and single tasks without a screen (`sysop exec`).
 //!
-//! Both take a session and plain values and return an [`Exit`]. The binary handles flags, config and environment and fills
-//! in [`chat::ReplContext`] and [`exec::ExecContext`].
+//! Both take a session and plain values and return an [`Exit`]. The binary reads flags, config and environment, and
+//! builds [`chat::ReplContext`] and [`exec::ExecContext`] from them.
 
 pub mod chat;
 pub mod exec;

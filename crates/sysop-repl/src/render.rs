@@ -1,7 +1,7 @@
 //! Rows of the REPL: panels, proposals and their styles.
 //!
-//! Rows, wrapping and Markdown come from `sysop-term`. The writer of a row decides between the colors of the terminal's
-//! palette and plain text.
+//! Rows, wrapping and Markdown come from `sysop-term`. Whoever writes a row to the terminal decides whether it has the
+//! colors of the terminal's palette or is plain text.
 
 pub(crate) mod panel;
 pub(crate) mod plan;
@@ -14,16 +14,16 @@ use sysop_core::text::neutralize;
 use sysop_term::cells;
 use sysop_term::{Span, StyleRole, TextRow, Theme, ThemeName};
 
-/// Minimum number of columns for a panel with sides.
+/// Number of columns of the terminal from which a panel has sides.
 pub(crate) const BOX_COLUMNS_MIN: usize = 40;
-/// Maximum width of a panel in columns, for readable lines.
+/// Maximum width of a panel in columns, so that lines stay readable.
 pub(crate) const PANEL_COLUMNS_MAX: usize = 120;
 /// The terminal's own palette, which fits its background.
 pub(crate) const THEME: Theme = Theme { name: ThemeName::Terminal };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RenderOptions {
-    /// Columns of the terminal.
+    /// Number of columns of the terminal.
     pub width: usize,
     /// Enables colors.
     pub color: bool,
@@ -42,7 +42,7 @@ pub(crate) fn wrap(row: &TextRow, columns: usize, indent: usize) -> Vec<TextRow>
     cells::wrap_hanging(&row.spans, columns, indent)
 }
 
-/// Truncates a row to `columns`, with an ellipsis if it was cut.
+/// Truncates a row to `columns`. A row that was cut ends in an ellipsis.
 pub(crate) fn truncate(row: &TextRow, columns: usize) -> TextRow {
     cells::truncate(&row.spans, columns, THEME.style(StyleRole::Dim))
 }
@@ -63,12 +63,13 @@ pub(crate) fn terminal_size() -> (usize, usize) {
     usable(crossterm::terminal::size().unwrap_or_default())
 }
 
-/// Columns of this terminal.
+/// Returns the number of columns of this terminal.
 pub fn terminal_width() -> usize {
     terminal_size().0
 }
 
-/// Returns the reported size of a terminal, or 80×24 without one; some terminals report zero columns.
+/// Returns the reported size of a terminal. A dimension that is zero, as some terminals report, is replaced with that
+/// of 80×24.
 fn usable((columns, rows): (u16, u16)) -> (usize, usize) {
     let or = |said: u16, usual: usize| if said == 0 { usual } else { usize::from(said) };
     (or(columns, 80), or(rows, 24))

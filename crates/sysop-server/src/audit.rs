@@ -33,7 +33,7 @@ pub use self::verify::{ChainError, ChainSummary, each_line, files, verify};
 
 /// Name of the current audit file in its folder; rotated files have a number in their name.
 pub const FILE: &str = "audit.jsonl";
-/// Maximum number of lines waiting for the disk; further ones are refused.
+/// Maximum number of lines waiting for the disk; further lines are refused.
 const WAITING_MAX: usize = 65_536;
 
 /// Error of writing the audit. `Display` is one sentence that tells the user what to do.
@@ -60,7 +60,7 @@ pub enum AuditError {
     Behind(String),
 }
 
-/// Writes the audit log. Lines that arrive during a write share the next one.
+/// Writes the audit log. Lines that arrive during a write are written together by the next write.
 #[derive(Debug)]
 pub struct Audit {
     path: PathBuf,
@@ -75,11 +75,12 @@ struct Queue {
     draining: bool,
 }
 
-/// Lines, and the channel on which their writer waits.
+/// Lines to write, and the channel on which their sender waits for the result.
 type QueuedEntries = (Vec<AuditEntry>, oneshot::Sender<Result<(), AuditError>>);
 
 impl Audit {
-    /// Creates an audit in a folder. The folder is created with the first line and is private to its owner.
+    /// Creates an audit in a folder. The folder is created when the first line is written, and only its owner can
+    /// access it.
     pub fn in_folder(folder: &Path) -> Self {
         let path = folder.join(FILE);
         let file = Arc::new(Mutex::new(AuditFile::new(path.clone())));
@@ -99,7 +100,7 @@ impl Audit {
         self.write(Vec::new()).await
     }
 
-    /// Writes lines; they are durable on return.
+    /// Writes lines. They are durable when this returns.
     ///
     /// # Errors
     /// If they could not be written.

@@ -30,15 +30,17 @@
 //! token of its own (child of the first, at most 30 days) and is redirected to an address without the token. A leaked
 //! address therefore opens no second browser.
 //!
-//! Failed attempts are counted per client address, and only failed attempts are refused for it. Behind a proxy, the client
-//! address comes from `X-Forwarded-For`, but only from proxies that the operator listed ([`Proxies`]).
+//! Failed attempts are counted per client address. Once an address has too many, its further failed attempts are
+//! answered as rate limited, but requests with a valid token are still admitted. Behind a proxy, the client address
+//! comes from `X-Forwarded-For`, but only from proxies that the operator listed ([`Proxies`]).
 //!
 //! # Rejected
 //!
 //! - No token on 127.0.0.1: any page and any user of the machine could run commands.
 //! - Password hashes (Argon2, scrypt): they protect guessable values, and would make every request slow.
 //! - The token in every address: it would end up in histories, logs and `Referer`. Only `GET /` reads it from the query.
-//! - Locking out an address after failures, tokens included: a stranger behind the same proxy could lock out the owner.
+//! - Locking out an address after failures, even for valid tokens: a stranger behind the same proxy could lock out the
+//!   owner.
 //! - `tower_governor` for the limits: its memory grows with every address that connects.
 //!
 //! # Invariants

@@ -58,7 +58,7 @@ pub struct Caller {
     pub token: Option<TokenOrigin>,
     /// Canceled when the token is revoked or expires. The caller's sockets and streams must end within a second.
     pub ended: CancellationToken,
-    /// Connection permit; held as long as the request, the socket or the stream.
+    /// Permit of the connection limit, held as long as the request, the socket or the stream lasts.
     pub hold: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -74,7 +74,8 @@ pub trait Authenticator: Send + Sync {
     /// Counts one more opened session, or returns the response to send if the caller's quota is used up.
     fn check_session_quota(&self, caller: &Caller) -> Result<(), Box<Response>>;
 
-    /// Counts one message on a socket as a request. Returns the time to wait before reading it, or `None` if within limits.
+    /// Counts one message on a socket as a request. Returns the time to wait before reading the message, or `None` if
+    /// the caller is within its limits.
     fn message_delay(&self, caller: &Caller) -> Option<Duration>;
 
     /// Answers the login form, where a user types a token.

@@ -16,12 +16,12 @@ use sysop_driver::port::{Host, ModelEvent, SessionSummary};
 /// Properties of a new session. The server's settings apply where a field is `None`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CreateSession {
-    /// Name of the host on which its tools run; `none` leaves only the tools that clients offer.
+    /// Name of the host on which the session's tools run; `none` leaves only the tools that clients offer.
     pub host: Option<String>,
     pub model: Option<ModelRef>,
     pub approve: Option<ApprovalMode>,
     pub profile: Option<String>,
-    /// Root of its file tools; on this machine it must be below the server's own root.
+    /// Root of the session's file tools. On this machine, it must be below the server's own root.
     pub root: Option<PathBuf>,
     pub opened_by: Option<String>,
 }
@@ -34,7 +34,7 @@ pub type HostDecorator = Arc<dyn Fn(Arc<dyn Host>) -> Arc<dyn Host> + Send + Syn
 pub struct OpenedSession {
     /// Handle for inputs and updates.
     pub session: Arc<dyn SessionHandle>,
-    /// Last event of its log when it was found.
+    /// Number of the last event in the session's log when the session was found.
     pub last: Seq,
 }
 
@@ -60,7 +60,7 @@ pub trait SessionBackend: Send + Sync {
     /// Opens an existing session. If it is already in memory, `decorate` is ignored.
     async fn open(&self, id: &SessionId, decorate: HostDecorator) -> Result<OpenedSession, BackendError>;
 
-    /// Returns a session that is already in memory; never loads one.
+    /// Returns the session if it is already in memory. Never loads a session.
     fn find_open(&self, id: &SessionId) -> Option<OpenedSession> {
         let _ = id;
         None
@@ -81,7 +81,8 @@ pub trait SessionBackend: Send + Sync {
     /// Opens a stored output of a call.
     async fn artifact(&self, id: &SessionId, name: &str) -> Result<Artifact, BackendError>;
 
-    /// Creates session `id` for `person` with the log of `from` up to the prompt of turn `before`, which is left out.
+    /// Creates session `id` for `person`. Its log is a copy of the log of `from` that ends just before the prompt of
+    /// turn `before`.
     async fn fork(
         &self,
         from: &SessionId,
@@ -116,8 +117,8 @@ pub trait SessionBackend: Send + Sync {
         None
     }
 
-    /// Writes a rule that the server built to the user's rules file, where it applies to new sessions. Returns the rule with
-    /// its location in the file. The error is one sentence.
+    /// Adds a rule that the server built to the user's rules file, so that it applies to new sessions. Returns the rule
+    /// with its location in the file. The error is one sentence.
     async fn save_rule(&self, rule: Rule) -> Result<Rule, String> {
         let _ = rule;
         Err("this server cannot save rules; the command still needs approval".to_owned())
@@ -126,7 +127,7 @@ pub trait SessionBackend: Send + Sync {
     /// Attributes the session's actions from now on to `who`, for the audit.
     fn attribute_to(&self, id: &SessionId, who: &str, trace: Option<&str>);
 
-    /// Audits an attempt to decide with a token that a command of the session may have created.
+    /// Audits a refused decision. It was refused because a command of the session may have created the caller's token.
     async fn audit_refusal(&self, id: &SessionId, who: &str, what: &str) {
         let _ = (id, who, what);
     }
@@ -137,7 +138,7 @@ pub trait SessionBackend: Send + Sync {
     /// Calls a model once, outside any session.
     fn ask(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent>;
 
-    /// Reason why sessions cannot be opened now, in one sentence; `None` if the server is ready.
+    /// Returns the reason why sessions cannot be opened now, in one sentence, or `None` if the server is ready.
     async fn readiness_error(&self) -> Option<String>;
 
     /// Removes the paths of the server's own folders from an error meant for clients; file names remain.
@@ -147,7 +148,7 @@ pub trait SessionBackend: Send + Sync {
 
     fn live_session_count(&self) -> usize;
 
-    /// Evicts sessions without holders that have been idle for `idle`.
+    /// Evicts from memory the sessions that are not in use and have been idle for at least `idle`.
     fn evict_idle(&self, idle: Duration);
 
     /// Stops all sessions and hands them to other servers that share the store, if any. Called at shutdown, possibly twice.

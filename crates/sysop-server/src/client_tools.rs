@@ -1,4 +1,4 @@
-//! Tools that run on a client: calls are sent to the client, results come back from it.
+//! Tools that run on a client: the server sends the calls to the client, and the client sends back the results.
 //!
 //! Each session has one [`ClientToolBroker`]. A client that offers tools holds a [`ToolRegistration`]; the newest one is in
 //! effect. A call waits for its result even while the client is disconnected, and only the same client (same token, same
@@ -26,7 +26,8 @@ pub(crate) use self::host::ClientToolHost;
 
 /// Time allowed for a result beyond the call's own time limit.
 const OWN_LIMIT_GRACE: Duration = Duration::from_secs(15);
-/// Maximum number of refused and of abandoned calls to remember, for streams that have not processed them yet.
+/// Maximum number of refused calls, and of abandoned calls, to remember for the streams that have not processed them
+/// yet.
 const REMEMBERED_MAX: usize = 64;
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -35,8 +36,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub struct ClientToolSettings {
     /// Maximum time without a sign of life from a call, whether or not its client is connected.
     pub tool_timeout: Duration,
-    /// Time that a client gets to report the end of a call it was told to stop. The user who stopped the call waits this
-    /// long; later results are ignored.
+    /// Maximum time to wait until a client reports the end of a call that it was told to stop. The user who stopped the
+    /// call waits for as long. A result that arrives later is ignored.
     pub stop_wait: Duration,
     /// Maximum number of calls per minute and session.
     pub calls_per_minute: usize,
@@ -149,7 +150,7 @@ impl ClientToolBroker {
         self.state.lock().registration.is_some()
     }
 
-    /// Delivers a client's result. Returns false if no call was waiting for it from this client.
+    /// Delivers a client's result to the call that waits for it. Returns false if there is no such call of this client.
     pub(crate) fn finish(&self, key: &str, result: ToolResult) -> bool {
         let mut state = self.state.lock();
         let sender = match state.calls.get_mut(&result.tool_call_id) {
@@ -193,7 +194,7 @@ impl ClientToolBroker {
         Outcome { duration_ms: if outcome.duration_ms == 0 { took } else { outcome.duration_ms }, ..outcome }
     }
 
-    /// Records the call, or returns the reason for refusing it.
+    /// Records the call and returns the receiver of its result, or the reason for refusing the call.
     fn begin(&self, call: &ToolCall, sink: DeltaSink) -> Result<oneshot::Receiver<Outcome>, String> {
         let mut state = self.state.lock();
         let now = Instant::now();

@@ -1,4 +1,4 @@
-//! Handles clients' messages, whatever transport they came by.
+//! Handles clients' messages, regardless of the transport that they arrived by.
 
 use std::sync::Arc;
 
@@ -176,8 +176,8 @@ fn forward_to_session(
     sent
 }
 
-/// Rejects a prompt if the queue is full, as far as this server knows. If another server of the cluster runs the session,
-/// that one could only report afterwards that the prompt was dropped.
+/// Rejects a prompt if the queue is full as far as this server knows. If another server of the cluster runs the
+/// session, that server could report only afterwards that it dropped the prompt.
 async fn check_queue_capacity(inner: &ServerInner, session_ref: &SessionRef) -> Result<(), MessageRejection> {
     let now = inner.registry.open(&session_ref.state.id).await;
     let now = now.map_err(|error| rejection(ErrorCode::Closed, error.to_string()))?;
@@ -247,7 +247,8 @@ pub(crate) async fn watch(
     terminal.watch_back(scrollback_rows).await.map_err(|why| rejection(ErrorCode::NoTerminal, why))
 }
 
-/// Returns the session's terminal if the caller may watch it, sized to the client's screen.
+/// Returns the session's terminal if the caller may watch it. If the caller may operate, the terminal is resized to the
+/// client's screen.
 pub(crate) fn attach(
     session_ref: &SessionRef,
     caller: &Caller,
@@ -265,7 +266,7 @@ pub(crate) fn attach(
     Ok(terminal)
 }
 
-/// Returns the scopes that a message needs. For decisions, the session's opener can do without `decide`.
+/// Returns the scopes that a message needs. The caller who opened the session may decide without the scope `decide`.
 pub(crate) fn needed_scopes(message: &ClientMessage) -> Scopes {
     match message {
         ClientMessage::Hello(_)

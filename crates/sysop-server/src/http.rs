@@ -56,7 +56,7 @@ fn routes() -> Vec<Route> {
     [page_routes(), session_routes(), message_routes(), chat_routes()].into_iter().flatten().collect()
 }
 
-/// Routes of probes, of the page, and of what the page shows beside sessions.
+/// Routes of health probes and metrics, of the web page, and of data that belongs to no session.
 fn page_routes() -> Vec<Route> {
     let assets = &["text/javascript", "text/css", "image/svg+xml", "font/woff2"];
     vec![
@@ -223,7 +223,7 @@ impl Route {
         self
     }
 
-    /// Adds a header with a number.
+    /// Adds a request header whose value is a number.
     fn header(mut self, name: &'static str, description: &'static str) -> Self {
         self.doc.header = Some((name, description));
         self
@@ -307,7 +307,7 @@ async fn add_response_headers(State(shared): State<SharedServer>, request: Reque
     response
 }
 
-/// Serves the page's files outside `assets/`; everything else is 404.
+/// Serves the page's files outside `assets/`, and answers every other request with 404.
 async fn no_route(request: Request) -> Response {
     if request.method() == axum::http::Method::GET && assets::is_file(request.uri().path()) {
         return assets::send(request.uri().path().trim_start_matches('/'), request.headers());

@@ -1,8 +1,8 @@
 //! Sessions over HTTP: WebSocket, SSE with POST, authentication, limits, and tools that run on clients.
 //!
-//! The server knows no model and no machine. Sessions come from a [`SessionBackend`], callers are admitted by an
-//! [`Authenticator`]. It makes no decision about a session either: messages of clients become inputs, events become
-//! messages.
+//! The server knows no model and no machine. Sessions come from a [`SessionBackend`], and callers are admitted by an
+//! [`Authenticator`]. The server makes no decision about a session either: it turns messages of clients into inputs,
+//! and events into messages.
 
 pub mod audit;
 pub mod auth;
@@ -59,7 +59,8 @@ pub struct ServerSettings {
     pub idle: Duration,
     /// Recorder of OpenTelemetry spans, if enabled.
     pub spans: Option<Arc<spans::SpanRecorder>>,
-    /// Time between `/readyz` reporting the shutdown and the server closing connections, so that a load balancer notices.
+    /// Time from the moment when `/readyz` reports the shutdown until the server closes connections, so that a load
+    /// balancer notices the shutdown.
     pub notice: Duration,
 }
 
@@ -125,7 +126,8 @@ impl Server {
         http::router(&self.inner)
     }
 
-    /// Serves until `stop`, then refuses new work and ends connections. Returns within a few seconds.
+    /// Serves until `stop` is canceled, then refuses new work and ends connections. Returns within a few seconds after
+    /// that.
     pub async fn serve(&self, listener: Listener, stop: CancellationToken) {
         let inner = Arc::clone(&self.inner);
         let drain = async {
@@ -166,7 +168,8 @@ impl ServerInner {
         }
     }
 
-    /// Reports the shutdown first, so that a load balancer sends no more requests, then closes what is open.
+    /// Reports the shutdown first, so that a load balancer sends no more requests. Then closes sockets and streams, and
+    /// stops the sessions.
     async fn drain(&self) {
         self.draining.store(true, Ordering::Release);
         tokio::time::sleep(self.settings.notice).await;

@@ -1,7 +1,7 @@
 //! Limits per token and per client address: requests, connections, sessions.
 //!
 //! This module only counts; it knows no requests and no sessions. Its memory is bounded however many clients connect: a
-//! limited number of them are tracked individually, all others share one account.
+//! limited number of them is tracked individually, and all others share one account.
 
 mod lingering_close;
 mod listener;

@@ -160,7 +160,7 @@ impl Metrics {
     }
 }
 
-/// Increments a gauge for as long as it lives.
+/// Increments a gauge, and decrements it again on drop.
 pub(crate) struct GaugeGuard(Gauge<i64, AtomicI64>);
 
 impl GaugeGuard {

@@ -17,7 +17,7 @@ use crate::trace::TraceParent;
 /// Maximum number of message ids to remember for deduplication.
 const DELIVERED_IDS_MAX: usize = 16_384;
 
-/// Maximum length of a session id, in bytes; ours have 36.
+/// Maximum length of a session id, in bytes. Ids that sysop creates have 36 bytes.
 const ID_BYTES_MAX: usize = 256;
 
 pub(crate) struct SessionRegistry {
@@ -25,11 +25,11 @@ pub(crate) struct SessionRegistry {
     client_tools: ClientToolSettings,
     metrics: Arc<Metrics>,
     states: Mutex<HashMap<SessionId, Weak<SessionContext>>>,
-    /// Messages with an id that were handled.
+    /// Messages that had an id and were handled.
     delivered: Mutex<DeliveredIds>,
 }
 
-/// The most recent messages that were handled, hashed from session, caller and message id.
+/// The messages that were handled most recently, each as a hash of its session, caller and message id.
 #[derive(Default)]
 struct DeliveredIds {
     names: HashSet<blake3::Hash>,
@@ -42,18 +42,19 @@ impl DeliveredIds {
     }
 }
 
-/// Server state of a session; lives as long as its host or a connection does.
+/// The server's state of a session. It lives as long as the session's host or a connection.
 pub(crate) struct SessionContext {
     pub(crate) id: SessionId,
     pub(crate) tool_broker: Arc<ClientToolBroker>,
     pub(crate) metrics: Arc<Metrics>,
     /// The user's rules file, for display; `None` if rules cannot be written.
     pub(crate) rules_file: Option<String>,
-    /// Fold of the log up to the last time it was read.
+    /// State folded from the log when the log was last read.
     pub(crate) followed: tokio::sync::Mutex<Option<Follower>>,
     /// Trace of the last message that had one.
     trace: Mutex<Option<TraceParent>>,
-    /// Caller that offered tools when creating the session over HTTP; an event stream of theirs runs the tools.
+    /// Key of the caller that offered tools when it created the session over HTTP. An event stream of this caller runs
+    /// the tools.
     offered: Mutex<Option<String>>,
 }
 
@@ -100,7 +101,7 @@ impl SessionRegistry {
         }
     }
 
-    /// Removes the state of a session that could not be opened: clients can invent any number of ids.
+    /// Removes the state of a session that could not be opened, because clients can invent any number of ids.
     fn forget(&self, id: &SessionId) {
         let mut states = self.states.lock();
         if states.get(id).is_some_and(|state| state.strong_count() == 0) {
@@ -108,7 +109,7 @@ impl SessionRegistry {
         }
     }
 
-    /// Returns a session that is in memory; never loads one.
+    /// Returns the session if it is in memory. Never loads a session.
     pub(crate) fn find_open(&self, id: &SessionId) -> Option<SessionRef> {
         let opened = self.backend.find_open(id)?;
         Some(SessionRef { opened, state: self.state_of(id) })

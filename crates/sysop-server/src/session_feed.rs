@@ -25,10 +25,11 @@ use crate::registry::SessionRef;
 /// Maximum length of the text in one delta message, in bytes. Deltas for a slow client are merged, and many clients limit
 /// the size of a message.
 const DELTA_BYTES_MAX: usize = 64 * 1024;
-/// Maximum time to wait for the host to be called for a logged call, before its message is sent without `run`.
+/// Maximum time for which the message of a logged call is held back until the host is called for it. After this time,
+/// the message is sent without `run`.
 const UNKNOWN_MAX: Duration = Duration::from_secs(2);
 
-/// Fold of the log up to an event.
+/// State folded from the log up to an event.
 #[derive(Clone)]
 pub(crate) struct Follower {
     encoder: Encoder,
@@ -60,7 +61,8 @@ impl Follower {
         }
     }
 
-    /// Reads the log up to the event that was last when the session was opened. Continues from the previous read.
+    /// Reads the log up to the event that was the last one when `session_ref` was opened. Continues where the previous
+    /// read ended.
     pub(crate) async fn caught_up(session_ref: &SessionRef) -> Self {
         let mut kept = session_ref.state.followed.lock().await;
         let mut follower = kept.take().unwrap_or_else(|| Self::new(session_ref));
@@ -83,12 +85,14 @@ impl Follower {
         self.seq
     }
 
-    /// Rule that "allow always" would write for the open approval; `None` if it is not offered.
+    /// Returns the rule that "allow always" would write for the open approval, or `None` if that decision is not
+    /// offered.
     pub(crate) fn offered_rule(&self) -> Option<Rule> {
         self.rule_for(self.asked.as_ref()?)
     }
 
-    /// Rule that "allow always" would write for a request. Client tools get none: the client has its own rules.
+    /// Returns the rule that "allow always" would write for a request. Returns `None` if that decision is not offered,
+    /// as for client tools, because the client has its own rules.
     fn rule_for(&self, request: &ServerMessage) -> Option<Rule> {
         let ServerMessage::ApprovalRequest { tool_call_id, name, command, arguments, risk, .. } = request
         else {
@@ -131,7 +135,7 @@ impl Follower {
         matches!(&self.asked, Some(ServerMessage::ApprovalRequest { risk, .. }) if risk.always_asks())
     }
 
-    /// Call whose approval is open.
+    /// Returns the call whose approval is open.
     pub(crate) fn asked_about(&self) -> Option<&CallId> {
         match &self.asked {
             Some(ServerMessage::ApprovalRequest { tool_call_id, .. }) => Some(tool_call_id),

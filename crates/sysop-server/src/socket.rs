@@ -1,4 +1,4 @@
-//! WebSocket of a client: its messages go to the session, the session's messages go to it.
+//! WebSocket of a client: passes the client's messages to the session, and the session's messages to the client.
 //!
 //! Reader and writer run in one task. A peer that does not read or is silent for too long is disconnected, without slowing
 //! the session. A malformed message gets an `error` reply, and the socket stays open.
@@ -48,7 +48,7 @@ pub struct SocketSettings {
     pub silence: Duration,
     /// Maximum time for the peer to accept a message.
     pub write: Duration,
-    /// Maximum time to send the close reason afterwards.
+    /// Maximum time to send the reason for closing before the connection is dropped.
     pub close_timeout: Duration,
 }
 

@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 pub use self::otlp::{ServiceInfo, export_request};
 use crate::trace::TraceParent;
 
-/// Maximum number of sessions with open spans; further sessions get none.
+/// Maximum number of sessions with open spans; further sessions get no spans.
 const SESSIONS_MAX: usize = 16_384;
 /// Maximum number of spans waiting for export; further ones are dropped and counted.
 const WAITING_MAX: usize = 8_192;
@@ -134,7 +134,7 @@ impl SpanRecorder {
     }
 }
 
-/// Returns the trace state of a session, or `None` if there are too many.
+/// Returns the trace state of a session, or `None` if too many sessions are traced.
 fn session_trace<'a>(
     sessions: &'a mut HashMap<SessionId, SessionTrace>,
     id: &SessionId,

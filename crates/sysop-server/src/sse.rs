@@ -131,7 +131,7 @@ impl SseFeed {
 struct SseReader {
     shared: SharedServer,
     session_id: SessionId,
-    /// Time of the last message after which the next one has not been polled.
+    /// Time at which the last message was returned; `None` while the next one is being polled.
     last_sent: Option<Instant>,
 }
 

@@ -10,7 +10,7 @@ pub(crate) struct TraceParent {
 }
 
 impl TraceParent {
-    /// Parses a `traceparent` header; `None` if malformed.
+    /// Parses a `traceparent` header. Returns `None` if it is malformed.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let hex = |part: &str, length: usize| {
             part.len() == length && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))

@@ -1,4 +1,4 @@
-//! Builtins that evaluate text or change the meaning of later commands, and variables with that effect.
+//! Builtins that evaluate text or change the meaning of later commands, and variables that have the same effect.
 
 use super::lexer::{Word, is_name, is_plain_subscript};
 use super::options;
@@ -7,13 +7,13 @@ use super::script_file::{self, Start};
 use super::state::State;
 use crate::risk::RiskClass;
 
-/// Words that the shell never looks up as a program when written plainly.
+/// Reserved words, which the shell never looks up as a program unless they are quoted.
 pub(super) const RESERVED: &[&str] = &[
     "if", "then", "else", "elif", "fi", "do", "done", "case", "esac", "while", "until", "for", "select",
     "function", "{", "}", "!", "[[", "]]", "in", "end", "foreach", "always",
 ];
 
-/// Returns true if setting this variable makes other programs run or load something, or read other settings.
+/// Returns true if setting this variable can make programs run or load something, or read different settings.
 pub(super) fn alters_execution(name: &str) -> bool {
     const NAMES: &str = "PATH ENV IFS PS0 PS1 PS2 PS3 PS4 PROMPT_COMMAND SHELL SHELLOPTS BASHOPTS CDPATH GLOBIGNORE \
         FPATH ZDOTDIR FCEDIT HISTFILE INPUTRC HOME EDITOR VISUAL BROWSER LESS CLASSPATH TERMINFO \
@@ -47,7 +47,8 @@ pub(super) fn assignment(state: &mut State, script: &Script<'_>, word: &Word) {
     }
 }
 
-/// Judges names passed to a builtin: a subscript is evaluated, and some variables steer other programs.
+/// Judges variable names that are passed to a builtin. The shell evaluates a subscript in a name, and some variables
+/// change how other programs run.
 fn judge_names(state: &mut State, call: &ProgramCall<'_>, words: &[Word]) {
     for word in words {
         let span = call.span_of(word);
@@ -68,7 +69,7 @@ fn judge_names(state: &mut State, call: &ProgramCall<'_>, words: &[Word]) {
     }
 }
 
-/// Judges a builtin; returns false for any program not handled here.
+/// Judges a builtin. Returns false for any program that is not handled here.
 pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
     let arguments = call.arguments();
     let span = call.span;
@@ -182,7 +183,7 @@ fn read(state: &mut State, call: &ProgramCall<'_>) {
     }
 }
 
-/// Judges `test`: `-v NAME` evaluates a subscript in NAME, and some shells evaluate compared numbers too.
+/// Judges `test`. `-v NAME` evaluates a subscript in NAME, and some shells also evaluate numbers that are compared.
 fn test(state: &mut State, call: &ProgramCall<'_>) {
     let arguments = call.arguments();
     for pair in arguments.windows(2) {

@@ -11,17 +11,17 @@ pub enum Dialect {
     Sh,
     /// Z shell.
     Zsh,
-    /// Friendly interactive shell; never analyzed.
+    /// The fish shell; its commands are never analyzed.
     Fish,
-    /// csh or tcsh; never analyzed.
+    /// csh or tcsh; its commands are never analyzed.
     Csh,
-    /// Unknown language; never analyzed.
+    /// Unknown language; its commands are never analyzed.
     #[default]
     Unknown,
 }
 
 impl Dialect {
-    /// Parses a name as accepted by `--dialect`; `None` for any other name.
+    /// Returns the dialect with a name that `--dialect` accepts, or `None` for any other name.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "bash" => Some(Self::Bash),
@@ -39,16 +39,17 @@ impl Dialect {
     }
 }
 
-/// Place and user of a command. `None` means unknown; a judgment that depends on an unknown value is opaque.
+/// Place and user of a command. A value that is `None` is unknown, and a judgment that depends on an unknown value is
+/// opaque.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CommandContext {
     /// Language of the shell.
     pub dialect: Dialect,
-    /// Working folder: absolute, without symbolic links.
+    /// Working folder, as an absolute path without symbolic links.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
-    /// Root of the workspace: absolute, without symbolic links.
+    /// Root of the workspace, as an absolute path without symbolic links.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
     /// Home folder of the user.
@@ -59,7 +60,7 @@ pub struct CommandContext {
     /// User id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
-    /// Host as the user names it; `None` is this machine.
+    /// Host as the user names it; `None` means this machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
 }
@@ -71,7 +72,7 @@ impl CommandContext {
     }
 }
 
-/// Use of a path by a command.
+/// Way in which a command uses a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
@@ -81,18 +82,18 @@ pub enum Access {
     Write,
     /// Runs the file as a shell script.
     Run,
-    /// Runs git in this folder, which obeys the configuration of the repository there.
+    /// Runs git in this folder. Git obeys the configuration of the repository there.
     Repository,
 }
 
 /// A path that a command uses, as written in the command.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Target {
-    /// The word after quote removal. Globs are kept as written; a leading `~` stands for a home folder.
+    /// The word after quote removal. Globs are kept as written, and a leading `~` stands for a home folder.
     pub word: String,
-    /// The shell expands a glob in the word.
+    /// The word contains a glob that the shell expands.
     pub glob: bool,
-    /// Folder that a relative word starts from; `None` if unknown.
+    /// Folder that a relative path starts from; `None` if unknown.
     pub folder: Option<String>,
     pub access: Access,
 }
@@ -101,7 +102,8 @@ pub struct Target {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolvedTarget {
     pub target: Target,
-    /// Files that the target leads to, with links followed; a missing file is named by its parent's real path.
+    /// Files that the target leads to when symbolic links are followed. The path of a missing file is made of its
+    /// parent's real path and its name.
     pub files: Vec<ResolvedFile>,
 }
 
@@ -112,23 +114,23 @@ pub struct ResolvedFile {
     /// The file was changed since the session began; set only for files to run.
     #[serde(default)]
     pub changed_in_session: bool,
-    /// Text of a file to run, if short and UTF-8. For a repository: the names of the settings in its own configuration,
-    /// one per line, except those of branches and the URLs of remotes.
+    /// For a file to run: its text, if it is short and UTF-8. For a repository: the names of the settings in its own
+    /// configuration, one per line, except for settings of branches and URLs of remotes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
 }
 
-/// Foreground of the session's terminal: a prompt, or a program.
+/// Foreground of the session's terminal, which is a prompt or a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TerminalFocus {
-    /// Cannot be determined.
+    /// The foreground cannot be determined.
     #[default]
     Unknown,
     Prompt {
-        /// Text typed at the prompt so far.
+        /// Text that was typed at the prompt so far.
         line: String,
-        /// The cursor is after the last character.
+        /// The cursor is after the last character of the line.
         at_end: bool,
     },
     FullScreen,
@@ -138,16 +140,16 @@ pub enum TerminalFocus {
     },
 }
 
-/// Resolver of a call's targets.
+/// Machine that resolves the targets of a call to files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resolution {
-    /// Resolution failed; a target that needs resolving is opaque.
+    /// Resolution failed. A target that needs to be resolved is opaque.
     #[default]
     Failed,
-    /// The host; a target missing from the survey is opaque.
+    /// The host. A target that is missing from the survey is opaque.
     Host,
-    /// Another machine, which judges the call again before it runs. Here targets are judged as written.
+    /// Another machine, which judges the call again before it runs. Until then, targets are judged as written.
     Elsewhere,
 }
 
@@ -157,10 +159,10 @@ pub enum Resolution {
 pub struct Survey {
     /// Circumstances of the call.
     pub context: CommandContext,
-    /// Resolver of targets.
+    /// Machine that resolves the targets.
     pub resolution: Resolution,
     pub targets: Vec<ResolvedTarget>,
-    /// Reason why the host is unreachable, in one sentence; the call then fails with it.
+    /// Reason why the host is unreachable, in one sentence. If set, the call fails with this reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreachable: Option<String>,
     /// State of the session's terminal; set only for calls that type keys.

@@ -1,7 +1,8 @@
-//! The subset that every POSIX shell and zsh read as bash does. Grammar and rules are those of bash; a script for
-//! another shell must stay in this subset, or it is opaque.
+//! The portable subset of the shell language, which every POSIX shell and zsh read as bash does. The grammar and the
+//! rules are those of bash, so a script for another shell is opaque unless it stays in this subset.
 //!
-//! Closed by design: a kind of node, an operator or a character in a word is portable only if listed here.
+//! The subset is an allow-list: a kind of node, an operator or a character in a word is portable only if it is listed
+//! here.
 
 use tree_sitter::Node;
 
@@ -14,10 +15,10 @@ use crate::context::Dialect;
 use crate::risk::RiskClass;
 
 const WHY: &str = "shells disagree on this syntax";
-/// Maximum characters quoted of a form in a finding.
+/// Maximum characters of a script that a finding quotes.
 const SHOWN_CHARS_MAX: usize = 40;
 
-/// Notes the first part of a script that its own shell might read differently from bash.
+/// Notes the first part of a script that the shell of the script might read differently from bash.
 pub(super) fn check(state: &mut State, script: &Script<'_>, root: Node<'_>) {
     let dialect = state.dialect;
     if dialect == Dialect::Bash {
@@ -52,7 +53,7 @@ pub(super) fn of_program(name: &str) -> Dialect {
     }
 }
 
-/// Returns true for nodes that are judged by their text, including all children.
+/// Returns true for nodes that are judged by their whole text, so that their children are not visited.
 fn is_read_as_text(kind: &str) -> bool {
     matches!(
         kind,
@@ -121,7 +122,7 @@ fn has_token(node: Node<'_>, token: &str) -> bool {
     node.children(&mut cursor).any(|child| child.kind() == token)
 }
 
-/// Returns true for portable keywords and operators. A lone `$` occurs at the end of quoted text.
+/// Returns true for portable keywords and operators. A lone `$`, as at the end of quoted text, is also accepted.
 fn is_portable_token(node: Node<'_>, text: &str) -> bool {
     const TOKENS: &[&str] = &[
         ";", ";;", "&", "|", "&&", "||", "(", ")", "{", "}", "!", "\n", "\"", "`", "$(", "<", ">", ">>",
@@ -134,12 +135,13 @@ fn is_portable_token(node: Node<'_>, text: &str) -> bool {
         || text == "$" && node.parent().is_some_and(|parent| is_expansion_part(parent.kind()))
 }
 
-/// Returns true for nodes in which the grammar has understood a lone `$`.
+/// Returns true for nodes in which a lone `$` is a token of its own.
 fn is_expansion_part(kind: &str) -> bool {
     matches!(kind, "string" | "simple_expansion" | "heredoc_body")
 }
 
-/// Accepts a digit or a dash after `<&` and `>&`, and rejects number ranges after `<`, which zsh reads as a glob.
+/// Returns true for a portable redirection. `<&` and `>&` must be followed by a single digit or a dash. `<` must not be
+/// followed by a digit or a dash, because zsh may read `<1-9>` as a glob.
 fn is_portable_redirect(script: &Script<'_>, node: Node<'_>) -> bool {
     let text = script.text(node).trim_start_matches(|c: char| c.is_ascii_digit());
     if let Some(target) = text.strip_prefix(">&").or_else(|| text.strip_prefix("<&")) {
@@ -150,8 +152,8 @@ fn is_portable_redirect(script: &Script<'_>, node: Node<'_>) -> bool {
     !(text.starts_with('<') && target.starts_with(|c: char| c.is_ascii_digit() || c == '-'))
 }
 
-/// Accepts `{}`, and one pair of braces with commas in a plain word, although some shells read several words and others
-/// one.
+/// Returns true for a word that contains no braces, only `{}`, or one pair of braces with commas in otherwise plain
+/// text. Such a pair is accepted although some shells read it as several words and others as one.
 fn is_portable_brace(script: &Script<'_>, node: Node<'_>) -> bool {
     let mut cursor = node.walk();
     if !node.children(&mut cursor).any(|child| matches!(script.text(child), "{" | "}")) {
@@ -179,7 +181,8 @@ fn is_quoted_document(script: &Script<'_>, node: Node<'_>) -> bool {
         && std::iter::successors(node.parent(), Node::parent).take(2).any(within)
 }
 
-/// Accepts a quoted delimiter, or text without anything to expand.
+/// Returns true for a portable part of a here-document: a delimiter that is a plain name, or text without anything to
+/// expand.
 fn is_portable_document(text: &str, kind: &str) -> bool {
     match kind {
         "heredoc_start" => {
@@ -196,8 +199,8 @@ fn is_portable_document(text: &str, kind: &str) -> bool {
     }
 }
 
-/// Accepts an unquoted word of characters without a special meaning in any shell, simple globs, a leading `~`, and
-/// backslashes before non-letters.
+/// Returns true for a portable unquoted word. It may contain characters that have no special meaning in any shell,
+/// simple globs, a leading `~`, and backslashes before characters other than letters.
 fn is_portable_word(script: &Script<'_>, node: Node<'_>, dialect: Dialect) -> bool {
     let text = script.text(node);
     if matches!(text, "!" | "!=" | "=" | "==" | "[" | "]" | "{}" | "~" | "\\;" | "\\!" | "\\(" | "\\)") {
@@ -243,19 +246,20 @@ fn is_portable_word(script: &Script<'_>, node: Node<'_>, dialect: Dialect) -> bo
     !bracket
 }
 
-/// Returns true for adjacent single-quoted texts, which zsh with RC_QUOTES reads as one quote.
+/// Returns true if a single-quoted text directly follows or precedes another one. Zsh with RC_QUOTES reads the two
+/// quotes between them as a quote character.
 fn touches_quote(script: &Script<'_>, node: Node<'_>) -> bool {
     let before = script.source.get(..node.start_byte()).unwrap_or("");
     let after = script.source.get(node.end_byte()..).unwrap_or("");
     before.ends_with('\'') || after.starts_with('\'')
 }
 
-/// Accepts literal text in double quotes.
+/// Returns true for text in double quotes that every shell takes literally.
 fn is_portable_content(text: &str, dialect: Dialect) -> bool {
     !text.contains(['$', '`']) && (dialect == Dialect::Sh || !text.contains('!'))
 }
 
-/// Accepts `$NAME`, unless zsh would read the text after it as a subscript or a modifier.
+/// Returns true for `$NAME`, unless zsh would read the text after it as a subscript or a modifier.
 fn is_portable_variable(script: &Script<'_>, node: Node<'_>, dialect: Dialect) -> bool {
     let Some(name) = expansion::text(script, node).strip_prefix('$') else { return false };
     let digit = name.len() == 1 && name.bytes().all(|b| b.is_ascii_digit());
@@ -272,7 +276,7 @@ fn is_portable_variable(script: &Script<'_>, node: Node<'_>, dialect: Dialect) -
     }
 }
 
-/// Accepts `${NAME}`, `${#NAME}`, and `${NAME-word}` and similar forms with a plain word.
+/// Returns true for `${NAME}`, `${#NAME}`, and for `${NAME-word}` and similar forms if the word is plain.
 fn is_portable_parameter(text: &str, dialect: Dialect) -> bool {
     let Some(inner) = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) else { return false };
     let body = inner.strip_prefix('#').unwrap_or(inner);
@@ -291,14 +295,14 @@ fn is_portable_parameter(text: &str, dialect: Dialect) -> bool {
         && word.is_some_and(|word| word.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c)))
 }
 
-/// Accepts arithmetic of constants.
+/// Returns true for an arithmetic expansion that contains only constants.
 fn is_constant(text: &str) -> bool {
     let inner = text.strip_prefix("$((").and_then(|rest| rest.strip_suffix("))"));
     inner.is_some_and(|inner| inner.bytes().all(|b| b.is_ascii_digit() || b" +-*/%".contains(&b)))
 }
 
-/// Accepts any comment for `sh`. Interactive zsh has no comments and reads a command named `#`, or more arguments; there
-/// only plain text on a line of its own is accepted.
+/// Returns true for a portable comment. In `sh`, any comment is portable. An interactive zsh has no comments: it reads
+/// `#` as the name of a command or as an argument. So in zsh, a comment must be plain text on a line of its own.
 fn is_portable_comment(script: &Script<'_>, node: Node<'_>, dialect: Dialect) -> bool {
     let before = script.source.get(..node.start_byte()).unwrap_or("");
     let alone = before.rsplit('\n').next().unwrap_or("").trim().is_empty();
@@ -306,8 +310,8 @@ fn is_portable_comment(script: &Script<'_>, node: Node<'_>, dialect: Dialect) ->
     dialect == Dialect::Sh || alone && script.text(node).chars().all(plain)
 }
 
-/// Returns the reason if a call is opaque in this dialect: builtins whose arguments ksh or zsh evaluate and bash does
-/// not, and words that these shells do not look up as programs.
+/// Returns the reason why a call is opaque in this dialect, if it is. Opaque are builtins whose arguments ksh or zsh
+/// evaluates but bash does not, and words that these shells do not look up as programs.
 pub(super) fn evaluates(dialect: Dialect, words: &[super::lexer::Word]) -> Option<&'static str> {
     if dialect == Dialect::Bash {
         return None;
@@ -343,7 +347,7 @@ pub(super) fn evaluates(dialect: Dialect, words: &[super::lexer::Word]) -> Optio
     }
 }
 
-/// Returns true for digits, or a status or count maintained by the shell.
+/// Returns true for a word of digits, or for a status or count that the shell maintains.
 fn is_number(word: &super::lexer::Word) -> bool {
     word.literal().is_some_and(|text| {
         let digits = text.strip_prefix('-').unwrap_or(text);

@@ -1,5 +1,6 @@
-//! Expansions: commands they run, variables they assign, text they evaluate. A plain value changes nothing;
-//! [`super::simple_command`] decides which commands may take a word known only at run time.
+//! Judges expansions by the commands they run, the variables they assign and the text they evaluate. An expansion that
+//! only inserts a value has no effect; [`super::simple_command`] decides which commands may take a word known only at
+//! run time.
 
 use tree_sitter::Node;
 
@@ -11,7 +12,7 @@ use crate::risk::RiskClass;
 
 const BLANKS: [char; 3] = [' ', '\t', '\n'];
 
-/// Returns true for nodes that the shell replaces by a value.
+/// Returns true for nodes that the shell replaces with a value.
 pub(super) fn is_expansion(kind: &str) -> bool {
     matches!(
         kind,
@@ -23,17 +24,18 @@ pub(super) fn is_expansion(kind: &str) -> bool {
     )
 }
 
-/// Returns the expansion's text. In double quotes the grammar includes preceding blanks in the node.
+/// Returns the expansion's text without preceding blanks, which the grammar includes in the node if it is in double
+/// quotes.
 pub(super) fn text<'s>(script: &Script<'s>, node: Node<'_>) -> &'s str {
     script.source.get(node.byte_range()).unwrap_or("").trim_start_matches(BLANKS)
 }
 
-/// Returns the offset of the expansion itself.
+/// Returns the offset at which the expansion begins, after any blanks that the grammar includes in the node.
 pub(super) fn start(script: &Script<'_>, node: Node<'_>) -> usize {
     node.end_byte() - text(script, node).len()
 }
 
-/// Judges the outermost expansions in a node, which judge the nested ones.
+/// Judges the outermost expansions in a node. Judging each of them includes the expansions nested in it.
 pub(super) fn within(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     if is_expansion(node.kind()) {
         return judge(state, script, node);
@@ -75,7 +77,7 @@ fn judge(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     });
 }
 
-/// Returns the name in `$NAME` or `${NAME}`, which only insert a value.
+/// Returns the name in `$NAME` or `${NAME}`, forms that only insert a value. `None` for other forms.
 fn plain_variable(text: &str) -> Option<&str> {
     let name = text.strip_prefix('$')?;
     let name = name.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')).unwrap_or(name);
@@ -90,7 +92,7 @@ fn is_secret_name(name: &str) -> bool {
         .any(|part| name.contains(part))
 }
 
-/// Judges `$name`. The grammar allows text between the two; the shell does not.
+/// Judges `$name`. The grammar allows other text between the `$` and the name, but the shell does not.
 fn simple_expansion(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     let text = text(script, node);
     let name = text.strip_prefix('$').unwrap_or("");
@@ -124,8 +126,8 @@ fn process(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     }
 }
 
-/// Judges arithmetic and returns true if it is constant, which is safe. The values of variables are evaluated, too, and
-/// may contain commands.
+/// Judges arithmetic and returns true if it is constant, which is safe. Variables are not safe, because the shell
+/// evaluates their values too, and these may contain commands.
 pub(super) fn arithmetic(state: &mut State, script: &Script<'_>, node: Node<'_>) -> bool {
     state.raise(RiskClass::Changes);
     let text = text(script, node);
@@ -150,7 +152,7 @@ fn inside(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     }
 }
 
-/// Judges `${…}`: separates forms that only read a variable from all others.
+/// Judges `${…}`. Distinguishes forms that only read a variable from all other forms.
 fn parameter(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     let text = text(script, node);
     let inner = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')).unwrap_or("!");
@@ -194,7 +196,8 @@ fn surprising(inner: &str) -> Option<&'static str> {
     operator(rest)
 }
 
-/// Describes the operator after the name, if it does more than test or cut the value.
+/// Returns a description of the operator after the name in `${…}`, or `None` if it only tests the value or inserts part
+/// of it.
 fn operator(rest: &str) -> Option<&'static str> {
     if rest.is_empty() {
         return None;
@@ -214,7 +217,7 @@ fn operator(rest: &str) -> Option<&'static str> {
     (!known || !plain).then_some("an expansion with more inside it")
 }
 
-/// Judges `[[ … ]]`: number comparisons evaluate both sides.
+/// Judges `[[ … ]]`, in which comparisons of numbers evaluate both sides.
 pub(super) fn condition(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     state.raise(RiskClass::Changes);
     let text = script.source.get(node.byte_range()).unwrap_or("");
@@ -249,7 +252,7 @@ pub(super) fn condition(state: &mut State, script: &Script<'_>, node: Node<'_>) 
     pattern(state, script, node);
 }
 
-/// Judges expansions in a here-document, of which the grammar misses some.
+/// Judges the expansions in a here-document, including those that the grammar misses.
 pub(super) fn document(state: &mut State, script: &Script<'_>, body: Node<'_>) {
     within(state, script, body);
     if hides_expansion(script, body) {
@@ -257,7 +260,7 @@ pub(super) fn document(state: &mut State, script: &Script<'_>, body: Node<'_>) {
     }
 }
 
-/// Judges expansions in a pattern, or in a word outside the lexer's reach.
+/// Judges the expansions in a pattern, or in a word that the lexer does not read.
 pub(super) fn pattern(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     within(state, script, node);
     if hides_expansion(script, node) {

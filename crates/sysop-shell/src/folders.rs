@@ -1,9 +1,9 @@
-//! The possible folders of the shell: one, a few if a `cd` may or may not have happened, or unknown.
+//! The folders that the shell may be in: one, several if a `cd` may or may not have happened, or unknown.
 
-/// Maximum folders tracked; with more, the folder is unknown.
+/// Maximum number of folders tracked. If there would be more, the folder is unknown.
 const FOLDERS_MAX: usize = 16;
 
-/// Folders from which relative paths may start; empty if unknown.
+/// Folders from which relative paths may start. Empty if the folder is unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Folders(Vec<String>);
 
@@ -28,7 +28,7 @@ impl Folders {
         self.0.iter().map(String::as_str)
     }
 
-    /// Returns the union of both sets, unknown if either is.
+    /// Returns the union of both sets, or unknown if either set is unknown.
     pub(super) fn or(mut self, other: &Self) -> Self {
         if self.is_unknown() || other.is_unknown() {
             return Self::default();
@@ -41,7 +41,8 @@ impl Folders {
         if self.0.len() > FOLDERS_MAX { Self::default() } else { self }
     }
 
-    /// Returns the folders after a change from each of them; unknown if any result is.
+    /// Returns the folders after a change of folder, which `target` applies to each of them. The result is unknown if
+    /// `target` returns `None` for any of them.
     pub(super) fn go(&self, target: impl Fn(Option<&str>) -> Option<String>) -> Self {
         if self.is_unknown() {
             return Self::of(target(None));

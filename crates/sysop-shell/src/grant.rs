@@ -1,4 +1,4 @@
-//! Scope of "allow for this session": never more than the kind of one plain command.
+//! Scope of "allow for this session", which is never wider than one kind of plain command.
 
 use serde::{Deserialize, Serialize};
 
@@ -56,7 +56,8 @@ pub fn covers(grant: &Grant, command: &str, analysis: &Analysis) -> bool {
     }
 }
 
-/// Returns the words of a plain command: no expansion, glob, redirection or assignment, and no second command.
+/// Returns the words of a plain command, or `None` for any other command. A plain command has no expansion, glob,
+/// redirection or leading assignment, and no second command.
 fn plain_words(command: &str) -> Option<Vec<Word>> {
     let mut lexer = Lexer::new(command, 0, &[]);
     let mut words = Vec::new();
@@ -75,7 +76,8 @@ fn plain_words(command: &str) -> Option<Vec<Word>> {
     }
 }
 
-/// Returns the program and subcommand of a grant by name for this command, and the worst class that the grant covers.
+/// Returns the program and subcommand that a grant by name for this command would cover, and the worst class that it
+/// covers. `None` if no grant by name can cover the command.
 fn granted(command: &str) -> Option<(String, Option<String>, RiskClass)> {
     let words = plain_words(command)?;
     let script = Script { source: command, origin: ScriptOrigin::TopLevel };

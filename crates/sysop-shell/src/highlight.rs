@@ -1,4 +1,4 @@
-//! Splits a command into parts for display in colors. Makes no judgment about its effect.
+//! Splits a command into parts for display in colors. Does not judge the command's effect.
 
 use std::ops::Range;
 
@@ -43,7 +43,8 @@ pub fn highlight(command: &str) -> Vec<(Range<usize>, HighlightKind)> {
     merge_runs(&paint)
 }
 
-/// Returns the kind that a node paints, `Some(None)` to clear its parent's paint, or `None` to paint nothing.
+/// Returns the kind with which to highlight a node. `Some(None)` removes the highlighting set by its parent, and `None`
+/// keeps it.
 fn highlight_of(node: Node<'_>, command: &str) -> Option<Option<HighlightKind>> {
     let text = command.get(node.byte_range()).unwrap_or("");
     let part = match node.kind() {

@@ -1,4 +1,4 @@
-//! Shells and interpreters: the source of their program, and the readable part of it.
+//! Judges shells and interpreters: where the program they run comes from, and the part of it that can be read.
 
 use super::dialect;
 use super::lexer::Word;
@@ -15,7 +15,7 @@ const SHELLS: &[&str] = &[
     "posh",
 ];
 
-/// Interpreters and the options that pass them a program.
+/// Interpreters, each group with its short and long options that pass it a program.
 const INTERPRETERS: &[(&[&str], &str, &[&str])] = &[
     (&["python", "pypy", "ipython"], "c", &[]),
     (&["perl"], "eEMmnpd", &[]),
@@ -53,7 +53,7 @@ const INTERPRETERS: &[(&[&str], &str, &[&str])] = &[
     (&["m4", "ed", "ex", "red"], "", &[]),
 ];
 
-/// Editors and pagers, and the options that pass them a command.
+/// Editors and pagers, each group with its short and long options that pass it a command.
 const EDITORS: &[(&[&str], &str, &[&str])] = &[
     (
         &["vi", "vim", "nvim", "view", "gvim", "rvim", "vimdiff", "ex"],
@@ -70,13 +70,13 @@ const EDITORS: &[(&[&str], &str, &[&str])] = &[
     (&["nano", "pico", "joe", "mcedit"], "sf", &["speller", "rcfile", "syntax"]),
 ];
 
-/// Returns true if the name is one of `names`, perhaps followed by a version (`python3.11`).
+/// Returns true if `name` is one of `names`, with or without a version after it (`python3.11`).
 fn named(names: &[&str], name: &str) -> bool {
     let bare = name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
     names.iter().any(|known| *known == name || *known == bare)
 }
 
-/// Judges shells, interpreters and editors; returns false for any other program.
+/// Judges shells, interpreters and editors. Returns false for any other program.
 pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
     if matches!(call.arguments(), [word] if matches!(word.literal(), Some("--version" | "--help"))) {
         return false;
@@ -108,7 +108,7 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
     false
 }
 
-/// Judges `sh -c text`, `sh file`, or commands on standard input.
+/// Judges a shell that runs `-c text`, a file, or commands on standard input.
 fn shell(state: &mut State, call: &ProgramCall<'_>) {
     const LIST: &str = "-abefhiklmnprstuvxBCDEHPTcd -oO: --login --posix --norc --noprofile --verbose --restricted --noediting \
          --debugger --rcfile= --init-file= --no-rcs --command=";
@@ -162,7 +162,7 @@ fn command_text(state: &mut State, call: &ProgramCall<'_>, text: &Word) {
     call.run_joined(state, std::slice::from_ref(text), call.input.clone());
 }
 
-/// Judges a shell without a program of its own, which reads commands from standard input.
+/// Judges a shell that is given no text or file to run and so reads commands from standard input.
 fn standard_input(state: &mut State, call: &ProgramCall<'_>) {
     let why = match call.input {
         Stdin::Inherited => "opens a shell",
@@ -206,7 +206,7 @@ fn interpreter(state: &mut State, call: &ProgramCall<'_>, short: &str, long: &[&
     }
 }
 
-/// Warns of destructive words in a program text in another language, which is not parsed.
+/// Warns of destructive words in the text of a program in another language, which is not parsed.
 fn warn_of_destruction(state: &mut State, call: &ProgramCall<'_>, text: &str) {
     const SIGNS: &[&str] = &[
         "rm -rf",
@@ -226,7 +226,7 @@ fn warn_of_destruction(state: &mut State, call: &ProgramCall<'_>, text: &str) {
     }
 }
 
-/// Judges an awk program, which is harmless only if it lacks every means to run commands and write files.
+/// Judges an awk program. It is harmless only if it contains no construct that can run commands or write files.
 fn awk(state: &mut State, call: &ProgramCall<'_>) {
     let Some(parsed) = options::parse(
         "-P -Fv: --field-separator= --assign= --posix --re-interval",

@@ -1,8 +1,10 @@
-//! Lexer for the words of a simple command, with the quoting rules of bash; the second opinion beside the grammar.
+//! Lexer for the words of a simple command, with the quoting rules of bash. It checks the reading of the grammar
+//! independently.
 //!
-//! Never guesses: any doubt is a [`Mismatch`], and the command counts as unparseable.
+//! The lexer never guesses: in any doubt it returns a [`Mismatch`], and the command counts as unparseable.
 
-/// Placeholder in a word's shape for the value of an expansion. Commands with a real NUL are refused earlier.
+/// Placeholder for the value of an expansion in a word's shape. It cannot be confused with a real NUL, because commands
+/// that contain one are rejected earlier.
 pub(super) const UNKNOWN: char = '\0';
 
 /// Byte offset at which the lexer and the grammar disagree.
@@ -20,21 +22,22 @@ pub(super) struct Extent {
 pub(super) struct Word {
     pub(super) start: usize,
     pub(super) end: usize,
-    /// The word after quote removal; expansions are [`UNKNOWN`], but a leading `$HOME` is `~` and `$PWD` is `.`.
+    /// The word after quote removal. Each expansion is replaced with [`UNKNOWN`], except that a leading `$HOME` becomes
+    /// `~` and a leading `$PWD` becomes `.`.
     pub(super) shape: String,
-    /// Holds an expansion or substitution.
+    /// The word contains an expansion or substitution.
     pub(super) expands: bool,
-    /// Holds an expansion outside double quotes, which may become several words, or options.
+    /// The word contains an expansion that may become several words or options, as expansions outside double quotes do.
     pub(super) splits: bool,
-    /// Holds an unquoted `*`, `?` or `[…]`.
+    /// The word contains an unquoted `*`, `?` or `[…]`.
     pub(super) glob: bool,
-    /// Holds an unquoted `{a,b}` or `{1..3}`.
+    /// The word contains an unquoted `{a,b}` or `{1..3}`.
     pub(super) brace: bool,
-    /// Holds `$'…'` or `$"…"`.
+    /// The word contains `$'…'` or `$"…"`.
     pub(super) ansi: bool,
-    /// Holds an escape that decodes to a control character.
+    /// The word contains an escape that decodes to a control character.
     pub(super) odd: bool,
-    /// Holds text that an interactive shell replaces from its history (`!x`).
+    /// The word contains text that an interactive shell replaces from its history (`!x`).
     pub(super) history: bool,
     pub(super) quoted: bool,
     /// Offset in `source` after `NAME=`, if the word has the form of an assignment.
@@ -42,7 +45,7 @@ pub(super) struct Word {
 }
 
 impl Word {
-    /// Returns the word, if the shell does not expand it.
+    /// Returns the word, or `None` if the shell expands it.
     pub(super) fn literal(&self) -> Option<&str> {
         (!self.expands && !self.glob && !self.brace).then_some(self.shape.as_str())
     }
@@ -71,7 +74,7 @@ pub(super) enum Token {
     End,
 }
 
-/// A redirection operator, without its target.
+/// A redirection operator. Its target is not included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Redirect {
     pub(super) start: usize,
@@ -95,7 +98,7 @@ pub(super) enum RedirectOperator {
     Text,
 }
 
-/// Reads tokens from `at` onward.
+/// Lexer that reads the tokens of `source` from the offset `at` onward.
 #[derive(Debug)]
 pub(super) struct Lexer<'s> {
     source: &'s str,
@@ -189,13 +192,13 @@ impl<'s> Lexer<'s> {
         Ok(Redirect { start, operator: *operator })
     }
 
-    /// Returns true if no word continues at the current offset.
+    /// Returns true if the current offset is at the end of a word or between words.
     pub(super) fn at_border(&self) -> bool {
         self.peek().is_none_or(|c| matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')'))
             || self.rest().starts_with("\\\n")
     }
 
-    /// Reads the target of a redirection, a word on the same line.
+    /// Reads the target of a redirection, which must be a word on the same line.
     pub(super) fn target(&mut self) -> Result<Word, Mismatch> {
         match self.next()? {
             Token::Word(word) => Ok(word),
@@ -339,7 +342,7 @@ impl<'s> Lexer<'s> {
         }
     }
 
-    /// Skips an expansion, whose end the grammar knows.
+    /// Skips an expansion. Its end is known from the grammar.
     fn expansion(&mut self, word: &mut Word, in_quotes: bool) -> Result<(), Mismatch> {
         let extent = self.extent_here().ok_or(Mismatch(self.at))?;
         let text = self.source.get(extent.start..extent.end).ok_or(Mismatch(self.at))?;

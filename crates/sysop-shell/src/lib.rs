@@ -1,34 +1,35 @@
-//! Classifies a shell command line by its effect, from its text and the host's report of the circumstances.
+//! Classifies a shell command line by its effect, based on its text and the host's report of the circumstances.
 //!
 //! # Problem
 //!
-//! A program that lets a model propose commands must decide which of them run without asking the user. `ls -l` may,
-//! `rm -rf ~` may not, and most commands lie in between: `sudo -u x ls`, `find . -exec rm {} +`, `FOO=$(curl …) make`.
-//! The decision is made before anything runs. The same text means one thing to bash and another to zsh, one thing in
-//! the workspace and another in `~/.ssh`. So the host reports the shell, the working folder and the files that paths
-//! lead to, in a [`Survey`]; a fact missing from the survey is not guessed.
+//! A program that lets a model propose commands must decide which of them run without asking the user. `ls -l` may, `rm
+//! -rf ~` may not, and most commands lie in between: `sudo -u x ls`, `find . -exec rm {} +`, `FOO=$(curl …) make`. The
+//! decision is made before anything runs. The same text means one thing to bash and another to zsh, one thing in the
+//! workspace and another in `~/.ssh`. So the host reports the shell, the working folder and the files that paths lead
+//! to, in a [`Survey`]; a fact that is missing from the survey is not guessed.
 //!
 //! # Design
 //!
-//! [`analyze`] turns a command line of a POSIX shell, bash or zsh into an [`Analysis`]: a [`RiskClass`], the
-//! [`Finding`]s behind that class, each with its span in the text, the simple commands, and the paths they use.
+//! [`analyze`] turns a command line of a POSIX shell, bash or zsh into an [`Analysis`]. It consists of a [`RiskClass`],
+//! the [`Finding`]s that explain the class (each with its span in the text), the simple commands, and the paths that
+//! they use.
 //!
-//! 1. `syntax_tree` parses the text with the tree-sitter grammar of bash, within bounds; `script` walks the tree.
-//!    `script` names every kind of node; an unknown kind makes the command [`RiskClass::Dangerous`].
+//! 1. `syntax_tree` parses the text with the tree-sitter grammar of bash, within bounds. `script` walks the tree and
+//!    handles every kind of node by name; an unknown kind makes the command [`RiskClass::Dangerous`].
 //! 2. `lexer` splits each simple command into words a second time, by the rules of POSIX. If the two readings disagree
 //!    on the end of a word, a command or an expansion, the command counts as unparseable.
 //! 3. `simple_command` judges assignments, redirections and the program. `wrapper` unwraps programs that only start
 //!    another one (`sudo`, `env`, `xargs`); `interpreter` and `builtin` handle programs that evaluate text. Text that a
 //!    shell would run (`sh -c '…'`) is analyzed as a script of its own.
-//! 4. `programs` is a table of programs, subcommands, options and operands, written as text files with a class each. A
-//!    command is [`RiskClass::ReadOnly`] only if the table lists every part of the call as reading.
+//! 4. `programs` is a table of programs, subcommands, options and operands, written as text files that give each a
+//!    class. A command is [`RiskClass::ReadOnly`] only if the table lists every part of the call as reading.
 //! 5. `dialect` names the subset that every POSIX shell and zsh read as bash does. A script for such a shell that
-//!    leaves the subset is opaque; one for fish or csh always is. A shell started by the command is judged in its own
-//!    dialect.
+//!    leaves the subset is opaque, and a script for fish or csh is always opaque. A shell that the command starts is
+//!    judged in its own dialect.
 //! 6. `targets` records each path with the folder it starts from, and judges the path by its text and by the files
 //!    that the host resolved it to; `protected` lists the places that matter. A write to an unknown place is opaque. A
 //!    secret named in any program's arguments counts as read, unless that program handles only names (`operands`).
-//! 7. `script_file` analyzes a script written in this session like the command that runs the script.
+//! 7. `script_file` analyzes a script that was written in this session as if it were part of the command that runs it.
 //!
 //! A host makes two passes: it analyzes a command to learn the targets, resolves them, and adds the results to the
 //! survey. The policy analyzes the command again with that survey, right before the run.
@@ -52,22 +53,24 @@
 //! # Rejected
 //!
 //! - Regular expressions over the text. Quoting, escapes and expansions give every command countless spellings, and a
-//!   pattern matches one of them.
-//! - A single parser. The grammar recovers from errors and differs from bash in corners; a lexer alone does not know
-//!   where a substitution ends. Text on which both agree is read by bash in the same way.
-//! - A deny-list, which is never complete. A program missing from the table is at least a change; an unknown part of a
-//!   call is at least a change too, and opaque for programs that take verbs (`git`, `docker`).
+//!   pattern matches only some of them.
+//! - A single parser. The grammar recovers from errors and differs from bash in corner cases, and a lexer alone does
+//!   not know where a substitution ends. Text on which both agree is read in the same way by bash.
+//! - A deny-list, which is never complete. A program missing from the table counts at least as a change. An unknown
+//!   part of a call counts at least as a change too, and makes the call opaque if the program takes verbs (`git`,
+//!   `docker`).
 //! - A grammar per shell. Three grammars make three times the mistakes, and users and models type almost nothing
 //!   outside the common subset.
 //! - A dry run or a sandbox as the judge. The result would depend on the machine, and few programs have a dry mode.
 //!
 //! # Invariants
 //!
-//! - Never read-only by mistake: anything not understood is opaque or dangerous. The tables in `tests/corpora` hold
-//!   disguised commands that must stay recognized.
-//! - Bounded: the length of a command, the nesting, the number of commands and words, and the parser's work have
-//!   limits; a command beyond a limit is dangerous. No input causes a panic.
-//! - Pure: nothing is run, opened or resolved, and the same text and survey always give the same result.
+//! - No command is read-only by mistake: anything not understood counts at least as a change, and may be opaque or
+//!   dangerous. The tables in `tests/corpora` hold disguised commands that must stay recognized.
+//! - The analysis is bounded: the length of a command, the nesting, the number of commands and words, and the parser's
+//!   work have limits, and a command beyond a limit is dangerous. No input causes a panic.
+//! - The analysis is pure: nothing is run, opened or resolved, and the same text and survey always give the same
+//!   result.
 //!
 //! The result is advice for a policy, not a sandbox: aliases, functions, options and the `PATH` of the shell that runs
 //! the command are unknown here.
@@ -114,7 +117,7 @@ pub use highlight::{HighlightKind, highlight};
 pub use repository::is_plain_git_setting;
 pub use risk::{Finding, Risk, RiskClass};
 
-/// Maximum bytes of a command; a longer one is dangerous without analysis.
+/// Maximum bytes of a command. A longer command is dangerous and is not analyzed.
 pub const COMMAND_BYTES_MAX: usize = 64 * 1024;
 
 /// Result of the analysis of a command.
@@ -131,7 +134,7 @@ pub struct Analysis {
 /// The words of one simple command, after quote removal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invocation {
-    /// Program and arguments; a word that the shell would expand (variable, substitution, glob, braces) is `None`.
+    /// Program and arguments. A word that the shell would expand (a variable, substitution, glob or braces) is `None`.
     pub words: Vec<Option<String>>,
 }
 
@@ -160,14 +163,15 @@ pub fn analyze(command: &str, survey: &Survey) -> Analysis {
 }
 
 impl State {
-    /// Analyzes a script: the command itself, or one run by a program in the command. Defined above the rules, which
-    /// call this method, so that none of them depends on `script`.
+    /// Analyzes a script: the command itself, or a script that a program in the command runs. This method is defined
+    /// here so that the rules, which call it, need not depend on `script`.
     fn run_script(&mut self, source: &str, origin: ScriptOrigin, input: &Stdin) {
         script::run(self, source, origin, input);
     }
 }
 
-/// Returns true for characters that disguise a command: controls, direction marks, zero width.
+/// Returns true for characters that can disguise a command: control characters, direction marks and characters of zero
+/// width.
 fn is_hidden(c: char) -> bool {
     match c {
         '\n' | '\t' => false,

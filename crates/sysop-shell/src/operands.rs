@@ -1,8 +1,8 @@
-//! Paths in the arguments of any program: reads of secrets, and writes over folders.
+//! Judges the paths in the arguments of any program: secrets that are read, and folders whose contents are overwritten.
 //!
-//! The rules of single programs name their operands; the rules here apply to all programs, listed or not. A word that
-//! names a secret is a read of that secret unless the program is known to handle only names. So a new program, or an
-//! unlisted option, cannot read a key unnoticed.
+//! The rules for single programs say how each uses its operands. The rules here apply to all programs, listed or not: a
+//! word that names a secret counts as a read of that secret, unless the program is known to handle only names. So a new
+//! program or an unlisted option cannot read a key unnoticed.
 
 use super::lexer::Word;
 use super::options::{has_option, is_listed, operands_of, values_of};
@@ -10,7 +10,7 @@ use super::program_call::ProgramCall;
 use super::state::State;
 use super::targets;
 
-/// Programs that use file names, metadata or locations, but never show file content.
+/// Programs that use the names, metadata or locations of files, but never show their content.
 const NAMES_ONLY: &str = "ls ll dir vdir exa eza lsd tree stat test [ cd pushd popd du df basename dirname realpath readlink tee \
     echo printf touch mkdir rmdir rm unlink chmod chown chgrp chattr lsattr setfacl getfacl namei find fd fdfind \
     locate which type command whereis true false : export alias unset declare local readonly ssh-keygen umount mount \
@@ -22,7 +22,7 @@ pub(super) fn shows_names_only(name: &str) -> bool {
     is_listed(NAMES_ONLY, name.rsplit('/').next().unwrap_or(name))
 }
 
-/// Programs that read a whole tree, and the options that make them do so.
+/// Programs that read a whole tree of folders if given certain options, with the short and long forms of these options.
 const RECURSIVE: &[(&str, &str, &[&str])] = &[
     ("grep", "rRd", &["recursive", "dereference-recursive", "directories"]),
     ("egrep", "rRd", &["recursive", "dereference-recursive", "directories"]),
@@ -38,7 +38,7 @@ const RECURSIVE: &[(&str, &str, &[&str])] = &[
     ("diff", "r", &["recursive"]),
 ];
 
-/// Programs that always read a whole tree.
+/// Programs that always read a whole tree of folders.
 const ALWAYS_RECURSIVE: &str = "tar bsdtar gtar 7z 7za 7zr restic borg duplicity rclone ugrep dar zpaq";
 
 /// Judges the paths in the arguments of a call.
@@ -193,7 +193,8 @@ fn rsync(state: &mut State, call: &ProgramCall<'_>) {
     }
 }
 
-/// Judges the folder into which an archive is unpacked: the one named by an option, or the current one.
+/// Judges the folder into which an archive is unpacked, which is the folder that an option names or else the current
+/// one.
 fn unpacks(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     let arguments = call.arguments();
     let first = arguments.first().map_or("", Word::text);

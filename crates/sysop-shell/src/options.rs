@@ -1,15 +1,15 @@
-//! Parser for program options, like `getopt_long` with a list of known options. Never guesses: an option that is not
-//! listed, or that an expansion may turn into another, is reported as not understood.
+//! Parser for program options, like `getopt_long` with a list of known options. It never guesses: an option is reported
+//! as not understood if it is not listed, or if an expansion may turn it into another option.
 //!
-//! A list is text: `-al` are flags, `-nI:` short options with a value, `-C?` options with an optional attached value,
-//! `-#` a number as an option (`-5`); `--all` is a long flag, `--sort=` takes a value, `--color?` an optional one. The
-//! kind of the value may follow: `-o:write`, `--output=write`. A long option may be abbreviated to any prefix that no
-//! other listed option shares.
+//! A list of options is text. Short options: `-al` are flags, `-nI:` are options with a value, `-C?` are options with
+//! an optional attached value, and `-#` is a number as an option (`-5`). Long options: `--all` is a flag, `--sort=`
+//! takes a value, and `--color?` takes an optional value. The kind of the value may follow, as in `-o:write` and
+//! `--output=write`. A long option may be abbreviated to any prefix that no other listed option shares.
 
 use super::lexer::{UNKNOWN, Word};
 use crate::risk::RiskClass;
 
-/// Form of an option's value.
+/// Kind of value that an option takes, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arity {
     Flag,
@@ -20,21 +20,21 @@ pub(super) enum Arity {
 /// Effect of an option on the class of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect<'t> {
-    /// No effect.
+    /// The option is known and does not affect the class.
     Known,
     /// The call has at least this class, for this reason.
     Raises(RiskClass, &'t str),
-    /// The call has this class instead of its own, if every part of the call is understood.
+    /// The call has this class instead of the program's own class, if every part of the call is understood.
     Lowers(RiskClass),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OptionRule<'t> {
-    /// Name without dashes; `#` for a number.
+    /// Name of the option without dashes, or `#` for a number as an option.
     pub(super) name: &'t str,
     pub(super) is_long: bool,
     pub(super) arity: Arity,
-    /// Kind of the value, empty for plain text.
+    /// Kind of the value; empty if it is plain text.
     pub(super) kind: &'t str,
     pub(super) effect: Effect<'t>,
 }
@@ -57,23 +57,23 @@ pub(super) enum StopPoint {
     FirstOperand,
 }
 
-/// One option as given.
+/// One option, as given in the arguments.
 #[derive(Debug, Clone)]
 pub(super) struct GivenOption<'t, 'w> {
     pub(super) rule: OptionRule<'t>,
     pub(super) value: Option<&'w str>,
-    /// Word that holds the value, or else the option.
+    /// Word that contains the option's value, or else the option itself.
     pub(super) word: &'w Word,
 }
 
-/// Parsed arguments, as far as they are understood.
+/// Parsed arguments, some of which may not be understood.
 #[derive(Debug, Default)]
 pub(super) struct Reading<'t, 'w> {
     pub(super) options: Vec<GivenOption<'t, 'w>>,
     pub(super) operands: Vec<&'w Word>,
     /// Index of the first operand in the words, if parsing stops there.
     pub(super) first_operand: usize,
-    /// Unlisted options, and words that may turn into an option.
+    /// Words that are unlisted options or that an expansion may turn into an option.
     pub(super) unknown: Vec<&'w Word>,
 }
 
@@ -88,7 +88,7 @@ impl<'w> Reading<'_, 'w> {
     }
 }
 
-/// Parses a list into rules, all with the same effect; `None` if an entry is not an option.
+/// Parses a list of options into rules that all have the same effect. Returns `None` if an entry is not an option.
 pub(super) fn rules<'t>(list: &'t str, style: Style, effect: Effect<'t>) -> Option<Vec<OptionRule<'t>>> {
     let mut found = Vec::new();
     for entry in list.split_ascii_whitespace() {
@@ -116,7 +116,8 @@ pub(super) fn rules<'t>(list: &'t str, style: Style, effect: Effect<'t>) -> Opti
     Some(found)
 }
 
-/// Parses arguments by rules. Words that are not understood are collected, and parsing continues after them.
+/// Parses arguments by rules. Words that are not understood are collected in `unknown`, and parsing continues after
+/// them.
 pub(super) fn read<'t, 'w>(
     rules: &[OptionRule<'t>],
     style: Style,
@@ -155,12 +156,12 @@ pub(super) fn read<'t, 'w>(
     reading
 }
 
-/// Returns true if a word stays one word, whatever value an expansion in it has.
+/// Returns true if the shell expands a word to exactly one word, whatever values its expansions have.
 pub(super) fn is_one_word(word: &Word) -> bool {
     !word.splits && !word.glob && !word.brace
 }
 
-/// Parses a long option; returns true if it consumes the next word.
+/// Parses a long option. Returns true if the option consumes the next word as its value.
 fn read_long<'t, 'w>(
     rules: &[OptionRule<'t>],
     word: &'w Word,
@@ -199,7 +200,8 @@ fn read_long<'t, 'w>(
     value_is_apart && next.is_some()
 }
 
-/// Returns the rule of this exact name, or else all rules whose name begins with it.
+/// Returns the rule for the long option with this exact name, or else the rules for all long options whose names begin
+/// with it.
 fn candidates<'r, 't>(rules: &'r [OptionRule<'t>], name: &str) -> Vec<&'r OptionRule<'t>> {
     let long = || rules.iter().filter(|rule| rule.is_long);
     if let Some(exact) = long().find(|rule| rule.name == name) {
@@ -211,7 +213,7 @@ fn candidates<'r, 't>(rules: &'r [OptionRule<'t>], name: &str) -> Vec<&'r Option
     long().filter(|rule| rule.name.starts_with(name)).collect()
 }
 
-/// Parses a cluster of short options; returns true if it consumes the next word.
+/// Parses a cluster of short options. Returns true if it consumes the next word as a value.
 fn read_short<'t, 'w>(
     rules: &[OptionRule<'t>],
     word: &'w Word,
@@ -263,7 +265,7 @@ fn read_short<'t, 'w>(
 /// Arguments that are fully understood.
 #[derive(Debug, Default)]
 pub(super) struct ParsedOptions<'w> {
-    /// Names without dashes, each with its value, if any.
+    /// Names of the options without dashes, each with its value, if any.
     pub(super) options: Vec<(&'w str, Option<&'w str>)>,
     pub(super) operands: Vec<&'w Word>,
     /// Index of the first operand in the words, if parsing stops there.
@@ -280,7 +282,7 @@ impl<'w> ParsedOptions<'w> {
     }
 }
 
-/// Parses arguments; `None` if an option is not listed, or an expansion hides an option's value.
+/// Parses arguments. Returns `None` if an option is not listed, or if the value of an option is not literal.
 pub(super) fn parse<'w>(list: &'w str, words: &'w [Word], stop: StopPoint) -> Option<ParsedOptions<'w>> {
     let rules = rules(list, Style::Gnu, Effect::Known)?;
     let reading = read(&rules, Style::Gnu, words, stop);
@@ -297,8 +299,8 @@ pub(super) fn parse<'w>(list: &'w str, words: &'w [Word], stop: StopPoint) -> Op
     })
 }
 
-/// Returns true if an option is given in any form that could mean it: a short cluster containing a letter of `short`,
-/// or an abbreviation of a name in `long`. For warnings only, where extra hits do no harm.
+/// Returns true if one of several options is given in any form: in a short cluster that contains a letter of `short`,
+/// or as an abbreviation of a name in `long`. Used only for warnings, where false positives do no harm.
 pub(super) fn has_option(words: &[Word], short: &str, long: &[&str]) -> bool {
     let options = words
         .iter()
@@ -314,7 +316,7 @@ pub(super) fn has_option(words: &[Word], short: &str, long: &[&str]) -> bool {
     })
 }
 
-/// Returns true if `text` is an entry of a list separated by single spaces.
+/// Returns true if `text` is an entry of `list`, whose entries are separated by single spaces.
 pub(super) fn is_listed(list: &str, text: &str) -> bool {
     !text.is_empty() && list.split(' ').any(|entry| entry == text)
 }
@@ -327,7 +329,7 @@ pub(super) fn operands_of(words: &[Word]) -> impl Iterator<Item = &Word> {
     before.iter().filter(plain).chain(after.iter().skip(1))
 }
 
-/// Returns the values of an option in its forms `-oV`, `-o V`, `--opt=V`, `--opt V`.
+/// Returns the values of an option that is given as `-oV`, `-o V`, `--opt=V` or `--opt V`.
 pub(super) fn values_of<'w>(words: &'w [Word], short: char, long: &str) -> Vec<&'w str> {
     let mut values = Vec::new();
     for (index, word) in words.iter().enumerate() {

@@ -1,13 +1,13 @@
-//! Paths as text: system paths, and paths too broad for a mistake to be undone.
+//! Judges paths by their text: finds paths of the system, and paths so broad that a mistake cannot be undone.
 //!
-//! Resolves nothing: symbolic links, mounts and glob matches are unknown here.
+//! Nothing is resolved here: symbolic links, mounts and the matches of globs are unknown.
 
 use super::lexer::UNKNOWN;
 use super::protected;
 
 const SPECIAL: [char; 5] = ['*', '?', '[', '{', UNKNOWN];
 
-/// Joins a path as written to the folder it is relative to, and removes `.`, `..` and repeated slashes.
+/// Joins a path as written to the folder that it is relative to, and removes `.`, `..` and repeated slashes.
 ///
 /// A path relative to an unknown folder starts with [`UNKNOWN`].
 pub(super) fn resolve(folder: Option<&str>, shape: &str) -> String {
@@ -41,17 +41,18 @@ pub(super) fn resolve(folder: Option<&str>, shape: &str) -> String {
     }
 }
 
-/// Describes the protected place of a resolved path, if it is part of the system or obeyed later.
+/// Returns a description of the protected place that a resolved path is in, if any: part of the system, or a file that
+/// is obeyed or run later.
 pub(super) fn protected(resolved: &str) -> Option<&'static str> {
     protected::written(resolved, None).map(|(_, what)| what)
 }
 
-/// Returns true for files in shared memory, which are ordinary files among the devices.
+/// Returns true for files in shared memory, which are ordinary files although their path begins with `/dev`.
 pub(super) fn is_shared_memory(resolved: &str) -> bool {
     resolved.to_lowercase().starts_with("/dev/shm/")
 }
 
-/// Returns true if a recursive change of this resolved path could destroy a whole system, home or project.
+/// Returns true if a recursive change of this resolved path could destroy a whole system, home folder or project.
 pub(super) fn is_broad(resolved: &str) -> bool {
     if resolved.starts_with(UNKNOWN) || resolved.is_empty() {
         return true;
@@ -76,7 +77,7 @@ pub(super) fn is_broad(resolved: &str) -> bool {
     parts.first().is_some_and(all)
 }
 
-/// Returns true if a resolved path names a disk or a partition, judged by the name.
+/// Returns true if the name of a resolved path is typical of a disk or a partition.
 pub(super) fn is_block_device(resolved: &str) -> bool {
     const DISKS: &[&str] = &[
         "sd", "hd", "vd", "xvd", "nvme", "mmcblk", "mapper", "dm-", "md", "loop", "disk", "sr", "nbd",

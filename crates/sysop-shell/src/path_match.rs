@@ -2,20 +2,20 @@
 
 use super::lexer::UNKNOWN;
 
-/// Characters that make a component non-literal.
+/// Characters that make a path component non-literal.
 const OPEN: [char; 5] = ['*', '?', '[', '{', UNKNOWN];
 
-/// A path split into components, and the points from which places are matched.
+/// A path split into components, and the components from which places can be matched.
 #[derive(Debug)]
 pub(super) struct PathParts<'p> {
     parts: Vec<&'p str>,
     /// The path starts at the root.
     absolute: bool,
-    /// Component indexes just after somebody's home, from which `~` places are matched.
+    /// Indexes of the components right below somebody's home folder. Places that begin with `~` are matched from there.
     homes: Vec<usize>,
-    /// A home may lie below the path.
+    /// Somebody's home folder may lie below the path.
     above_home: bool,
-    /// Holds a glob or an expansion.
+    /// The path contains a glob or an expansion.
     open: bool,
 }
 
@@ -23,12 +23,12 @@ pub(super) struct PathParts<'p> {
 pub(super) enum Relation {
     /// The path may be the place or lie below it.
     Within,
-    /// The place may lie below the path. Places that may lie anywhere do not count.
+    /// The place may lie below the path. Places that are matched at any depth, like `.git/hooks`, are not considered.
     Above,
 }
 
 impl<'p> PathParts<'p> {
-    /// Splits a lowercase path; `home` is the user's home.
+    /// Splits a path, which must be in lower case. `home` is the user's home folder.
     pub(super) fn new(path: &'p str, home: Option<&str>) -> Self {
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         let absolute = path.starts_with('/');
@@ -43,7 +43,7 @@ impl<'p> PathParts<'p> {
         Self { parts, absolute, homes, above_home, open }
     }
 
-    /// Returns true if the place has this relation to the path.
+    /// Returns true if the path and `place` have this relation.
     pub(super) fn has(&self, relation: Relation, place: &str) -> bool {
         let literal: fn(&str, &str) -> bool = |part, pattern| covers(pattern, part);
         let (component_matches, specific_component_matches) = match self.open {
@@ -91,7 +91,8 @@ fn is_above(parts: &[&str], place: &str) -> bool {
     parts.iter().all(|part| wanted.next().is_some_and(|wanted| component_matches(part, wanted)))
 }
 
-/// Returns true if a component with globs may match a pattern. No glob matches the dot of a hidden name.
+/// Returns true if a path component, which may contain globs, may match a pattern. No glob matches the leading dot of a
+/// hidden name.
 fn component_matches(part: &str, pattern: &str) -> bool {
     if part == pattern {
         return true;
@@ -110,7 +111,8 @@ fn component_matches(part: &str, pattern: &str) -> bool {
     overlaps(&part, &pattern)
 }
 
-/// Like [`component_matches`], for names in any folder: a glob that fixes nothing of the name does not count.
+/// Like [`component_matches`], but for names that are matched in any folder. A glob that specifies too little of the
+/// name does not count as a match.
 fn specific_component_matches(part: &str, pattern: &str) -> bool {
     if !part.contains(OPEN) {
         return covers(pattern, part);
@@ -136,7 +138,7 @@ pub(super) fn covers(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Returns true if some name matches both.
+/// Returns true if some name matches both the component and the pattern.
 fn overlaps(part: &[char], pattern: &[char]) -> bool {
     let columns = pattern.len() + 1;
     let (mut row, mut next) = (vec![false; columns], vec![false; columns]);
@@ -169,7 +171,7 @@ fn overlaps(part: &[char], pattern: &[char]) -> bool {
     row.last().copied().unwrap_or(false)
 }
 
-/// Applies the rule that `*` in the pattern may match nothing.
+/// Marks the states that are reached because a `*` in the pattern may match nothing.
 fn close(row: &mut [bool], pattern: &[char]) {
     for (index, c) in pattern.iter().enumerate() {
         if *c == '*' && row[index] {
@@ -183,7 +185,8 @@ enum Step {
     One(Option<char>),
 }
 
-/// Returns the step at an index of a component, and its length in characters.
+/// Returns the matching step for the part of a component that begins at an index, and the length of that part in
+/// characters.
 fn step(part: &[char], at: usize) -> (Step, usize) {
     match part.get(at) {
         Some('*' | '{' | '}' | &UNKNOWN) | None => (Step::Any, 1),

@@ -1,6 +1,6 @@
-//! A program call as written in a script: the vocabulary shared by all rules.
+//! A program call as written in a script, and related types that all rules share.
 //!
-//! [`ProgramCall::judge`], the entry back into the rules for a program started by another one, is in
+//! [`ProgramCall::judge`], which the rules call for a program that another program starts, is in
 //! [`super::simple_command`].
 
 use tree_sitter::Node;
@@ -9,11 +9,11 @@ use super::lexer::Word;
 use super::state::{Span, State};
 use crate::risk::RiskClass;
 
-/// Position of a script in the given command.
+/// Position of a script in the command being analyzed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ScriptOrigin {
     TopLevel,
-    /// Inside a word; findings are reported at that span.
+    /// The script comes from this span of the command, at which its findings are reported.
     Embedded(Span),
 }
 
@@ -40,23 +40,23 @@ impl Script<'_> {
     }
 }
 
-/// Standard input of a command, as far as it can be read.
+/// Standard input of a command, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Stdin {
-    /// Standard input of the whole command.
+    /// The standard input of the whole command line.
     Inherited,
-    /// A pipe or a file.
+    /// A pipe or file whose content is not known.
     Unknown,
-    /// Text written in the command.
+    /// Text that is written in the command.
     Text { text: String, span: Span },
 }
 
-/// Origin of arguments that are not written in the command.
+/// Origin of additional arguments that are not written in the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ArgumentSource {
-    /// Words read from input (`xargs`).
+    /// Words that are read from standard input (`xargs`).
     Stdin,
-    /// Files found (`find -exec`).
+    /// Files that were found (`find -exec`).
     FoundFiles,
 }
 
@@ -82,7 +82,7 @@ impl<'a> ProgramCall<'a> {
         self.words.first().map_or(self.span, |word| self.span_of(word))
     }
 
-    /// Returns the call of a program started by this one, with the same script and input.
+    /// Returns the call of a program that this program starts, with the same script and standard input.
     pub(super) fn with(&self, words: &'a [Word], argument_source: Option<ArgumentSource>) -> ProgramCall<'a> {
         let span = match (words.first(), words.last()) {
             (Some(first), Some(last)) => self.script.span(first.start, last.end),
@@ -100,7 +100,7 @@ impl<'a> ProgramCall<'a> {
         state.with_depth(self.span, |state| self.with(words, argument_source).judge(state));
     }
 
-    /// Analyzes words, joined by spaces, as a script of their own.
+    /// Joins words by spaces and analyzes the text as a script of its own.
     pub(super) fn run_joined(&self, state: &mut State, words: &[Word], input: Stdin) {
         let (Some(first), Some(last)) = (words.first(), words.last()) else { return };
         let span = self.script.span(first.start, last.end);

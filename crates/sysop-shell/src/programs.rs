@@ -1,10 +1,11 @@
-//! Judges a program call by the table of programs: subcommand, options, operands.
+//! Judges a program call by its subcommand, options and operands, using the table of programs.
 //!
-//! The table is text, in the folder `programs`; [`grammar`] defines its language. A call with an unlisted option,
-//! subcommand or operand is not understood: it is never read-only, and opaque if the program takes verbs, because an
-//! unknown verb may do anything. Rules beyond the language of the table are in [`checks`].
+//! The table is text in the folder `programs`; [`grammar`] defines its language. A call with an unlisted option,
+//! subcommand or operand is not understood. Such a call is never read-only, and it is opaque if the program takes
+//! verbs, because an unknown verb may do anything. Rules that the language of the table cannot express are in
+//! [`checks`].
 //!
-//! Git subcommands such as `status`, `diff` and `show` may run programs named by the repository's own configuration:
+//! Git subcommands such as `status`, `diff` and `show` may run programs that the repository's own configuration names;
 //! see [`repository`](super::repository).
 
 mod checks;
@@ -48,7 +49,8 @@ const FILES: &[&str] = &[
     include_str!("../programs/remote.txt"),
 ];
 
-/// Returns the table; a program is parsed on first use. A test ensures that every statement is valid.
+/// Returns the table. The entry of a program is parsed when it is first used. A test ensures that every statement is
+/// valid.
 fn table() -> &'static Index {
     static TABLE: OnceLock<Index> = OnceLock::new();
     TABLE.get_or_init(|| Index::new(FILES))
@@ -59,14 +61,14 @@ struct Match<'w> {
     entry: &'static Entry,
     /// Names of the subcommands, outermost first.
     path: Vec<&'static str>,
-    /// Options before the subcommands.
+    /// Options that come before each of the subcommands.
     before: Vec<Reading<'static, 'w>>,
     /// Arguments after the last subcommand.
     arguments: &'w [Word],
     reading: Reading<'static, 'w>,
 }
 
-/// Matches a call; the last subcommand found in the table counts.
+/// Matches a call against the table. The innermost subcommand that the table lists determines the entry.
 fn lookup<'w>(program: &'static Entry, arguments: &'w [Word]) -> Match<'w> {
     let mut found = Match {
         entry: program,
@@ -96,7 +98,7 @@ fn lookup<'w>(program: &'static Entry, arguments: &'w [Word]) -> Match<'w> {
 }
 
 impl Match<'_> {
-    /// Judges the call; returns true if every part of it is understood.
+    /// Judges the call. Returns true if every part of it is understood.
     fn judge(&self, state: &mut State, call: &ProgramCall<'_>) -> bool {
         let entry = self.entry;
         let mut understood = true;
@@ -147,7 +149,7 @@ impl Match<'_> {
     }
 }
 
-/// Returns the default reason of a class, for entries without their own.
+/// Returns the default reason for a class, used for entries that give no reason.
 fn plain_reason(class: RiskClass) -> &'static str {
     match class {
         RiskClass::ReadOnly => "reads only",
@@ -160,8 +162,8 @@ fn plain_reason(class: RiskClass) -> &'static str {
     }
 }
 
-/// Judges a call of a program that is neither a builtin nor an interpreter; `name` is the program that will run. A name
-/// that is not `trusted` may be another program than the listed one.
+/// Judges a call of a program that is neither a builtin nor an interpreter. `name` is the program that will run. If it
+/// is not `trusted`, the program may be a different one than the table lists under that name.
 pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str, trusted: bool) -> RiskClass {
     let found = state.class_of(|state| {
         judge_call(state, call, name);
@@ -183,7 +185,7 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str, trust
     found
 }
 
-/// Returns true for a program, named plainly, that only reads whatever its arguments are.
+/// Returns true if the words call, under its plain name, a program that only reads, whatever its arguments are.
 pub(super) fn takes_any_text(words: &[Word]) -> bool {
     let Some((first, arguments)) = words.split_first() else { return false };
     let Some(program) = first.literal().filter(|_| !first.quoted).and_then(|name| table().program(name))
@@ -195,7 +197,8 @@ pub(super) fn takes_any_text(words: &[Word]) -> bool {
     is_text || program.check.is_some_and(|check| check.judges_expansions(arguments))
 }
 
-/// Returns true if one of the commands runs instructions from files in its folder.
+/// Returns true if one of the commands is of a program that runs instructions from files in its folder, like a build
+/// tool.
 pub(super) fn builds(invocations: &[Invocation]) -> bool {
     let area =
         |name: &str| table().program(name.rsplit('/').next().unwrap_or(name)).map(|program| program.area);
@@ -236,7 +239,7 @@ fn judge_call(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     }
 }
 
-/// Warns of the worst subcommand among the words, if the actual one cannot be determined.
+/// Notes the worst subcommand that is named among the words. Used if the actual subcommand cannot be determined.
 fn note_worst_verb(state: &mut State, call: &ProgramCall<'_>, program: &Entry) {
     let named = call.arguments().iter().filter_map(|word| program.sub(word.text()));
     if let Some(worst) = named.max_by_key(|sub| sub.class)
@@ -247,8 +250,8 @@ fn note_worst_verb(state: &mut State, call: &ProgramCall<'_>, program: &Entry) {
     }
 }
 
-/// Returns the program and subcommand for which a grant by name holds, and the worst class that the grant covers;
-/// `None` unless the whole call is understood and the table allows such a grant.
+/// Returns the program and subcommand that a grant by name covers, and the worst class that it covers. Returns `None`
+/// unless the whole call is understood and the table allows such a grant.
 pub(super) fn granted_kind(call: &ProgramCall<'_>) -> Option<(String, Option<String>, RiskClass)> {
     let name = call.words.first()?.literal()?;
     let program = table().program(name)?;

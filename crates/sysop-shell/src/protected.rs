@@ -1,8 +1,10 @@
-//! Paths that matter: logins and network of the host, files obeyed or run later, secrets.
+//! Protected places: files on which the logins and the network of the host depend, files that are obeyed or run later,
+//! and secrets.
 //!
-//! One list for both the shell rules and the file tools. A place is written as a path and covers everything below it:
-//! `/etc/ssh` from the root, `~/.ssh` in anybody's home, `.git/hooks` wherever these components occur. `*` matches any
-//! characters of one component. All lowercase, because some file systems are case-insensitive.
+//! The shell rules and the file tools share these lists. A place is written as a path and covers everything below it:
+//! `/etc/ssh` is matched from the root, `~/.ssh` in anybody's home folder, and `.git/hooks` wherever these components
+//! occur. `*` matches any characters of one component. Places are in lower case, because some file systems are
+//! case-insensitive.
 
 use std::sync::OnceLock;
 
@@ -31,7 +33,8 @@ const fn kind(class: RiskClass, what: &'static str, places: &'static str) -> Kin
 
 use RiskClass::{Dangerous, Lockout, ReadsSecret};
 
-/// Effect of a change, by place. The first matching kind counts, so lockouts come first.
+/// Places that are protected against changes, with the effect of a change. The first kind that matches counts, so
+/// lockouts come first.
 static WRITTEN: [Kind; 26] = [
     kind(
         Lockout,
@@ -181,7 +184,8 @@ static WRITTEN: [Kind; 26] = [
     ),
 ];
 
-/// Secret shown by a read, by place. Listing a folder's names is harmless; reading the content counts.
+/// Places that hold secrets, with the secret that a read shows. Only reading the content counts; listing the names in a
+/// folder is harmless.
 static READ: [Kind; 10] = [
     kind(
         ReadsSecret,
@@ -260,7 +264,7 @@ static READ: [Kind; 10] = [
     ),
 ];
 
-/// Names that match a kind above and hold nothing secret.
+/// Names that match a place in [`READ`] but hold nothing secret.
 const PUBLIC: &str = ".env.example .env.sample .env.template .env.dist *.pub known_hosts .env.test cacert.pem \
     ca-certificates.crt ca.pem fullchain.pem chain.pem cert.pem pubkey.pem public.pem *pub*.pem \
     *cert*.pem cert*.pem";
@@ -269,7 +273,7 @@ const PUBLIC: &str = ".env.example .env.sample .env.template .env.dist *.pub kno
 const HARMLESS_DEVICES: &[&str] =
     &["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/zero", "/dev/full"];
 
-/// Returns the risk class of writing to a path, and the kind of place; `None` if the path is not protected.
+/// Returns the risk class of writing to a path and a description of the place, or `None` if the path is not protected.
 pub(super) fn written(path: &str, home: Option<&str>) -> Option<(RiskClass, &'static str)> {
     let path = normal(path);
     if is_harmless_device(&path) {
@@ -278,7 +282,7 @@ pub(super) fn written(path: &str, home: Option<&str>) -> Option<(RiskClass, &'st
     find(&WRITTEN, &path, home, Relation::Within).or_else(|| unplaced_below_root(&path))
 }
 
-/// Judges a path from the root that holds an expansion, which may lead to any place with the same beginning.
+/// Judges an absolute path that contains an expansion. The path may lead to any place that has the same beginning.
 fn unplaced_below_root(path: &str) -> Option<(RiskClass, &'static str)> {
     let literal = path
         .split(UNKNOWN)
@@ -288,7 +292,8 @@ fn unplaced_below_root(path: &str) -> Option<(RiskClass, &'static str)> {
     WRITTEN.iter().find(reached).map(|kind| (Dangerous, kind.what))
 }
 
-/// Like [`written`], for a folder changed with all its contents. A home counts as its own `.ssh`.
+/// Like [`written`], but for a folder that is changed with all its contents, including the protected places below it.
+/// So a home folder counts like its own `.ssh`.
 pub(super) fn tree_written(path: &str, home: Option<&str>) -> Option<(RiskClass, &'static str)> {
     let path = normal(path);
     if is_harmless_device(&path) {
@@ -297,7 +302,7 @@ pub(super) fn tree_written(path: &str, home: Option<&str>) -> Option<(RiskClass,
     find(&WRITTEN, &path, home, Relation::Within).or_else(|| find(&WRITTEN, &path, home, Relation::Above))
 }
 
-/// Returns the secret shown by reading a path's content, if any.
+/// Returns a description of the secret that is shown by reading the content of a path, if any.
 pub(super) fn read(path: &str, home: Option<&str>) -> Option<&'static str> {
     let path = normal(path);
     let name = path.rsplit('/').next().unwrap_or("");
@@ -307,7 +312,7 @@ pub(super) fn read(path: &str, home: Option<&str>) -> Option<&'static str> {
     find(&READ, &path, home, Relation::Within).map(|(_, what)| what)
 }
 
-/// Returns the secret shown by reading all files below a path, if any.
+/// Returns a description of the secret that is shown by reading a path and all files below it, if any.
 pub(super) fn tree_read(path: &str, home: Option<&str>) -> Option<&'static str> {
     let path = normal(path);
     find(&READ, &path, home, Relation::Within)
@@ -315,7 +320,7 @@ pub(super) fn tree_read(path: &str, home: Option<&str>) -> Option<&'static str> 
         .map(|(_, what)| what)
 }
 
-/// Like [`tree_read`], for a reader that skips hidden names.
+/// Like [`tree_read`], but for a program that skips files and folders with hidden names.
 pub(super) fn visible_read(path: &str, home: Option<&str>) -> Option<&'static str> {
     let path = normal(path);
     let parts = PathParts::new(&path, home);

@@ -1,33 +1,35 @@
 //! Judges read-only git calls by the repository's configuration.
 //!
-//! A configuration does not travel with a clone, but it does with an archive, so anybody may have written it. Some
-//! settings name programs run by git even in read-only calls: text conversion, external diffs, filters, signature
-//! checks. Any setting not listed here as plain is assumed to name a program.
+//! A repository's configuration is not copied by a clone, but it is part of an archive, so anybody may have written it.
+//! Some settings name programs that git runs even in read-only calls: for text conversion, external diffs, filters and
+//! signature checks. Any setting that is not listed here as plain is assumed to name a program.
 
 use crate::context::{Access, Resolution, ResolvedFile, Target};
 use crate::options::is_listed;
 use crate::risk::RiskClass;
 use crate::state::{Span, State};
 
-/// Sections without a program that git runs in read-only calls.
+/// Sections whose settings name no program that git runs in read-only calls.
 const PLAIN_SECTIONS: &str = "advice alias branch checkout clone color column commit difftool fetch gc gitg github gitlab gui \
     hub i18n include includeif index init instaweb mergetool notes pack pager pull push rebase receive rerere safe sendemail \
     stash status submodule svn svn-remote tag transfer uploadpack user versionsort worktree";
-/// Sections in which settings with a subsection name programs, as in `diff.NAME.textconv`.
+/// Sections whose settings are plain unless they have a subsection; settings with one may name programs, as in
+/// `diff.NAME.textconv`.
 const PLAIN_WITHOUT_SUBSECTION: &str = "blame diff extensions feature format grep log maintenance merge";
-/// Sections that matter only if git connects.
+/// Sections whose settings have an effect only if git connects to a server.
 const NETWORK_SECTIONS: &str = "credential http remote url";
-/// Plain settings in sections that also have others.
+/// Plain settings in sections that also have settings that are not plain.
 const PLAIN_SETTINGS: &str = "core.abbrev core.attributesfile core.autocrlf core.bare core.checkstat core.commitgraph \
     core.compression core.editor core.eol core.excludesfile core.filemode core.hookspath core.ignorecase \
     core.logallrefupdates core.longpaths core.multipackindex core.pager core.precomposeunicode core.preloadindex \
     core.protecthfs core.protectntfs core.quotepath core.repositoryformatversion core.safecrlf core.sharedrepository \
     core.sparsecheckout core.sparsecheckoutcone core.symlinks core.trustctime core.untrackedcache core.whitespace \
     core.worktree lfs.repositoryformatversion";
-/// Settings of the sections above that name programs or further files.
+/// Exceptions within the sections above: settings that name a program or another file.
 const EXCEPTIONS: &str = "diff.external extensions.worktreeconfig";
 
-/// Judges a read-only call of git in each folder that the shell may be in.
+/// Judges a read-only call of git in each folder that the shell may be in. `connects` means that git connects to a
+/// server.
 pub(super) fn judge(state: &mut State, span: Span, connects: bool) {
     if state.survey.resolution == Resolution::Elsewhere {
         if state.has_moved() {
@@ -53,7 +55,7 @@ pub(super) fn judge(state: &mut State, span: Span, connects: bool) {
     }
 }
 
-/// Returns the reason why a repository's settings may run a program, if there is one.
+/// Returns the reason why the settings of a repository may make git run a program, or `None` if they cannot.
 fn named_program(files: &[ResolvedFile], connects: bool) -> Option<String> {
     for file in files {
         let Some(names) = &file.script else {
@@ -66,13 +68,14 @@ fn named_program(files: &[ResolvedFile], connects: bool) -> Option<String> {
     None
 }
 
-/// Returns true if git runs nothing because of this setting of a repository, in a call that only looks and does not connect.
-/// `name` is as `git config --list` prints it: section and variable in lower case.
+/// Returns true if this setting of a repository does not make git run a program in a read-only call that does not
+/// connect. `name` has the form that `git config --list` prints, with section and variable in lower case.
 pub fn is_plain_git_setting(name: &str) -> bool {
     is_plain(name, false)
 }
 
-/// Returns true if git runs nothing because of this setting in read-only calls.
+/// Returns true if this setting does not make git run a program in read-only calls. `connects` means that git connects
+/// to a server.
 fn is_plain(name: &str, connects: bool) -> bool {
     let (section, rest) = name.split_once('.').unwrap_or((name, ""));
     if is_listed(EXCEPTIONS, name) {

@@ -1,4 +1,4 @@
-//! Result of an analysis: the class of a command, and the parts of it that explain the class.
+//! Result of an analysis: the class of a command, and the parts of the command that explain the class.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +24,7 @@ pub enum RiskClass {
     Lockout,
 }
 
-/// Risk of a call, shown with it.
+/// Risk of a call, which is shown together with the call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Risk {
     /// Worst class of all parts.

@@ -1,6 +1,7 @@
 //! Walks the syntax tree of a script and passes each simple command to [`super::simple_command`].
 //!
-//! Every kind of node is named here. An unnamed kind, or non-blank text between nodes, makes the script unparseable.
+//! Every kind of node is handled here by name. Any other kind, or text other than blanks between nodes, makes the
+//! script unparseable.
 
 use tree_sitter::Node;
 
@@ -15,7 +16,8 @@ use super::syntax_tree::{each_below, parse};
 use super::targets;
 use crate::risk::RiskClass;
 
-/// Maximum number of `|`, and of array openings, in a script: the grammar's error recovery is quadratic in them.
+/// Maximum number of `|`, and of array openings, in a script. Limited because the grammar's error recovery is quadratic
+/// in these numbers.
 const CHAIN_MAX: usize = 400;
 /// Maximum bytes of a here-document delimiter.
 const DELIMITER_BYTES_MAX: usize = 64;
@@ -50,8 +52,8 @@ pub(super) fn run(state: &mut State, source: &str, origin: ScriptOrigin, input: 
     }
 }
 
-/// Rewrites each backquote substitution as `$(…)`, if there are several and nothing quotes or escapes a backquote;
-/// otherwise returns `None`.
+/// Returns the source with each backquote substitution rewritten as `$(…)`. Returns `None` if there are fewer than two
+/// substitutions, or if the source contains anything that may quote or escape a backquote.
 fn without_backquotes(source: &str) -> Option<String> {
     let quotes = source.matches('`').count();
     if quotes < 4 || quotes % 2 == 1 || source.contains(['\'', '\\', '#', '<', '$']) {
@@ -79,13 +81,13 @@ fn longest_delimiter(source: &str) -> usize {
     source.match_indices("<<").map(|(at, _)| length(source.get(at + 2..).unwrap_or(""))).max().unwrap_or(0)
 }
 
-/// Reports a disagreement between lexer and grammar, or an unknown form.
+/// Notes that a node cannot be parsed, because the lexer and the grammar disagree or its form is unknown.
 fn note_unparsed(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     state.note(script.span_of(node), RiskClass::Dangerous, UNPARSED);
 }
 
-/// Judges one node. `end` is the true end of the node's last simple command, if the grammar attached the redirections
-/// that follow to a parent node.
+/// Judges one node. `end` is set if the grammar attached the redirections after the node's last simple command to a
+/// parent node; it is then the true end of that command.
 fn visit(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: Option<usize>) {
     state.with_depth(script.span_of(node), |state| match node.kind() {
         "program" | "do_group" | "else_clause" | "elif_clause" | "if_statement" | "negated_command" => {
@@ -126,8 +128,8 @@ fn visit(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, 
     }
 }
 
-/// Judges `((…))`: arithmetic, or two subshells in a plain `sh`. Dangerous findings in the subshell reading count; text
-/// that the grammar does not parse as commands stays arithmetic.
+/// Judges `((…))`, which is arithmetic, or two nested subshells in a plain `sh`. It is also read as commands, and
+/// dangerous findings of that reading count. Text that the grammar does not parse as commands is only arithmetic.
 fn double_parentheses(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin) {
     if expansion::arithmetic(state, script, node) {
         return;
@@ -144,7 +146,7 @@ fn double_parentheses(state: &mut State, script: &Script<'_>, node: Node<'_>, in
     }
 }
 
-/// Returns true for statements whose redirections follow the closing word.
+/// Returns true for compound statements, whose redirections follow their closing word.
 fn is_compound(kind: &str) -> bool {
     matches!(
         kind,
@@ -183,14 +185,15 @@ fn in_subshell(state: &mut State, inner: impl FnOnce(&mut State)) {
     state.folders = folders;
 }
 
-/// Judges a part that may not run or may fail: afterwards the shell may be in the folders from before or after.
+/// Judges a part that may not run or may fail. Afterwards the shell may be in any of the folders that were possible
+/// before it, or in those possible after it.
 fn conditionally(state: &mut State, inner: impl FnOnce(&mut State)) {
     let before = state.folders.clone();
     inner(state);
     state.folders = before.or(&state.folders);
 }
 
-/// Judges a part that may run repeatedly: each run starts in the folder in which the previous run ended.
+/// Judges a part that may run repeatedly, so that each run starts in the folder in which the previous run ended.
 fn repeatedly(state: &mut State, inner: impl Fn(&mut State)) {
     let before = state.folders.clone();
     conditionally(state, &inner);
@@ -201,7 +204,7 @@ fn repeatedly(state: &mut State, inner: impl Fn(&mut State)) {
     }
 }
 
-/// Judges consecutive statements; only separators and keywords may stand between them.
+/// Judges consecutive statements, between which only separators and keywords may stand.
 fn sequence(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: Option<usize>) {
     let mut cursor = node.walk();
     let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
@@ -264,7 +267,8 @@ fn gaps_are_blank(script: &Script<'_>, node: Node<'_>, children: &[Node<'_>]) ->
     blank(start, node.start_byte()) && blank(at, end.max(at))
 }
 
-/// Returns true unless a keyword touches another word; only a separate word is a keyword.
+/// Returns false if a keyword directly touches other text, because only a separate word is a keyword. Returns true for
+/// any other token.
 fn stands_alone(script: &Script<'_>, token: Node<'_>) -> bool {
     let text = script.text(token);
     let keyword = text.starts_with(|c: char| c.is_ascii_alphabetic()) || matches!(text, "!" | "{" | "}");
@@ -278,7 +282,7 @@ fn stands_alone(script: &Script<'_>, token: Node<'_>) -> bool {
         && after.chars().next().is_none_or(|c| border(c) || c == '`')
 }
 
-/// Judges a comment. Scripts ignore comments, but an interactive shell may read one as arguments.
+/// Judges a comment. Scripts ignore comments, but an interactive shell may read a comment as arguments.
 fn comment(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     let before = script.source.get(..node.start_byte()).unwrap_or("");
     let line = before.rsplit('\n').next().unwrap_or("");
@@ -294,14 +298,14 @@ fn comment(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     }
 }
 
-/// Judges `a && b` or `a || b`. After a chain of `&&` the point of exit is unknown; within it, every earlier command
-/// succeeded.
+/// Judges `a && b` or `a || b`. Within a chain of `&&`, every earlier command has succeeded. After the chain, it is
+/// unknown which command was the last to run.
 fn list(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: Option<usize>) {
     let passed = chain(state, script, node, input, end);
     state.folders = passed.or(&state.folders);
 }
 
-/// Judges a list; returns the folders in which the shell may be if the list ends before its last command.
+/// Judges a list. Returns the folders in which the shell may be if the list ends before its last command.
 fn chain(
     state: &mut State,
     script: &Script<'_>,
@@ -367,7 +371,7 @@ fn pipeline(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdi
     }
 }
 
-/// Returns the output of a plain `echo` or `printf` into the pipe; any other output is unknown.
+/// Returns the output that a command writes into a pipe. It is known only for a plain `echo` or `printf`.
 fn piped_output(script: &Script<'_>, node: Node<'_>) -> Stdin {
     if node.kind() != "command" {
         return Stdin::Unknown;
@@ -467,7 +471,7 @@ fn calls_function(script: &Script<'_>, node: Node<'_>, name: &str) -> bool {
     found
 }
 
-/// Judges a statement with redirections, which belong to the statement's last simple command.
+/// Judges a statement with redirections, which apply to the statement's last simple command.
 fn redirected(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: Option<usize>) {
     let mut cursor = node.walk();
     let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
@@ -497,7 +501,7 @@ fn redirected(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &St
 }
 
 impl Script<'_> {
-    /// Visits the statements in a substitution, which run in a subshell.
+    /// Judges the statements in a substitution, which run in a subshell.
     pub(super) fn visit_substitution(&self, state: &mut State, node: Node<'_>) {
         in_subshell(state, |state| match node.child_by_field_name("redirect") {
             Some(redirect) => {
@@ -509,7 +513,7 @@ impl Script<'_> {
     }
 }
 
-/// Returns the offset at which a simple command with a here-document ends on its own line.
+/// Returns the offset at which a simple command that has a here-document ends on its first line.
 fn line_end(script: &Script<'_>, document: Node<'_>) -> usize {
     let mut cursor = document.walk();
     let children: Vec<Node<'_>> = document.children(&mut cursor).collect();
@@ -526,7 +530,7 @@ fn line_end(script: &Script<'_>, document: Node<'_>) -> usize {
     stop.map_or(line, |stop| stop.start_byte().min(line))
 }
 
-/// Judges the rest of the line after `<<EOF`, and the text of the here-document.
+/// Judges what follows `<<EOF` on the same line, and the text of the here-document.
 fn document_rest(state: &mut State, script: &Script<'_>, document: Node<'_>) {
     let mut cursor = document.walk();
     let children: Vec<Node<'_>> = document.children(&mut cursor).collect();
@@ -564,7 +568,8 @@ fn document_rest(state: &mut State, script: &Script<'_>, document: Node<'_>) {
     }
 }
 
-/// Returns the delimiter without quotes, and true if it was quoted; `None` unless it is plain.
+/// Returns the delimiter of a here-document without quotes, and true if it was quoted. Returns `None` if it is not a
+/// plain name.
 fn delimiter(text: &str) -> Option<(&str, bool)> {
     let unquoted = ['\'', '"'].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
     let (name, quoted) = match (unquoted, text.strip_prefix('\\')) {
@@ -575,7 +580,7 @@ fn delimiter(text: &str) -> Option<(&str, bool)> {
     plain.then_some((name, quoted))
 }
 
-/// Returns the expansions in a region, outermost only, in order.
+/// Returns the extents of the outermost expansions in a node, in order.
 fn extents(script: &Script<'_>, node: Node<'_>) -> Vec<Extent> {
     let mut found = Vec::new();
     each_below(node, &mut |below| {
@@ -595,7 +600,7 @@ fn visit_simple_command(state: &mut State, script: &Script<'_>, node: Node<'_>, 
     expansion::within(state, script, node);
 }
 
-/// Returns the node itself, or its nearest ancestor that reaches to `end`.
+/// Returns the node itself if it reaches to `end`, or else its nearest ancestor that does.
 fn enclosing(node: Node<'_>, end: usize) -> Node<'_> {
     let mut around = node;
     while around.end_byte() < end {
@@ -622,7 +627,7 @@ fn judge_read(
     }
 }
 
-/// Lexes words and redirections between two offsets; both must be token borders for the lexer too.
+/// Lexes the words and redirections between two offsets. Fails if an offset is inside a token of the lexer.
 fn read(script: &Script<'_>, start: usize, end: usize, around: Node<'_>) -> Result<SimpleCommand, Mismatch> {
     let extents = extents(script, around);
     let mut lexer = Lexer::new(script.source, start, &extents);
@@ -661,7 +666,8 @@ fn read(script: &Script<'_>, start: usize, end: usize, around: Node<'_>) -> Resu
     }
 }
 
-/// Returns true if a parenthesis at `at` opens an array: it directly follows an assignment without a value.
+/// Returns true if a parenthesis at offset `at` opens an array, because it directly follows an assignment without a
+/// value.
 fn array_opens(simple: &SimpleCommand, at: usize) -> bool {
     simple.words.last().is_some_and(|word| word.end == at && word.value_at == Some(at))
 }
@@ -690,7 +696,7 @@ fn array(lexer: &mut Lexer<'_>, simple: &mut SimpleCommand) -> Result<(), Mismat
     }
 }
 
-/// Returns the text of the here-document, if the shell does not expand it.
+/// Returns the text of the here-document as standard input. The text is unknown if the shell expands it.
 fn document_text(script: &Script<'_>, around: Node<'_>) -> Stdin {
     let mut quoted = false;
     let mut found = None;

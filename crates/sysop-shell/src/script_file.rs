@@ -1,4 +1,5 @@
-//! Scripts run by a command. A script written in this session is analyzed like the command itself.
+//! Judges script files that a command runs. A script that was changed in this session is analyzed like the command
+//! itself.
 
 use super::dialect;
 use super::lexer::Word;
@@ -10,9 +11,9 @@ use crate::risk::RiskClass;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Start {
-    /// By a named shell, which determines the dialect (`sh x`, `. x`).
+    /// The script is run by a named shell, which determines the dialect (`sh x`, `. x`).
     Shell,
-    /// By its own first line (`./x`).
+    /// The script is run by the program in its own first line (`./x`).
     FirstLine,
 }
 
@@ -47,7 +48,8 @@ fn changed(state: &mut State, span: Span, found: &ResolvedFile, start: Start) {
     state.folders = folders;
 }
 
-/// Returns the program in `#!/bin/sh` or `#!/usr/bin/env bash`; `None` if the line passes an option.
+/// Returns the program in a first line such as `#!/bin/sh` or `#!/usr/bin/env bash`, or `unknown` if the line names
+/// none or passes an argument that is not a known option. Returns `None` if the text does not begin with `#!`.
 fn first_line(text: &str) -> Option<&str> {
     let line = text.strip_prefix("#!")?.lines().next().unwrap_or("");
     let mut words = line.split_whitespace().map(|word| word.rsplit('/').next().unwrap_or(word));

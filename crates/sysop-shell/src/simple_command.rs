@@ -15,7 +15,7 @@ use crate::risk::RiskClass;
 /// Programs that change a file's metadata, but not its content.
 const KEEPS_CONTENT: &[&str] = &["chmod", "chown", "chgrp", "touch", "setfacl", "chattr", "mkdir"];
 
-/// Builtins that change the folder, or run others that do.
+/// Builtins that change the shell's folder, or that run other commands that may change it.
 const MOVES_SHELL: &[&str] = &["cd", "pushd", "popd", "chdir", "eval", "source", ".", "command", "builtin"];
 
 /// A simple command as written in the script.
@@ -23,7 +23,7 @@ const MOVES_SHELL: &[&str] = &["cd", "pushd", "popd", "chdir", "eval", "source",
 pub(super) struct SimpleCommand {
     pub(super) words: Vec<Word>,
     pub(super) redirects: Vec<(Redirect, Word)>,
-    /// Text of a here-document that is not expanded, if there is one.
+    /// Text of the here-document, if there is one and the shell does not expand it.
     pub(super) document: Option<Stdin>,
 }
 
@@ -70,7 +70,7 @@ impl SimpleCommand {
     }
 }
 
-/// Returns true if a word holds an expansion with an unknown value, or one that may become several words.
+/// Returns true if a word contains an expansion whose value is unknown or that may become several words.
 fn is_open(word: &Word) -> bool {
     word.splits || word.expands && word.text().contains(UNKNOWN)
 }
@@ -92,7 +92,8 @@ fn note_expansions(state: &mut State, script: &Script<'_>, word: &Word) {
     }
 }
 
-/// Returns true if braces may turn a word into an option. Only one pair with commas, or a range, is understood.
+/// Returns true if braces may turn a word into an option. Only a single pair of braces is understood; a word with other
+/// braces may become an option.
 fn builds_option(text: &str) -> bool {
     let Some(inner) = text.strip_prefix('{').and_then(|rest| rest.split_once('}')).map(|(inner, _)| inner)
     else {
@@ -102,7 +103,7 @@ fn builds_option(text: &str) -> bool {
     !text.matches('{').count().eq(&1) || !inner.split(',').all(plain)
 }
 
-/// Judges one redirection; returns the new standard input.
+/// Judges one redirection. Returns the new standard input, if the redirection changes it.
 fn redirected(state: &mut State, script: &Script<'_>, redirect: &Redirect, target: &Word) -> Option<Stdin> {
     let span = script.span(redirect.start, target.end);
     match redirect.operator {
@@ -144,8 +145,8 @@ fn is_descriptor(word: &Word) -> bool {
 }
 
 impl ProgramCall<'_> {
-    /// Judges the program and everything it runs. Only programs that run in the shell itself change its folder for
-    /// certain.
+    /// Judges the program and everything that it runs. Only a builtin that runs in the shell itself is certain to
+    /// change the shell's folder; after any other program, the previous folders remain possible.
     pub(super) fn judge(&self, state: &mut State) {
         let before = state.folders.clone();
         self.judge_each(state);
@@ -247,13 +248,14 @@ impl ProgramCall<'_> {
     }
 }
 
-/// Returns true for a disguised name. A fully quoted name, or one leading backslash, is no disguise.
+/// Returns true if quoting disguises the name of a program. Quotes around the whole name and a single leading backslash
+/// are not a disguise.
 fn is_disguised(raw: &str, text: &str) -> bool {
     let whole = |quote: char| raw.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)) == Some(text);
     raw != text && !whole('\'') && !whole('"') && raw.strip_prefix('\\') != Some(text)
 }
 
-/// Returns true for a bare name, or one in the system's program folders.
+/// Returns true if the program is given by a bare name or by a path in the system's program folders.
 fn is_system_program(words: &[Word], name: &str) -> bool {
     let text = words.first().map_or("", Word::text);
     match text.rsplit_once('/') {

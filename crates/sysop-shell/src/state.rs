@@ -1,4 +1,4 @@
-//! State of one analysis: findings, bounds and folders. Knows no shell grammar.
+//! State of one analysis: findings, bounds and folders. Does not depend on the grammar.
 
 use std::rc::Rc;
 
@@ -8,20 +8,21 @@ use super::{Analysis, Invocation};
 use crate::context::{Access, Dialect, Resolution, Survey, Target};
 use crate::risk::{Finding, Risk, RiskClass};
 
-/// Maximum findings kept; further ones still raise the class.
+/// Maximum number of findings that are kept. Further findings still raise the class.
 const FINDINGS_MAX: usize = 64;
-/// Maximum simple commands analyzed over all nested scripts; more make the command too complex to judge.
+/// Maximum number of simple commands analyzed over all nested scripts. If there are more, the command is too complex to
+/// judge.
 const STEPS_MAX: usize = 2048;
-/// Maximum words analyzed over all nested scripts and guesses.
+/// Maximum number of words analyzed over all nested scripts and all guesses of where a command starts.
 const WORDS_MAX: usize = 65_536;
 /// Maximum bytes parsed across all nested scripts.
 const SCRIPT_BYTES_MAX: usize = 4 * super::COMMAND_BYTES_MAX;
-/// Maximum nesting of grammar nodes, wrappers and quoted scripts together.
+/// Maximum nesting depth, which counts grammar nodes, wrappers and nested scripts together.
 const DEPTH_MAX: usize = 160;
-/// Maximum paths recorded. The host does not see further paths; they are judged as unresolved.
+/// Maximum number of paths recorded. Further paths are not reported to the host and are judged as unresolved.
 const TARGETS_MAX: usize = 256;
 
-/// Start and end offset in the given command.
+/// Start and end offset, in bytes, in the command being analyzed.
 pub(super) type Span = (usize, usize);
 
 /// Findings, invocations and bounds of one analysis.
@@ -38,26 +39,26 @@ pub(super) struct State {
     targets: Vec<Target>,
     /// Targets whose content the command changes.
     written: Vec<Target>,
-    /// The program being judged changes no content, like `chmod`.
+    /// The program being judged does not change the content of files, like `chmod`.
     pub(super) keeps_content: bool,
-    /// First secret named by a program that handles only names.
+    /// Span of the first secret that is named in the arguments of a program that handles only names.
     pub(super) secret_name: Option<Span>,
-    /// A program reads files whose names are known only at run time.
+    /// Some program in the command reads files whose names are known only at run time.
     pub(super) reads_names: bool,
-    /// Root of the workspace, if it neither lies in nor contains a protected or secret place.
+    /// Root of the workspace; `None` if it lies in or contains a protected or secret place.
     pub(super) ordinary_root: Option<String>,
     pub(super) survey: Rc<Survey>,
     /// Dialect of the script being read.
     pub(super) dialect: Dialect,
-    /// Initial folders of the command.
+    /// Folders in which the command starts.
     start: Folders,
-    /// Absolute folders from which relative paths start. An empty path stands for the start on a machine that will
-    /// judge the command again.
+    /// Absolute folders from which relative paths start. An empty path stands for the unknown initial folder on another
+    /// machine, which will judge the command again.
     pub(super) folders: Folders,
 }
 
 impl State {
-    /// Creates the state for a survey, without findings.
+    /// Creates a state for a survey, which has no findings yet.
     pub(super) fn new(survey: Rc<Survey>) -> Self {
         let unnamed = (survey.resolution == Resolution::Elsewhere).then(String::new);
         let start = Folders::of(survey.context.folder.clone().or(unnamed));
@@ -88,7 +89,7 @@ impl State {
         self.folders != self.start
     }
 
-    /// Records a path that the command uses; returns false if there are too many.
+    /// Records a path that the command uses. Returns false if too many paths were recorded before.
     pub(super) fn add_target(&mut self, target: Target) -> bool {
         if target.access == Access::Write && !self.keeps_content && self.written.len() < TARGETS_MAX {
             self.written.push(target.clone());
@@ -103,17 +104,17 @@ impl State {
         fits
     }
 
-    /// Paths whose content the command changes, so far.
+    /// Returns the paths recorded so far whose content the command changes.
     pub(super) fn written(&self) -> &[Target] {
         &self.written
     }
 
-    /// Simple commands so far.
+    /// Returns the simple commands analyzed so far.
     pub(super) fn invocations(&self) -> &[Invocation] {
         &self.invocations
     }
 
-    /// Paths recorded so far.
+    /// Returns the paths recorded so far.
     pub(super) fn targets(&self) -> &[Target] {
         &self.targets
     }
@@ -134,12 +135,13 @@ impl State {
         }
     }
 
-    /// Raises the class without a finding, for an obvious effect.
+    /// Raises the class for an obvious effect, which needs no finding.
     pub(super) fn raise(&mut self, class: RiskClass) {
         self.class = self.class.max(class);
     }
 
-    /// Runs `inner` with a fresh class and returns that class; the overall class keeps the worse of both.
+    /// Runs `inner` with the lowest class as the current class, and returns the class that results. Afterwards, the
+    /// overall class is the worse of that one and the one before.
     pub(super) fn class_of(&mut self, inner: impl FnOnce(&mut Self)) -> RiskClass {
         let before = std::mem::replace(&mut self.class, RiskClass::ReadOnly);
         inner(self);
@@ -148,8 +150,8 @@ impl State {
         found
     }
 
-    /// Runs `inner` on a copy and adopts only the dangerous findings accepted by `counts`; steps and bytes count toward
-    /// the overall bounds.
+    /// Runs `inner` on a copy of the state and adopts only the dangerous findings that `counts` accepts. The steps and
+    /// bytes of `inner` count toward the overall bounds.
     pub(super) fn adopt_dangers(&mut self, inner: impl FnOnce(&mut Self), counts: impl Fn(&Finding) -> bool) {
         let mut aside = Self {
             steps: self.steps,
@@ -176,7 +178,8 @@ impl State {
         }
     }
 
-    /// Runs `inner` one level deeper, or notes that the nesting is too deep.
+    /// Runs `inner` one level deeper, or notes that the nesting is too deep. Does nothing if a bound was already
+    /// exceeded.
     pub(super) fn with_depth(&mut self, span: Span, inner: impl FnOnce(&mut Self)) {
         if self.exhausted {
             return;
@@ -190,7 +193,7 @@ impl State {
         self.depth -= 1;
     }
 
-    /// Counts one simple command and stores its words; returns false if a bound is exceeded.
+    /// Counts one simple command and stores its words. Returns false if a bound is exceeded.
     pub(super) fn count_command(&mut self, span: Span, words: &[Word]) -> bool {
         self.steps += 1;
         self.words += words.len();
@@ -202,7 +205,7 @@ impl State {
         true
     }
 
-    /// Counts the bytes of one more script; returns false if a bound is exceeded.
+    /// Counts the bytes of one more script. Returns false if a bound is exceeded.
     pub(super) fn read(&mut self, span: Span, bytes: usize) -> bool {
         self.script_bytes += bytes;
         self.within_bounds(span)

@@ -5,10 +5,11 @@ use std::ops::ControlFlow;
 
 use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
-/// Maximum number of the parser's progress reports, about a hundred steps each, before parsing is stopped.
+/// Number of progress reports of the parser after which parsing is stopped. The parser reports about every hundred
+/// steps.
 const PROGRESS_MAX: usize = 8192;
 
-/// Parses a script; `None` if that takes too long. The parser stops at the first error.
+/// Parses a script, or returns `None` if that takes too long or the parser stops at an error.
 pub(super) fn parse(source: &str) -> Option<Tree> {
     let mut parser = Parser::new();
     parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
@@ -27,9 +28,9 @@ pub(super) fn parse(source: &str) -> Option<Tree> {
     parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or(&[]), None, Some(options))
 }
 
-/// Replaces each non-ASCII byte by a letter, which is how a shell treats it. The grammar's scanner passes characters to
-/// the C library's 256-entry tables (`isdigit` in tree-sitter-bash 0.25.1) and reads out of bounds for larger ones.
-/// Offsets do not change.
+/// Replaces each non-ASCII byte with a letter, because a shell treats such bytes like letters. The grammar's scanner
+/// passes characters to the C library's 256-entry tables (`isdigit` in tree-sitter-bash 0.25.1) and reads out of bounds
+/// for larger ones. Offsets do not change.
 fn masked(source: &str) -> Cow<'_, [u8]> {
     if source.is_ascii() {
         return Cow::Borrowed(source.as_bytes());
@@ -37,7 +38,7 @@ fn masked(source: &str) -> Cow<'_, [u8]> {
     source.bytes().map(|byte| if byte.is_ascii() { byte } else { b'u' }).collect()
 }
 
-/// Visits every node below, without recursion; `enter` returns true to descend into a node.
+/// Calls `enter` for every node below `node`, without recursion. `enter` returns true to descend into a node.
 pub(super) fn each_below<'t>(node: Node<'t>, enter: &mut impl FnMut(Node<'t>) -> bool) {
     let mut cursor = node.walk();
     if !cursor.goto_first_child() {

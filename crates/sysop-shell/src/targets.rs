@@ -1,9 +1,10 @@
-//! Paths that a command uses: recorded for the host to resolve, and judged by the files they resolve to.
+//! Records the paths that a command uses, so that the host can resolve them, and judges them by their text and by the
+//! files that they resolve to.
 //!
 //! Each function takes a word as written and the span of its findings. [`use_path`] handles an operand that is read,
-//! written or run. [`fill_folder`] handles a folder that gets files with names chosen by the program, [`change_tree`] a
-//! folder changed with all its contents, [`copy_to`] the target of a copy that keeps the file's name, and [`link_to`]
-//! the target of a new link.
+//! written or run; [`fill_folder`] a folder in which the program writes files whose names it chooses; [`change_tree`] a
+//! folder that is changed with all its contents; [`copy_to`] the target of a copy or move that keeps the file's name;
+//! and [`link_to`] the target of a new link.
 
 use super::folders::Folders;
 use super::lexer::{UNKNOWN, Word};
@@ -24,7 +25,7 @@ pub(super) fn use_path(state: &mut State, span: Span, word: &Word, access: Acces
     }
 }
 
-/// Judges a folder into which a command writes files not named in the command, as unpacking does.
+/// Judges a folder into which a command writes files that it does not name, as when it unpacks an archive.
 pub(super) fn fill_folder(state: &mut State, span: Span, word: &Word) {
     let found = look_up(state, word, Access::Write);
     let contains = |path: &str, home: Option<&str>| {
@@ -34,13 +35,13 @@ pub(super) fn fill_folder(state: &mut State, span: Span, word: &Word) {
     written(state, span, &found, contains, "may overwrite");
 }
 
-/// Judges a folder that is removed, moved or given other permissions with all its contents.
+/// Judges a path that is removed, moved or given other permissions, together with everything below it.
 pub(super) fn change_tree(state: &mut State, span: Span, word: &Word) {
     let found = look_up(state, word, Access::Write);
     written(state, span, &found, protected::tree_written, "changes");
 }
 
-/// Judges the target of a copy or move: a file, or a folder in which the source keeps its name.
+/// Judges the target of a copy or move, which is a file, or a folder in which the source keeps its name.
 pub(super) fn copy_to(state: &mut State, span: Span, target: &Word, source: &Word) {
     use_path(state, span, target, Access::Write);
     let name = source.text().trim_end_matches('/').rsplit('/').next().unwrap_or("");
@@ -56,7 +57,7 @@ pub(super) fn copy_to(state: &mut State, span: Span, target: &Word, source: &Wor
     }
 }
 
-/// Judges the place that a new link leads to: reads and writes through the link happen there.
+/// Judges the place that a new link leads to, because reads and writes through the link happen there.
 pub(super) fn link_to(state: &mut State, span: Span, word: &Word) {
     let found = look_up(state, word, Access::Read);
     let home = state.survey.context.home.clone();
@@ -71,7 +72,8 @@ pub(super) fn link_to(state: &mut State, span: Span, word: &Word) {
     }
 }
 
-/// Notes a secret named by a program that shows file content; `below` includes folders that contain secrets.
+/// Notes a secret that is named by a program that may show file content. `below` means that a folder that contains
+/// secrets counts too.
 pub(super) fn note_secret(state: &mut State, span: Span, word: &Word, below: bool) {
     if is_ordinary(state, word) && !below {
         return;
@@ -86,14 +88,14 @@ pub(super) fn note_secret(state: &mut State, span: Span, word: &Word, below: boo
     }
 }
 
-/// Notes a folder that holds secrets in files and folders whose names do not start with a dot.
+/// Notes a folder that contains secrets in files and folders whose names do not start with a dot.
 pub(super) fn note_visible_secrets(state: &mut State, span: Span, word: &Word) {
     if let Some(what) = secret(state, word, protected::visible_read) {
         state.note(span, RiskClass::ReadsSecret, &format!("reads {what}"));
     }
 }
 
-/// Returns true if a word names a secret; `below` includes folders that contain secrets.
+/// Returns true if a word names a secret. `below` means that a folder that contains secrets counts too.
 pub(super) fn names_secret(state: &State, word: &Word, below: bool) -> bool {
     let rule = if below { protected::tree_read } else { protected::read };
     (below || !is_ordinary(state, word)) && secret(state, word, rule).is_some()
@@ -110,7 +112,7 @@ fn secret(
     texts.iter().flat_map(|text| places(state, text)).find_map(|place| rule(&place, home))
 }
 
-/// Returns true for a plain name in an ordinary workspace: no list of protected or secret places has such a name.
+/// Returns true for a plain name in an ordinary workspace. Such a name cannot match a protected or secret place.
 fn is_ordinary(state: &State, word: &Word) -> bool {
     let Some(root) = state.ordinary_root.as_deref() else { return false };
     let is_within = |folder: &str| {
@@ -132,7 +134,7 @@ pub(super) fn ordinary_root(context: &CommandContext) -> Option<String> {
     (ordinary && root.len() > 1).then(|| root.to_owned())
 }
 
-/// Returns the files that a script to run resolves to, or `None` if the host did not resolve it.
+/// Returns the files that the path of a script to run resolves to, or `None` if the host did not resolve it.
 pub(super) fn script_files(state: &mut State, word: &Word) -> Option<Vec<ResolvedFile>> {
     look_up(state, word, Access::Run).files
 }
@@ -141,13 +143,13 @@ pub(super) fn script_files(state: &mut State, word: &Word) -> Option<Vec<Resolve
 struct Found {
     /// The path as written, made absolute if possible, and each file that the host resolved it to.
     paths: Vec<String>,
-    /// Files found by the host; `None` if the host did not look.
+    /// Files that the host found; `None` if the host did not resolve the path.
     files: Option<Vec<ResolvedFile>>,
-    /// The text alone does not determine the file.
+    /// The text alone does not determine the path.
     open: bool,
     /// The path starts from an unknown folder.
     unplaced: bool,
-    /// A plain name in the workspace that leads nowhere else.
+    /// The path is a plain name in the workspace, and it does not lead anywhere else.
     ordinary: bool,
     /// There were too many paths to look all of them up.
     beyond: bool,
@@ -188,7 +190,7 @@ fn look_up(state: &mut State, word: &Word, access: Access) -> Found {
     found
 }
 
-/// Expands one pair of braces with commas into words; `None` for any other braces.
+/// Expands one pair of braces with commas into words. Returns `None` for any other use of braces.
 fn brace_words(text: &str) -> Option<Vec<String>> {
     let (start, rest) = text.split_once('{')?;
     let (inner, end) = rest.split_once('}')?;
@@ -196,22 +198,22 @@ fn brace_words(text: &str) -> Option<Vec<String>> {
     plain.then(|| inner.split(',').map(|piece| format!("{start}{piece}{end}")).collect())
 }
 
-/// Returns true for `$HOME/x` and `$PWD/x`, expansions with a known value.
+/// Returns true for a word such as `$HOME/x` or `$PWD/x`, whose only expansions have a known value.
 fn is_folder_variable(word: &Word) -> bool {
     word.text().starts_with(['~', '.']) && !word.text().contains(UNKNOWN)
 }
 
-/// Returns true for a path that holds an expansion; it may lead to a secret even if the literal part does not.
+/// Returns true for a path that contains an expansion. It may lead to a secret even if its literal part does not.
 fn hides_place(text: &str) -> bool {
     text.contains(UNKNOWN) && text.contains('/')
 }
 
-/// Returns true if a path means the same in every folder.
+/// Returns true if a path does not depend on the current folder.
 fn is_rooted(text: &str) -> bool {
     text.starts_with(['/', '~'])
 }
 
-/// Makes a word an absolute path, in each folder in which the shell may be.
+/// Returns the absolute path of a word for each folder in which the shell may be.
 fn places(state: &State, text: &str) -> Vec<String> {
     if state.folders.is_unknown() || is_rooted(text) {
         return vec![place_in(state, state.folders.only(), text)];
@@ -219,12 +221,13 @@ fn places(state: &State, text: &str) -> Vec<String> {
     state.folders.iter().map(|folder| place_in(state, Some(folder), text)).collect()
 }
 
-/// Returns the folders after a change to the named folder.
+/// Returns the folders in which the shell may be after a change to the named folder.
 pub(super) fn folders_at(state: &State, text: &str) -> Folders {
     state.folders.go(|folder| Some(place_in(state, folder, text)).filter(|place| !place.contains(UNKNOWN)))
 }
 
-/// Makes a word an absolute path; `~` stays if the home is unknown, and an unknown folder becomes [`UNKNOWN`].
+/// Returns the absolute path of a word. A `~` is kept if the home folder is unknown, and an unknown folder becomes
+/// [`UNKNOWN`].
 pub(super) fn place_in(state: &State, folder: Option<&str>, text: &str) -> String {
     let context = &state.survey.context;
     let rest = text.strip_prefix('~').and_then(|rest| match rest.split_once('/') {
@@ -287,12 +290,13 @@ fn reads(state: &mut State, span: Span, found: &Found, rule: fn(&str, Option<&st
     }
 }
 
-/// Build files, from which programs that build, test or start something take commands to run.
+/// Names of build files, from which programs that build, test or start something take the commands that they run.
 const BUILD_FILES: &str = "makefile gnumakefile justfile package.json cargo.toml build.rs cmakelists.txt setup.py pyproject.toml \
     rakefile gemfile build.gradle pom.xml tasks.py noxfile.py conftest.py dockerfile docker-compose.yml compose.yaml \
     compose.yml vagrantfile meson.build build.ninja taskfile.yml";
 
-/// Notes scripts that the command writes before it runs them.
+/// Notes if the command runs a script that it has just written. `builds` means that it also runs commands from build
+/// files.
 pub(super) fn note_written_scripts(state: &mut State, span: Span, builds: bool) {
     let placed = |target: &Target| {
         let folder = target.folder.as_deref().or(state.folders.only());

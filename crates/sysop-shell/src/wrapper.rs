@@ -1,4 +1,5 @@
-//! Programs that run another program: their own options are skipped, and the inner program is judged separately.
+//! Wrappers, which are programs that run another program. Their own options are skipped, and the inner program is
+//! judged separately.
 
 use super::lexer::Word;
 use super::options::{self, StopPoint};
@@ -8,16 +9,17 @@ use super::{builtin, targets};
 use crate::context::{Access, Dialect};
 use crate::risk::RiskClass;
 
-/// Maximum positions tried for the inner command, if a wrapper's options are not understood.
+/// Maximum number of positions at which the inner command is assumed to start, if a wrapper's options are not
+/// understood.
 const GUESSES_MAX: usize = 16;
 
 /// Command line syntax of a wrapper.
 struct Wrapper {
     names: &'static [&'static str],
     options: &'static str,
-    /// Operands of the wrapper before the command.
+    /// Number of the wrapper's own operands before the inner command.
     operands: usize,
-    /// Minimum class of a call, and the reason; a wrapper that only changes adds no finding.
+    /// Minimum class of a call, and the reason. If the reason is empty, the class is raised without a finding.
     floor: (RiskClass, &'static str),
 }
 
@@ -193,10 +195,10 @@ const WRAPPERS: &[Wrapper] = &[
     ),
 ];
 
-/// Wrappers that take their command as text for a shell.
+/// Wrappers that take the inner command as text for a shell.
 const TEXT: &[&str] = &["su", "runuser", "script", "sg", "watch", "parallel", "sem"];
 
-/// Judges a wrapper and the program it runs; returns false if the program is no wrapper.
+/// Judges a wrapper and the program that it runs. Returns false if the program is not a wrapper.
 pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
     if let "command" | "env" = name
         && starts_nothing(call, name)
@@ -233,7 +235,7 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
     true
 }
 
-/// Returns the folder in which a wrapper starts its command, if an option names one.
+/// Returns the folder in which a wrapper starts the inner command, if an option names one.
 fn start_folder<'w>(name: &str, parsed: &options::ParsedOptions<'w>) -> Option<&'w str> {
     match name {
         "env" => parsed.value(&["C", "chdir"]),
@@ -244,7 +246,8 @@ fn start_folder<'w>(name: &str, parsed: &options::ParsedOptions<'w>) -> Option<&
     }
 }
 
-/// Judges text for an unnamed shell: `sh`, or the user's own. Anything outside the portable subset is opaque.
+/// Judges text that is run by an unnamed shell, either `sh` or the user's own. Anything outside the portable subset is
+/// opaque.
 fn in_other_shell<T>(state: &mut State, inner: impl FnOnce(&mut State) -> T) -> T {
     let outer = std::mem::replace(&mut state.dialect, Dialect::Sh);
     let result = inner(state);
@@ -252,7 +255,7 @@ fn in_other_shell<T>(state: &mut State, inner: impl FnOnce(&mut State) -> T) -> 
     result
 }
 
-/// Returns true for calls that start nothing: `command -v ls`, a bare `env`.
+/// Returns true for calls that start no program, such as `command -v ls` and a bare `env`.
 fn starts_nothing(call: &ProgramCall<'_>, name: &str) -> bool {
     let arguments = call.arguments();
     match (name, arguments.first().and_then(Word::literal)) {
@@ -262,7 +265,8 @@ fn starts_nothing(call: &ProgramCall<'_>, name: &str) -> bool {
     }
 }
 
-/// Returns the command after the wrapper's own options and operands.
+/// Judges the inner command, which begins after the wrapper's own options, assignments and operands. `first` is the
+/// index of the first word after the options.
 fn inner(
     state: &mut State,
     call: &ProgramCall<'_>,
@@ -316,7 +320,7 @@ fn is_assignment(word: &Word) -> bool {
     name.is_some_and(|name| !name.is_empty() && !name.contains('/') && !name.starts_with('-'))
 }
 
-/// Judges the assignments of `env NAME=value`.
+/// Judges an assignment before the inner command, as in `env NAME=value`.
 fn environment(state: &mut State, call: &ProgramCall<'_>, word: &Word) {
     let name = word.text().split('=').next().unwrap_or("");
     if builtin::alters_execution(name) || word.literal().is_none() && word.may_be_option() {
@@ -328,7 +332,7 @@ fn environment(state: &mut State, call: &ProgramCall<'_>, word: &Word) {
     }
 }
 
-/// Judges options of a wrapper that do more than locate the command.
+/// Judges those options of a wrapper that have an effect of their own.
 fn own_options(state: &mut State, call: &ProgramCall<'_>, name: &str, parsed: &options::ParsedOptions<'_>) {
     let span = call.span;
     match name {
@@ -365,7 +369,8 @@ fn own_options(state: &mut State, call: &ProgramCall<'_>, name: &str, parsed: &o
     }
 }
 
-/// Judges a wrapper whose options are not understood: the command may start at any word.
+/// Judges a wrapper whose options are not understood. The inner command may start at any word, so several positions are
+/// tried.
 fn guess(state: &mut State, call: &ProgramCall<'_>) {
     state.note(call.span, RiskClass::Opaque, "runs a command after unknown options");
     let arguments = call.arguments();
@@ -380,7 +385,8 @@ fn guess(state: &mut State, call: &ProgramCall<'_>) {
     }
 }
 
-/// Judges `su -c text`, `watch words…`, whose words go to a shell. Returns false if there is no such text.
+/// Judges wrappers such as `su -c text` and `watch words…`, which pass text to a shell. Returns false if there is no
+/// such text.
 fn text_command(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
     let arguments = call.arguments();
     if let "watch" | "parallel" | "sem" = name {
@@ -419,7 +425,8 @@ fn text_command(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
     true
 }
 
-/// Returns true for `-c`, `-qc`, `--command`, `--command=…`, `--session-command…`.
+/// Returns true for an option that passes a command: `-c`, a cluster such as `-qc`, `--command`, `--command=…` or
+/// `--session-command…`.
 fn is_command_option(text: &str) -> bool {
     match text.strip_prefix("--") {
         Some(long) => {

@@ -1,6 +1,6 @@
 //! Logic shared by all stores: checking the order of events, and summarizing them.
 //!
-//! Pure; no store may implement either differently.
+//! This module is pure, and all stores use it without deviating from it.
 
 use std::sync::Arc;
 
@@ -11,10 +11,11 @@ use sysop_driver::port::{SessionSummary, StoreError};
 
 /// Maximum characters of a title.
 const TITLE_CHARS_MAX: usize = 80;
-/// Maximum characters of a prompt that are read for its title.
+/// Maximum characters that are read from the start of a prompt to make its title.
 const TITLE_SOURCE_CHARS_MAX: usize = 400;
 
-/// Checks that the `seq` of the events continue `after` without a gap. Returns the last.
+/// Checks that the `seq` values of the events continue `after` without a gap. Returns the last one, or `after` if there
+/// are no events.
 pub(crate) fn check_seq_order(id: &SessionId, after: Seq, events: &[Arc<Logged>]) -> Result<Seq, StoreError> {
     let mut last = after;
     for logged in events {
@@ -37,16 +38,17 @@ pub(crate) struct BatchSummary {
     pub(crate) first_at: Timestamp,
     /// Time of the last event.
     pub(crate) last_at: Timestamp,
-    /// Title from these events, if the session has none yet; otherwise empty.
+    /// Title from the first prompt in these events; empty if they contain none. Stores use it only if the session has
+    /// no title yet.
     pub(crate) title: String,
-    /// Host, from `SessionOpened`; otherwise empty.
+    /// Host, from the `SessionOpened` event; empty if the batch does not contain that event.
     pub(crate) host: String,
-    /// Root, from `SessionOpened`; otherwise empty.
+    /// Root, from the `SessionOpened` event; empty if the batch does not contain that event.
     pub(crate) root: String,
 }
 
 impl BatchSummary {
-    /// Summarizes a batch; `None` if it is empty.
+    /// Returns the summary of a batch, or `None` if the batch is empty.
     pub(crate) fn of(events: &[Arc<Logged>]) -> Option<Self> {
         let (first, last) = (events.first()?, events.last()?);
         let mut batch_summary = Self {
@@ -82,7 +84,7 @@ impl BatchSummary {
     }
 }
 
-/// Beginning of a prompt on one line, at most `TITLE_CHARS_MAX` characters, safe to display.
+/// Returns the beginning of a prompt on one line, at most `TITLE_CHARS_MAX` characters long and safe to display.
 fn title(prompt: &str) -> String {
     let source: String = prompt.trim_start().chars().take(TITLE_SOURCE_CHARS_MAX).collect();
     let words = neutralize(&source).split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,6 +1,6 @@
-//! Stores event logs in this process only: for tests, demos and sessions that need not be kept.
+//! Stores event logs only in the memory of this process: for tests, demos and sessions that need not be kept.
 //!
-//! Never use it where a log must outlive its process; memory is not bounded.
+//! Never use this store where a log must outlive its process. Its memory is not bounded.
 
 use std::collections::HashMap;
 use std::sync::Arc;

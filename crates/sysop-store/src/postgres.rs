@@ -1,7 +1,7 @@
 //! Stores event logs in PostgreSQL, for several nodes at once.
 //!
-//! Appends share one connection and are grouped (`writer`); everything else uses a small pool (`database`). If a
-//! connection breaks or the server restarts, requests are retried for a while; an append is never stored twice.
+//! Appends share one connection and are grouped (`writer`). Everything else uses a small pool (`database`). If a
+//! connection breaks or the server restarts, requests are retried for a while. An append is never stored twice.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ mod writer;
 
 /// A store in a PostgreSQL database. Cheap to clone.
 ///
-/// As a `Store` it appends without a lease, so only to sessions that no node owns.
+/// Its `Store` implementation appends without a lease, so it can append only to sessions that no node owns.
 #[derive(Debug, Clone)]
 pub struct PostgresStore {
     database: Arc<Database>,
@@ -40,7 +40,8 @@ impl PostgresStore {
     /// Connects to the database of a `postgres://` URL and migrates its tables.
     ///
     /// # Errors
-    /// One sentence that never contains the URL's password.
+    /// If the URL is invalid, or if the database cannot be reached or migrated. The error is one sentence that never
+    /// contains the URL's password.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let database = Arc::new(Database::from_url(url)?);
         let mut backoff = Backoff::new();
@@ -61,7 +62,7 @@ impl PostgresStore {
     /// Checks that sessions can be stored now.
     ///
     /// # Errors
-    /// One sentence on what is missing.
+    /// If sessions cannot be stored; the error says in one sentence what is missing.
     pub async fn ready(&self) -> Result<(), StoreError> {
         let look = async {
             let mut connection = self.database.pool.acquire().await?;

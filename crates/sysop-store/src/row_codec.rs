@@ -14,7 +14,7 @@ use crate::batch::BatchSummary;
 
 /// Maximum bytes of an event as JSON.
 const EVENT_BYTES_MAX: usize = 16 << 20;
-/// Maximum characters of an unknown event's name that an error repeats.
+/// Maximum characters that an error repeats from the name of an unknown event.
 const KIND_CHARS_MAX: usize = 40;
 
 /// Events in stored form; never empty.
@@ -33,7 +33,7 @@ pub(crate) struct EventRow {
 }
 
 impl EncodedBatch {
-    /// Encodes events; `None` if there are none.
+    /// Encodes events. Returns `None` if there are none.
     pub(crate) fn of(events: &[Arc<Logged>]) -> Result<Option<Self>, StoreError> {
         let Some(batch_summary) = BatchSummary::of(events) else { return Ok(None) };
         let events = events.iter().map(encode).collect::<Result<_, _>>()?;
@@ -63,17 +63,18 @@ pub(crate) struct LogDecoder<'a, P> {
     /// Name of the database, for errors.
     database: P,
     id: &'a SessionId,
-    /// Position of the last row.
+    /// Seq of the last decoded row.
     last: Seq,
 }
 
 impl<'a, P: Display> LogDecoder<'a, P> {
-    /// Starts after `after`.
+    /// Creates a decoder for the rows that follow `after`.
     pub(crate) fn new(database: P, id: &'a SessionId, after: Seq) -> Self {
         Self { database, id, last: after }
     }
 
-    /// Decodes the next row: its seq, time and body. Fails if the row is `None` or not the next one: an event is missing.
+    /// Decodes the next row, given as seq, time and body. Fails if the row is `None` or does not have the next seq,
+    /// because an event is then missing.
     pub(crate) fn decode(&mut self, row: Option<(Seq, Timestamp, &str)>) -> Result<Logged, StoreError> {
         self.last = self.last.next();
         let Some((seq, at, body)) = row.filter(|(seq, ..)| *seq == self.last) else {
@@ -121,15 +122,16 @@ pub(crate) fn summary((id, title, created, changed, last, host, root): SummaryRo
     }
 }
 
-/// Substrings in the body of every event that refers to artifacts; a prefilter for `referenced_files_in`.
+/// Substrings to search for before calling `referenced_files_in`. The body of every event that refers to artifacts
+/// contains at least one of them.
 pub(crate) const FILE_REFERENCE_MARKERS: [&str; 2] = [r#""artefact":""#, r#""before":""#];
 
-/// Returns those of `files` that the body of an event refers to, even if the event cannot be parsed.
+/// Returns the names in `files` to which the body of an event refers, even if the event cannot be parsed.
 pub(crate) fn referenced_files_in(body: &str, files: &HashSet<String>) -> impl Iterator<Item = String> {
     body.split('"').filter_map(|text| files.get(text)).cloned()
 }
 
-/// Returns the name of an event that cannot be parsed; nothing else of it is safe to repeat.
+/// Returns the name of an event that cannot be parsed; no other part of the event is safe to repeat.
 fn kind(body: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Kind {
@@ -143,7 +145,7 @@ fn printable(kind: &str) -> String {
     neutralize(&short).into_owned()
 }
 
-/// Converts to a database integer. Values above 2^63 - 1 are clamped, and mean "all".
+/// Converts a number to a database integer. Values above 2^63 - 1 are clamped to that limit, which means "all".
 pub(crate) fn to_integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -1,8 +1,8 @@
 //! Stores event logs in one SQLite file.
 //!
-//! Opens no connection before the first use. All writes share one connection and are grouped (`writer`); reads have
-//! read-only connections of their own on the runtime's blocking threads (`reader`). A file that cannot be read is
-//! reported and left unchanged, never repaired, moved or deleted.
+//! The store opens no connection before its first use. All writes share one connection and are grouped (`writer`).
+//! Reads use read-only connections of their own on the runtime's blocking threads (`reader`). A file that cannot be
+//! read is reported and left unchanged, never repaired, moved or deleted.
 
 use std::collections::HashSet;
 use std::panic::resume_unwind;
@@ -38,9 +38,9 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Creates the file if necessary, private to its owner, with its folder.
+    /// Opens a store. If the file does not exist, creates it and its folder, accessible only to their owner.
     ///
-    /// The file is not read before the first use; errors in its content are reported then.
+    /// The file is not read before the first use, and errors in its content are reported then.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let file = Arc::new(DatabaseFile::prepare(path)?);
         let writer = Arc::new(SqliteWriter::new(Arc::clone(&file)));
@@ -48,8 +48,8 @@ impl SqliteStore {
         Ok(Self { writer, reader })
     }
 
-    /// Closes the file after pending work has ended. Without this call nothing is lost, but the next start has to read
-    /// a write-ahead log.
+    /// Closes the file after pending work has ended. If this is not called, nothing is lost, but the next start has to
+    /// read a write-ahead log.
     pub async fn close(&self) {
         self.reader.close().await;
         self.writer.close().await;
@@ -79,7 +79,7 @@ impl Store for SqliteStore {
     }
 }
 
-/// Runs blocking work on a blocking thread; once started, it completes even if the caller is dropped.
+/// Runs blocking work on a blocking thread. Once started, the work completes even if the caller is dropped.
 async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {

@@ -21,7 +21,8 @@ pub(crate) type TokenRow = (
     bool,
 );
 
-/// Converts a row to a token. `None` if a later version wrote values unknown here: such a token grants nothing.
+/// Converts a row to a token. Returns `None` if a later version wrote values that this version does not know; such a
+/// token grants nothing.
 pub(crate) fn token_from_row(row: TokenRow) -> Option<TokenRecord> {
     let (id, kind, name, scope, hash, created, expires, last_used, parent, visited, owner, unattended) = row;
     Some(TokenRecord {
@@ -47,7 +48,7 @@ pub(crate) fn too_many_tokens_error() -> StoreError {
     ))
 }
 
-/// The id is taken.
+/// Returns the error for a token whose id is already taken.
 pub(crate) fn duplicate_token_error(id: &TokenId) -> StoreError {
     StoreError::Unavailable(format!("token {id} already exists; try again"))
 }

@@ -1,4 +1,4 @@
-//! Renders program output as rows: keeps colors and attributes, applies overwriting within a line, removes all other
+//! Renders program output as rows. Keeps colors and attributes, applies overwriting within a line, removes all other
 //! sequences, and shows remaining control characters instead of obeying them.
 
 use ratatui::style::{Color, Modifier, Style};
@@ -9,7 +9,7 @@ use unicode_width::UnicodeWidthChar;
 use crate::cells::{Span, TextRow};
 use crate::theme::Theme;
 
-/// Maximum characters of a line; the rest is not shown.
+/// Maximum characters of a line; further characters are not shown.
 pub const LINE_CHARS_MAX: usize = 8 * 1024;
 /// The named terminal colors, by palette index.
 pub(crate) const ANSI_COLORS: [Color; 16] = [
@@ -33,14 +33,14 @@ pub(crate) const ANSI_COLORS: [Color; 16] = [
 /// Columns between tab stops.
 const TAB_COLUMNS: usize = 8;
 
-/// Renders output with embedded sequences as lines, not wrapped.
+/// Renders output that contains control sequences as lines, which are not wrapped.
 pub fn lines(text: &str, theme: Theme, base: Style) -> Vec<TextRow> {
     let mut screen = AnsiRenderer::new(theme, base);
     screen.read(text);
     screen.finish()
 }
 
-/// Renders output with separate styles as lines, not wrapped.
+/// Renders output whose styles are given separately as lines, which are not wrapped.
 pub fn styled_lines(text: &str, styles: &StyleRuns, theme: Theme, base: Style) -> Vec<TextRow> {
     let mut screen = AnsiRenderer::new(theme, base);
     for (piece, look) in styles.runs(text) {
@@ -62,7 +62,7 @@ struct AnsiRenderer {
     lines: Vec<TextRow>,
 }
 
-/// One column; NUL after a wide character.
+/// One column of a line. The column after a wide character contains NUL.
 #[derive(Clone)]
 struct AnsiCell {
     sign: char,
@@ -198,14 +198,16 @@ impl AnsiRenderer {
         }
     }
 
-    /// Sets the style of the following text. Text in its background color loses the background, which would hide it.
+    /// Sets the style of the following text. If text and background have the same color, the background is dropped,
+    /// because it would hide the text.
     fn look(&mut self, look: TextStyle) {
         self.look = look;
         self.style = text_style(look, self.theme, self.base);
     }
 }
 
-/// Converts a style of program output. Text in its background color loses the background, which would hide it.
+/// Converts a style of program output to a ratatui style on top of `base`. If text and background have the same color,
+/// the background is dropped, because it would hide the text.
 pub fn text_style(look: TextStyle, theme: Theme, base: Style) -> Style {
     let look = look.legible();
     let mut style = base;

@@ -1,7 +1,8 @@
-//! Rows of cells: makes text safe, measures it like a terminal, wraps, truncates and draws it.
+//! Rows of cells. Makes text safe, measures it as a terminal does, and wraps, truncates and draws it.
 //!
 //! Terminals disagree on the width of some clusters: an emoji with a selector or skin tone, a half-width sound mark.
-//! Those are written in a form that all agree on, so that the width computed here is the width on screen.
+//! Such clusters are rewritten in a form that all terminals agree on, so that the width computed here is the width on
+//! screen.
 
 use std::borrow::Cow;
 use std::num::NonZeroU16;
@@ -16,7 +17,7 @@ use unicode_width::UnicodeWidthChar;
 use crate::link;
 use crate::theme::{StyleRole, Theme};
 
-/// Maximum combining marks per character; further ones are not drawn.
+/// Maximum number of combining marks per character; further marks are not drawn.
 const MARKS_MAX: usize = 6;
 /// Columns between tab stops in code and text.
 const TAB_COLUMNS: usize = 4;
@@ -26,12 +27,12 @@ const TAB_COLUMNS: usize = 4;
 pub struct Span {
     text: String,
     pub style: Style,
-    /// Link target; only values returned by [`link::target`].
+    /// Link target. It must be a value that [`link::target`] returned.
     pub link: Option<Arc<str>>,
 }
 
 impl Span {
-    /// Makes a text safe: line breaks become visible, tabs become spaces.
+    /// Creates a span from a text and makes the text safe: line breaks become visible, and tabs become spaces.
     ///
     /// ```
     /// use ratatui::style::Style;
@@ -48,7 +49,7 @@ impl Span {
         Self { text: sanitize_row(text), style, link }
     }
 
-    /// The safe text.
+    /// Returns the text, which is safe to display.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -99,7 +100,7 @@ impl TextRow {
         self.spans.extend(row.spans);
     }
 
-    /// Draws the row at (`x`, `y`) of the buffer, over all `columns`.
+    /// Draws the row at (`x`, `y`) of the buffer. Fills all `columns`.
     pub fn draw(&self, buffer: &mut Buffer, x: u16, y: u16, columns: u16) {
         let area = Rect::new(x, y, columns, 1).intersection(buffer.area);
         let (mut at, end) = (area.left(), area.right());
@@ -146,7 +147,7 @@ impl From<Vec<Span>> for TextRow {
     }
 }
 
-/// Width of a safe text in cells.
+/// Returns the width of a safe text in cells.
 pub fn width(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.chars().map(char_width).sum() }
 }
@@ -155,8 +156,9 @@ fn char_width(c: char) -> usize {
     c.width().unwrap_or(0)
 }
 
-/// Splits a safe text into clusters: a character that takes cells, with its combining marks. Each character with cells
-/// of its own is a cluster, even within a grapheme of several (a flag is two letters), as in a terminal.
+/// Splits a safe text into clusters. A cluster is a character that takes cells, together with its combining marks. As
+/// in a terminal, each character that takes cells is a cluster of its own, even within a grapheme of several characters
+/// (a flag is two letters).
 fn clusters(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -184,7 +186,7 @@ fn sanitize_row(text: &str) -> String {
     if safe.is_ascii() { safe.into_owned() } else { normalize_widths(&safe) }
 }
 
-/// Rewrites a text in characters whose width all terminals agree on.
+/// Rewrites a text so that it only contains characters on whose width all terminals agree.
 fn normalize_widths(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut marks = None;
@@ -201,18 +203,19 @@ fn normalize_widths(text: &str) -> String {
     out
 }
 
-/// Returns true for half-width sound marks, which take a cell in some terminals and none in others.
+/// Returns true for half-width sound marks, which take a cell in some terminals and no cell in others.
 fn is_sound_mark(c: char) -> bool {
     matches!(c, '\u{ff9e}' | '\u{ff9f}')
 }
 
-/// Returns true for characters that only modify an emoji, and not in every terminal.
+/// Returns true for characters that only modify an emoji, which not every terminal supports.
 fn is_dropped(c: char) -> bool {
     matches!(c, '\u{fe0e}' | '\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}')
 }
 
-/// Splits a text of which each byte counts into spans. Characters that would hide, act or be drawn differently are
-/// shown by name in style `odd`, so that they cannot be confused with the same letters written out.
+/// Converts a text to spans that show each of its characters exactly. Characters that would be hidden, have an effect
+/// or be drawn differently are shown by name in style `odd`, so that they cannot be confused with the same letters
+/// written out.
 pub fn exact(text: &str, style: Style, odd: Style) -> Vec<Span> {
     let mut spans = Vec::new();
     let mut plain = String::new();
@@ -243,7 +246,7 @@ pub fn exact(text: &str, style: Style, odd: Style) -> Vec<Span> {
     spans
 }
 
-/// A cluster with the index of its span.
+/// A cluster, with the index of the span that contains it and its width in columns.
 #[derive(Clone, Copy)]
 struct GraphemeCell<'a> {
     text: &'a str,
@@ -271,12 +274,12 @@ fn join(cells: &[GraphemeCell<'_>], spans: &[Span]) -> Vec<Span> {
     row
 }
 
-/// Wraps between words.
+/// Wraps spans into rows between words.
 pub fn wrap(spans: &[Span], columns: usize) -> Vec<TextRow> {
     wrap_hanging(spans, columns, 0)
 }
 
-/// Wraps between words, indenting the rows after the first unless that leaves no room for text.
+/// Wraps spans into rows between words. Indents the rows after the first, unless that would leave no room for text.
 pub fn wrap_hanging(spans: &[Span], columns: usize, indent: usize) -> Vec<TextRow> {
     let columns = columns.max(1);
     // The widest character takes two columns.
@@ -314,7 +317,7 @@ pub fn wrap_hanging(spans: &[Span], columns: usize, indent: usize) -> Vec<TextRo
     }
 }
 
-/// Wraps wherever the row is full; loses nothing.
+/// Wraps spans into rows wherever a row is full. Nothing is left out, not even spaces.
 pub fn wrap_exact(spans: &[Span], columns: usize) -> Vec<TextRow> {
     let cells = cells(spans);
     let mut rows = Vec::new();
@@ -329,7 +332,8 @@ pub fn wrap_exact(spans: &[Span], columns: usize) -> Vec<TextRow> {
     }
 }
 
-/// Returns the number of cells that fit; at least one, so that a wide character in a single column makes progress.
+/// Returns the number of clusters that fit into `columns`. If there are any, returns at least one, so that wrapping
+/// makes progress even if a wide character does not fit into a single column.
 fn fitting(cells: &[GraphemeCell<'_>], columns: usize) -> usize {
     let mut used = 0;
     for (at, cell) in cells.iter().enumerate() {
@@ -350,7 +354,7 @@ fn break_before(cells: &[GraphemeCell<'_>], start: usize, end: usize) -> Option<
     })
 }
 
-/// Truncates a row to `columns`, with an ellipsis if it was cut.
+/// Truncates a row to `columns`. A row that was cut ends in an ellipsis.
 pub fn truncate(spans: &[Span], columns: usize, ellipsis: Style) -> TextRow {
     let cells = cells(spans);
     if cells.iter().map(|cell| cell.width).sum::<usize>() <= columns {

@@ -1,6 +1,6 @@
 //! Syntax highlighting, one line at a time. Recognizes comments, strings, numbers and words by the tables of
-//! `language`, without a grammar: a few kilobytes, nothing to load, and the same result for part of a file as for the
-//! whole (`docs/adr/0012-highlight-by-tables.md`).
+//! `language`, not by a grammar. So it needs only a few kilobytes, loads nothing, and gives the same result for part of
+//! a file as for the whole (`docs/adr/0012-highlight-by-tables.md`).
 
 mod language;
 
@@ -12,10 +12,10 @@ use crate::theme::{StyleRole, Theme};
 pub use language::Language;
 use language::{Quote, SyntaxFamily};
 
-/// Maximum bytes of a line that is highlighted.
+/// Maximum bytes of a line; a longer line is not highlighted.
 const LINE_BYTES_MAX: usize = 4 * 1024;
 
-/// Construct that continues on the next line.
+/// Construct that is open at the end of a line and continues on the next line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum LexerState {
     #[default]
@@ -32,7 +32,7 @@ pub struct Highlighter {
 }
 
 impl Highlighter {
-    /// Creates a highlighter; without a language nothing is highlighted.
+    /// Creates a highlighter. If `language` is `None`, nothing is highlighted.
     pub fn new(language: Option<&'static Language>) -> Self {
         Self { language, state: LexerState::Nothing }
     }
@@ -47,7 +47,8 @@ impl Highlighter {
         spans
     }
 
-    /// Splits the next line into tokens of one role each; together they are the line.
+    /// Splits the next line into tokens, each with one role, and passes them to `put`. Together, the tokens make up the
+    /// line.
     pub fn tokens<'a>(&mut self, line: &'a str, put: &mut impl FnMut(&'a str, Option<StyleRole>)) {
         let Some(language) = self.language.filter(|_| line.len() <= LINE_BYTES_MAX) else {
             put(line, None);
@@ -164,7 +165,7 @@ impl SyntaxToken {
     }
 }
 
-/// Joins text without a role.
+/// Passes on tokens, and joins adjacent text without a role into one token.
 struct TokenWriter<'a, 'p, P> {
     line: &'a str,
     plain: usize,

@@ -1,4 +1,4 @@
-//! Parses a line typed by a user; shared by the full screen and the REPL. Pure.
+//! Parses a line that a user typed. Used by the full screen and the REPL. Pure.
 
 use sysop_core::effort::Effort;
 use sysop_core::id::JobId;
@@ -63,7 +63,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("/retry", "", "Retry the last prompt with an empty history"),
 ];
 
-/// Commands that only the full screen has.
+/// Commands that only the full screen has, each with its name, arguments and effect.
 pub const FULL_SCREEN_COMMANDS: &[(&str, &str, &str)] = &[
     ("/sessions", "", "Find and resume a past session (same as /resume)"),
     ("/fork", "", "Start a new session from an earlier message"),
@@ -114,7 +114,7 @@ pub enum InputLine {
     Pause,
     Stop,
     Retry,
-    /// Not understood; a sentence on the valid form.
+    /// A line that was not understood. Holds a sentence that explains the valid form.
     Wrong(String),
 }
 
@@ -244,7 +244,7 @@ fn run(rest: &str) -> InputLine {
     InputLine::Run { name, values }
 }
 
-/// Returns the command with the most similar name.
+/// Returns the command with the most similar name, if one is similar enough.
 fn nearest(word: &str) -> Option<&'static str> {
     COMMANDS
         .iter()
@@ -254,7 +254,7 @@ fn nearest(word: &str) -> Option<&'static str> {
         .map(|(_, name)| name)
 }
 
-/// Edit distance with transpositions: the number of letters changed, inserted, deleted or swapped.
+/// Returns the edit distance with transpositions: the number of letters to change, insert, delete or swap.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];

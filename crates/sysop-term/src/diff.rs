@@ -7,9 +7,9 @@ use sysop_core::message::ToolCall;
 use crate::cells::{Span, TextRow, exact, wrap_exact};
 use crate::theme::{StyleRole, Theme};
 
-/// Maximum lines of a text that is compared; longer ones are shown one after the other.
+/// Maximum lines of texts that are compared. Longer texts are shown one after the other, as removed and added.
 const LINES_MAX: usize = 2_000;
-/// Unchanged lines shown around a change.
+/// Number of unchanged lines that are shown around a change.
 const CONTEXT_LINES: usize = 3;
 
 /// The change requested by a call of a file tool.
@@ -37,12 +37,12 @@ impl<'a> FileEdit<'a> {
         }
     }
 
-    /// Returns true if the edit shows this argument; others must be shown separately.
+    /// Returns true if the edit shows this argument of the call. Other arguments must be shown separately.
     pub fn shows(argument: &str) -> bool {
         matches!(argument, "path" | "old_string" | "new_string" | "content")
     }
 
-    /// Returns the removed and added lines, wrapped; exact to the last byte.
+    /// Returns the removed and added lines, wrapped. They show the change exactly, to the last byte.
     pub fn rows(&self, columns: usize, theme: Theme) -> Vec<TextRow> {
         let painter = DiffPainter { columns, theme };
         let mut out = Vec::new();
@@ -87,7 +87,8 @@ impl<'a> FileEdit<'a> {
     }
 }
 
-/// Describes a change of the final line end, which is not a line of its own.
+/// Returns a row that describes a change of the final line end, which has no line of its own. `None` if it does not
+/// change.
 fn last_end(old: &str, new: &str, theme: Theme) -> Option<TextRow> {
     let (text, role) = match (old.ends_with('\n'), new.ends_with('\n')) {
         (true, false) => ("- newline at end of file", StyleRole::Removed),
@@ -97,7 +98,7 @@ fn last_end(old: &str, new: &str, theme: Theme) -> Option<TextRow> {
     Some(TextRow::of(text, theme.style(role)))
 }
 
-/// Splits a text into lines without their ends, and without a last empty one.
+/// Splits a text into lines without their line ends. A final line end does not add an empty line.
 fn lines(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.split('\n').collect();
     if lines.last().is_some_and(|last| last.is_empty()) && lines.len() > 1 {
@@ -140,7 +141,7 @@ impl DiffPainter {
         }
     }
 
-    /// Draws a line after its sign, with the part between two byte offsets highlighted.
+    /// Draws a line with its sign before it. If `part` is set, highlights the part between these two byte offsets.
     fn line(&self, line: &str, side: DiffSide, part: Option<(usize, usize)>, out: &mut Vec<TextRow>) {
         let (sign, role, part_ink) = match side {
             DiffSide::Unchanged => ("  ", StyleRole::Text, StyleRole::Text),
@@ -157,7 +158,7 @@ impl DiffPainter {
         out.extend(rows.into_iter().map(|row| row.with_prefix(sign.clone())));
     }
 
-    /// Makes tabs and carriage returns visible, because they matter in a file; tabs as an arrow.
+    /// Makes tabs and carriage returns visible, because they matter in a file. A tab is shown as an arrow.
     fn exact(&self, text: &str, style: Style) -> Vec<Span> {
         let mut spans = Vec::new();
         for (at, piece) in text.split('\t').enumerate() {
@@ -170,7 +171,7 @@ impl DiffPainter {
     }
 }
 
-/// Returns the offset of the first difference, and the number of equal bytes at the end.
+/// Returns the byte offset of the first difference, and the number of bytes that are equal at the end.
 fn changed(old: &str, new: &str) -> (usize, usize) {
     let start = old.chars().zip(new.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();
     let (old, new) = (&old[start..], &new[start..]);

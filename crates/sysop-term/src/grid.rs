@@ -1,5 +1,5 @@
-//! The screen of a terminal and its scrollback: a model that the bytes of a `TerminalView` are drawn on, converted to
-//! cells of ratatui. Whatever a cell contains, only printable characters leave the model.
+//! Model of a terminal's screen and its scrollback. The bytes of a `TerminalView` are drawn on the model, which is then
+//! converted to cells of ratatui. Whatever a cell contains, only printable characters leave the model.
 
 use std::borrow::Cow;
 use std::time::Instant;
@@ -22,39 +22,40 @@ use crate::paint;
 const SCROLLBACK_ROWS: usize = 2_000;
 /// Maximum columns or rows of a screen.
 const CELLS_MAX: u16 = 1_000;
-/// Maximum combining marks drawn per character; more serve only to break screens.
+/// Maximum number of combining marks drawn per character. More marks only serve to break screens.
 const MARKS_MAX: usize = 8;
-/// Resets modes of programs that may have ended, which a picture does not mention.
+/// Sequences that reset modes which an earlier program may have left enabled. A picture of the screen does not reset
+/// them.
 const MODES_OFF: &[u8] = b"\x1b[?6;1000;1002;1003;1006l\x1b[4;20l\x1b[?7h\x1b(B\x0f";
 
 /// Modes that a program has enabled in its terminal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TerminalModes {
-    /// DECCKM: arrows, Home and End are sent as `ESC O`.
+    /// DECCKM: arrow keys, Home and End are sent as `ESC O` and a letter.
     pub application_cursor: bool,
     pub marked_paste: bool,
-    /// Mouse events requested.
+    /// Mouse events that the program requests.
     pub mouse: Mouse,
-    /// SGR encoding of mouse events, without a limit on columns.
+    /// Mouse events are sent in the SGR encoding, which has no limit on columns.
     pub sgr_mouse: bool,
 }
 
 /// Mouse events that a program requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mouse {
-    /// None: the mouse selects text.
+    /// No mouse events, so that the mouse selects text.
     #[default]
     Off,
     /// Wheel and clicks.
     Clicks,
-    /// Also motion with a button held.
+    /// Wheel, clicks, and motion while a button is held.
     Drags,
-    /// All motion.
+    /// Wheel, clicks, and all motion.
     Moves,
 }
 
 impl Mouse {
-    /// Returns the number of the DEC private mode.
+    /// Returns the number of the DEC private mode that requests these events, or `None` for [`Self::Off`].
     pub fn number(self) -> Option<u16> {
         match self {
             Self::Off => None,
@@ -96,7 +97,7 @@ impl Dimensions for GridSize {
 }
 
 impl Grid {
-    /// Creates a screen and draws a picture on it.
+    /// Creates a screen and draws `picture`, which is terminal output, on it.
     pub fn new(size: GridSize, picture: &[u8]) -> Self {
         let config = Config { scrolling_history: SCROLLBACK_ROWS, ..Config::default() };
         let mut grid = Self { term: Term::new(config, &size, VoidListener), parser: Processor::new() };
@@ -109,7 +110,7 @@ impl Grid {
         self.parser.advance(&mut self.term, bytes);
     }
 
-    /// Redraws everything on an empty screen, keeping the scrollback.
+    /// Draws `picture` over the screen after part of the output was lost. Keeps the scrollback.
     pub fn redraw(&mut self, picture: &[u8]) {
         // An incomplete sequence belongs to the lost output.
         self.parser.stop_sync(&mut self.term);
@@ -127,12 +128,12 @@ impl Grid {
         self.parser.sync_timeout().sync_timeout()
     }
 
-    /// Shows the state of an unfinished synchronized update.
+    /// Ends a synchronized update that the program has not finished, so that its state so far is shown.
     pub fn end_synchronized_update(&mut self) {
         self.parser.stop_sync(&mut self.term);
     }
 
-    /// Modes enabled by the program.
+    /// Returns the modes that the program has enabled.
     pub fn modes(&self) -> TerminalModes {
         let has = |mode: TermMode| self.term.mode().contains(mode);
         let mouse = if has(TermMode::MOUSE_MOTION) {
@@ -157,7 +158,7 @@ impl Grid {
         self.term.mode().contains(TermMode::ALT_SCREEN)
     }
 
-    /// Scrolls up by a number of rows, or down if negative.
+    /// Scrolls up by a number of rows, or down if the number is negative.
     pub fn scroll(&mut self, rows: i32) {
         self.term.scroll_display(Scroll::Delta(rows));
     }
@@ -166,18 +167,18 @@ impl Grid {
         self.term.scroll_display(Scroll::Bottom);
     }
 
-    /// Number of rows scrolled above the end.
+    /// Returns the number of rows by which the view is scrolled up from the end.
     pub fn scrolled(&self) -> usize {
         self.term.grid().display_offset()
     }
 
-    /// Number of rows of the screen.
+    /// Returns the number of rows of the screen.
     pub fn rows(&self) -> usize {
         self.term.screen_lines()
     }
 
-    /// Returns the row at the top of an area of this height: if the screen is taller, the part with the cursor is
-    /// drawn.
+    /// Returns the row of the screen that is drawn at the top of an area of this height. If the screen is taller than
+    /// the area, the part that contains the cursor is drawn.
     pub fn first_row(&self, height: u16) -> usize {
         let height = usize::from(height);
         let cursor = usize::try_from(self.term.grid().cursor.point.line.0).unwrap_or(0);
@@ -185,14 +186,14 @@ impl Grid {
         if self.scrolled() > 0 { last } else { (cursor + 1).saturating_sub(height).min(last) }
     }
 
-    /// Returns the part of the screen that fits into this size.
+    /// Returns the part of the screen that fits into this number of columns and rows.
     pub fn frame(&self, columns: u16, rows: u16) -> GridFrame {
         let mut buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
         let cursor = self.draw(buffer.area, &mut buffer).map(|at| (at.x, at.y));
         GridFrame { lines: (0..rows).map(|y| paint::buffer_line(&buffer, y)).collect(), cursor }
     }
 
-    /// Draws the part that fits. Returns the cursor's position if it is visible.
+    /// Draws the part of the screen that fits into `area`. Returns the cursor's position if it is visible.
     pub fn draw(&self, area: Rect, buffer: &mut Buffer) -> Option<Position> {
         let grid = self.term.grid();
         let first = self.first_row(area.height);
@@ -222,9 +223,9 @@ impl Grid {
 /// Content of the screen, for output line by line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GridFrame {
-    /// Lines as text with colors, without trailing blanks.
+    /// Lines as text with color sequences, without trailing blanks.
     pub lines: Vec<String>,
-    /// Column and row of the cursor, if visible.
+    /// Column and row of the cursor, if it is visible.
     pub cursor: Option<(u16, u16)>,
 }
 
@@ -247,7 +248,7 @@ fn draw_cell(cell: &Cell, is_last: bool, x: u16, y: u16, buffer: &mut Buffer) {
     }
 }
 
-/// Returns true for characters that only print: no tabs, nothing that reorders or hides text.
+/// Returns true for characters that only print. False for tabs and for characters that reorder or hide text.
 fn is_printable(letter: char) -> bool {
     letter.is_ascii_graphic()
         || letter == ' '

@@ -1,11 +1,11 @@
 //! Drawing for terminals, shared by the full screen and the line REPL.
 //!
 //! Text from a model, a file or a command becomes [`TextRow`]s of styled [`Span`]s: [`markdown`], [`code`], [`diff`],
-//! [`plan`] and [`output`] produce rows, [`cells`] measures, wraps and truncates them. The full screen draws rows into
-//! a buffer ([`TextRow::draw`]), the REPL writes them as text with colors ([`paint`]). [`grid`] is the screen of
-//! another terminal, and [`command`] parses a typed line.
+//! [`plan`] and [`output`] produce rows, and [`cells`] measures, wraps and truncates them. The full screen draws rows
+//! into a buffer ([`TextRow::draw`]), and the REPL writes them as text with colors ([`paint`]). [`grid`] models the
+//! screen of another terminal, and [`command`] parses a typed line.
 //!
-//! Everything here is pure. The crate knows the session's data types, but no session, keyboard or terminal. Untrusted
+//! Everything here is pure. The crate uses the data types of a session, but no session, keyboard or terminal. Untrusted
 //! text enters a row only through [`Span`], which makes it safe.
 
 pub mod ansi;

@@ -1,7 +1,8 @@
-//! Links: valid targets, disclosure of a target beside its text, and the OSC 8 sequence around a cell.
+//! Links: checks targets, decides when a target must be shown beside a link's text, and writes the OSC 8 sequence
+//! around a cell.
 //!
-//! Only plain http(s) addresses become links. The text of a link never passes for another address: if it does not state
-//! the target, the target or its host is shown beside it.
+//! Only plain http(s) addresses become links. The text of a link cannot be mistaken for another address: if it does not
+//! state the target, the target or its host is shown beside it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,14 +10,15 @@ use std::sync::Arc;
 /// Maximum bytes of a link target.
 pub const TARGET_BYTES_MAX: usize = 2_000;
 
-/// Returns the target for a terminal if it is a plain http(s) address: printable ASCII, a host, no user.
+/// Returns the address as a link target for a terminal, or `None` if it is not a plain http(s) address. A plain address
+/// is printable ASCII and has a host but no user.
 pub fn target(address: &str) -> Option<Arc<str>> {
     let plain =
         address.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'"' | b'<' | b'>' | b'\\' | b'`'));
     (plain && address.len() <= TARGET_BYTES_MAX && host(address).is_some()).then(|| Arc::from(address))
 }
 
-/// Returns the host of a plain http(s) address.
+/// Returns the host of a plain http(s) address, or `None` for other addresses.
 fn host(address: &str) -> Option<&str> {
     let authority = after_scheme(address)?.split(['/', '?', '#']).next()?;
     let name = authority.rsplit_once(':').map_or(authority, |(name, port)| {
@@ -33,8 +35,8 @@ fn after_scheme(address: &str) -> Option<&str> {
     })
 }
 
-/// Returns the address or host to show beside a link's text, so that users are not misled; `None` if the text states
-/// the target.
+/// Returns the address or host to show beside a link's text, so that users are not misled. Returns `None` if the text
+/// itself states the target.
 pub fn disclosed_target<'a>(text: &str, address: &'a str) -> Option<Cow<'a, str>> {
     let text = text.trim();
     if text == address || same_place(text, address) {
@@ -46,12 +48,13 @@ pub fn disclosed_target<'a>(text: &str, address: &'a str) -> Option<Cow<'a, str>
     }
 }
 
-/// Returns the address to write beside a text that cannot be clicked; `None` if the text states it.
+/// Returns the address to write beside a link's text that cannot be clicked. Returns `None` if the text itself states
+/// the address.
 pub fn written_target<'a>(text: &str, address: &'a str) -> Option<Cow<'a, str>> {
     (text.trim() != address).then_some(Cow::Borrowed(address))
 }
 
-/// Returns true if a text equals the address except for its scheme, `www.` or a final slash.
+/// Returns true if a text equals the address, apart from the scheme, a `www.` or a final slash.
 fn same_place(text: &str, address: &str) -> bool {
     let Some(bare) = after_scheme(address) else { return false };
     let said = after_scheme(text).unwrap_or(text);
@@ -64,7 +67,7 @@ fn same_place(text: &str, address: &str) -> bool {
         && (trim(said) == trim(bare) || trim(said) == trim(bare.trim_start_matches("www.")))
 }
 
-/// Returns true if a text may be mistaken for an address: any word with a dot, a scheme or an `@` inside.
+/// Returns true if a text may be mistaken for an address, because any of its words contains a dot, a scheme or an `@`.
 fn looks_like_address(text: &str) -> bool {
     text.split_whitespace().any(|word| {
         let inner = word.trim_matches(|c: char| !c.is_alphanumeric());
@@ -121,13 +124,13 @@ const OPEN: &str = "\u{1b}]8;id=";
 const END: &str = "\u{1b}\\";
 const CLOSE: &str = "\u{1b}]8;;\u{1b}\\";
 
-/// Encodes a cluster as a link. Each cell is a complete link, so that drawing any part of a row works; the common id
-/// tells the terminal that the cells belong together.
+/// Encodes a cluster as a link. Each cell is a complete link, so that any part of a row can be drawn. The id, which
+/// cells with the same target share, tells the terminal that the cells belong together.
 pub(crate) fn osc8_cell(cluster: &str, target: &str) -> String {
     format!("{OPEN}{:08x};{target}{END}{cluster}{CLOSE}", id(target))
 }
 
-/// Splits a drawn cell into its text and link target; the reverse of `osc8_cell`.
+/// Splits a drawn cell into its text and its link target, if any. This is the reverse of `osc8_cell`.
 pub fn shown(symbol: &str) -> (&str, Option<&str>) {
     let inside = symbol.strip_prefix(OPEN).and_then(|rest| rest.strip_suffix(CLOSE));
     match inside.and_then(|inside| inside.split_once(';')).and_then(|(_, rest)| rest.split_once(END)) {
@@ -136,7 +139,7 @@ pub fn shown(symbol: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// FNV-1a hash: the id must only be equal for equal targets.
+/// Returns the link id of a target, which is its FNV-1a hash. Equal targets must have equal ids.
 fn id(target: &str) -> u32 {
     target.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }

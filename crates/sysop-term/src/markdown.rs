@@ -1,5 +1,6 @@
-//! Markdown as it streams. A text is split into chunks that no later text can change; a finished chunk is laid out
-//! once, and only the open one again as it grows. The rows do not depend on how the text was split.
+//! Markdown as it streams. A text is split into chunks. Later text cannot change a finished chunk, so each is laid out
+//! once; only the open chunk is laid out again as it grows. The rows do not depend on how the text was split when it
+//! arrived.
 //!
 //! A chunk is a paragraph, a heading, a table, a quote, a list item with everything in it, or a line of a code block.
 //! Within a chunk the text is CommonMark (with tables, tasks and strikethrough). Constructs across chunks, such as a
@@ -19,18 +20,18 @@ use crate::cells::{Span, TextRow, truncate, width, wrap_exact};
 use crate::code::{Highlighter, Language};
 use crate::theme::{StyleRole, Theme};
 
-/// Maximum bytes of a line; longer ones are read in parts.
+/// Maximum bytes of a line; a longer line is read in parts.
 const LINE_BYTES_MAX: usize = 4 * 1024;
-/// Bytes after which a chunk ends at the next line.
+/// Number of bytes after which a chunk ends at the next line end.
 const CHUNK_BYTES_MAX: usize = 8 * 1024;
-/// Minimum columns for a gutter beside code.
+/// Number of columns from which code has a gutter beside it.
 const GUTTER_COLUMNS_MIN: usize = 8;
 
 /// The layout of a growing text.
 #[derive(Debug, Clone)]
 pub struct MarkdownDocument {
     markdown_style: MarkdownStyle,
-    /// Complete lines read so far; used to detect a different text.
+    /// Complete lines read so far. Used to detect that a different text is passed.
     read: String,
     parser: ChunkParser,
     rows: Vec<TextRow>,
@@ -65,9 +66,9 @@ struct ChunkParser {
     open: OpenBlock,
     /// Kind of the last finished chunk.
     last: Option<ChunkKind>,
-    /// True if an empty line followed.
+    /// True if an empty line followed the last chunk.
     blank: bool,
-    /// Number of the next item, and its delimiter.
+    /// Number of the next item of the current numbered list, and its delimiter.
     next: Option<(u64, char)>,
 }
 
@@ -82,15 +83,15 @@ enum OpenBlock {
 #[derive(Debug, Clone)]
 struct Chunk {
     kind: ChunkKind,
-    /// Byte offset of its start in the text.
+    /// Byte offset of the chunk's start in the text.
     start: usize,
-    /// Byte offset of the end of its last non-empty line.
+    /// Byte offset of the end of the chunk's last non-empty line.
     end: usize,
-    /// The code block that is open within an item.
+    /// Fence of the code block that is open within a list item, if any.
     fence: Option<CodeFence>,
-    /// True if its last line is empty.
+    /// True if the chunk's last line is empty.
     blank: bool,
-    /// True if it continues after a cut.
+    /// True if the chunk continues a chunk that was cut because it was too long.
     cut: bool,
 }
 
@@ -100,7 +101,7 @@ enum ChunkKind {
     Heading,
     Rule,
     Quote,
-    /// A list item: its indent, the column of its text, its number with delimiter.
+    /// A list item: its indent, the column of its text, and its number with delimiter.
     Item {
         indent: usize,
         content: usize,
@@ -126,14 +127,14 @@ impl MarkdownDocument {
         }
     }
 
-    /// Lays out a whole text.
+    /// Creates a document and lays out a whole text in it.
     pub fn of(text: &str, columns: usize, theme: Theme, base: Style) -> Self {
         let mut document = Self::new(columns, theme, base);
         document.update(text);
         document
     }
 
-    /// Lays out a text, usually a continuation of the previous one.
+    /// Lays out a text, which usually is the previous text with more at its end.
     pub fn update(&mut self, text: &str) {
         if self.settled || !text.starts_with(self.read.as_str()) {
             *self = Self::with_style(self.markdown_style);
@@ -147,7 +148,7 @@ impl MarkdownDocument {
         self.tail = self.open_layout(text);
     }
 
-    /// Lays out the open end of the text.
+    /// Lays out the part of the text that may still change, and returns its rows.
     fn open_layout(&self, text: &str) -> Vec<TextRow> {
         let (at, mut out) = (self.read.len(), Vec::new());
         let mut parser = self.parser.clone();
@@ -158,19 +159,19 @@ impl MarkdownDocument {
         out
     }
 
-    /// Declares the text complete, and frees data needed only for more text.
+    /// Declares the text complete, and frees the data that is needed only if more text follows.
     pub fn settle(&mut self) {
         self.read = String::new();
         self.rows.append(&mut self.tail);
         self.settled = true;
     }
 
-    /// Number of rows at the end that may still change.
+    /// Returns the number of rows at the end that may still change.
     pub fn open_rows(&self) -> usize {
         self.tail.len()
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.rows.len() + self.tail.len()
     }
@@ -185,8 +186,8 @@ impl MarkdownDocument {
     }
 }
 
-/// Returns the length of the first line in bytes, including its end; `None` if it may still grow. A long line ends
-/// after the last blank before the limit.
+/// Returns the length of the first line in bytes, including its line end, or `None` if the line may still grow. A line
+/// that is too long is cut after the last space before the limit.
 fn whole_line(text: &str) -> Option<usize> {
     let head = &text.as_bytes()[..text.len().min(LINE_BYTES_MAX)];
     if let Some(at) = head.iter().position(|b| *b == b'\n') {
@@ -280,7 +281,7 @@ impl ChunkParser {
         }
     }
 
-    /// Returns the number of an item: in a continued list the next number, whatever is written.
+    /// Returns the number of a list item. In a continued list, this is the next number, whatever number is written.
     fn number(&self, written: Option<(u64, char)>) -> Option<(u64, char)> {
         let (number, sign) = written?;
         match self.next {
@@ -289,7 +290,7 @@ impl ChunkParser {
         }
     }
 
-    /// Ends a chunk that is too long; the next line continues it.
+    /// Ends a chunk that is too long. A new chunk, which begins with the next line, continues it.
     fn cut(&mut self, text: &str, end: usize, markdown_style: &MarkdownStyle, out: &mut Vec<TextRow>) {
         self.finish(text, markdown_style, out);
         self.blank = false;
@@ -353,7 +354,7 @@ impl ChunkParser {
 }
 
 impl Chunk {
-    /// Returns true if a line belongs to the chunk.
+    /// Returns true if a line continues the chunk.
     fn goes_on(&mut self, line: &str) -> bool {
         let blank = line.trim().is_empty();
         match self.kind {
@@ -386,7 +387,7 @@ impl Chunk {
     }
 }
 
-/// Gutter to the left of code; empty if there is no room.
+/// Returns the gutter to the left of code, which is empty if there is no room.
 pub(super) fn gutter(markdown_style: &MarkdownStyle) -> Span {
     let sign = if markdown_style.columns < GUTTER_COLUMNS_MIN { "" } else { "▏ " };
     Span::new(sign, markdown_style.style(StyleRole::Dim))

@@ -1,4 +1,4 @@
-//! Outcome of a tool call: the newest lines of its output, its summary, and that of each host.
+//! Outcome of a tool call: the newest lines of its output, its summary, and a summary for each host.
 
 use ratatui::style::Style;
 use sysop_core::outcome::{Outcome, Status};
@@ -9,7 +9,7 @@ use crate::ansi;
 use crate::cells::{Span, TextRow, hang, wrap, wrap_exact};
 use crate::theme::{StyleRole, Theme};
 
-/// Maximum rows of one line before it is folded.
+/// Maximum rows of one line; a longer line is folded.
 pub const LINE_ROWS_MAX: usize = 3;
 /// Maximum bytes of a running tool's output that are rendered.
 const LIVE_BYTES_MAX: usize = 16 * 1024;
@@ -22,7 +22,7 @@ pub fn status_role(status: Status) -> StyleRole {
     }
 }
 
-/// Newest rows of a running tool's output, at most `rows`.
+/// Returns the newest rows of a running tool's output, at most `rows`.
 pub fn live_rows(output: &ToolOutput, columns: usize, rows: usize, theme: Theme) -> Vec<TextRow> {
     let tail = &output.tail;
     let from = tail.ceil_char_boundary(tail.len().saturating_sub(LIVE_BYTES_MAX));
@@ -46,7 +46,7 @@ pub fn live_rows(output: &ToolOutput, columns: usize, rows: usize, theme: Theme)
     out
 }
 
-/// Outcome on each of several hosts: one row per group of equal outcomes, outliers first.
+/// Returns the outcome on each of several hosts, with one entry per group of equal outcomes. Outliers come first.
 pub fn host_rows(outcome: &Outcome, columns: usize, theme: Theme) -> Vec<TextRow> {
     let mut out = Vec::new();
     for (text, status) in ui_text::host_groups(&outcome.hosts) {

@@ -1,6 +1,7 @@
-//! Rows as text, for terminals that are written line by line.
+//! Formats rows as text, for terminals to which lines are written.
 //!
-//! The only control sequences in the output are SGR sequences made from a span's style; the text of a span has none.
+//! The only control sequences in the output are SGR sequences that are made from the style of a span. The text of a
+//! span contains none.
 
 use std::fmt::Write as _;
 
@@ -21,7 +22,7 @@ const MODIFIERS: [(Modifier, u8); 6] = [
     (Modifier::CROSSED_OUT, 9),
 ];
 
-/// Formats a row without a line end; plain text unless `color` is set.
+/// Formats a row without a line end. Returns plain text unless `color` is set.
 pub fn row(row: &TextRow, color: bool) -> String {
     let mut out = String::new();
     for span in &row.spans {
@@ -31,7 +32,7 @@ pub fn row(row: &TextRow, color: bool) -> String {
     out
 }
 
-/// Formats a line of a buffer without trailing blanks and links.
+/// Formats a line of a buffer. Leaves out trailing blanks and links.
 pub fn buffer_line(buffer: &Buffer, y: u16) -> String {
     let mut pieces: Vec<(String, String)> = Vec::new();
     let mut x = buffer.area.left();
@@ -63,7 +64,7 @@ fn push(out: &mut String, text: &str, parameters: &str) {
     }
 }
 
-/// Returns the SGR parameters that select a style after a reset; empty for plain text.
+/// Returns the SGR parameters that select a style after a reset. They are empty for plain text.
 fn sgr(style: Style) -> String {
     let mut out = String::new();
     for (modifier, number) in MODIFIERS {

@@ -1,4 +1,4 @@
-//! A tool call before it runs: drawn so that the text shown is what runs, to the last byte.
+//! A tool call before it runs. It is drawn in such a way that the text shown is exactly what runs, to the last byte.
 
 use ratatui::style::Style;
 use serde_json::Value;
@@ -12,13 +12,14 @@ use crate::cells::{Span, TextRow, exact, hang, wrap, wrap_exact};
 use crate::diff::FileEdit;
 use crate::theme::{StyleRole, Theme};
 
-/// Returns true if the proposal is a command. A client tool may have an argument of that name and another effect; the
-/// session then describes the call differently.
+/// Returns true if the proposal is a command. A client tool may also have an argument named `command`, with another
+/// effect; it can be told apart because the session then describes the call by a different text.
 pub fn is_command(plan: &Proposal) -> bool {
     plan.call.text_argument("command") == Some(plan.command.as_str())
 }
 
-/// Full preview: a command as it would run, or a call with all arguments; an edit as removed and added lines.
+/// Returns the full preview of a call: a command as it would run, an edit as removed and added lines, or any other call
+/// with all its arguments.
 pub fn preview_rows(
     plan: &Proposal,
     command: &str,
@@ -44,13 +45,14 @@ pub fn preview_rows(
     rows
 }
 
-/// The model's reason for a call.
+/// Returns the rows of the model's reason for a call.
 pub fn reason_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow> {
     let lines = plan.reason.trim().lines().filter(|line| !line.trim().is_empty());
     lines.flat_map(|line| wrap(&[Span::new(line, theme.style(StyleRole::Text))], columns)).collect()
 }
 
-/// A command with its findings marked; nothing is left out or changed except to make it visible.
+/// Returns the rows of a command with its findings marked. Nothing is left out, and characters are only changed to make
+/// them visible.
 pub fn command_rows(command: &str, findings: &[Finding], columns: usize, theme: Theme) -> Vec<TextRow> {
     let dim = theme.style(StyleRole::Dim);
     let (first, rest) = (Span::new("$ ", dim), Span::new("  ", dim));
@@ -59,7 +61,7 @@ pub fn command_rows(command: &str, findings: &[Finding], columns: usize, theme: 
     hang(rows, &first, &rest)
 }
 
-/// Lines of a command, highlighted as shell, with findings marked.
+/// Returns the lines of a command, highlighted as shell and with findings marked.
 pub fn command_lines(command: &str, findings: &[Finding], theme: Theme) -> Vec<Vec<Span>> {
     let highlight = highlight(command);
     let odd = theme.style(StyleRole::Warn);
@@ -82,7 +84,7 @@ pub fn command_lines(command: &str, findings: &[Finding], theme: Theme) -> Vec<V
     out
 }
 
-/// Returns the style at a byte offset, and the offset where it ends.
+/// Returns the style at a byte offset, and the offset at which this style ends.
 fn style_at(
     command: &str,
     findings: &[Finding],
@@ -127,7 +129,8 @@ fn part_role(part: HighlightKind) -> StyleRole {
     }
 }
 
-/// A call that is not a command: every argument in full; an edit as removed and added lines.
+/// Returns the rows of a call that is not a command, with every argument in full. An edit is shown as removed and added
+/// lines.
 pub fn call_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow> {
     let (code, odd) = (theme.style(StyleRole::Code), theme.style(StyleRole::Warn));
     let edit = FileEdit::of(&plan.call);

@@ -5,10 +5,11 @@ use sysop_core::question::Question;
 use crate::cells::{Span, TextRow, exact, wrap};
 use crate::theme::{StyleRole, Theme};
 
-/// Maximum characters shown of a prompt: its start and end.
+/// Maximum characters of a prompt that are shown. Of a longer prompt, the start and the end are shown.
 const PROMPT_CHARS_MAX: usize = 4_000;
 
-/// Rows of a program's prompt, indented below a line of sysop so that they cannot be mistaken for one.
+/// Returns the rows of a program's prompt. They are indented, so that they cannot be mistaken for the line of sysop
+/// above them.
 pub fn prompt_rows(question: &Question, columns: usize, theme: Theme) -> Vec<TextRow> {
     let (plain, odd) = (theme.style(StyleRole::Code), theme.style(StyleRole::Warn));
     let gap = Span::new("  ", theme.style(StyleRole::Text));
@@ -20,7 +21,8 @@ pub fn prompt_rows(question: &Question, columns: usize, theme: Theme) -> Vec<Tex
         .collect()
 }
 
-/// Observations of the host about the program: rows of sysop, each sentence on lines of its own.
+/// Returns the host's observations about the program. They are rows of sysop's own text; each sentence begins on a new
+/// line.
 pub fn detail_rows(question: &Question, columns: usize, theme: Theme) -> Vec<TextRow> {
     let style = |detail: &str| {
         theme.style(if detail.starts_with("Warning") { StyleRole::Warn } else { StyleRole::Text })

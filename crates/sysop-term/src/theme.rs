@@ -1,4 +1,4 @@
-//! Colors by meaning. No meaning depends on color alone: signs, words or weight convey it, too.
+//! Colors by meaning. No meaning is conveyed by color alone, but also by signs, words or weight.
 
 use ratatui::style::{Color, Modifier, Style};
 
@@ -40,9 +40,9 @@ pub enum StyleRole {
     Dim,
     Strong,
     Title,
-    /// A user's prompt; has a background of its own if there are colors.
+    /// A user's prompt, which has a background of its own if there are colors.
     Prompt,
-    /// Signs that guide the eye, before a prompt or an answer.
+    /// Signs that guide the eye, such as those before a prompt or an answer.
     Sign,
     Chosen,
     Good,
@@ -72,7 +72,7 @@ pub enum StyleRole {
     Variable,
     /// In code: the name of a value.
     Key,
-    /// In code: sections, attributes, directives.
+    /// In code: a section, attribute or directive.
     Meta,
     /// In code: an operator.
     Operator,

@@ -1,6 +1,7 @@
-//! State of the front end: a transcript and the user's input. Pure: no I/O and no clock.
+//! State of the front end: a transcript and the user's input. Pure: it does no I/O and reads no clock.
 //!
-//! Keys and updates go in, `Action`s come out, and `frame` draws it. `now` is always the time since the front end started.
+//! Keys and updates go in, `Action`s come out, and `frame` draws the state. `now` is always the time since the front
+//! end started.
 
 mod action;
 mod commands;
@@ -56,13 +57,13 @@ use crate::{BY, RunningTurnPolicy};
 
 /// Time for which a short message is shown.
 const FLASH: Duration = Duration::from_secs(4);
-/// Maximum time to wait for the log to confirm what was sent, before it counts as lost.
+/// Maximum time to wait for the log to confirm a sent input, before the input counts as lost.
 const EXPECT: Duration = Duration::from_secs(2);
 
 /// Message while a session is being opened.
 pub const OPENING: &str = "opening…";
 
-/// Status of a session that was left while running.
+/// Status of a session that the user left while it was running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BackgroundStatus {
     Running,
@@ -97,7 +98,7 @@ pub struct ServiceCatalog {
     pub hosts: Vec<NamedItem>,
 }
 
-/// Where keys go when no overlay, question or proposal takes them.
+/// Part of the screen that gets keys if no overlay, question or proposal takes them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Focus {
     #[default]
@@ -109,10 +110,10 @@ pub enum Focus {
 pub struct App {
     transcript: Transcript,
     session: Option<SessionId>,
-    /// Last event in the log when the session was opened.
+    /// Number of the last event in the log when the session was opened; events up to it are replayed.
     replay_until: Seq,
     rules: (Vec<String>, Vec<String>),
-    /// Built lazily from `rules`.
+    /// Policy that is built from `rules` when it is first needed.
     policy: OnceCell<Policy>,
     catalog: ServiceCatalog,
     /// True once the session service is connected.
@@ -124,12 +125,12 @@ pub struct App {
     leaving: RunningTurnPolicy,
     /// Composer while no turn runs.
     input: Composer,
-    /// Composer while the session is busy; its text is queued.
+    /// Composer while the session is busy; text sent from it is queued.
     next: Composer,
     prompt_history: PromptHistory,
     completion: Option<Completion>,
     review: Option<Review>,
-    /// Call that was decided here, and the state to show until the log confirms it.
+    /// Call that the user decided here, and the state to show until the log confirms the decision.
     decided: Option<(CallId, State)>,
     question_prompt: Option<QuestionPrompt>,
     /// Keys are ignored until this time, because a question closed while the user was typing the answer.
@@ -138,7 +139,7 @@ pub struct App {
     overlay: Option<Overlay>,
     /// Theme to restore if the user cancels the preview.
     theme_before: Option<ThemeName>,
-    /// True to open the list of messages to fork from, once the session being opened is loaded.
+    /// True if the list of messages to fork from is to open as soon as the session being opened is loaded.
     fork_next: bool,
     focus: Focus,
     flash: Option<(String, Duration)>,
@@ -147,12 +148,12 @@ pub struct App {
     meter: UsageMeter,
     /// Prompts that wait for the end of the turn.
     queued: Vec<String>,
-    /// Those of `queued` that were written here.
+    /// The prompts of `queued` that were written in this front end.
     own_queued: Vec<String>,
     /// Sessions that the user left while a turn was running, with their status.
     background_sessions: Vec<(SessionId, BackgroundStatus)>,
     pending_list: Option<overlay::ListKind>,
-    /// Item for which truncated text was last requested.
+    /// Item whose truncated text was last requested.
     recalled_for: Option<ItemId>,
     /// True if the last turn used tools and ended well, and no key was pressed since.
     done: bool,
@@ -301,7 +302,8 @@ impl App {
         self.show_flash(text, now);
     }
 
-    /// Returns the request for the truncated text of an item that is visible since the last frame.
+    /// Returns a request for the full text of the first visible item whose text was truncated. Returns `None` if there
+    /// is no such item or its text was already requested.
     pub fn backfill(&mut self) -> Option<Backfill> {
         let id = self.history.truncated_item()?.clone();
         if self.recalled_for.as_ref() == Some(&id) {
@@ -312,12 +314,12 @@ impl App {
         recall
     }
 
-    /// Restores items whose text was truncated.
+    /// Restores the full text of items whose text was truncated.
     pub fn recalled(&mut self, items: Vec<Item>) {
         self.transcript.restore_items(items);
     }
 
-    /// Reports that cannot open a session.
+    /// Shows `why` a session could not be opened.
     pub fn open_failed(&mut self, why: String, now: Duration) {
         self.fork_next = false;
         self.show_flash(why, now);
@@ -327,7 +329,7 @@ impl App {
         &self.transcript
     }
 
-    /// Id of the session, once there is one.
+    /// Returns the id of the session, or `None` if no session is open yet.
     pub fn session(&self) -> Option<&SessionId> {
         self.session.as_ref()
     }
@@ -336,7 +338,7 @@ impl App {
         self.theme
     }
 
-    /// Focus when nothing else takes the keys.
+    /// Returns the part of the screen that gets keys if nothing in front of it takes them.
     pub fn focus(&self) -> Focus {
         self.focus
     }
@@ -345,7 +347,7 @@ impl App {
         self.review.as_ref()
     }
 
-    /// Proposal under review, for drawing.
+    /// Returns the proposal under review, for drawing.
     pub fn review_mut(&mut self) -> Option<&mut Review> {
         self.review.as_mut()
     }
@@ -362,27 +364,28 @@ impl App {
         self.overlay.as_mut()
     }
 
-    /// Returns true if something waits for the user.
+    /// Returns true if a proposal or question waits for the user.
     pub fn needs_user(&self) -> bool {
         self.review.is_some() || self.question_prompt.is_some()
     }
 
-    /// Completions for the word at the cursor.
+    /// Returns the completions for the word at the cursor, if any.
     pub fn completion(&self) -> Option<&Completion> {
         self.completion.as_ref()
     }
 
-    /// Short message, shown for a few seconds.
+    /// Returns the short message that is shown for a few seconds, if any.
     pub fn flash(&self) -> Option<&str> {
         self.flash.as_ref().map(|(text, _)| text.as_str())
     }
 
-    /// The composer in use: for the next prompt while idle, for queued prompts while busy.
+    /// Returns the composer in use: the one for the next prompt while the session is idle, or the one for queued
+    /// prompts while it is busy.
     pub fn composer(&self) -> &Composer {
         if self.state().is_busy() { &self.next } else { &self.input }
     }
 
-    /// The composer in use, for drawing and editing.
+    /// Returns the composer in use, for drawing and editing.
     pub fn composer_mut(&mut self) -> &mut Composer {
         if self.state().is_busy() { &mut self.next } else { &mut self.input }
     }
@@ -392,12 +395,12 @@ impl App {
         self.input.text()
     }
 
-    /// Returns true while the log is being read.
+    /// Returns true while the existing log of the session is being read.
     pub fn is_replaying(&self) -> bool {
         self.transcript.seq() < self.replay_until
     }
 
-    /// State of the session as shown to the user.
+    /// Returns the state of the session as shown to the user.
     pub fn state(&self) -> State {
         if self.is_replaying() {
             return State::Input;
@@ -418,8 +421,8 @@ impl App {
         }
     }
 
-    /// Item shown in the middle pane and therefore left out of the history: the proposal under review, or the output of the
-    /// running tool.
+    /// Returns the item that is shown in the middle pane and therefore left out of the history: the proposal under
+    /// review, or the output of the running tool.
     pub fn middle(&self) -> Option<ItemId> {
         match (self.state(), self.transcript.phase()) {
             (State::ReviewAction, SessionPhase::AwaitingApproval { call }) => {
@@ -430,7 +433,8 @@ impl App {
         }
     }
 
-    /// Risk of the command in its current, possibly edited form.
+    /// Returns the risk of the proposal under review, with the command in its current, possibly edited form. `None` if
+    /// none is under review.
     pub fn risk(&self) -> Option<Risk> {
         let review = self.review.as_ref()?;
         if review.is_edited() {
@@ -440,7 +444,8 @@ impl App {
         Some(self.transcript.plan(review.call())?.risk.clone())
     }
 
-    /// Returns true if the command in its current form is dangerous.
+    /// Returns true if the proposal under review, with the command in its current form, is of a risk class that always
+    /// asks.
     pub fn is_dangerous(&self) -> bool {
         self.risk().is_some_and(|risk| risk.class.always_asks())
     }
@@ -539,7 +544,7 @@ impl App {
         }
     }
 
-    /// Drops queued prompts; those written here return to the composer.
+    /// Drops the queued prompts. Prompts that were written in this front end return to the composer.
     fn forget_queued(&mut self) {
         self.queued.clear();
         let mut texts = std::mem::take(&mut self.own_queued);
@@ -577,7 +582,7 @@ impl App {
         }
     }
 
-    /// Opens questions and proposals that wait for the user, and closes those that no longer do.
+    /// Opens the question or proposal that waits for the user, and closes one that no longer waits.
     fn sync_questions(&mut self, now: Duration) {
         if self.is_replaying() {
             return;
@@ -635,7 +640,7 @@ impl App {
         }
     }
 
-    /// Shows who closed the question on the screen.
+    /// If the question on the screen was closed elsewhere, shows who closed it.
     fn announce_closed_question(&mut self, update: &Update, now: Duration) {
         let Update::Delta(Delta::QuestionClosed { id, by }) = update else { return };
         if self.answered_questions.remove(id)
@@ -655,7 +660,7 @@ impl App {
         self.transcript.questions().iter().find(|question| question.id == id)
     }
 
-    /// Reports that the session refused what was sent.
+    /// Reports that the session refused an input.
     pub fn failed(&mut self, sentence: String, now: Duration) {
         self.pending_ack = None;
         self.decided = None;
@@ -669,12 +674,12 @@ impl App {
         self.history.draw(&self.transcript, middle.as_ref(), theme, area, buffer);
     }
 
-    /// Draws the history including the item of the middle pane.
+    /// Draws the history, including the item that is usually shown in the middle pane.
     pub fn draw_whole_history(&mut self, theme: Theme, area: Rect, buffer: &mut Buffer) {
         self.history.draw(&self.transcript, None, theme, area, buffer);
     }
 
-    /// Records that a frame was rendered; it may not be on the terminal yet.
+    /// Records that a frame was rendered. The frame may not be on the terminal yet.
     pub fn note_rendered(&mut self) {
         if self.overlay.is_some() {
             return;
@@ -686,8 +691,8 @@ impl App {
         }
     }
 
-    /// Resets the debounce: something else covers the screen, so the question or proposal must be displayed again before a
-    /// key counts as an answer.
+    /// Resets the debounce because something else covers the screen. The question or proposal must be displayed again
+    /// before a key counts as an answer.
     pub fn reset_debounce(&mut self) {
         if let Some(question_prompt) = &mut self.question_prompt {
             question_prompt.debounce = key_debounce::KeyDebounce::default();
@@ -709,7 +714,8 @@ impl App {
         }
     }
 
-    /// Returns true if the question or proposal was displayed long enough for a key to count as an answer.
+    /// Returns true if the question or proposal was displayed long enough for a key to count as an answer, or if there
+    /// is none.
     pub fn accepts_answers(&self, now: Duration) -> bool {
         let debounce = match (&self.question_prompt, &self.review) {
             (Some(question_prompt), _) => question_prompt.debounce,
@@ -732,7 +738,7 @@ impl App {
         }
     }
 
-    /// Time of the next change of the screen without input; `None` if nothing moves.
+    /// Returns the time at which the screen next changes by itself, or `None` if it changes only on input or an update.
     pub fn next_change(&self, now: Duration) -> Option<Duration> {
         let spins = self.activity(now).is_some_and(|activity| activity.moves).then_some(now + status::SPIN);
         let flash = self.flash.as_ref().map(|(_, until)| *until);
@@ -774,7 +780,7 @@ impl App {
     }
 }
 
-/// Message about a proposal that somebody else decided.
+/// Returns a message about a proposal that somebody else decided, or `None` if it is not decided or was decided here.
 fn decision_message(plan: &sysop_core::transcript::Proposal) -> Option<String> {
     match &plan.state {
         ProposalState::Allowed { by: Decider::Person(by), .. }

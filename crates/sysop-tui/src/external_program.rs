@@ -1,7 +1,7 @@
 //! External programs on the user's terminal: the editor for drafts, the pager for long texts.
 //!
-//! The front end leaves the screen, waits for the program, and takes the screen again; sessions continue meanwhile. A draft
-//! is in a file readable only by its owner, and the file is kept if anything goes wrong.
+//! The front end leaves the screen, waits for the program, and takes the screen again; sessions continue meanwhile. A
+//! draft is stored in a file that only its owner can read, and the file is kept if anything goes wrong.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -21,9 +21,9 @@ use crate::screen::{ProcessSignal, Screen, TerminalEvents, stop};
 
 /// Maximum size of a draft read back from the editor, in bytes.
 pub const DRAFT_BYTES_MAX: usize = 1024 * 1024;
-/// Editor if the user has configured none.
+/// Editor that is used if the user has configured none.
 const EDITOR: &str = "vi";
-/// Pager if the user has configured none.
+/// Pager that is used if the user has configured none.
 const PAGER: &str = "less -R";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,8 @@ pub enum EditorResult {
     Text(String),
     /// The editor exited with a nonzero code: keep the old text.
     Unchanged,
-    /// Editing failed: keep the old text. One sentence, which names the draft file if it contains text.
+    /// Editing failed: keep the old text. Holds one sentence with the reason, which names the draft file if that file
+    /// contains text.
     Failed(String),
 }
 
@@ -96,8 +97,8 @@ pub async fn edit(
     })
 }
 
-/// Shows a text in the user's pager; `pager` is a command line. The inner error is one sentence. Control sequences in the
-/// text are neutralized; `less` gets its styles as colors.
+/// Shows a text in the user's pager. `pager` is a command line. Control sequences in the text are neutralized; if the
+/// pager is `less`, `styles` are shown as colors. The inner error is one sentence.
 ///
 /// # Errors
 /// If the terminal is gone.
@@ -157,7 +158,7 @@ fn command(line: &OsStr) -> Result<Command, String> {
     Ok(command)
 }
 
-/// Writes a draft to a file readable only by its owner.
+/// Writes a draft to a new file that only its owner can read, and returns the path.
 fn draft(folder: &Path, ending: &str, text: &str) -> io::Result<PathBuf> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let (process, mut options) = (std::process::id(), std::fs::OpenOptions::new());
@@ -229,7 +230,7 @@ async fn run(
     Ok(ended)
 }
 
-/// Waits for the program, and handles signals to both processes meanwhile.
+/// Waits for the program, and meanwhile handles the signals that both processes receive.
 async fn wait(child: &mut Child, events: &mut TerminalEvents) -> io::Result<ExitStatus> {
     loop {
         let request = tokio::select! {

@@ -1,5 +1,5 @@
-//! Layout of the screen, and drawing of everything but the history: proposal, question, live output, composer and the two
-//! lines around it.
+//! Layout of the screen, and drawing of everything but the history: proposal, question, live output, the composer, and
+//! the lines above and below the composer.
 
 mod help;
 mod layout;
@@ -22,11 +22,11 @@ use crate::picker::PickerStyle;
 use crate::screen::Hyperlink;
 use crate::terminal_pane::TerminalPane;
 
-/// Columns left of the composer's text.
+/// Number of columns to the left of the composer's text.
 const SIGN_COLUMNS: u16 = 2;
 /// Separator between the parts of a line.
 const DOT: &str = " · ";
-/// Minimum height of the screen, in rows, that leaves an empty row below the history.
+/// Height of the screen, in rows, from which an empty row is left below the history.
 const AIRY_ROWS_MIN: u16 = 10;
 /// Maximum width of the names in the completion list, in columns.
 const NAME_COLUMNS_MAX: usize = 28;
@@ -81,7 +81,8 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Hyperlink>, no
     app.note_rendered();
 }
 
-/// Draws the session's terminal, beside or below the history or on the whole of a small screen, and a line with its status.
+/// Draws the session's terminal and a line with its status. The terminal is beside or below the history, or fills a
+/// small screen.
 pub fn draw_pane(app: &mut App, pane: &mut TerminalPane, frame: &mut Frame<'_>, links: &mut Vec<Hyperlink>) {
     let theme = Theme::new(app.theme());
     let area = frame.area();
@@ -122,7 +123,7 @@ pub fn draw_pane(app: &mut App, pane: &mut TerminalPane, frame: &mut Frame<'_>, 
     }
 }
 
-/// Rows of the middle pane, as text.
+/// Returns the rows of the middle pane as text.
 #[cfg(test)]
 pub(crate) fn middle_of(app: &App, columns: u16, rows: u16) -> Vec<String> {
     middle_pane::MiddlePane::of(app, Theme::new(app.theme()), Rect::new(0, 0, columns, rows)).text()
@@ -139,7 +140,7 @@ fn picker_style(theme: Theme) -> PickerStyle {
     }
 }
 
-/// Moves hyperlinks from the cells to `links`, because they reach the terminal separately.
+/// Moves hyperlinks from the cells to `links`, because links are sent to the terminal separately.
 fn take_links(buffer: &mut Buffer, links: &mut Vec<Hyperlink>) {
     let area = buffer.area;
     for y in area.top()..area.bottom() {
@@ -233,7 +234,7 @@ fn fitting<'a>(keys: &'a [&'a str], room: usize) -> &'a [&'a str] {
     &keys[..fits.count()]
 }
 
-/// Formats key hints: the key, and its action dimmed.
+/// Formats key hints, each as a key followed by its action in a dim style.
 fn hint(keys: &[&str], theme: Theme) -> TextRow {
     let mut row = TextRow::default();
     for (at, key) in keys.iter().enumerate() {
@@ -245,7 +246,7 @@ fn hint(keys: &[&str], theme: Theme) -> TextRow {
     row
 }
 
-/// Key hints for the current state, most important first; none while keys are still ignored.
+/// Returns the key hints for the current state, most important first. Returns none while keys are still ignored.
 fn keys(app: &App, now: Duration) -> Vec<&'static str> {
     if !app.accepts_answers(now) {
         return Vec::new();
@@ -323,7 +324,7 @@ fn status(app: &App, theme: Theme, area: Rect, buffer: &mut Buffer, now: Duratio
     truncate(&row.spans, columns, theme.style(StyleRole::Dim)).draw(buffer, area.x, area.y, area.width);
 }
 
-/// Draws the composer; returns the cursor position.
+/// Draws the composer and returns the cursor position, if the cursor is in it.
 fn draw_box(app: &mut App, theme: Theme, area: Rect, frame: &mut Frame<'_>) -> Option<Position> {
     let text = Rect { x: area.x + SIGN_COLUMNS, width: area.width - SIGN_COLUMNS, ..area };
     let sign = |frame: &mut Frame<'_>, sign: &str, ink: StyleRole| {
@@ -370,7 +371,7 @@ fn draw_box(app: &mut App, theme: Theme, area: Rect, frame: &mut Frame<'_>) -> O
     writes.then_some(at)
 }
 
-/// Returns the end of a line that does not fit.
+/// Returns the end of a text that does not fit into `columns`.
 fn tail(text: &str, columns: u16, theme: Theme) -> TextRow {
     let spans = [Span::new(text, theme.style(StyleRole::Text))];
     let rows = sysop_term::cells::wrap_exact(&spans, usize::from(columns.saturating_sub(1)).max(1));

@@ -1,9 +1,10 @@
-//! The full-screen front end: history, proposal or live output, composer, and the session's terminal beside them. Draws a
-//! `Transcript` and sends `Input`s; makes no decisions about a session.
+//! The full-screen front end: history, proposal or live output, composer, and the session's terminal beside them. It
+//! draws a `Transcript` and sends `Input`s, but makes no decisions about a session.
 //!
-//! `app` is pure state: keys and updates in, `Action`s out, time as an argument. `frame` lays out what `view` draws.
-//! `screen` takes over the user's terminal and restores it, `terminal_pane` shows the session's terminal, and `picker` is a
-//! searchable list. Only the run loop (`run`) performs I/O.
+//! `app` is pure state: it takes keys, updates and the time, and returns `Action`s. `frame` divides the screen and
+//! draws everything but the history, which `view` draws. `screen` takes over the user's terminal and restores it,
+//! `terminal_pane` shows the session's terminal, and `picker` is a searchable list. Only the run loop (`run`) performs
+//! I/O.
 
 pub mod app;
 pub mod external_program;
@@ -33,20 +34,21 @@ pub const BY: &str = "tui";
 
 /// Everything the front end needs from its caller.
 pub struct TuiContext {
-    /// Connects to the session service and opens the first session, after the first frame is on the screen.
+    /// Future that connects to the session service and opens the first session. It runs after the first frame is on the
+    /// screen.
     pub open: BoxFuture<'static, OpenResult>,
-    /// First prompt.
+    /// Prompt to send first, if any.
     pub task: Option<String>,
-    /// File of the prompt history; not stored if `None`.
+    /// File of the prompt history. If `None`, the history is not stored.
     pub history: Option<PathBuf>,
-    /// Message to show first.
+    /// Short message to show at the start, if any.
     pub notice: Option<String>,
     pub theme: ThemeName,
-    /// Saves the theme for the next start; returns a sentence with the file or the error. May block.
+    /// Saves the theme for the next start. Returns a sentence that names the file or the error. May block.
     pub keep_theme: Arc<dyn Fn(ThemeName) -> String + Send + Sync>,
     /// Prices of tokens, by `PROVIDER/NAME`.
     pub prices: HashMap<String, ModelPrice>,
-    /// The user's editor and pager from the environment.
+    /// The user's editor and pager, as set in the environment.
     pub programs: ExternalPrograms,
     pub drafts: PathBuf,
     /// Kind of the user's terminal.
@@ -56,20 +58,20 @@ pub struct TuiContext {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RunningTurnPolicy {
-    /// Cancel it: it would end with this process anyway.
+    /// Cancel the turn, because it would end with this process anyway.
     #[default]
     Cancel,
-    /// Leave it running: the session lives in another process.
+    /// Leave the turn running, because the session lives in another process.
     Continue,
 }
 
-/// Error of opening the first session; `Display` is one sentence.
+/// Error of opening the first session. Its `Display` output is one sentence.
 pub type OpenError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The session service with the first session.
 pub type OpenResult = Result<(Arc<dyn SessionService>, AttachedSession), OpenError>;
 
-/// External programs, as command lines split by shell rules.
+/// External programs, as command lines that are split into words by shell rules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExternalPrograms {
     /// `$VISUAL` or `$EDITOR`.

@@ -1,7 +1,7 @@
 //! A searchable list for choosing a session, model, host or earlier prompt.
 //!
-//! [`Picker`] is pure state, and drawing touches only the visible rows. Labels come from logs and files; control characters
-//! in them are neutralized here.
+//! [`Picker`] is pure state, and drawing touches only the visible rows. Labels come from logs and files, so control
+//! characters in them are neutralized here.
 
 mod draw;
 mod fuzzy;
@@ -16,16 +16,16 @@ pub use self::variable_form::{FormVariable, VariableForm, VariableFormEvent};
 use self::fuzzy::FuzzyPattern;
 use self::text_field::TextField;
 
-/// Page size before the list was drawn.
+/// Page size in rows, used until the list is drawn.
 const PAGE_DEFAULT: usize = 10;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PickerItem {
-    /// Text of the row; searched.
+    /// Text of the row, which is searched.
     pub label: String,
-    /// Text at the right end of the row if it fits, such as a host or a time; searched.
+    /// Text at the right end of the row, shown if it fits, such as a host or a time. It is searched too.
     pub detail: String,
-    /// Additional text, shown in a line of its own while selected.
+    /// Additional text, shown on a line of its own while the entry is selected.
     pub preview: String,
 }
 
@@ -45,7 +45,7 @@ pub struct Picker {
     title: String,
     entries: Vec<PickerItem>,
     field: TextField,
-    /// Search text of the current results.
+    /// Search text for which `found` was computed.
     typed: String,
     /// Indexes of the matching entries, best match first.
     found: Vec<usize>,
@@ -58,11 +58,11 @@ pub struct Picker {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PickerEvent {
-    /// Nothing chosen yet.
+    /// No entry was chosen yet.
     Pending,
-    /// Enter: index of the chosen entry.
+    /// The user chose the entry with this index by Enter.
     Chosen(usize),
-    /// Escape: canceled.
+    /// The user canceled with Escape.
     Cancelled,
 }
 
@@ -81,7 +81,7 @@ impl Picker {
         }
     }
 
-    /// Replaces title and entries, and applies the current search text to them.
+    /// Replaces the title and the entries, and applies the current search text to the new entries.
     pub fn fill(&mut self, title: &str, entries: Vec<PickerItem>) {
         title.clone_into(&mut self.title);
         self.found = (0..entries.len()).collect();
@@ -95,7 +95,7 @@ impl Picker {
         (self.found.len(), self.entries.len())
     }
 
-    /// Index of the selected entry; `None` if nothing matches.
+    /// Returns the index of the selected entry, or `None` if no entry matches.
     pub fn selected(&self) -> Option<usize> {
         self.found.get(self.selected).copied()
     }
@@ -131,12 +131,12 @@ impl Picker {
         PickerEvent::Pending
     }
 
-    /// Moves the selection by `rows`, like a mouse wheel; negative moves up.
+    /// Moves the selection by `rows`, as a mouse wheel does. A negative number moves it up.
     pub fn scroll(&mut self, rows: isize) {
         self.select(self.selected.saturating_add_signed(rows));
     }
 
-    /// Selects the next entry and wraps around.
+    /// Selects the next entry, or the first one after the last.
     fn step(&mut self) {
         let next = self.selected + 1;
         self.select(if next < self.found.len() { next } else { 0 });

@@ -1,7 +1,7 @@
 //! The run loop: one task that handles keys, updates, fetched data and timers one after the other, and draws.
 //!
-//! There is no periodic tick: the loop wakes only for events and scheduled changes. Floods of updates are handled in batches
-//! and drawn once; a key is drawn at once.
+//! There is no periodic tick: the loop wakes only for events and scheduled changes. If many updates arrive, they are
+//! handled in batches, and each batch is drawn once. The effect of a key is drawn at once.
 
 use std::collections::HashMap;
 use std::io;
@@ -37,7 +37,8 @@ use crate::{BY, ExternalPrograms, OpenError, OpenResult, RunningTurnPolicy, TuiC
 
 /// Minimum interval between frames under load.
 const FRAME: Duration = Duration::from_millis(12);
-/// Minimum interval between frames while the log of an existing session is read, which nobody can follow anyway.
+/// Minimum interval between frames while the log of an existing session is read. It is long because nobody can follow
+/// that anyway.
 const REPLAY_FRAME: Duration = Duration::from_millis(200);
 /// Maximum number of updates handled before keys get their turn.
 const UPDATES_MAX: usize = 512;
@@ -48,7 +49,7 @@ const HISTORY_BYTES_MAX: u64 = 16 * 1024 * 1024;
 #[derive(Debug)]
 pub struct TuiExit {
     pub left: ExitReason,
-    /// Session that the user can resume; `None` if no prompt was sent.
+    /// Session that the user can resume, or `None` if no prompt was sent in it.
     pub to_resume: Option<SessionId>,
 }
 
@@ -60,7 +61,7 @@ enum FetchResult {
     Models(Vec<ModelRef>),
     Paths(String, Vec<String>),
     Artifact(Result<Vec<u8>, String>),
-    /// Restored items of a session; ignored if another session is shown.
+    /// Restored items of a session. They are ignored if another session is shown by then.
     Backfilled(SessionId, Vec<Item>),
     /// Status of a session in the background; `None` if it no longer runs.
     BackgroundStatus(SessionId, Option<BackgroundStatus>),
@@ -140,15 +141,15 @@ struct RunLoop {
     drafts: PathBuf,
     /// True if something has changed since the last frame.
     dirty: bool,
-    /// True if the change was caused by the user: draw without delay.
+    /// True if the user caused the change, so that it must be drawn without delay.
     urgent: bool,
     /// True if the last frame may not have reached the terminal.
     unseen: bool,
-    /// True if the terminal has the focus, as far as it reports.
+    /// True if the terminal has the focus, as far as the terminal reports that.
     looks: bool,
-    /// The session's terminal, while shown.
+    /// The session's terminal, while it is shown.
     pane: Option<TerminalPane>,
-    /// Sessions left while running, each with its watcher task.
+    /// Sessions that the user left while they were running, each with the task that watches it.
     background_sessions: HashMap<SessionId, (Arc<dyn SessionHandle>, AbortHandle)>,
     /// True while truncated items are being fetched.
     backfilling: bool,
@@ -190,7 +191,7 @@ impl RunLoop {
         }
     }
 
-    /// Time at which the loop must wake without an event.
+    /// Returns the time at which the loop must wake even if no event arrives, if any.
     fn wake(&mut self) -> Option<Duration> {
         let now = self.now();
         if self.dirty && self.screen.is_ready() {
@@ -229,7 +230,7 @@ impl RunLoop {
         Ok(())
     }
 
-    /// Looks up the rule for "allow always" of the proposal about to be drawn.
+    /// Looks up the rule to offer for "allow always" with the proposal that is about to be drawn.
     fn look_for_rule(&mut self) {
         let (Some(service), Some(session)) = (&self.service, &self.session) else { return };
         let Some(plan) = self.app.proposal_without_offer() else { return };
@@ -267,7 +268,8 @@ impl RunLoop {
         self.screen.set_mouse(self.pane.as_ref().map_or(Mouse::Clicks, TerminalPane::mouse_mode));
     }
 
-    /// Keys typed into the terminal are not answers to a proposal behind it.
+    /// Closes the pane. Resets the debounce, because keys that were typed into the terminal are not answers to a
+    /// proposal behind it.
     fn close_pane(&mut self) {
         self.pane = None;
         self.app.reset_debounce();
@@ -404,7 +406,7 @@ impl RunLoop {
         });
     }
 
-    /// Watches a session that the user left, as long as it runs: it may need an answer.
+    /// Watches a session that the user left for as long as it runs, because it may need an answer.
     fn watch_in_background(
         &mut self,
         session: Arc<dyn SessionHandle>,
@@ -702,7 +704,7 @@ fn remember(path: &Path, message: &str) -> io::Result<()> {
     file.write_all(PromptHistory::line(message).as_bytes())
 }
 
-/// Waits for the next update; never completes without a session.
+/// Waits for the next update. Never completes if there is no session.
 async fn next_update(updates: &mut Option<BoxStream<'static, Update>>) -> Option<Update> {
     match updates {
         Some(updates) => updates.next().await,
@@ -710,7 +712,7 @@ async fn next_update(updates: &mut Option<BoxStream<'static, Update>>) -> Option
     }
 }
 
-/// Waits for a change of the pane; never completes if it is not shown.
+/// Waits for a change of the pane. Never completes if the pane is not shown.
 async fn pane_changed(pane: &mut Option<TerminalPane>) {
     match pane {
         Some(pane) => pane.next_change().await,

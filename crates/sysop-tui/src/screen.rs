@@ -1,8 +1,9 @@
-//! The user's terminal: taken over, restored in any case, and handed to editors and pagers.
+//! The user's terminal, which the front end takes over, hands to editors and pagers, and restores in any case.
 //!
-//! The front end never blocks on the terminal: keys are read when available ([`TerminalEvents`]), and frames are written by
-//! a separate thread, so only that thread waits for a terminal that accepts no output. The terminal is never queried. Text
-//! reaches it only through the cells of a frame, and no cell can contain a control character.
+//! The front end never blocks on the terminal: keys are read when they are available ([`TerminalEvents`]), and frames
+//! are written by a separate thread, so only that thread waits for a terminal that accepts no output. The terminal is
+//! never queried. Text reaches the terminal only through the cells of a frame, and no cell can contain a control
+//! character.
 
 mod backend;
 mod decode;
@@ -30,13 +31,13 @@ pub use self::modes::TerminalKind;
 use self::backend::CellBackend;
 use self::writer::ScreenWriter;
 
-/// Maximum delay of the exit by a terminal that accepts no output.
+/// Maximum time by which a terminal that accepts no output can delay the exit.
 const EXIT_FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 /// Size assumed for a terminal that does not report one.
 const SIZE_DEFAULT: Size = Size::new(80, 24);
-/// Maximum number of rows or columns to draw; a larger size is a fault of the terminal.
+/// Maximum number of rows or columns to draw. A terminal that reports a larger size is faulty.
 const SIZE_MAX: u16 = 1000;
-/// Maximum size of a copied text, in bytes: fits the smallest known limit for OSC 52 (hterm's).
+/// Maximum size of a copied text, in bytes. It fits the smallest known limit for OSC 52, which is hterm's.
 pub const COPY_BYTES_MAX: usize = 74_994;
 
 /// The user's terminal while the front end runs. Restores it on drop.
@@ -45,7 +46,7 @@ pub struct Screen {
     writer: ScreenWriter,
     kind: TerminalKind,
     mouse: Mouse,
-    /// Terminal attributes to restore; `None` while the terminal is handed out.
+    /// Terminal attributes to restore; `None` while another program has the terminal.
     before: Option<Termios>,
     /// Sequences to write before the next frame.
     pending_output: String,
@@ -55,15 +56,15 @@ pub struct Screen {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SuspendResult {
     Continued,
-    /// Refused: there is no shell that could continue the process.
+    /// The process was not suspended, because there is no shell that could continue it.
     NoShell,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CopyResult {
-    /// Sent to the terminal. Terminals do not report whether they accept it.
+    /// The text was sent to the terminal. Terminals do not report whether they accept it.
     Sent,
-    /// Longer than [`COPY_BYTES_MAX`].
+    /// The text is longer than [`COPY_BYTES_MAX`] and was not sent.
     TooLong,
 }
 
@@ -71,7 +72,7 @@ impl Screen {
     /// Takes over the terminal of standard output.
     ///
     /// # Errors
-    /// If standard input or output is not a terminal, or the thread cannot be started.
+    /// If standard input or output is not a terminal, or the writer thread cannot be started.
     pub fn enter(kind: TerminalKind) -> io::Result<Self> {
         if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
             return Err(io::Error::new(
@@ -101,13 +102,13 @@ impl Screen {
         self.terminal.backend().size_now()
     }
 
-    /// Returns true if the last frame was written and another one can be drawn. A terminal that accepts no output is never
-    /// ready, and the front end continues without it.
+    /// Returns true if the last frame was written and another one can be drawn. A terminal that accepts no output is
+    /// not ready; meanwhile, the front end continues without drawing.
     pub fn is_ready(&self) -> bool {
         self.before.is_some() && self.writer.is_idle()
     }
 
-    /// Waits until [`Screen::is_ready`]. Cancel safe.
+    /// Waits until [`Screen::is_ready`] returns true. Cancel safe.
     pub async fn ready(&self) {
         if self.before.is_none() {
             std::future::pending::<()>().await;
@@ -142,10 +143,10 @@ impl Screen {
         Ok(())
     }
 
-    /// Updates the size and forces a full redraw; also used after another program has drawn on the terminal.
+    /// Updates the size and forces a full redraw. Also used after another program has drawn on the terminal.
     ///
     /// # Errors
-    /// Never in practice: everything is in memory.
+    /// Never in practice, because everything happens in memory.
     pub fn resized(&mut self) -> io::Result<()> {
         self.terminal.backend_mut().resize(size());
         self.terminal.autoresize()?;
@@ -172,7 +173,8 @@ impl Screen {
         self.pending_output.push('\x07');
     }
 
-    /// Restores the terminal and suspends the process like Ctrl+Z; takes the terminal again when continued.
+    /// Restores the terminal and suspends the process, as Ctrl+Z does in a shell. Takes the terminal again when the
+    /// process is continued.
     ///
     /// # Errors
     /// If the terminal is gone by then.
@@ -211,7 +213,7 @@ impl Screen {
         panic_hook::flush();
     }
 
-    /// Takes over the terminal; the next frame redraws everything.
+    /// Takes over the terminal. The next frame redraws everything.
     pub(crate) fn take(&mut self) -> io::Result<()> {
         let before = tcgetattr(io::stdin())?;
         let mut raw = before.clone();
@@ -243,7 +245,8 @@ fn size() -> Size {
     Size::new(found.ws_col.min(SIZE_MAX), found.ws_row.min(SIZE_MAX))
 }
 
-/// Returns true if there may be a shell to continue this process; there is none if our process group leads the session.
+/// Returns true if there may be a shell that can continue this process. There is none if our process group is the
+/// session leader's.
 fn has_shell() -> bool {
     getsid(None).is_ok_and(|session| session != getpgrp())
 }

@@ -1,7 +1,7 @@
-//! The session's terminal as a pane: shows its live screen and sends keys to it.
+//! The session's terminal as a pane, which shows the terminal's live screen and sends keys to it.
 //!
-//! The user's first key takes control of the terminal from the agent; Ctrl+] or Ctrl+T gives it back immediately. Input goes
-//! to the terminal and nowhere else, because it may be a secret.
+//! The user's first key takes control of the terminal from the agent; Ctrl+] or Ctrl+T gives it back immediately. Input
+//! goes only to the terminal, because it may be a secret.
 
 mod keys;
 
@@ -19,7 +19,7 @@ use sysop_core::text::neutralize_line;
 use sysop_driver::prompter::{Terminal, TerminalOutput, TerminalSize, TerminalView};
 use sysop_term::grid::{Grid, GridSize, Mouse};
 
-/// Maximum number of output bytes processed before keys get their turn; about 3 ms of work.
+/// Maximum number of output bytes processed before keys get their turn, which is about 3 ms of work.
 const OUTPUT_BATCH_BYTES_MAX: usize = 256 * 1024;
 /// Rows scrolled per step of the mouse wheel.
 const WHEEL_ROWS: i32 = 3;
@@ -30,31 +30,31 @@ pub struct TerminalPane {
     by: String,
     state: State,
     size: Option<TerminalSize>,
-    /// Area of the last drawing.
+    /// Area in which the pane was last drawn.
     area: Rect,
 }
 
 enum State {
-    /// Being opened, which may need a connection.
+    /// The terminal is being opened, which may need a connection.
     Opening(BoxFuture<'static, Result<TerminalView, String>>),
-    /// Attached to a running terminal.
+    /// The pane is attached to a running terminal.
     Open { live: BoxStream<'static, TerminalOutput>, grid: Box<Grid> },
-    /// Could not be opened, or has ended: the reason, and the last screen.
+    /// The terminal could not be opened or has ended. Holds the reason and the last screen, if any.
     Over(String, Option<Box<Grid>>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PaneKeyResult {
-    /// Sent to the terminal, or used for scrolling.
+    /// The key was sent to the terminal or used for scrolling.
     Consumed,
-    /// Control was given back: close the pane.
+    /// Control was given back to the agent; close the pane.
     Released,
-    /// No meaning here.
+    /// The key has no meaning here.
     Ignored,
 }
 
 impl TerminalPane {
-    /// Attaches to the terminal of a session as this user; opens the terminal if necessary.
+    /// Attaches to the terminal of a session as the user `by`. Opens the terminal if necessary.
     pub fn new(terminal: Arc<dyn Terminal>, by: &str) -> Self {
         let its = Arc::clone(&terminal);
         let state = State::Opening(async move { its.watch().await }.boxed());
@@ -86,7 +86,7 @@ impl TerminalPane {
         }
     }
 
-    /// Why the terminal ended, in one sentence; `None` while it runs.
+    /// Returns one sentence with the reason why the terminal ended, or `None` while it is opening or running.
     pub fn end_reason(&self) -> Option<&str> {
         match &self.state {
             State::Over(why, _) => Some(why),
@@ -161,7 +161,7 @@ impl TerminalPane {
         true
     }
 
-    /// Mouse mode needed: at least the wheel, and whatever the program has enabled.
+    /// Returns the mouse mode that the pane needs: clicks and the wheel, or more if the program has enabled more.
     pub fn mouse_mode(&self) -> Mouse {
         match &self.state {
             State::Open { grid, .. } => grid.modes().mouse.max(Mouse::Clicks),
@@ -169,7 +169,7 @@ impl TerminalPane {
         }
     }
 
-    /// Number of rows scrolled up from the end.
+    /// Returns the number of rows by which the view is scrolled up from the end.
     pub fn scrolled(&self) -> usize {
         match &self.state {
             State::Open { grid, .. } => grid.scrolled(),
@@ -177,8 +177,8 @@ impl TerminalPane {
         }
     }
 
-    /// Status line: current typist, and the key that gives back control. `holder` is the user in control according to the
-    /// transcript.
+    /// Returns the status line, which shows who is typing and the key that gives back control. `holder` is the user in
+    /// control according to the transcript.
     pub fn status(&self, host: &str, holder: Option<&str>) -> String {
         let mut line = format!("terminal on {}", neutralize_line(host));
         match holder {
@@ -193,7 +193,7 @@ impl TerminalPane {
         line
     }
 
-    /// Draws the terminal with its own colors and returns the cursor position. Resizes the terminal to the area.
+    /// Resizes the terminal to the area and draws it with its own colors. Returns the cursor position, if any.
     pub fn draw(&mut self, area: Rect, buffer: &mut Buffer) -> Option<Position> {
         let area = area.intersection(buffer.area);
         self.fit(area);
@@ -236,7 +236,7 @@ impl TerminalPane {
         }
     }
 
-    /// Processes an output, and more that is already available.
+    /// Processes an output, and further output that is already available, up to a limit.
     fn consume_output(&mut self, first: Option<TerminalOutput>) {
         let State::Open { live, grid } = &mut self.state else { return };
         let mut next = Some(first);

@@ -1,6 +1,6 @@
 //! Assembles providers, hosts, store and driver from the settings, and opens sessions on them.
 //!
-//! Everything starts on demand: no connection, and no file except the session's own.
+//! Everything starts on demand. In advance, no connection is opened, and no file except the session log.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ impl Services {
         Ok(Self::on(storage, settings, model))
     }
 
-    /// Creates the services on an open store.
+    /// Creates the services on storage that is already open.
     pub(crate) fn on(storage: Storage, settings: Settings, model: ModelRef) -> Self {
         let store = storage.store();
         let settings = Arc::new(settings);
@@ -109,13 +109,13 @@ impl Services {
         self.resume(&id).await
     }
 
-    /// Creates a session at the configured location; it is saved from its first input on.
+    /// Creates a session at the configured location. The session is saved only once it receives its first input.
     pub(crate) fn create_lazy(&self) -> Result<AttachedSession> {
         let settings = &self.settings;
         self.create_at(&ToolLocation::new(settings.host.clone(), settings.root.clone()))
     }
 
-    /// Creates a session on other hosts, in the syntax of `--host`.
+    /// Creates a session on other hosts. `host` names them in the syntax of `--host`.
     pub(crate) fn create_on(&self, host: &str) -> Result<AttachedSession> {
         let host = self.settings.hosts.resolve(host)?;
         self.create_at(&ToolLocation::new(host, self.settings.root.clone()))
@@ -176,14 +176,15 @@ impl Services {
         }
     }
 
-    /// Context window of the configured model, as far as it is known before its first reply.
+    /// Returns the context window of the configured model in tokens, or `None` if it is not known before the model's
+    /// first reply.
     fn window(&self) -> Option<u32> {
         let configured = self.settings.models.get(&self.model.to_string());
         let configured = configured.and_then(|limits| limits.context_window);
         configured.or_else(|| model_table::find(&self.model).map(|model| model.context_window))
     }
 
-    /// Returns the path of a call's whole output.
+    /// Returns the path of the artifact `name`, which holds a call's whole output.
     ///
     /// # Errors
     /// If the name is not valid.
@@ -209,8 +210,8 @@ impl Services {
         self.storage.close().await;
     }
 
-    /// Resumes an earlier session with its own root and tools. Model and approval mode come from the current settings, and
-    /// the current rules are added to the session's rules.
+    /// Resumes an earlier session with its own root and tools. The approval mode, and the model if one is configured,
+    /// come from the current settings. The current rules are added to the session's rules.
     pub(crate) async fn resume(&self, id: &SessionId) -> Result<AttachedSession> {
         let log_start = self.store.load(id, Seq(0), 1).await?;
         let Some(Logged { at, event: Event::SessionOpened { spec, .. }, .. }) = log_start.first() else {
@@ -245,7 +246,7 @@ impl Services {
         }
     }
 
-    /// Returns the policy of the current config, including rules saved since.
+    /// Returns the policy options of the current config, including rules that were saved after it was read.
     fn policy_options(&self, host: &HostChoice) -> PolicyOptions {
         let mut options = self.settings.policy_options(host);
         options.rules.extend(self.written_rules.lock().iter().cloned());
@@ -257,10 +258,10 @@ impl Services {
         display_path(&rules_file(&self.settings.config.own_file))
     }
 
-    /// Saves a rule to the user's rules file, also for later sessions. Returns it with its origin.
+    /// Saves a rule to the user's rules file, where later sessions also find it. Returns the rule with its origin.
     ///
     /// # Errors
-    /// One sentence if the file cannot be written.
+    /// The file cannot be written. The error is one sentence.
     fn write_rule(&self, rule: &Rule) -> Result<Rule, String> {
         let mut written = self.written_rules.lock(); // one writer at a time
         let origin = append_rule(&self.settings.config.own_file, rule)?;
@@ -271,7 +272,7 @@ impl Services {
         Ok(rule)
     }
 
-    /// Returns the location of an earlier session: its hosts with its roots.
+    /// Returns the location of an earlier session, that is, its hosts and its root on each of them.
     fn location_of(&self, spec: &SessionSpec, start: Timestamp) -> Result<ToolLocation> {
         let start_ms = u64::try_from(start.0).unwrap_or_default();
         let session_start = SystemTime::UNIX_EPOCH + Duration::from_millis(start_ms);
@@ -310,13 +311,13 @@ fn failure(error: DriverError) -> CommandError {
     CommandError::failed(error.to_string())
 }
 
-/// Models of this process. Each ssh host has its own provider, because `ollama+ssh` means the Ollama server of that host;
-/// all other sessions share one.
+/// Model providers of this process. Each ssh host has its own provider, because `ollama+ssh` means the Ollama server of
+/// that host. Sessions that do not run on a single ssh host share one provider.
 struct ProvidersByHost {
     settings: Arc<Settings>,
     machines: Machines,
-    /// Providers by displayed host name; the empty name is the shared provider. They persist, with all they learned about
-    /// their servers.
+    /// Providers by displayed host name; the empty name stands for the shared provider. Each provider is kept, together
+    /// with everything that it has learned about its servers.
     by_host: Mutex<HashMap<String, Arc<HostProvider>>>,
 }
 
@@ -338,7 +339,7 @@ impl ProvidersByHost {
     }
 }
 
-/// The demo model, and every provider as reached from one host.
+/// The demo model and all other providers, set up for the sessions of one host.
 struct HostProvider {
     demo: DemoProvider,
     providers: Providers,
@@ -411,7 +412,7 @@ fn endpoint(settings: ProviderSettings) -> Endpoint {
     }
 }
 
-/// Returns a local session as front ends receive it.
+/// Returns a local session in the form that front ends receive.
 pub(crate) fn opened(handle: Handle, last: Seq, spec: SessionSpec) -> AttachedSession {
     AttachedSession { session: Arc::new(handle), last, spec: Arc::new(spec) }
 }

@@ -1,4 +1,4 @@
-//! `sysop audit verify|show`: what was approved and run, and whether the record is intact. Read-only.
+//! `sysop audit verify|show`: shows what was approved and run, and verifies that the record is intact. Changes nothing.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ use crate::exit::{CommandError, Exit};
 /// Runs the command.
 ///
 /// # Errors
-/// If the chain is broken or missing.
+/// If there is no audit log, it cannot be read, or its chain is broken.
 pub(crate) fn run(folder: &Path, command: AuditCommand, out: &mut impl Write) -> Result<Exit> {
     match command {
         AuditCommand::Verify { file } => {
@@ -73,7 +73,7 @@ fn audit_files(folder: &Path, file: Option<PathBuf>) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Writes one line; text of models and users is sanitized.
+/// Writes an entry as one line. Text from models and users is sanitized.
 fn write_entry(entry: &AuditEntry, out: &mut impl Write) -> io::Result<()> {
     let kind = match entry.kind {
         Kind::Opened => "opened",

@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     /// The flags that go with every command.
     #[command(flatten)]
     pub(crate) global: GlobalFlags,
-    /// What to do.
+    /// Command to run; without one, sysop opens the TUI.
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 }
@@ -90,7 +90,7 @@ Files:
   ~/.config/sysop/config.toml        User config; see `sysop config path`
   .sysop.toml                        Workspace config, in the root directory";
 
-/// What to do.
+/// Commands of sysop.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start a line-based chat
@@ -245,15 +245,15 @@ pub(crate) struct ServeArguments {
     /// Exit when standard input closes, and print server events as JSON lines
     #[arg(long)]
     pub(crate) watched: bool,
-    /// Where sessions and tokens are.
+    /// Database that stores sessions and tokens.
     #[command(flatten)]
     pub(crate) database: DatabaseArgument,
-    /// Who may reach it.
+    /// Options that control access to the server.
     #[command(flatten)]
     pub(crate) exposure: ServeOptions,
 }
 
-/// Where sessions and tokens are kept.
+/// Database that stores sessions and tokens.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DatabaseArgument {
     /// PostgreSQL database shared by several servers, as postgres://USER@HOST:PORT/DATABASE; set passwords in
@@ -277,10 +277,10 @@ pub(crate) struct DesktopArguments {
 /// `sysop sessions`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SessionsArguments {
-    /// What to do.
+    /// Subcommand to run.
     #[command(subcommand)]
     pub(crate) command: SessionsCommand,
-    /// Where they are.
+    /// Database that stores the sessions.
     #[command(flatten)]
     pub(crate) database: DatabaseArgument,
 }
@@ -288,10 +288,10 @@ pub(crate) struct SessionsArguments {
 /// `sysop token`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TokenArguments {
-    /// What to do.
+    /// Subcommand to run.
     #[command(subcommand)]
     pub(crate) command: TokenCommand,
-    /// Where they are.
+    /// Database that stores the tokens.
     #[command(flatten)]
     pub(crate) database: DatabaseArgument,
 }
@@ -540,7 +540,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arg
     }
 }
 
-/// Joins the words of a task; `None` if there are none.
+/// Returns the words of a task joined by spaces, or `None` if there are no words.
 pub(crate) fn task_text(words: &[String]) -> Option<String> {
     (!words.is_empty()).then(|| words.join(" "))
 }
@@ -566,10 +566,11 @@ const COMMANDS: &[&str] = &[
     "help",
 ];
 
-/// Words that are commands in some other build and would be unlikely tasks.
+/// Words that are commands in another build and are unlikely as tasks.
 const OTHER_COMMANDS: &[&str] = &["acp"];
 
-/// Returns the error for a task that is probably a mistyped command: one word, or one word and a quoted argument.
+/// Returns the error for a task that is probably a mistyped command, or `None` for any other task. Only a single word,
+/// or a word followed by a quoted argument, is taken for a mistyped command.
 fn mistyped_command(words: &[String]) -> Option<String> {
     let (first, rest) = words.split_first()?;
     let is_quoted = |word: &String| word.contains(char::is_whitespace);
@@ -589,8 +590,8 @@ fn mistyped_command(words: &[String]) -> Option<String> {
     ))
 }
 
-/// Joins `--resume ID` into `--resume=ID`, so that a command or a task after a bare `--resume` is not read as an id. An id
-/// is one word, not a flag and not a command.
+/// Joins `--resume ID` into `--resume=ID`, so that a command or a task after a bare `--resume` is not read as an id.
+/// The next argument counts as an id if it is a single word and neither a flag nor a command.
 fn join_resume(arguments: Vec<OsString>) -> Vec<OsString> {
     let mut joined = Vec::with_capacity(arguments.len());
     let mut rest = arguments.into_iter().peekable();
@@ -645,7 +646,7 @@ fn size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("expected a size from 1 to {most} bytes, such as 4096, 64K or 2M"))
 }
 
-/// Parses `30d`, `12h`, `45m` or `2w`.
+/// Parses the lifetime of a token, such as `30d`, `12h`, `45m` or `2w`.
 fn token_lifetime(text: &str) -> Result<TokenLifetime, String> {
     let bad = || "expected a duration such as 30d, 12h, 45m or 2w".to_owned();
     let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(bad)?;

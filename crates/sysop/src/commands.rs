@@ -66,14 +66,14 @@ pub(crate) fn chat_form(settings: &Settings, plain: bool) -> chat::ReplLayout {
     })
 }
 
-/// Runs one task without a screen.
+/// Runs one task non-interactively.
 pub(crate) async fn exec(settings: Settings, pick: ModelChoice, arguments: ExecArguments) -> Result<Exit> {
     let task = exec::task_text(&arguments.task.join(" "), io::stdin())
         .map_err(|bad| CommandError { exit: bad.exit, message: bad.why })?;
     headless(settings, pick.model, ExecTask::Prompt(task), arguments.json).await
 }
 
-/// Runs a routine's command with its variables filled in, without a model.
+/// Runs a routine's command, in which the variables are already filled in. No model is asked.
 pub(crate) async fn routine(settings: Settings, command: String) -> Result<Exit> {
     let asked_for = settings.model.as_ref().map(|configured| configured.value.clone());
     let model = asked_for.unwrap_or_else(|| ModelRef::new(DEMO, DEMO));
@@ -195,7 +195,7 @@ pub(crate) async fn mock_llm(arguments: MockLlmArguments) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Checks the database, the providers and the hosts with the services that use them.
+/// Doctor probe that checks the database, the providers and the hosts through the services that a task would use.
 pub(crate) struct LiveDoctorProbe {
     machines: Machines,
     providers: Providers,

@@ -39,15 +39,16 @@ pub(crate) use value::{ConfigValue, without_credentials};
 /// Name of a workspace's config file, in its root.
 pub(crate) const WORKSPACE_FILE: &str = ".sysop.toml";
 
-/// Returns the file of rules saved with `always`, beside the user's config file.
+/// Returns the path of the file with the rules that were saved with `always`. It lies beside the user's config file.
 pub(crate) fn rules_file(own: &Path) -> PathBuf {
     own.with_file_name("rules.toml")
 }
 
-/// Adds a rule to that file unless it is there already, and returns its position as `FILE:LINE`.
+/// Adds a rule to the rules file beside the user's config file `own`, unless the file already contains the rule.
+/// Returns the position of the rule as `FILE:LINE`.
 ///
 /// # Errors
-/// One sentence if the file cannot be written.
+/// The file cannot be written. The error is one sentence.
 pub(crate) fn append_rule(own: &Path, rule: &Rule) -> Result<String, String> {
     let path = rules_file(own);
     let failed = |error: &dyn fmt::Display| {
@@ -128,7 +129,7 @@ impl ConfigEntry {
         Self { value, origins: vec![origin] }
     }
 
-    /// Returns the origin of the value or of its last part.
+    /// Returns the origin of the value. If several layers added to a list, returns the origin of the last addition.
     pub(crate) fn origin(&self) -> &ConfigOrigin {
         self.origins.last().expect("an entry is made with an origin")
     }
@@ -176,7 +177,8 @@ impl ConfigLayer {
         }
     }
 
-    /// Treats a file of a program that asked about every command as `approve = "each"`.
+    /// Adds `approve = "each"` unless the layer sets `approve`. Used for the config file of another program, which
+    /// asked about every command.
     fn ask_about_each(&mut self, path: &Path) {
         let approve = KeyPath::from("approve");
         if !self.entries.iter().any(|(key, _)| *key == approve) {
@@ -223,11 +225,11 @@ pub(crate) enum ConfigError {
 pub(crate) struct UserDirs {
     /// Home directory.
     pub(crate) home: PathBuf,
-    /// Parent of the programs' config directories.
+    /// Directory that contains the config directories of all programs.
     pub(crate) config: PathBuf,
-    /// Data directory of sysop: must not be lost.
+    /// Data directory of sysop. Its content must not be lost.
     pub(crate) data: PathBuf,
-    /// Cache directory of sysop: can be rebuilt.
+    /// Cache directory of sysop. Its content can be rebuilt.
     pub(crate) cache: PathBuf,
 }
 
@@ -264,7 +266,7 @@ pub(crate) struct Config {
     pub(crate) warnings: Vec<ConfigWarning>,
     /// Files that were read, in the order of the layers.
     pub(crate) files: Vec<PathBuf>,
-    /// The user's file: the one in use, otherwise the path of sysop's own.
+    /// Path of the user's file that was read, or sysop's default path if there is none.
     pub(crate) own_file: PathBuf,
     /// The workspace's file, if parts of it are ignored because the user does not trust it.
     pub(crate) untrusted: Option<UntrustedWorkspace>,
@@ -314,7 +316,8 @@ impl Config {
         found.map(|found| found.try_into().expect("the table of keys determines the type"))
     }
 
-    /// Returns the entry at a path or those in its table, each with its names below the path.
+    /// Returns the entry at a path, or all entries of the table at that path. Each entry comes with the names of its
+    /// key that follow the path.
     pub(crate) fn below<'a>(
         &'a self,
         path: &'a KeyPath,
@@ -421,7 +424,8 @@ impl Config {
         self.rules.append(&mut layer.rules);
     }
 
-    /// Reduces an untrusted layer to the values that make things stricter; returns the rest as TOML.
+    /// Merges the values of an untrusted layer that make settings stricter. Returns the values that were left out, as
+    /// TOML.
     fn tighten(&mut self, mut layer: ConfigLayer) -> Vec<String> {
         let mut left_out = Vec::new();
         for (path, entry) in std::mem::take(&mut layer.entries) {
@@ -485,7 +489,8 @@ impl Config {
         stricter
     }
 
-    /// Combines `each` with `never` so that both apply: changes are denied, and read-only commands ask.
+    /// Combines `each` with `never` so that both apply: changes are denied, and read-only commands ask. Returns false
+    /// if the present value and the new one are not these two.
     fn combine_never(&mut self, entry: &ConfigEntry) -> bool {
         let (Some(old), ConfigValue::Text(new)) = (self.get::<String>("approve"), &entry.value) else {
             return false;
@@ -510,7 +515,8 @@ impl Config {
     }
 }
 
-/// Returns the value to use instead of an invalid one, where ignoring the key could loosen the policy.
+/// Returns the value that replaces an invalid one if ignoring the key could loosen the policy, or `None` for other
+/// keys.
 fn fallback_value(path: &KeyPath) -> Option<ConfigValue> {
     keys::is_approve(path).then(|| ConfigValue::Text("each".to_owned()))
 }

@@ -21,9 +21,9 @@ use crate::global_flags::{GlobalFlags, ResumeTarget};
 use crate::settings::{HostChoice, Settings};
 use crate::tui;
 
-/// Name of the directory for ledgers of lent calls, in the data directory.
+/// Name of the directory, in the data directory, for the records of calls that this machine ran for servers.
 const LEDGERS: &str = "lent";
-/// Variable with the token for servers.
+/// Environment variable that holds the access token of a server.
 const TOKEN: &str = "SYSOP_TOKEN";
 
 /// Runs a session on a server with the tools of this machine.
@@ -114,7 +114,8 @@ pub(crate) async fn attach(
     tui::leave(ended, &resume_command)
 }
 
-/// Finds the requested session; by default the latest, or a new one if there is none.
+/// Returns the requested session. If none is requested, returns the latest session, or a new one if there are no
+/// sessions.
 async fn select_session(
     service: &RemoteSessionService,
     asked_for: Option<String>,

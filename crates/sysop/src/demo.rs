@@ -1,5 +1,5 @@
-//! Built-in scripted model: real tools and a real shell, but fixed replies. It says that it is scripted, and is used only on
-//! request.
+//! Built-in scripted model. The tools and the shell are real, but the replies are fixed. The model says that it is
+//! scripted, and it is used only on request.
 
 use futures::StreamExt;
 use futures::stream::{BoxStream, iter};

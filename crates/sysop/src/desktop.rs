@@ -1,7 +1,8 @@
 //! `sysop desktop`: starts the program that shows the page in a window, or says in one sentence why it cannot.
 //!
-//! That program links the web engine, so that this one need not, and also starts the server. This module handles the
-//! failures that no window can show: no display, no such program, or no engine to start.
+//! The window program links the web engine, so that this program does not have to. It also starts the server. This
+//! module handles the failures that cannot be shown in a window: the display, the window program or its web engine is
+//! missing.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -21,11 +22,11 @@ use crate::settings::Settings;
 use crate::{sessions, tell};
 
 const HELPER: &str = "sysop-desktop";
-/// Maximum time to read its standard error after it has ended.
+/// Maximum time to read the window program's standard error after the program has ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Exit code of the dynamic linker for a missing library.
 const LINKER_FAILED: i32 = 127;
-/// Text of that error between the program and the library.
+/// Text in the dynamic linker's error between the name of the program and the name of the library.
 const LINKER_SAYS: &str = ": error while loading shared libraries: ";
 
 /// Opens the window and waits until it is closed.
@@ -91,7 +92,8 @@ fn end_of(status: ExitStatus, missing: Option<String>) -> Result<Exit> {
     }
 }
 
-/// Waits for the program; a signal to this process ends it, too.
+/// Waits until the window program ends. If this process receives SIGTERM, SIGINT or SIGHUP, it sends SIGTERM to the
+/// program.
 async fn wait(child: &mut tokio::process::Child) -> Result<ExitStatus> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
@@ -111,7 +113,7 @@ async fn wait(child: &mut tokio::process::Child) -> Result<ExitStatus> {
     }
 }
 
-/// Finds the program beside this one or on PATH.
+/// Returns the path of the window program, which is beside this program or on PATH.
 fn find_helper(own: &Path) -> Result<PathBuf, CommandError> {
     let beside = own.with_file_name(HELPER);
     if beside.is_file() {
@@ -126,7 +128,8 @@ fn find_helper(own: &Path) -> Result<PathBuf, CommandError> {
     })
 }
 
-/// Completes a session id, so that an error appears here and not in the window.
+/// Returns the full id of the wanted session. The id is resolved here so that an error appears on the terminal and not
+/// in the window.
 async fn find_session(flags: &GlobalFlags, wanted: &ResumeTarget) -> Result<SessionId> {
     let kept = Storage::open(&Settings::load(flags)?).await?;
     let store = kept.store();
@@ -141,7 +144,8 @@ async fn find_session(flags: &GlobalFlags, wanted: &ResumeTarget) -> Result<Sess
     })
 }
 
-/// Returns the global flags for the server; the window selects the session.
+/// Returns the global flags to pass on to the server. `--resume` and `--continue` are left out, because the window
+/// selects the session.
 fn server_flags(flags: &GlobalFlags) -> Vec<std::ffi::OsString> {
     let GlobalFlags {
         host,
@@ -190,7 +194,8 @@ fn server_flags(flags: &GlobalFlags) -> Vec<std::ffi::OsString> {
     given
 }
 
-/// Forwards the program's standard error except the linker's error, from which it returns the missing library.
+/// Forwards the window program's standard error. An error of the dynamic linker is not forwarded; instead, the missing
+/// library that it names is returned.
 fn relay_stderr(said: impl Read) -> Option<String> {
     let mut missing = None;
     let mut said = BufReader::new(said);

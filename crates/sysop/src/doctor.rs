@@ -1,4 +1,4 @@
-//! `sysop doctor`: reports the setup in use, the reasons, and missing parts with a hint for each.
+//! `sysop doctor`: reports which setup is in use and why, and what is missing, with a hint for each problem.
 //!
 //! Changes nothing except for creating the data directory. Checks that need other crates are passed in as a [`DoctorProbe`].
 
@@ -48,7 +48,7 @@ enum CheckStatus {
     Good,
     /// Not required, or could be better.
     Note,
-    /// Prevents tasks.
+    /// Prevents tasks from running.
     Bad,
 }
 
@@ -79,7 +79,7 @@ impl DoctorReport {
     }
 }
 
-/// Runs all checks; the text is for standard output.
+/// Runs all checks. Returns the report for standard output, and the exit code.
 pub(crate) async fn examine(
     settings: &Settings,
     pick: Result<ModelChoice, NoModelFound>,
@@ -175,7 +175,7 @@ async fn data(settings: &Settings, probe: &dyn DoctorProbe, report: &mut DoctorR
     }
 }
 
-/// Returns the missing setting that prevents asking a provider, if any.
+/// Returns a hint about the missing setting without which a provider cannot be asked, or `None` if nothing is missing.
 fn missing(provider: &str, settings: &ProviderSettings, host: &HostChoice) -> Option<&'static str> {
     let has_key = settings.api_key.is_some();
     match provider {
@@ -300,7 +300,7 @@ async fn programs(settings: &Settings, report: &mut DoctorReport) {
     }
 }
 
-/// Finds a program on PATH, ignoring relative entries: a workspace must not choose what runs.
+/// Finds a program on PATH. Relative entries of PATH are ignored, because a workspace must not choose what runs.
 fn find_program(settings: &Settings, name: &str) -> Option<PathBuf> {
     let path = settings.environment.value("PATH")?;
     let entries: Vec<PathBuf> = std::env::split_paths(path).filter(|entry| entry.is_absolute()).collect();

@@ -2,7 +2,7 @@
 
 pub(crate) use sysop_repl::Exit;
 
-/// Error of a known kind. Any other error type ends the program with [`Exit::Failed`].
+/// Error that determines the exit code. An error of any other type ends the program with [`Exit::Failed`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct CommandError {
@@ -12,7 +12,7 @@ pub(crate) struct CommandError {
 }
 
 impl CommandError {
-    /// Invalid command line or config.
+    /// Creates an error about an invalid command line or config.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { exit: Exit::Usage, message: message.into() }
     }

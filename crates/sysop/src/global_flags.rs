@@ -109,7 +109,7 @@ impl GlobalFlags {
     }
 }
 
-/// `--verbose` and `--quiet`: amount of messages besides the result.
+/// `--verbose` and `--quiet`: the amount of messages printed besides the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verbosity {
     /// Errors only.
@@ -207,7 +207,7 @@ pub(crate) enum ResumeTarget {
     Session(SessionId),
 }
 
-/// Rejects obvious mistakes only; `settings` resolves the host.
+/// Parses the value of `--host`. Only obvious mistakes are rejected here, because `settings` resolves the host.
 fn host(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("expected a host".to_owned()),

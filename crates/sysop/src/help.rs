@@ -17,7 +17,7 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> Vec<u8> {
 /// Returns the man page in roff: the program, then each command with its own flags.
 ///
 /// # Errors
-/// Never in practice: it is written to memory.
+/// Never in practice, because the page is written to memory.
 pub(crate) fn manual() -> std::io::Result<Vec<u8>> {
     let mut command = Arguments::command().disable_help_subcommand(true);
     command.build();
@@ -70,7 +70,8 @@ fn render_subcommand(command: &clap::Command, page: &mut Vec<u8>) -> std::io::Re
     render_extra(command, "SS", page)
 }
 
-/// Renders the text after a command's help: headings become headings, and lines remain lines.
+/// Renders the text that follows a command's help. A line that ends with a colon becomes a heading, and indented lines
+/// keep their line breaks.
 fn render_extra(command: &clap::Command, heading: &str, page: &mut Vec<u8>) -> std::io::Result<()> {
     let Some(text) = command.get_after_long_help().or(command.get_after_help()) else { return Ok(()) };
     let mut roff = Roff::new();

@@ -1,4 +1,4 @@
-//! Detects an unresolvable host before a task starts, and ends as a usage error.
+//! Detects, before a task starts, a host whose name cannot be resolved, and reports it as a usage error.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use crate::exit::CommandError;
 use crate::settings::{HostChoice, Settings, SshTarget};
 
-/// Maximum time for a name lookup; slower ones are left to `ssh`.
+/// Maximum time for `ssh -G` and for the name lookup. If one of them takes longer, the name is not checked here.
 const LOOKUP_MAX: Duration = Duration::from_secs(5);
 
-/// Fails if the tools would run on one host whose name cannot be resolved. Hosts behind a jump host or proxy are resolved
-/// elsewhere and not checked.
+/// Fails if the tools would run on a single remote host whose name cannot be resolved. A host behind a jump host or
+/// proxy is not checked, because its name is resolved elsewhere.
 ///
 /// # Errors
 /// If the name is unknown.
@@ -26,7 +26,8 @@ pub(crate) async fn check(settings: &Settings) -> Result<(), CommandError> {
     }
 }
 
-/// Returns the name that `ssh` would look up, according to `ssh -G`; `None` if there is none or it is unknown.
+/// Returns the name that `ssh` would look up, according to `ssh -G`. Returns `None` if the host is behind a jump host
+/// or proxy, or if `ssh -G` does not tell the name.
 async fn host_name(settings: &Settings, target: &SshTarget) -> Option<String> {
     let mut command = tokio::process::Command::new("ssh");
     command.arg("-G").stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);

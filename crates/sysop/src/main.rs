@@ -50,7 +50,7 @@ use crate::global_flags::{GlobalFlags, Verbosity};
 use crate::select_model::ModelChoice;
 use crate::settings::Settings;
 
-/// For long logs and answers, which are many small allocations, a third faster than the C library's allocator.
+/// A third faster than the C library's allocator for long logs and answers, which consist of many small allocations.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -158,7 +158,8 @@ fn load(flags: &GlobalFlags) -> Result<Settings> {
     Ok(settings)
 }
 
-/// Like `load`, but first asks about the trust in the workspace if that matters and a user can answer.
+/// Like `load`, but first asks the user to trust the workspace if parts of its config are ignored, the user has not
+/// refused before, and standard input and error are a terminal.
 fn load_with_trust_prompt(flags: &GlobalFlags) -> Result<Settings> {
     let settings = Settings::load(flags)?;
     let terminal = io::stdin().is_terminal() && io::stderr().is_terminal();

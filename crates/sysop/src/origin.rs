@@ -1,7 +1,8 @@
 //! Detects if this process was started by a command of a sysop session.
 //!
-//! A command proposed by a model must not create tokens, start servers or answer approvals, because it would then decide
-//! about itself. Such subcommands therefore refuse to run under a call. A call is recognized in three ways:
+//! A command proposed by a model must not create tokens, start servers or answer approvals, because it would then
+//! decide about itself. The subcommands that do so therefore refuse to run below a tool call. A call is recognized in
+//! three ways:
 //!
 //! - by an environment variable that sysop sets for its children;
 //! - by a running sysop among the ancestors;
@@ -49,7 +50,8 @@ struct ProcessInfo {
 #[derive(Debug, Default)]
 struct ProcessTable(BTreeMap<i32, ProcessInfo>);
 
-/// Sets this process's name, so that commands below it recognize sysop even if its file has another name.
+/// Sets this process's name, so that its descendants recognize it as sysop even if its executable file has another
+/// name.
 pub(crate) fn name_process() {
     // Without the name, sysop is still recognized by its file.
     let _ = rustix::thread::set_name(c"sysop");
@@ -60,7 +62,7 @@ pub(crate) fn name_window() {
     let _ = rustix::thread::set_name(c"sysop-window"); // best effort
 }
 
-/// Refuses protected subcommands under a call.
+/// Refuses to run a protected subcommand below a tool call.
 ///
 /// # Errors
 /// The subcommand is protected, and a command of a session started this process.
@@ -110,7 +112,7 @@ fn is_under_call() -> bool {
     marked || ProcessTable::read().is_under_sysop(own_id())
 }
 
-/// Returns true if this process's session was not started by a login, so that no user may be present.
+/// Returns true if this process's session was not started by a login, so that possibly no user is present.
 pub(crate) fn is_unattended() -> bool {
     ProcessTable::read().is_orphan(own_id())
 }
@@ -148,7 +150,7 @@ impl ProcessTable {
         Self(ids.filter_map(|id| Some((id, read(id)?))).collect())
     }
 
-    /// Ancestors of a process with their ids, nearest first, without the process itself.
+    /// Returns the ancestors of a process with their ids, nearest first. The process itself is not included.
     fn ancestors(&self, id: i32) -> impl Iterator<Item = (i32, &ProcessInfo)> {
         let with_id = |id: i32| Some((id, self.0.get(&id)?));
         std::iter::successors(with_id(id), move |(_, process)| with_id(process.parent))
@@ -174,8 +176,8 @@ impl ProcessTable {
         })
     }
 
-    /// Returns true if a process has no terminal and its session was not started by a login: the process that started the
-    /// session has ended, or its parent is process 1 or the user's service manager.
+    /// Returns true if a process has no terminal and its session was not started by a login: the process that started
+    /// the session has ended, or the parent of that process is process 1 or the user's service manager.
     fn is_orphan(&self, id: i32) -> bool {
         let Some(own) = self.0.get(&id) else { return true };
         if own.terminal != 0 {
@@ -193,7 +195,8 @@ impl ProcessInfo {
     }
 }
 
-/// Returns true if a process runs this program's file or one named `sysop`.
+/// Returns true if a process runs this program's file or a file named `sysop`. If its file cannot be read, `name`, the
+/// name of the process, decides.
 fn runs_sysop(id: i32, name: &str) -> bool {
     let identity = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
     let file = Path::new("/proc").join(id.to_string()).join("exe");

@@ -1,6 +1,6 @@
 //! Sends a server's spans to an OpenTelemetry collector as OTLP JSON over HTTP. Disabled unless a collector is configured.
 //!
-//! For the reasons to implement it here, see `docs/adr/0016`.
+//! `docs/adr/0016` explains why the export is written by hand.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum time of the last request when the server stops.
 const LAST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Collector address; the standard variables take precedence over the config.
+/// Standard environment variable with the collector's address for traces. The standard variables take precedence over
+/// the config.
 const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const HEADERS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"];
@@ -38,7 +39,7 @@ pub(crate) struct OtlpExporter {
 }
 
 impl OtlpExporter {
-    /// Creates the exporter; `None` without a configured collector.
+    /// Returns the exporter, or `None` if no collector is configured or `OTEL_SDK_DISABLED` is `true`.
     ///
     /// # Errors
     /// If the collector's address is invalid.
@@ -70,7 +71,7 @@ impl OtlpExporter {
         Arc::clone(&self.spans)
     }
 
-    /// Sends spans until `stop`, then the remaining ones.
+    /// Sends spans until `stop` is canceled, then sends the remaining ones.
     pub(crate) async fn run(mut self, stop: CancellationToken) {
         let mut batch = Vec::new();
         let mut reached = true;
@@ -102,7 +103,7 @@ impl OtlpExporter {
         }
     }
 
-    /// Sends a batch and returns true on success. Spans that fail to arrive are dropped.
+    /// Sends a batch and returns true on success. If sending fails, the spans of the batch are dropped.
     async fn send(&self, batch: &mut Vec<Span>, timeout: Duration, reached_before: bool) -> bool {
         let body = export_request(&self.service, batch).to_string();
         let count = batch.len();

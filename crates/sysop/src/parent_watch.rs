@@ -1,8 +1,10 @@
-//! Support for a server started by another program: the server stops with that program and reports what needs a person.
+//! Support for a server started by another program: the server stops with that program and reports to it the events
+//! that need a person.
 //!
-//! The parent holds the other ends of two pipes. Standard input closes when the parent ends for whatever reason, and the
-//! server stops as on a signal. Standard output carries the address and the events that need a person, in messages of the
-//! protocol, one JSON object per line. If the parent does not read, lines are dropped; sessions are not delayed.
+//! The parent holds the other ends of two pipes. When the parent ends for any reason, standard input closes, and the
+//! server then stops as it does on a signal. Standard output carries the address and the events that need a person, in
+//! messages of the protocol, one JSON object per line. If the parent does not read, lines are dropped; sessions are not
+//! delayed.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -28,7 +30,7 @@ pub(crate) struct ParentWatch {
 }
 
 impl ParentWatch {
-    /// Creates the connection; nothing is reported or detected before [`Self::begin`].
+    /// Creates the connection. Before [`Self::begin`], nothing is reported and the end of the parent is not noticed.
     pub(crate) fn new(redaction: CommandRedactor) -> Self {
         let (lines, waiting) = sync_channel(WAITING_MAX);
         Self { redaction: Arc::new(redaction), lines, waiting }
@@ -85,7 +87,7 @@ impl ParentWatch {
     }
 }
 
-/// Returns the message for an event that needs a person's attention.
+/// Returns the message for an event that needs a person's attention, or `None` for any other event.
 fn message(session: &SessionId, event: &Event, redaction: &CommandRedactor) -> Option<Value> {
     let message = match event {
         Event::TurnStarted { prompt, .. } => {

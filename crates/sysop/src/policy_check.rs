@@ -12,7 +12,7 @@ use sysop_core::text::neutralize;
 use crate::exit::CommandError;
 use crate::settings::{HostChoice, Settings};
 
-/// Command and circumstances to judge.
+/// Command to judge, and the circumstances in which it would run.
 #[derive(Debug)]
 pub(crate) struct PolicyQuestion {
     pub(crate) command: String,

@@ -1,7 +1,7 @@
 //! Selection of the model, with its reason: an explicit choice, otherwise a key in the environment, otherwise a running
 //! Ollama.
 //!
-//! No model is called. The one network access, Ollama's list of models, is passed in.
+//! No model is called. The only network access, which reads Ollama's list of models, is passed in as a function.
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -67,7 +67,7 @@ pub(crate) fn models_with_keys(settings: &Settings) -> Vec<ModelRef> {
     default_models(&settings.environment).map(|(_, model)| model).collect()
 }
 
-/// Returns each variable with a key that is set, and the default model of its provider.
+/// Returns the variables that hold a provider key, each with the default model of its provider.
 fn default_models(environment: &Environment) -> impl Iterator<Item = (&'static str, ModelRef)> {
     PROVIDERS.into_iter().filter_map(|provider| {
         let (variable, _) = environment.first(provider.key_variables)?;

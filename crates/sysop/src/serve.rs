@@ -30,10 +30,10 @@ use crate::serve_options::{ServeOptions, redaction};
 use crate::settings::Settings;
 use crate::token_file::TokenFile;
 
-/// Time for which a node keeps an idle session without connections.
+/// Time for which a node of a cluster keeps an idle session that has no connections.
 const NODE_IDLE: Duration = Duration::from_secs(4);
 
-/// Maximum time at the end for optional writes.
+/// Maximum time for each of the optional writes while the server ends.
 const LAST_WRITES: Duration = Duration::from_secs(1);
 
 /// Serves until the process is asked to end.
@@ -51,8 +51,7 @@ pub(crate) fn run(settings: Settings, model: ModelRef, arguments: &ServeArgument
 /// Checks that the listening address is safe.
 ///
 /// # Errors
-/// If it is not.
-/// It is not.
+/// If others could read the traffic.
 pub(crate) fn check(arguments: &ServeArguments) -> Result<(), CommandError> {
     arguments.exposure.check(address_of(arguments))
 }
@@ -126,8 +125,9 @@ async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) 
     Ok(Exit::Done)
 }
 
-/// Prints the address. The token goes to a terminal or to a watching parent; otherwise to a file that exists until the
-/// returned value is dropped.
+/// Prints the address of the server. If the output goes to a terminal or to a watching parent, the address contains the
+/// token. Otherwise, or if `--token-file` is set, the token is written to a file that exists until the returned value
+/// is dropped.
 fn announce(
     exposure: &ServeOptions,
     address: SocketAddr,
@@ -155,7 +155,7 @@ fn announce(
     Ok(file)
 }
 
-/// Registers this process as a node of a database.
+/// Registers this process as a node of the cluster that shares a database.
 async fn join(store: &PostgresStore, address: SocketAddr) -> Result<PostgresNode> {
     let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let name = format!("{machine}:{}", address.port());
@@ -165,7 +165,7 @@ async fn join(store: &PostgresStore, address: SocketAddr) -> Result<PostgresNode
     Ok(node)
 }
 
-/// Returns a token cancelled by SIGTERM, SIGINT or SIGHUP; a second signal ends the process as usual. With TLS, SIGHUP
+/// Returns a token that SIGTERM, SIGINT or SIGHUP cancels. A second signal ends the process at once. With TLS, SIGHUP
 /// reloads the certificate files instead.
 fn ended_by_signals(tls: Option<Tls>) -> Result<CancellationToken> {
     let stop = CancellationToken::new();
@@ -196,7 +196,8 @@ fn reload(tls: &Tls) {
     }
 }
 
-/// Logs one JSON object per line, without prompts, commands, outputs or secrets.
+/// Starts the log on standard error, with one JSON object per line. The log contains no prompts, commands, outputs or
+/// secrets.
 fn log_to_stderr(verbosity: Verbosity, wanted: Option<&str>) {
     let usual = match verbosity {
         Verbosity::Quiet => "error",

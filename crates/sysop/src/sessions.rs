@@ -31,7 +31,7 @@ pub(crate) struct DisplayOptions {
     /// Current time, to compute ages.
     pub(crate) now: Timestamp,
     pub(crate) zone: jiff::tz::TimeZone,
-    /// Columns of the terminal; `None` cuts nothing.
+    /// Width of the terminal in columns. If it is `None`, no text is cut.
     pub(crate) width: Option<usize>,
 }
 

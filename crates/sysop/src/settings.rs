@@ -112,7 +112,8 @@ pub(crate) struct ConfiguredValue<T> {
 pub(crate) struct TurnLimits {
     /// Maximum model calls in one turn.
     pub(crate) iterations: u32,
-    /// Maximum messages sent to the model, the newest; 0 for as many as its context window holds.
+    /// Maximum number of messages sent to the model, counted from the newest. If it is 0, as many are sent as the
+    /// model's context window holds.
     pub(crate) history_messages: usize,
     /// Maximum bytes of one call's output sent to the model.
     pub(crate) output_bytes: usize,
@@ -270,7 +271,7 @@ impl Settings {
         approve_on(&self.config, host)
     }
 
-    /// Policy options on these hosts, besides the mode and the patterns.
+    /// Returns the policy options on these hosts, except for the approval mode and the patterns.
     pub(crate) fn policy_options(&self, host: &HostChoice) -> PolicyOptions {
         let switch = |key: &str| self.config.get(key) == Some(true);
         PolicyOptions {
@@ -337,8 +338,8 @@ impl Settings {
         settings
     }
 
-    /// Returns true if `LLM_BASE_URL` sets the address. A key or header that a file or another variable holds for a
-    /// different server is then not sent, because a secret only goes to the server it was created for.
+    /// Returns true if `LLM_BASE_URL` sets the address. In that case, a key or header from a file or another variable
+    /// is not sent, because a secret goes only to the server that it was created for.
     fn has_borrowed_address(&self, base: &KeyPath) -> bool {
         self.config.entries.get(&base.child("base_url")).is_some_and(
             |entry| matches!(entry.origin(), ConfigOrigin::Environment { name } if name == "LLM_BASE_URL"),
@@ -391,7 +392,8 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration
     u64::deserialize(deserializer).map(|seconds| Some(Duration::from_secs(seconds)))
 }
 
-/// Returns true if a secret belongs to `LLM_BASE_URL`, or was set for sysop only.
+/// Returns true if a secret comes from `LLM_AUTH_TOKEN`, which belongs to `LLM_BASE_URL`, or from a variable whose name
+/// starts with `SYSOP_`.
 fn is_own(entry: &ConfigEntry) -> bool {
     match entry.origin() {
         ConfigOrigin::Environment { name } => name.starts_with("SYSOP_") || name == "LLM_AUTH_TOKEN",
@@ -468,8 +470,8 @@ fn ssh_config(config: &Config, home: &Path) -> Option<PathBuf> {
     Some(from.unwrap_or_default().join(text))
 }
 
-/// Returns the configured theme. Without one: no colors if they are disabled, the light theme if the terminal reports a
-/// light background, and the dark theme otherwise.
+/// Returns the theme without colors if colors are disabled, and the configured theme otherwise. If no theme is
+/// configured, returns the light theme if the terminal reports a light background, and the dark theme otherwise.
 fn theme(config: &Config, flags: &GlobalFlags, environment: &Environment) -> ThemeName {
     if flags.no_color || environment.value("NO_COLOR").is_some() {
         return ThemeName::None;
@@ -485,7 +487,7 @@ fn theme(config: &Config, flags: &GlobalFlags, environment: &Environment) -> The
     }
 }
 
-/// Source of the theme that overrides the one saved by a front end.
+/// Returns the source of the theme if it overrides the theme saved by a front end, or `None` if it does not.
 fn theme_decided_by(
     config: &Config,
     flags: &GlobalFlags,
@@ -516,7 +518,7 @@ fn limits(config: &Config) -> TurnLimits {
     }
 }
 
-/// Returns the budget of the config, with the limits of the flags.
+/// Returns the budget of the config. Limits that are set by flags take precedence.
 fn budget(config: &Config, flags: &GlobalFlags) -> Budget {
     let mut budget: Budget = config.get("budget").unwrap_or_default();
     budget.session.cost = flags.max_cost.or(budget.session.cost);
@@ -542,7 +544,8 @@ fn is_local(config: &Config) -> bool {
     config.get::<String>("connection.host").is_none_or(|host| host.trim() == "local")
 }
 
-/// Root on another machine, as text; it is not checked here.
+/// Returns the root on another machine as text, or an error if it is not valid UTF-8. Its existence is not checked
+/// here.
 fn remote_root(path: &Path) -> Result<String, CommandError> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
         CommandError::usage(format!(
@@ -618,7 +621,7 @@ fn profile(config: &Config, problems: &mut Vec<CommandError>) -> Profile {
     })
 }
 
-/// Checks that a model on the remote host has exactly one remote host.
+/// Adds a problem if the model is of `ollama+ssh` and the tools do not run on exactly one remote host.
 fn require_reachable_model(
     host: &HostChoice,
     model: Option<&ConfiguredValue<ModelRef>>,

@@ -1,4 +1,4 @@
-//! `sysop token create|list|revoke`: access to a server of this user.
+//! `sysop token create|list|revoke`: manages the access tokens of this user's server.
 //!
 //! A token is shown once, when it is created; only its hash is stored. A running server notices changes within a second.
 
@@ -19,7 +19,7 @@ use crate::exit::{CommandError, Exit};
 pub(crate) struct TokenMaker {
     /// Name of the operating system's user.
     pub(crate) owner: String,
-    /// True if the process may not have been started by a user.
+    /// True if the process was possibly not started by a user.
     pub(crate) unattended: bool,
 }
 

@@ -1,5 +1,5 @@
-//! File with the token of a server, used if standard output is not a terminal: output printed there ends up in a journal or
-//! a log that others may read.
+//! File with the token of a server. It is used if standard output is not a terminal, because the output then ends up in
+//! a journal or a log that others may read.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -17,9 +17,9 @@ use crate::exit::{CommandError, Exit};
 use crate::global_flags::{GlobalFlags, Verbosity};
 use crate::settings::Settings;
 
-/// Directory for drafts that are open in an editor, in the data directory.
+/// Name of the directory, in the data directory, for drafts that are open in an editor.
 const DRAFTS: &str = "drafts";
-/// Error without an interactive terminal.
+/// Error message if there is no interactive terminal.
 const NO_SCREEN: &str = "the TUI needs an interactive terminal; use `sysop chat` or `sysop exec`";
 
 /// Opens the TUI, with an optional first task.
@@ -57,7 +57,7 @@ async fn show(settings: Settings, task: Option<String>) -> Result<Exit> {
     leave(ended, "sysop --resume=")
 }
 
-/// Context of the TUI without a session.
+/// Returns the context of the TUI. Its `open` always fails and must be replaced by the caller.
 pub(crate) fn context(settings: &Settings, task: Option<String>) -> TuiContext {
     let environment = &settings.environment;
     let program = |names: &[&'static str]| environment.first(names).map(|(_, value)| value.into());
@@ -77,7 +77,8 @@ pub(crate) fn context(settings: &Settings, task: Option<String>) -> TuiContext {
     }
 }
 
-/// Saves a picked theme and returns a message: the file, or the reason that the theme applies to this run only.
+/// Returns a function that saves a picked theme and returns a message. The message names the file, or the reason that
+/// the theme applies to this run only.
 fn theme_saver(settings: &Settings) -> impl Fn(ThemeName) -> String + Send + Sync + use<> {
     let (folders, decided_by) = (settings.folders.clone(), settings.theme_decided_by.clone());
     move |theme| {
@@ -95,7 +96,8 @@ fn theme_saver(settings: &Settings) -> impl Fn(ThemeName) -> String + Send + Syn
     }
 }
 
-/// Prints the command to resume, and returns the exit code; `again` is that command without the session id.
+/// Prints the command that resumes the session, if it can be resumed, and returns the exit code. `again` is that
+/// command without the session id.
 pub(crate) fn leave(ended: Result<TuiExit, OpenError>, again: &str) -> Result<Exit> {
     let ended = ended.map_err(into_anyhow)?;
     if let Some(session) = ended.to_resume {
@@ -124,7 +126,7 @@ pub(crate) fn from_anyhow(error: anyhow::Error) -> OpenError {
     }
 }
 
-/// Recovers the binary's own errors, so that their exit codes are kept.
+/// Converts an error. A [`CommandError`] in it is recovered, so that its exit code is kept.
 fn into_anyhow(error: OpenError) -> anyhow::Error {
     match error.downcast::<CommandError>() {
         Ok(failure) => (*failure).into(),

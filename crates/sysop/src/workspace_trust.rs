@@ -16,7 +16,7 @@ const LINES_SHOWN_MAX: usize = 20;
 /// Maximum bytes of the answer.
 const ANSWER_BYTES_MAX: u64 = 1024;
 
-/// Asks and saves the answer. The end of the input is not an answer.
+/// Asks the user and saves the answer. Returns `None` if the input ends before an answer.
 ///
 /// # Errors
 /// The question cannot be asked, or the answer cannot be saved.

@@ -14,7 +14,7 @@ use super::{Bench, history, machines, page, server, tui};
 
 const RUNS: usize = 30;
 const LONG_RUNS: usize = 10;
-/// Consecutive steps of the baseline for the calls of a turn.
+/// Number of consecutive steps in the baseline for the calls of a turn.
 const STEPS: u32 = 200;
 const OUTPUT_BYTES: usize = 100_000_000;
 /// Environment variables passed to measured programs and baselines alike: a shell that loads a locale takes 0.1 ms
@@ -40,7 +40,7 @@ pub(crate) const ALL: [(&str, BenchCase); 14] = [
     ("page", page::page),
 ];
 
-/// Returns `sysop exec` in its own home, with the mock as the model.
+/// Returns a command that runs `sysop exec` with its own home and with the mock server as the model.
 fn exec(bench: &Bench, port: u16, prompt: &str) -> Command {
     let home = bench.folder.join("home");
     let mut command = Command::new(&bench.sysop);

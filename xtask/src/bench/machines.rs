@@ -11,7 +11,8 @@ use super::measure::{BenchOutput, fastest, ms};
 use super::sshd::BenchSshd;
 use crate::workspace::root;
 
-/// Rounds of all measurements, interleaved so that changing load on the machine affects both sides.
+/// Number of rounds. Each round takes all measurements, so that changing load on the machine affects both sides of a
+/// comparison.
 const ROUNDS: usize = 3;
 /// Runs of one `ssh` per round.
 const RUNS: usize = 12;
@@ -21,9 +22,9 @@ const HOSTS: usize = 20;
 
 /// Measures tool calls on one machine over ssh, and on twenty of them, against plain `ssh`.
 ///
-/// The near machines are all this machine: its few processors do the work of twenty servers, and twenty plain `ssh`
-/// take many times as long as one, too. So the near fleet is compared with twenty plain `ssh`. The cost of fan-out,
-/// where machines do their own work, is measured over the slow link, against one machine there.
+/// The near machines are all this machine. Its few processors do the work of twenty servers, so twenty plain `ssh` also
+/// take many times as long as one. The near fleet is therefore compared with twenty plain `ssh`. The cost of fan-out to
+/// machines that do their own work is measured over the slow link, against one machine there.
 pub(super) fn ssh(bench: &mut Bench) -> Result<()> {
     let sshd = BenchSshd::start(&bench.folder.join("ssh"))?;
     let shared = |host: usize| {
@@ -78,7 +79,7 @@ pub(super) fn ssh(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Measures a flood through the shared terminal against a bare one, and the latency of keys.
+/// Measures a flood of output through the shared terminal against one through a bare PTY, and the latency of keys.
 pub(super) fn terminal(bench: &mut Bench) -> Result<()> {
     let example = "crates/sysop-host/examples/terminal.rs";
     if !root().join(example).is_file() {
@@ -142,7 +143,7 @@ fn measure(bench: &Bench, sshd: &BenchSshd, prefix: &str, hosts: usize) -> Resul
     })
 }
 
-/// Returns a shell command that runs one command per host, all at once.
+/// Returns a shell command that runs the command `one` of every host, all at the same time.
 fn side_by_side(sshd: &BenchSshd, one: impl Fn(usize) -> Command) -> Command {
     let mut script = String::new();
     for host in 1..=HOSTS {

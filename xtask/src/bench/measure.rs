@@ -18,7 +18,7 @@ pub(crate) struct ResourceUsage {
     pub(crate) rss: f64,
 }
 
-/// Output of a benchmark example: lines of a name and a number.
+/// Output of a benchmark example, in which each line is a name and a number.
 pub(crate) struct BenchOutput {
     example: &'static str,
     text: String,
@@ -37,7 +37,7 @@ impl BenchOutput {
         Self::of(example, &mut run)
     }
 
-    /// Runs a program that prints numbers.
+    /// Runs a program that prints numbers, and returns its output.
     pub(crate) fn of(example: &'static str, command: &mut Command) -> Result<Self> {
         let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
         if !output.status.success() {
@@ -77,7 +77,8 @@ pub(crate) fn fastest(runs: usize, mut make: impl FnMut() -> Command) -> Result<
     Ok(best)
 }
 
-/// Runs once under time(1), which reports memory, inside bash's `time`, which reports milliseconds.
+/// Runs the command once. time(1) reports its memory, and bash's `time` around it reports processor time with a
+/// resolution of milliseconds.
 pub(crate) fn measure_usage(command: &Command) -> Result<ResourceUsage> {
     let mut timed = Command::new("bash");
     timed.args(["-c", "TIMEFORMAT='%3U %3S'; time command time --format %M -- \"$@\"", "bash"]);
@@ -120,7 +121,7 @@ pub(crate) struct KeepAliveConnection {
 }
 
 impl KeepAliveConnection {
-    /// Connects; `messages` is the JSON of the messages without brackets.
+    /// Connects. `messages` is the JSON array of the messages without its brackets.
     pub(crate) fn connect(port: u16, messages: &str) -> Result<Self> {
         let body = format!(r#"{{"model":"m","messages":[{messages}]}}"#);
         let request = format!(
@@ -165,8 +166,9 @@ pub(crate) fn http_turn(port: u16, runs: usize, messages: &str) -> Result<Durati
     Ok(best)
 }
 
-/// Returns the average duration of a command plus an HTTP turn over `steps` consecutive repetitions; the shortest
-/// average of `runs`. A step of a long turn is such an average too, without lucky outliers.
+/// Returns the average duration of a step over `steps` consecutive steps; the shortest average of `runs` runs counts. A
+/// step is an HTTP turn and a command. The duration of a step in a long turn is also such an average, without lucky
+/// outliers.
 pub(crate) fn steps(
     runs: usize,
     steps: u32,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// Longest wait for the server to start.
+/// Maximum time to wait for the server to start.
 const START_MAX: Duration = Duration::from_secs(10);
 
 /// A running mock server, killed on drop.
@@ -19,7 +19,7 @@ pub(crate) struct MockProcess {
 }
 
 impl MockProcess {
-    /// Starts the mock server in `sysop` with these scenarios (each the JSON of one scenario).
+    /// Starts the mock server of the program `sysop` with these scenarios, each of which is given as JSON.
     pub(crate) fn start(sysop: &Path, folder: &Path, scenarios: &[String]) -> Result<Self> {
         let file = folder.join("scenarios.json");
         let text =
@@ -59,7 +59,7 @@ pub(crate) fn prompt(text: &str) -> String {
     format!(r#"{{"role":"user","content":"{text}"}}"#)
 }
 
-/// Returns the JSON of the messages sent after `calls` calls of a scenario of [`commands`].
+/// Returns, as JSON, the messages that a client sends after the first `calls` calls of a scenario from [`commands`].
 pub(crate) fn conversation(trigger: &str, calls: usize) -> String {
     let mut messages = prompt(trigger);
     for index in 0..calls {

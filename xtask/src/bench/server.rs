@@ -16,15 +16,15 @@ use super::Bench;
 use super::measure::{BenchOutput, ms};
 use crate::workspace::{cargo, step, target};
 
-/// Open files allowed to the server and to its load: a socket per session, a connection to the model per turn, and some
-/// spare.
+/// Maximum number of open files of the server, and of the load generator: a socket per session, a connection to the
+/// model per turn, and some spare ones.
 const OPEN_FILES: u64 = 12_000;
 /// Sessions connected at the same time.
 const CONNECTED: usize = 10_000;
 const STORM_SESSIONS: usize = 2_000;
 /// Stored sessions that a server finds at startup.
 const STORED: usize = 100_000;
-/// Longest wait for readiness.
+/// Maximum time to wait until the server is ready.
 const START_MAX: Duration = Duration::from_secs(60);
 
 /// Runs all measurements of a server.
@@ -156,7 +156,7 @@ struct BenchServer {
 }
 
 impl BenchServer {
-    /// Starts the server; returns it with the time until ready.
+    /// Starts the server. Returns it with the time that it took to become ready.
     fn start(bench: &Bench, name: &str, model: &MockModel) -> Result<(Self, Duration)> {
         let home = bench.folder.join("server").join(name);
         let root = home.join("root");

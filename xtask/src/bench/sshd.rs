@@ -15,7 +15,7 @@ use crate::workspace::step;
 
 /// Delay of each direction of the slow link.
 const ONE_WAY_DELAY: Duration = Duration::from_millis(50);
-/// Maximum attempts to find a port: a free port may be taken before sshd binds it.
+/// Maximum number of attempts to find a port, because a free port may be taken before sshd binds it.
 const PORT_ATTEMPTS_MAX: usize = 10;
 
 /// A running sshd with its own keys and config, killed on drop.
@@ -55,7 +55,7 @@ impl BenchSshd {
         self.folder.join("ssh_config")
     }
 
-    /// Returns an `ssh` command with that config.
+    /// Returns an `ssh` command that uses the ssh config of this server.
     pub(crate) fn ssh(&self) -> Command {
         let mut command = Command::new("ssh");
         // A relative path, because socket paths are limited to about a hundred bytes.
@@ -99,7 +99,7 @@ fn write_client_config(folder: &Path, near: u16, far: u16) -> Result<()> {
     fs::write(folder.join("ssh_config"), text).context("cannot write a config for ssh")
 }
 
-/// Starts the server and waits until it listens; `None` if its port is taken.
+/// Starts the server and waits until it listens. Returns `None` if its port is taken.
 fn serve(folder: &Path) -> Result<Option<Child>> {
     // sshd re-executes itself by the path it was started with.
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -130,8 +130,8 @@ fn serve(folder: &Path) -> Result<Option<Child>> {
     bail!("sshd did not start: {}", said.trim());
 }
 
-/// Listens on a port that delays every byte to and from the server, like a link to another continent. The delay costs
-/// no processor time, so many machines can be simulated at once.
+/// Returns a port that relays to the server and delays every byte in both directions, like a link to another continent.
+/// The delay costs no processor time, so many machines can be simulated at once.
 fn start_delay_proxy(server: u16) -> Result<u16> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     let port = listener.local_addr()?.port();

@@ -19,7 +19,7 @@ use super::mock::{MockProcess, answer, commands};
 const RUNS: usize = 30;
 /// Keys typed during a flood.
 const KEYS: usize = 40;
-/// Observation time without any activity.
+/// Time for which the idle screen is observed.
 const IDLE: Duration = Duration::from_secs(5);
 /// Time without output that counts as idle.
 const IDLE_AFTER: Duration = Duration::from_millis(700);

@@ -22,7 +22,7 @@ impl fmt::Display for GlibcVersion {
 /// Checks that a program starts with the `promised` version of the C library.
 ///
 /// # Errors
-/// The program needs a newer version; names the symbols.
+/// The program needs a newer version. The error names the symbols.
 pub(crate) fn check(program: &Path, promised: GlibcVersion) -> Result<()> {
     let symbols = objdump(program, "-T")?;
     let needs = required_versions(&symbols);
@@ -46,7 +46,7 @@ pub(crate) fn check(program: &Path, promised: GlibcVersion) -> Result<()> {
 /// and those whose names begin with one of `known`.
 ///
 /// # Errors
-/// Names the first other library.
+/// The program links another library. The error names the first one.
 pub(crate) fn check_libraries(program: &Path, known: &[&str]) -> Result<()> {
     let headers = objdump(program, "-p")?;
     let mut needed = headers.lines().filter_map(|line| line.trim().strip_prefix("NEEDED")).map(str::trim);
@@ -66,8 +66,8 @@ fn objdump(program: &Path, what: &str) -> Result<String> {
     Ok(String::from_utf8_lossy(&run.stdout).into_owned())
 }
 
-/// Returns the versions next to symbols, with their lines; `None` for a mark that is not a version, which only a newer
-/// loader knows.
+/// Returns the glibc version of each symbol that has one, with its line. The version is `None` if the mark is not a
+/// number; only a newer loader knows such a mark.
 fn required_versions(symbols: &str) -> Vec<(Option<GlibcVersion>, &str)> {
     let of = |line| -> Option<(Option<GlibcVersion>, &str)> {
         let (_, after) = str::split_once(line, "GLIBC_")?;

@@ -1,8 +1,9 @@
-//! Record of the calls that this machine has run. It prevents a second run even if the result was lost on the way or this
-//! process was killed.
+//! Record of the calls that this machine has run. It prevents a call from running a second time, even if its result was
+//! lost on the way to the server or this process was killed.
 //!
-//! Each session has one file with a line per started call and a line per result, locked by one process at a time. A call
-//! that has started in the file but has no result was cut off and is answered with `interrupted`.
+//! Each session has one file, which only one process at a time can lock. The file has a line for each call that started
+//! and a line for each result. If a call in the file has no result, the process ended during the call, and the server
+//! gets the status `interrupted` for it.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -20,11 +21,12 @@ use crate::ClientError;
 
 /// Maximum number of remembered calls. A server repeats requests only for calls of the running turn.
 const CALLS_MAX: usize = 1_024;
-/// Maximum size of the stored results, in bytes. For older calls, only the fact that they ran is kept.
+/// Maximum total size of the stored results, in bytes. Beyond it, the oldest results are discarded, and only the fact
+/// that their calls ran is kept.
 const RESULT_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Maximum length of a line to read back, in bytes.
+/// Maximum length of a line, in bytes. Longer lines are skipped when the file is read.
 const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Maximum number of ledgers of other sessions.
+/// Maximum number of ledgers of other sessions that are kept.
 const LEDGERS_MAX: usize = 64;
 
 /// Calls of one session.
@@ -43,12 +45,12 @@ struct State {
 enum LedgerCall {
     Running,
     Done(Box<ToolResult>),
-    /// The call ran, but its result was discarded.
+    /// The call ran, but its result was discarded to save space.
     Forgotten,
 }
 
 pub(crate) enum CallClaim {
-    /// Unknown so far; the caller must run it.
+    /// The call was unknown so far, and the caller must run it.
     Claimed,
     Running,
     Done(Box<ToolResult>),
@@ -95,7 +97,8 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// Reads the existing lines and rewrites them without outdated ones. A truncated line counts as never started.
+    /// Reads the existing lines and rewrites the file without outdated lines. A truncated line is skipped, so a call
+    /// whose first line is truncated counts as never started.
     fn read(&self) -> io::Result<()> {
         let mut state = self.state.lock();
         for line in BufReader::new(state.file.try_clone()?).split(b'\n') {
@@ -130,7 +133,7 @@ impl Ledger {
         state.file.sync_data()
     }
 
-    /// Returns the state of a call. An unknown call counts as running from now on, and the caller must run it.
+    /// Returns the state of a call. An unknown call counts as running from now on, and the caller must run that call.
     pub(crate) fn claim(&self, call: &CallId) -> CallClaim {
         let mut state = self.state.lock();
         match state.calls.get(call) {
@@ -148,7 +151,8 @@ impl Ledger {
         }
     }
 
-    /// Records that a call is about to run. For a call that may change something, the record is on disk on return.
+    /// Records that a call is about to run. If `changes` is true, which means that the call may change something, the
+    /// record is on disk when this method returns.
     pub(crate) fn begin(&self, call: &CallId, changes: bool) -> io::Result<()> {
         let mut state = self.state.lock();
         state.file.write_all(&line(&LedgerLine::Began(call.clone())))?;
@@ -205,7 +209,8 @@ fn interrupted() -> Outcome {
     Outcome::new(Status::Interrupted, why)
 }
 
-/// Removes the oldest ledgers of other sessions beyond the limit; failures are ignored.
+/// Removes the oldest ledgers of other sessions if there are more than `LEDGERS_MAX`. Ledgers that another process has
+/// locked are kept, and failures are ignored.
 fn prune(folder: &Path, own: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     let mut ledgers: Vec<_> = entries

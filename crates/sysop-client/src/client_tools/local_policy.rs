@@ -1,8 +1,9 @@
 //! Policy for calls on this machine, independent of the server.
 //!
-//! The server decides what its session requests; this machine decides what runs here. A call runs if it is read-only, if the
-//! local mode permits it, or if a user of this client approved exactly this call. An approval that the server reports but
-//! that was given elsewhere is only a claim, so the user here is asked (`docs/adr/0013`).
+//! The server decides which calls its session requests, and this machine decides which of them run. A call runs if it
+//! is read-only, if the local approval mode permits it, or if a user of this client approved exactly this call. An
+//! approval that was given elsewhere is only a claim of the server, so the user of this client is asked as well
+//! (`docs/adr/0013`).
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -28,9 +29,10 @@ const GRANTS_MAX: usize = 256;
 pub(crate) struct LocalPolicy {
     mode: ApprovalMode,
     grants: VecDeque<Grant>,
-    /// Tools that the session has announced to run here, in the same root as here.
+    /// Names of the tools that the session has announced to run on this client; empty if it announced them for another
+    /// root.
     announced: HashSet<String>,
-    /// Proposals shown to the user, by call id; `None` if two different ones shared an id.
+    /// Proposals shown to the user, by call id; `None` if two different proposals had the same id.
     proposed: BoundedMap<Option<ProposedCall>>,
     /// Approved calls, by id.
     allowed: BoundedMap<ToolCall>,
@@ -48,12 +50,13 @@ struct ProposedCall {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum LocalVerdict {
     Run,
-    /// Refuse, with a message for the model.
+    /// Refuse the call, with this message for the model.
     Refuse(String),
     /// Ask the user here.
     Ask {
         prompt: String,
-        /// Risk class at the time of asking; a worse class later is asked about again.
+        /// Risk class when the user is asked. If the call later turns out to have a higher class, the user is asked
+        /// again.
         class: RiskClass,
         /// Findings, one sentence each.
         findings: Vec<String>,
@@ -77,20 +80,21 @@ impl LocalPolicy {
         self.mode = mode;
     }
 
-    /// Records the tools that the session runs on a client from now on.
+    /// Records the tools that the session runs on this client from now on.
     pub(crate) fn record_announcement(&mut self, client_tools: &ClientTools, own: &[ToolSpec], root: &str) {
         let lent = client_tools.tools.iter().filter(|tool| own.iter().any(|own| own.name == tool.name));
         let is_ours = client_tools.root == root;
         self.announced = lent.filter(|_| is_ours).map(|tool| tool.name.clone()).collect();
     }
 
-    /// Returns true if the session has announced that it runs this tool here.
+    /// Returns true if the session has announced that it runs this tool on this client.
     pub(crate) fn is_announced(&self, tool: &str) -> bool {
         self.announced.contains(tool)
     }
 
-    /// Returns the proposal of a call that runs here, judged locally from its text; `None` if the session has not announced
-    /// that the tool runs here. A decision on it is valid for this call alone.
+    /// Returns the proposal of a call that runs on this client, with the risk and the grant that this client derives
+    /// from the text of the call. Returns `None` if the session has not announced that the tool runs here. A decision
+    /// on the proposal is valid for this call only.
     pub(crate) fn judge_proposal(
         &mut self,
         policy: &Policy,
@@ -123,8 +127,8 @@ impl LocalPolicy {
         })
     }
 
-    /// Records a proposal as shown. A second, different proposal under the same id cannot be approved, because it is unknown
-    /// which one the user saw.
+    /// Records a proposal that is shown to the user. If a different proposal has the same id, neither can be approved,
+    /// because it is unknown which one the user saw.
     fn record_proposal(&mut self, proposed: ProposedCall) {
         let id = proposed.call.id.clone();
         let is_same =
@@ -174,7 +178,7 @@ impl LocalPolicy {
         self.allowed.put(id.clone(), call);
     }
 
-    /// Decides whether a call may run, given what this machine reports.
+    /// Decides whether a call may run, based on this machine's survey of the call.
     pub(crate) fn evaluate(
         &mut self,
         policy: &Policy,
@@ -233,7 +237,7 @@ impl LocalPolicy {
     }
 }
 
-/// Returns the sentences on a risk: its class, then its findings.
+/// Describes a risk in sentences: its class, followed by at most `FINDINGS_MAX` findings.
 fn findings_of(risk: &Risk) -> Vec<String> {
     let class = ui_text::class(risk.class);
     let found = risk.findings.iter().map(|finding| finding.why.as_str()).filter(|why| *why != class);
@@ -271,12 +275,12 @@ fn assess(
     }
 }
 
-/// Survey for a call before its machine is asked.
+/// Returns the survey to use as long as the machine has not surveyed the call.
 fn as_written() -> Survey {
     Survey::elsewhere(CommandContext::bash())
 }
 
-/// Bounded map by call that drops the oldest entries.
+/// Map from call ids to values that drops its oldest entries when it is full.
 struct BoundedMap<T> {
     entries: HashMap<CallId, T>,
     order: VecDeque<CallId>,

@@ -1,6 +1,7 @@
-//! Questions of this machine to the user of this client: passwords for programs, and calls without approval.
+//! Questions of this machine to the user of this client: passwords that programs ask for, and calls that need approval.
 //!
-//! These questions are never sent to the server, and an answer to a question of the server never answers one of these.
+//! These questions are never sent to the server, and an answer to one of the server's questions is never used for one
+//! of these.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -34,7 +35,7 @@ impl LocalPrompts {
         Self { fanout, state: Mutex::default() }
     }
 
-    /// Asks the user; dropping the future withdraws the question.
+    /// Asks the user and waits for the reply. Dropping the future withdraws the question.
     pub(crate) async fn ask(&self, asked: PromptRequest) -> PromptReply {
         let (sender, answer) = oneshot::channel();
         let PromptRequest { kind, from, details, prompt, call } = asked;
@@ -50,7 +51,7 @@ impl LocalPrompts {
         answer.await.unwrap_or(PromptReply::Refused)
     }
 
-    /// Answers a question; returns true if it was open.
+    /// Answers a question. Returns true if the question was open.
     pub(crate) fn answer(&self, id: QuestionId, answer: PromptReply) -> bool {
         let Some(waiting) = self.state.lock().open.remove(&id) else { return false };
         let by = match &answer {
@@ -75,7 +76,8 @@ impl Drop for PendingPrompt<'_> {
     }
 }
 
-/// Prompter of the session that is open now, for a host that several sessions use in turn.
+/// Prompter of a host that several sessions use one after another. It forwards questions to the session that is open
+/// now.
 #[derive(Default)]
 pub(crate) struct CurrentSessionPrompter(Mutex<Weak<LocalPrompts>>);
 
@@ -98,7 +100,7 @@ impl Prompter for CurrentSessionPrompter {
         }
     }
 
-    /// Input typed into a terminal of this machine does not belong in the server's log.
+    /// Does nothing, because input typed into a terminal of this machine does not belong in the server's log.
     fn typed(&self, _: &str, _: TypedInput) {}
 
     fn control(&self, holder: Option<&str>) {

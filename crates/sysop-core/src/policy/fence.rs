@@ -1,8 +1,8 @@
 //! Fences: the restrictions that the kernel enforces on a call, independent of the analysis of its text.
 //!
-//! The analysis of a command can be wrong. Where the machine supports it, the kernel holds the command to its
-//! assessment. This module selects the fence; the host builds it, or runs nothing. Sessions on a host that cannot build
-//! fences have [`SandboxMode::Off`].
+//! The analysis of a command can be wrong. Where the machine supports it, the kernel limits the command to the effects
+//! that the policy assessed. This module selects the fence; the host either builds it or does not run the command.
+//! Sessions on a host that cannot build fences have [`SandboxMode::Off`].
 
 use serde::{Deserialize, Serialize};
 use sysop_shell as shell;
@@ -12,13 +12,13 @@ use crate::catalog::OUTSIDE_SANDBOX;
 use crate::message::{Arguments, ToolCall};
 use crate::tool::{ToolEffect, ToolSpec};
 
-/// Tool whose commands are fenced in every fencing mode.
+/// Tool whose commands can be fenced in every sandbox mode except [`SandboxMode::Off`].
 const BASH: &str = "bash";
 /// Tool whose commands run in a terminal.
 const RUN_COMMAND: &str = "run_command";
 
-/// Programs that cannot work behind a fence: they gain privileges or delegate to a service. They run unfenced, as
-/// assessed.
+/// Programs that cannot work behind a fence, because they gain privileges or delegate to a service. If both the sandbox
+/// mode and the approval mode are `auto`, a command with one of them runs without a fence, as assessed.
 const UNCONFINED: &[&str] = &[
     "apt",
     "apt-get",
@@ -56,14 +56,14 @@ const UNCONFINED: &[&str] = &[
     "zypper",
 ];
 
-/// Condition for fencing commands (`sandbox`).
+/// Setting that decides when commands are fenced (`sandbox` in the config).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxMode {
-    /// Never.
+    /// No command is fenced.
     #[default]
     Off,
-    /// In `never`, and plain changes in `auto`.
+    /// Commands are fenced in the approval mode `never`, and so are plain changes in the approval mode `auto`.
     Auto,
     On,
 }
@@ -84,10 +84,10 @@ impl SandboxMode {
 #[serde(default)]
 pub struct SandboxOptions {
     pub mode: SandboxMode,
-    /// Absolute paths writable by changes, in addition to the root and temporary folders.
+    /// Absolute paths to which changing commands may write, in addition to the root and the temporary folders.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub write: Vec<String>,
-    /// True if changes may use the network.
+    /// True if changing commands may use the network.
     pub network: bool,
 }
 
@@ -125,7 +125,7 @@ fn is_outside(call: &ToolCall) -> bool {
 }
 
 impl Policy {
-    /// Returns the fence of a model's call that may run, given its assessment.
+    /// Returns the fence of a model's call that may run. It depends on the assessment of the call.
     pub fn fence(
         &self,
         mode: ApprovalMode,
@@ -159,8 +159,8 @@ impl Policy {
         }
     }
 
-    /// Returns the fence of the shell that runs a model's `run_command`: in `never` a private shell, otherwise the
-    /// shared one.
+    /// Returns the fence of the shell in which a model's `run_command` runs. In the approval mode `never` this is a
+    /// private shell, otherwise the shared one.
     pub fn shell_fence(&self, mode: ApprovalMode) -> Fence {
         match (self.options.sandbox.mode, mode) {
             (SandboxMode::Auto | SandboxMode::On, ApprovalMode::Never) => {
@@ -170,8 +170,8 @@ impl Policy {
         }
     }
 
-    /// Adjusts the assessment of a call that asks to run without a fence: it always needs approval, and is denied if no
-    /// one may give it. Other calls keep their assessment.
+    /// Adjusts the assessment of a call that asks to run without a fence. Such a call always needs approval; it is
+    /// denied if the modes rule an approval out, or if the call gives no reason. Other calls keep their assessment.
     pub fn assess_outside(&self, mode: ApprovalMode, call: &ToolCall, assessment: Assessment) -> Assessment {
         let sandbox = self.options.sandbox.mode;
         if sandbox == SandboxMode::Off || !is_outside(call) || assessment.verdict == Verdict::Deny {
@@ -189,7 +189,7 @@ impl Policy {
     }
 }
 
-/// Returns the assessment changed to require approval outside the sandbox.
+/// Changes an assessment so that the call needs approval to run outside the sandbox.
 fn unconfined(mut assessment: Assessment) -> Assessment {
     let why = "runs outside the sandbox".to_owned();
     assessment.risk.class = assessment.risk.class.max(RiskClass::Changes);

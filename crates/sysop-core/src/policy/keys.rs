@@ -1,9 +1,9 @@
 //! Assessment of keys for a terminal, by the lines that they run.
 //!
 //! The effect of keys depends on the text at the cursor, which the host reports. At a shell prompt, the line is the
-//! text already there plus the text typed, and it is assessed when Enter arrives, in whichever call that is. A line
-//! that was edited, recalled or completed is unknown, and so is the meaning of a line to another program: both are
-//! opaque.
+//! text already there plus the text typed. The line is assessed in the call that presses Enter, even if an earlier call
+//! typed its text. A line that was edited, recalled or completed has an unknown text, and a line for a program other
+//! than the shell has an unknown meaning: both are opaque.
 
 use sysop_shell::{self as shell, Survey, TerminalFocus};
 
@@ -119,8 +119,8 @@ impl Policy {
         risk
     }
 
-    /// Findings in lines typed into a full-screen program, which may contain a shell. Most of its input is not
-    /// commands, so a single word or an unparsable line counts for nothing.
+    /// Returns the findings in lines typed into a full-screen program, which may contain a shell. Most input of such a
+    /// program is not a command, so lines with a single word and lines that cannot be parsed are ignored.
     fn dangers_of_lines(&self, typed: &Typing, survey: &Survey) -> Risk {
         let mut risk = Risk { class: RiskClass::Changes, findings: Vec::new() };
         for line in typed.lines.iter().filter(|line| line.trim().contains(' ')) {
@@ -142,7 +142,7 @@ struct Typing {
     pending: String,
     /// All typed characters, with Enter as a newline.
     text: String,
-    /// Reasons that parts of the effect are unknown.
+    /// Reasons why a part of the effect is unknown.
     opaque: Vec<&'static str>,
     /// True if the line was edited, so that its text is unknown.
     edited: bool,
@@ -150,12 +150,12 @@ struct Typing {
     left: bool,
 }
 
-/// A key by its effect on a line editor.
+/// A key, classified by its effect on a line editor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineKey {
     Char(char),
     Enter,
-    /// Enter in a form that may have another effect as well.
+    /// A form of Enter that may have another effect as well.
     OddEnter,
     /// Discards the line.
     Interrupt,
@@ -231,8 +231,8 @@ impl Typing {
     }
 }
 
-/// Returns true if a line in a full-screen program is not one of its commands, such as `:!x`, `!x`, `:call …` or a
-/// filter.
+/// Returns false if a line typed into a full-screen program may be a command of that program, such as `:!x`, `!x`,
+/// `:call …` or a filter. Harmless commands such as `:w` and searches do not count.
 fn is_plain_for_editor(line: &str) -> bool {
     let commands = [':', '!', '|', '@', '='];
     match line.split_once(':') {
@@ -244,7 +244,7 @@ fn is_plain_for_editor(line: &str) -> bool {
     }
 }
 
-/// Translates a keystroke to keys of a line editor.
+/// Translates a keystroke to the keys that a line editor receives.
 fn line_keys(stroke: &KeyStroke) -> Vec<LineKey> {
     let plain = Modifiers::default();
     match stroke {

@@ -1,8 +1,8 @@
 //! Rules of the user: allow, ask or deny, matched against the words of each simple command.
 //!
-//! A restricting rule matches generously: abbreviated options, any position of the subcommand, the program at any path,
-//! words that the shell expands. An allowing rule matches only what it names, and a command line is allowed only if
-//! every simple command in it is allowed or read-only.
+//! A restricting rule (ask or deny) matches generously: it also covers abbreviated options, the subcommand in any
+//! position, the program at any path, and words that the shell expands. An allowing rule matches only the words that it
+//! names, and a command line is allowed only if every simple command in it is allowed or read-only.
 
 use serde::{Deserialize, Serialize};
 use sysop_shell::{Access, Analysis, CommandContext, Invocation, Risk, RiskClass, Survey, analyze};
@@ -53,8 +53,8 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Returns true if the rule decides this command line: a restricting rule if any simple command matches, an
-    /// allowing rule if it alone covers the whole line.
+    /// Returns true if the rule decides this command line. A restricting rule decides it if any simple command matches;
+    /// an allowing rule decides it if the rule alone covers the whole line.
     pub fn decides(&self, command: &str, survey: &Survey) -> bool {
         let analysis = analyze(command, survey);
         match self.action {
@@ -73,7 +73,8 @@ impl Rule {
         self.pattern.host.as_deref().is_none_or(|pattern| glob_matches(pattern, host))
     }
 
-    /// Returns a rule that allows exactly this simple command on this host; `None` for any other line.
+    /// Returns a rule that allows exactly this command on this host, or `None` if the line is not one simple command
+    /// that a rule can allow.
     pub fn for_command(command: &str, survey: &Survey) -> Option<Self> {
         let analysis = analyze(command, survey);
         let [invocation] = analysis.invocations.as_slice() else { return None };
@@ -94,8 +95,8 @@ impl Rule {
         (!analysis.risk.class.always_asks() && rule.decides(command, survey)).then_some(rule)
     }
 
-    /// Returns the rule that "always" writes for an approval: it allows exactly this command on this host. `None` if
-    /// the call is not one plain command, or always needs approval.
+    /// Returns the rule that the answer "always" to an approval adds: it allows exactly this command on this host.
+    /// `None` if the call is not one plain command, or always needs approval.
     pub fn for_approval(host: &str, call: &ToolCall, command: &str, risk: &Risk) -> Option<Self> {
         if risk.class.always_asks() || call.text_argument("command") != Some(command) {
             return None;
@@ -131,7 +132,7 @@ impl Rule {
 }
 
 impl CommandPattern {
-    /// Returns true if the command could match, for restricting rules.
+    /// Returns true if the command may match this pattern. Used for restricting rules.
     fn may_match(&self, invocation: &Invocation) -> bool {
         let Some((program, arguments)) = invocation.words.split_first() else { return false };
         let Some(program) = program else { return false }; // an unknown program is opaque and needs approval anyway
@@ -148,7 +149,7 @@ impl CommandPattern {
         subcommand && options && operands
     }
 
-    /// Returns true if every word of the command is covered, for allowing rules.
+    /// Returns true if this pattern covers every word of the command. Used for allowing rules.
     fn covers(&self, invocation: &Invocation) -> bool {
         let Some((Some(program), mut arguments)) = invocation.words.split_first() else { return false };
         if !glob_matches(&self.program, program) {
@@ -172,8 +173,9 @@ impl CommandPattern {
     }
 }
 
-/// Returns the first rule that helps to allow a command line. `None` unless every simple command is covered by one of
-/// the rules or read-only, and nothing in the line acts outside of its simple commands.
+/// Returns the first rule that is needed to allow a command line. Returns `None` if no rule covers any of its simple
+/// commands, if a simple command is neither covered by a rule nor read-only, or if the line has effects outside its
+/// simple commands.
 pub(super) fn allowing<'a>(
     rules: &'a [Rule],
     command: &str,
@@ -203,8 +205,9 @@ pub(super) fn allowing<'a>(
     first
 }
 
-/// Returns true if a line consists only of simple commands that begin with their programs: no redirection,
-/// substitution, assignment, group or keyword, whose effects no rule covers.
+/// Returns true if a line consists only of simple commands that begin with their programs. A line with a redirection,
+/// substitution, assignment, group or keyword does not, because no rule covers its effects. Redirections of the output
+/// to `/dev/null` and `2>&1` are permitted.
 fn is_plain(command: &str, analysis: &Analysis) -> bool {
     let mut text = command.to_owned();
     for harmless in ["2>&1", "2>/dev/null", ">/dev/null", "2> /dev/null", "> /dev/null"] {
@@ -224,7 +227,7 @@ fn is_plain(command: &str, analysis: &Analysis) -> bool {
     })
 }
 
-/// Returns true if a simple command is read-only by itself; words that the shell expands may be anything.
+/// Returns true if a simple command is read-only by itself. Words that the shell expands are treated as unknown.
 fn is_read_only(invocation: &Invocation, survey: &Survey) -> bool {
     let words: Vec<String> = invocation
         .words
@@ -240,7 +243,8 @@ fn is_read_only(invocation: &Invocation, survey: &Survey) -> bool {
     analyze(&words.join(" "), survey).risk.class == RiskClass::ReadOnly
 }
 
-/// Returns true if a word may be this option, possibly abbreviated, combined with others, or joined with its value.
+/// Returns true if a word may be this option: possibly abbreviated, combined with other options, or joined with its
+/// value.
 fn may_be_option(glob: &str, word: &str) -> bool {
     if glob_matches(glob, word) {
         return true;
@@ -268,7 +272,7 @@ fn literal_glob(text: &str) -> String {
     glob
 }
 
-/// Matches a glob against a whole text; `*` also matches `/`.
+/// Returns true if a glob matches the whole text. `*` also matches `/`.
 pub fn glob_matches(glob: &str, text: &str) -> bool {
     let (glob, text): (Vec<char>, Vec<char>) = (glob.chars().collect(), text.chars().collect());
     let (mut at, mut in_text) = (0, 0);

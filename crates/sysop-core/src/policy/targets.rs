@@ -1,4 +1,4 @@
-//! Paths used by a call, for its host to resolve before the assessment, and their contribution to a file tool's risk.
+//! Paths that a call uses. The host resolves them before the assessment, and they contribute to a file tool's risk.
 
 use serde_json::Value;
 use sysop_shell as shell;
@@ -7,10 +7,11 @@ use super::{Access, CommandContext, Dialect, Risk, RiskClass, Survey, Target};
 use crate::message::{Arguments, ToolCall};
 use crate::tool::{ToolEffect, ToolSpec};
 
-/// Maximum targets of one call that are resolved. Further ones stay unresolved, which makes the call opaque.
+/// Maximum number of targets of one call that are resolved. Further targets stay unresolved, which makes the call
+/// opaque.
 pub const TARGETS_MAX: usize = 256;
 
-/// Arguments that hold paths: one, or a list.
+/// Names of arguments that hold a path or a list of paths.
 const PATH_ARGUMENTS: [&str; 2] = ["path", "paths"];
 
 /// Tools that report names and sizes of files, but no content.
@@ -18,8 +19,8 @@ const NAMES_ONLY: &[&str] = &["ls", "stat", "find_files", "git_status"];
 /// Tools that change the repository but only read the paths in their arguments.
 const READ_THEIR_PATHS: &[&str] = &["git_add", "git_commit"];
 
-/// Returns the paths that a call uses, without duplicates. A survey with resolved scripts adds the paths that those
-/// scripts use.
+/// Returns the paths that a call uses, without duplicates. If the survey has resolved scripts, their paths are
+/// included.
 pub fn targets_of(spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> Vec<Target> {
     let mut targets = match spec.effect {
         ToolEffect::Command => {
@@ -40,7 +41,7 @@ pub fn targets_of(spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> Vec<Targ
     targets
 }
 
-/// Returns true if a command that may run git changes nothing, judged from its text alone.
+/// Returns true if a command may run git and, judged from its text alone, changes nothing.
 pub fn reads_with_git(command: &str, dialect: Dialect) -> bool {
     if !command.contains("git") {
         return false;
@@ -50,7 +51,8 @@ pub fn reads_with_git(command: &str, dialect: Dialect) -> bool {
     analysis.risk.class <= RiskClass::ReadsRemote
 }
 
-/// Paths in the arguments of file tools: relative to the root, without globs and `~` expansion.
+/// Returns the paths in the arguments of a file tool. They are relative to the root, and globs and `~` are not
+/// expanded.
 fn of_arguments(call: &ToolCall, survey: &Survey, access: Access) -> Vec<Target> {
     let Arguments::Object(arguments) = &call.arguments else { return Vec::new() };
     let values = PATH_ARGUMENTS.iter().filter_map(|name| arguments.get(*name));
@@ -73,7 +75,7 @@ pub fn command_targets(command: &str, survey: &Survey) -> Vec<Target> {
     shell::analyze(command, survey).targets
 }
 
-/// Assesses a file tool: the worse of its effect and its worst path.
+/// Assesses a call of a file tool. Its risk is the worse one of the tool's effect and its worst path.
 pub(super) fn tool_risk(spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> Risk {
     let class = match spec.effect {
         ToolEffect::Reads | ToolEffect::Completes => RiskClass::ReadOnly,

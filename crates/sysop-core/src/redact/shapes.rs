@@ -1,8 +1,8 @@
 //! Secrets recognized by their form: keys and tokens of well-known services, private keys, passwords in URLs.
 //!
 //! In output ([`redact_shapes`]) the forms are strict, so that hashes, UUIDs and source code are kept. Each text is
-//! searched as a whole, so no token is split. In command lines ([`redact_command_shapes`]) they are lenient: removing
-//! too much is better there than logging a password.
+//! searched as a whole, so no token is split. In command lines ([`redact_command_shapes`]) the forms are lenient: it is
+//! better to remove too much there than to log a password.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -11,14 +11,14 @@ use regex::{Captures, Regex};
 
 use super::REDACTED;
 
-/// Password or token in a header: at least 8 characters.
+/// Expression for a password or token in a header: at least 8 characters.
 const HEADER_TOKEN: &str = "[A-Za-z0-9._~+/=-]{8,}";
 
-/// Form of a secret, and its name. If it has a group `s`, only that group is secret.
+/// Form of a secret, with its name. If the expression has a group `s`, only the text of that group is secret.
 struct Shape {
     name: &'static str,
     expression: Regex,
-    /// Further condition on the secret.
+    /// Additional condition that the matched text must meet.
     is_secret: fn(&str) -> bool,
 }
 
@@ -28,7 +28,7 @@ impl Shape {
     }
 }
 
-/// Forms in output.
+/// Forms of secrets in output.
 static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
     let (any, shape): (fn(&str) -> bool, _) = (|_| true, Shape::new);
     let kind = "-----(BEGIN|END) [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----";
@@ -58,7 +58,7 @@ static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
     ]
 });
 
-/// Further forms in command lines.
+/// Additional forms of secrets in command lines.
 static COMMAND_SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
     let value = r#"(?<s>"(?:[^"\\]|\\.)*"|'[^']*'|[^\s;|&)"']+)"#;
     let word = r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|credentials?|api[_-]?key|access[_-]?key|private[_-]?key|auth)";
@@ -86,18 +86,19 @@ static COMMAND_SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
     shapes.iter().map(|shape| Shape::new("secret", shape, |_| true)).collect()
 });
 
-/// Token that continues beyond the end of a cut text.
+/// Matches a token at the end of a cut text, where the token may continue beyond the cut.
 static CUT_TOKEN: LazyLock<Regex> = LazyLock::new(|| {
     let starts = "AKIA|ASIA|gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|xapp-|AIza|sk-|eyJ";
     Regex::new(&format!(r"\b({starts})[A-Za-z0-9._-]*\z")).expect("a valid expression")
 });
 
-/// Returns true if a text has a digit and a capital letter, as random texts do and class or package names do not.
+/// Returns true if a text has both a digit and a capital letter. Random texts usually do; names of classes or packages
+/// do not.
 fn has_mixed_characters(text: &str) -> bool {
     text.bytes().any(|byte| byte.is_ascii_digit()) && text.bytes().any(|byte| byte.is_ascii_uppercase())
 }
 
-/// Redacts secrets of known forms in output and names each form. The text must not be cut at its end.
+/// Redacts secrets of known forms in output; each replacement names the form. The text must not be cut at its end.
 pub fn redact_shapes(text: &str) -> Cow<'_, str> {
     redact(text, &SHAPES, |name| format!("[redacted: {name}]"))
 }

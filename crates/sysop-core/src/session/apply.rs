@@ -21,10 +21,10 @@ use crate::policy::{Grant, ScopedGrant};
 use crate::session::UNDO_TOOL;
 use crate::tool::ToolEffect;
 
-/// Appended to a repeated result; this ends most loops of small models.
+/// Text appended to the result of a repeated call. It ends most loops of small models.
 const AGAIN: &str = "\n[you just made the same call: do not repeat it; do something else, or answer now]";
 
-/// Appended to the result of a repeated call that failed.
+/// Text appended to the result of a repeated call that failed.
 const FAILED_AGAIN: &str =
     "\n[the same call failed again: do not repeat it; find out why it failed, or try another way]";
 
@@ -250,7 +250,7 @@ impl Session {
         state.counted_tokens = (tokens > 0).then_some((state.history.len(), tokens));
     }
 
-    /// Makes `next` the current call.
+    /// Makes `next` the current call and removes it from the pending ones.
     fn begin(&mut self, next: CurrentCall) {
         let id = match &next {
             CurrentCall::AwaitingApproval { call, .. } | CurrentCall::Running { call, .. } => call.id.clone(),
@@ -338,7 +338,7 @@ impl Session {
         }
     }
 
-    /// Records a call that ran for a model.
+    /// Adds a call to the ledger if it ran for a model.
     fn add_to_ledger(&mut self, call: &ToolCall, outcome: &Outcome) {
         let client = self.state.client_tools.named(&call.name).is_some();
         let ran = outcome.status != Status::Rejected

@@ -1,4 +1,4 @@
-//! Budgets of a session: what it spent, and the stop before a model call that would exceed a limit.
+//! Budgets of a session: the amounts spent, and the pause before a model call that would exceed a limit.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::model_table::{self, ModelPrice};
 use crate::ui_text;
 
 impl Session {
-    /// Price of the session's model: from the config, or from the built-in table. `None` if it is unknown.
+    /// Returns the price of the session's model from the config or the built-in table, or `None` if it is unknown.
     pub fn price(&self) -> Option<ModelPrice> {
         let spec = &self.state.spec;
         let configured = spec.models.get(&spec.model.to_string()).and_then(|limits| limits.price);
@@ -28,7 +28,7 @@ impl Session {
         self.state.spent_session.add(usage, price);
     }
 
-    /// Returns the limit that the next model call would exceed, with its numbers.
+    /// Returns a sentence about the budget that the next model call would exceed, or `None` if it would exceed none.
     pub(super) fn budget_stop(&self) -> Option<String> {
         let (state, budget) = (&self.state, &self.state.spec.budget);
         if budget.is_empty() {
@@ -50,7 +50,7 @@ impl Session {
         }
     }
 
-    /// Pauses a turn whose minutes are over, and stops its running command.
+    /// Pauses a turn whose time limit has passed, and stops its running command.
     pub(super) fn on_turn_timer(&mut self, out: &mut Output, turn: TurnId) {
         let current = self.state.turn == turn && self.state.phase != Phase::Idle;
         let Some(minutes) = self.state.spec.budget.turn.minutes.filter(|_| current) else { return };
@@ -67,7 +67,8 @@ impl Session {
     }
 }
 
-/// Returns the limit that the next call would exceed, with the numbers. `of` names the owner of the budget.
+/// Returns a sentence with the numbers of the limit that the next model call would exceed, or `None` if it would exceed
+/// none. `of` names the owner of the budget: `turn` or `session`.
 fn exceeded(limits: &BudgetLimits, of: &str, spent: &Spending, next: &Spending) -> Option<String> {
     if let Some(limit) = limits.tokens
         && spent.tokens + next.tokens > limit

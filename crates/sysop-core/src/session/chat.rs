@@ -1,7 +1,7 @@
-//! Plain chat: its system prompt, and the history as text.
+//! Plain chat: its system prompt, and the conversion of the history to text.
 //!
-//! Sends no calls, results or tool schemas: servers need not handle calls of tools that are not offered, and the model
-//! sees no example of a call to imitate.
+//! A plain chat sends no calls, results or tool schemas. Servers therefore need not handle calls of tools that are not
+//! offered, and the model sees no example of a call that it could imitate.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use crate::message::{HistoryMessage, Message, Reply, ToolCall, ToolResult};
 use crate::mode::CHAT_PROMPT;
 use crate::spec::SessionSpec;
 
-/// Result for a model that calls a tool in plain chat.
+/// Result that a model gets if it calls a tool in a plain chat.
 pub(super) const NO_TOOLS: &str = "nothing ran: this is a plain chat without tools. Answer in words, and write each \
      command that the user may want to run as <cmd>the command</cmd>";
 
-/// Stands for a reply with neither text nor a call to describe.
+/// Text that replaces a reply with neither text nor calls.
 const EMPTY_REPLY: &str = "(no words)";
 
-/// System prompt of a plain chat, with host and folder if known.
+/// Returns the system prompt of a plain chat, with the host and the folder if they are known.
 pub(super) fn system(spec: &SessionSpec) -> Arc<str> {
     // Quoted, so that neither reads as more than a name.
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
@@ -28,8 +28,8 @@ pub(super) fn system(spec: &SessionSpec) -> Arc<str> {
     Arc::from(format!("{CHAT_PROMPT}\nThe terminal is on {place}, in the folder {}.", quoted(&spec.root)))
 }
 
-/// Flattens the history to text, with user and model alternating. `completes` returns true for tools whose call is an
-/// answer.
+/// Converts the history to text messages in which user and model alternate. `completes` returns true for the tools with
+/// which a model reports the end of its task: the summary in such a call becomes the text of the reply.
 pub(super) fn as_plain_text(
     messages: Vec<HistoryMessage>,
     completes: impl Fn(&str) -> bool,

@@ -1,9 +1,9 @@
 //! Compaction: keeps the prompt within the model's context window.
 //!
-//! Two stages, the cheap one first. Old outputs are left out in one batch, so that the prefix that a server has cached
-//! changes rarely. When that frees too little, the older messages give way to the ledger and, for larger windows, to a
-//! summary that the model writes. The request for a summary is not part of the state: it has no effect on the world, so
-//! after a crash it is made again.
+//! Compaction has two stages, the cheap one first. Old outputs are omitted in one batch, so that the prefix that a
+//! server has cached changes rarely. If that frees too little, the older messages are replaced by the ledger and, for
+//! larger windows, a summary that the model writes. The request for a summary is not part of the state: it has no
+//! effect on the world, so after a crash it is made again.
 
 use super::state::Phase;
 use super::{Activity, Session};
@@ -25,16 +25,16 @@ use crate::token_estimate;
 
 mod summary;
 
-/// Maximum tokens of outputs that stay when older ones are left out.
+/// Maximum tokens of the newest outputs, which stay when older outputs are omitted.
 const KEPT_OUTPUT_TOKENS_MAX: u64 = 40_000;
 /// Maximum bytes of the topic that a summary must keep.
 const FOCUS_BYTES_MAX: usize = 1_000;
-/// Minimum tokens of a reply, however full the window.
+/// Minimum tokens allowed for a reply, even if the context window is nearly full.
 const REPLY_TOKENS_MIN: u32 = 1_024;
 /// Maximum tokens of the ledger.
 const LEDGER_TOKENS_MAX: u64 = 4_000;
-/// Steps after a compaction within which the next one does without the model's summary: the context fills so fast that
-/// the summaries would cost more than the work.
+/// Minimum number of steps between two compactions of a turn that both get a summary. If the context fills faster than
+/// that, the summaries would cost more than the work.
 const SUMMARY_STEPS_MIN: u32 = 3;
 
 /// A compaction that waits for the model's summary.
@@ -52,16 +52,16 @@ pub(super) struct PendingSummary {
 struct Plan {
     /// Number of newest messages that stay.
     keep: usize,
-    /// Number of messages that give way to the ledger; 0 if only outputs are left out.
+    /// Number of messages that the ledger replaces; 0 if only outputs are omitted.
     replaced: usize,
     elided: Vec<CallId>,
-    /// Estimated tokens after the compaction, without a summary.
+    /// Estimated prompt tokens after the compaction, not including a summary.
     after: u64,
 }
 
 impl Session {
-    /// Context window of the session's model in tokens: from the config, as told by its server, from the built-in table,
-    /// or a default.
+    /// Returns the context window of the session's model in tokens. It comes from the config, from the model's server,
+    /// from the built-in table or from a default, in this order. After a rejected prompt it may be smaller.
     pub fn context_window(&self) -> u32 {
         self.known_window().unwrap_or(CONTEXT_WINDOW_DEFAULT)
     }
@@ -77,7 +77,7 @@ impl Session {
         known.map(|window| window.min(cap.unwrap_or(u32::MAX)).max(CONTEXT_WINDOW_MIN))
     }
 
-    /// The model's row in the built-in table.
+    /// Returns the model's row in the built-in table, if any.
     fn listed(&self) -> Option<&ListedModel> {
         self.listed.get_or_init(|| model_table::find(&self.state.spec.model)).as_ref()
     }
@@ -87,13 +87,13 @@ impl Session {
         spec.models.get(&spec.model.to_string()).copied().unwrap_or_default()
     }
 
-    /// Maximum tokens of a reply as configured.
+    /// Returns the configured maximum tokens of a reply, if any.
     pub(super) fn max_output_tokens(&self) -> Option<u32> {
         self.state.spec.max_output_tokens.or(self.model_limits().max_output_tokens)
     }
 
-    /// Sampling defaults of the next step. The reply is limited to what the window leaves, because servers reject a
-    /// request whose prompt and limit together exceed the window.
+    /// Returns the sampling defaults of the next step. The reply is limited to the tokens that the prompt leaves free,
+    /// because servers reject a request whose prompt and reply limit together exceed the context window.
     pub(super) fn sampling_defaults(&self) -> SamplingDefaults {
         let defaults = SamplingDefaults::of(self.state.turn_mode, &self.state.spec.tools);
         let listed = self.listed().and_then(|model| model.max_output_tokens).unwrap_or(u32::MAX);
@@ -119,7 +119,8 @@ impl Session {
         }
     }
 
-    /// Estimated tokens of the next request: the last request as its server counted it, and what was added since.
+    /// Returns the estimated tokens of the next request: the server's count of the last request and reply, plus an
+    /// estimate of the messages added since then.
     pub fn prompt_tokens(&self) -> u64 {
         let state = &self.state;
         let estimate = self.estimated_tokens();
@@ -129,12 +130,12 @@ impl Session {
         (counted + added).max(estimate / 2)
     }
 
-    /// Tokens of the next request, estimated from its text alone.
+    /// Returns the tokens of the next request, estimated from its text alone.
     fn estimated_tokens(&self) -> u64 {
         self.fixed_tokens() + self.state.history.tokens().iter().sum::<u64>()
     }
 
-    /// Estimated tokens of the system prompt, the tools, the instructions and the summary.
+    /// Returns the estimated tokens of the system prompt, the tools, the instructions and the summary.
     fn fixed_tokens(&self) -> u64 {
         let (tools, history) = (self.offered_tools(), &self.state.history);
         let preamble = [history.instructions(), history.summary()].into_iter().flatten();
@@ -143,7 +144,7 @@ impl Session {
             + preamble.map(token_estimate::prose).sum::<u64>()
     }
 
-    /// Compacts the context if the next request would exceed the threshold, or if `self.compact_next` says so. Returns
+    /// Compacts the context if the next request would exceed the threshold, or if `self.compact_next` is set. Returns
     /// true if the session must wait for a summary.
     pub(super) fn compact_if_needed(&mut self, out: &mut Output) -> bool {
         let (reason, focus) = match self.compact_next.take() {
@@ -180,7 +181,7 @@ impl Session {
             && !soon
     }
 
-    /// Returns the compaction to make, or `None` if none is needed or none would help.
+    /// Returns the compaction to make, or `None` if no compaction is needed or none would help.
     fn plan_compaction(&self, reason: CompactionReason) -> Option<Plan> {
         let state = &self.state;
         if state.spec.max_history_messages > 0 && reason == CompactionReason::Threshold {
@@ -225,7 +226,8 @@ impl Session {
         helps.then_some(Plan { keep, replaced, elided, after })
     }
 
-    /// The ledger of everything but the newest `keep` messages and the current prompt.
+    /// Returns the ledger as text, without the entries that the newest `keep` messages and the current prompt already
+    /// show.
     fn ledger_text(&self, keep: usize) -> String {
         let state = &self.state;
         let from = state.history.len() - keep;
@@ -277,8 +279,8 @@ impl Session {
         self.state.ledger.hosts(&self.state.spec.host)
     }
 
-    /// The request for a summary of the messages that the plan removes. Plain text without tools, so that every
-    /// provider can answer it, and so that the model does not continue the conversation instead.
+    /// Returns the request for a summary of the messages that the plan removes. It is plain text without tools, so that
+    /// every provider can answer it, and so that the model does not continue the conversation instead.
     fn summary_request(&self, plan: &Plan, focus: Option<&str>) -> ModelRequest {
         let state = &self.state;
         let window = u64::from(self.context_window());
@@ -302,7 +304,8 @@ impl Session {
         }
     }
 
-    /// Handles the answer to `Effect::Summarize`. Without a usable summary the ledger alone replaces the messages.
+    /// Handles the answer to `Effect::Summarize`. If there is no usable summary, the ledger alone replaces the
+    /// messages.
     pub(super) fn on_summarized(
         &mut self,
         out: &mut Output,
@@ -326,7 +329,7 @@ impl Session {
         }
     }
 
-    /// Stops waiting for a summary. Returns true if one was pending.
+    /// Stops waiting for a summary. Returns true if a summary was pending.
     pub(super) fn cancel_summary(&mut self, out: &mut Output) -> bool {
         self.compact_next = None;
         let Some(pending) = self.summary.take() else { return false };
@@ -334,7 +337,8 @@ impl Session {
         true
     }
 
-    /// After an overflow: returns true if a compaction before the next step makes the prompt smaller.
+    /// Plans a compaction before the next step after an overflow. Returns true if it will make the prompt smaller;
+    /// otherwise plans none.
     pub(super) fn can_compact_after_overflow(&mut self) -> bool {
         let helps = self.state.spec.max_history_messages == 0
             && self.state.phase == Phase::BetweenSteps
@@ -345,12 +349,12 @@ impl Session {
         helps
     }
 
-    /// Maximum bytes of one result: 15 % of the window.
+    /// Returns the maximum bytes of one tool result, which take about 15 % of the context window.
     pub(super) fn result_bytes_max(&self) -> usize {
         token_estimate::tool_output_bytes(u64::from(self.context_window()) * 15 / 100)
     }
 
-    /// One sentence on a prompt that no compaction makes small enough.
+    /// Returns one sentence of advice for a prompt that no compaction makes small enough.
     pub(super) fn overflow_advice(&self) -> String {
         let tools = self.offered_tools();
         format!(
@@ -366,7 +370,7 @@ fn has_result(message: &Message, call: &CallId) -> bool {
     matches!(message, Message::ToolResults { results } if results.iter().any(|result| result.call == *call))
 }
 
-/// Outputs that stay whatever their age: the body of a skill is an instruction.
+/// Returns true if an output must never be omitted. This protects the body of a skill, because it is an instruction.
 fn is_protected(result: &ToolResult) -> bool {
     result.name == crate::catalog::SKILL_TOOL
 }
@@ -392,7 +396,8 @@ pub(super) fn summary_message(compaction: &Compaction, items: &[TodoItem], jobs:
     text
 }
 
-/// Returns the part of a result that fits into `bytes_max`, its start and its end; `None` if all of it fits.
+/// Returns the start and the end of a result that is longer than `bytes_max`, with a note about the lines between them.
+/// `None` if the whole result fits.
 pub(super) fn shorten_output(result: &ToolResult, bytes_max: usize) -> Option<String> {
     let output = &result.output;
     if output.len() <= bytes_max {

@@ -19,7 +19,7 @@ use crate::tool::{ToolEffect, ToolSpec};
 /// Maximum number of hosts that one sentence names.
 const HOSTS_NAMED_MAX: usize = 8;
 
-/// A call with everything that the decision on it needs.
+/// Result of reviewing a call, with everything that is needed to decide on it.
 pub(super) struct CallReview {
     pub(super) assessment: Assessment,
     /// Text to show: the command, or a short form of the call.
@@ -64,7 +64,8 @@ fn assess(
 }
 
 impl Session {
-    /// Begins the review of a call: finishes it at once if it cannot run, otherwise requests a survey.
+    /// Begins the review of a call. A call that cannot run, or that the session answers itself, is finished at once.
+    /// For every other call, a survey is requested.
     pub(super) fn review_call(&mut self, out: &mut Output, call: ToolCall, origin: Origin) {
         if self.is_chat() && !self.state.direct {
             return self.finish(out, call.id, Outcome::failed(chat::NO_TOOLS));
@@ -111,7 +112,7 @@ impl Session {
         self.survey = Some(PendingSurvey { call, origin, attempt, place, shell, allowed });
     }
 
-    /// Fence of the shell that `run_command` would use; typed commands have none.
+    /// Returns the fence of the shell that `run_command` would use. Commands that a user typed have no fence.
     fn shell_fence(&self, origin: Origin) -> Fence {
         match origin {
             Origin::User => Fence::Off,
@@ -177,7 +178,8 @@ impl Session {
         self.policy().risk(command, &Survey::elsewhere(CommandContext::bash()))
     }
 
-    /// Returns the tools of the same reply whose results the model had not seen when it made this call.
+    /// Returns a phrase that names the other tools called in the same reply, because the model had not seen their
+    /// results when it made this call. `None` if there are no other tools.
     pub(super) fn unseen_results(&self, call: &ToolCall) -> Option<String> {
         let Phase::Acting { pending, results, .. } = &self.state.phase else { return None };
         let tools = self.offered_tools();
@@ -194,7 +196,7 @@ impl Session {
         }
     }
 
-    /// Returns the reason a call cannot run even if a user allows it: a deny rule, or a read-only session.
+    /// Returns the reason why a call cannot run even if a user allows it (a deny rule, or a read-only session), if any.
     pub(super) fn denial_reason(&self, call: &ToolCall, survey: &Survey) -> Option<String> {
         let policy = self.policy();
         let types =
@@ -217,7 +219,7 @@ impl Session {
     }
 }
 
-/// Text that an approval shows for a call: the full command, the keys, or the tool with its path.
+/// Returns the text that an approval shows for a call: the full command, the keys, or the tool with its path.
 fn display_command(spec: &ToolSpec, call: &ToolCall) -> String {
     let argument = match spec.effect {
         ToolEffect::Command => return call.text_argument("command").unwrap_or_default().to_owned(),
@@ -232,7 +234,8 @@ fn display_command(spec: &ToolSpec, call: &ToolCall) -> String {
     }
 }
 
-/// Returns true if approving `seen` also covers `risk`: its class is no worse, and it has no new serious finding.
+/// Returns true if the approval of the risk `seen` also covers `risk`: the class of `risk` is no worse, and it has no
+/// new serious finding.
 pub(super) fn is_no_worse(risk: &Risk, seen: &Risk) -> bool {
     let known = |finding: &Finding| seen.findings.iter().any(|known| known.why == finding.why);
     risk.class <= seen.class
@@ -246,7 +249,7 @@ pub(super) fn with_command(mut call: ToolCall, command: String) -> ToolCall {
     call
 }
 
-/// One sentence on a direct call that failed.
+/// Returns one sentence about a direct call that failed.
 pub(super) fn failure_sentence(outcome: &Outcome) -> String {
     if !outcome.hosts.is_empty() {
         return format!("the command failed on {}", bad_hosts(&outcome.hosts));
@@ -262,7 +265,7 @@ pub(super) fn failure_sentence(outcome: &Outcome) -> String {
     }
 }
 
-/// Lists the hosts where the command failed, without those that were skipped.
+/// Lists the hosts where the command failed. Hosts that were skipped are not listed.
 fn bad_hosts(hosts: &[HostOutcome]) -> String {
     let bad: Vec<&str> = hosts
         .iter()

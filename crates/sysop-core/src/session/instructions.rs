@@ -13,7 +13,7 @@ use crate::skill::Expansion;
 /// Progress of reading the instructions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Reading {
-    /// Number of requests; distinguishes the answers.
+    /// Number of requests so far; used to match an answer to its request.
     attempts: u32,
     stage: Stage,
 }
@@ -23,13 +23,13 @@ enum Stage {
     #[default]
     Unread,
     Requested,
-    /// Read in part, after this step; the next one reads again.
+    /// The instructions were read in part after this step. They are read again after the next step.
     Incomplete(StepId),
     Read,
 }
 
 impl Session {
-    /// The instructions that the model gets.
+    /// Returns the instructions that the model gets.
     pub fn instructions(&self) -> &Instructions {
         &self.state.instructions
     }
@@ -38,7 +38,7 @@ impl Session {
         self.reading.stage == Stage::Requested
     }
 
-    /// Requests the instructions if they are not read yet. Returns true if the session must wait for them.
+    /// Requests the instructions if they have not been read yet. Returns true if the session must wait for them.
     pub(super) fn read_instructions(&mut self, out: &mut Output) -> bool {
         let is_read = match self.reading.stage {
             Stage::Unread => false,

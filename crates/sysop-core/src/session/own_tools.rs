@@ -1,4 +1,4 @@
-//! Tools that the session answers itself: they read or change nothing but the session.
+//! Tools that the session answers itself. They read and change only the session.
 
 use serde::Deserialize;
 
@@ -26,8 +26,8 @@ struct ListedItem {
 }
 
 impl Session {
-    /// Tools that the session offers besides those of its spec: `skill` if there are any, `jobs` once a job was started,
-    /// and `read_output` once outputs are left out of the prompt.
+    /// Returns the tools that the session offers in addition to those of its spec: `read_output`, once outputs have
+    /// been omitted from the prompt.
     pub(super) fn own_tools(&self) -> Vec<ToolSpec> {
         let names: Vec<_> =
             self.state.instructions.skills.listed().map(|skill| skill.name.as_str()).collect();

@@ -65,19 +65,19 @@ pub(super) struct State {
     pub(super) opened_by: Option<String>,
     /// The latest compaction of the current history.
     pub(super) compaction: Option<Compaction>,
-    /// Step before the latest compaction that replaced messages.
+    /// The last step before the latest compaction that replaced messages.
     pub(super) compacted_at: Option<StepId>,
-    /// Facts of the current history.
+    /// Facts extracted from the events of the current history.
     pub(super) ledger: Ledger,
-    /// Spent by the current turn, or the last one, since it started or its budget was granted again.
+    /// Amounts spent by the current turn, or the last one, since it started or since its budget was granted again.
     pub(super) spent_turn: Spending,
-    /// Spent since the session was opened or its budget was granted again.
+    /// Amounts spent since the session was opened or since its budget was granted again.
     pub(super) spent_session: Spending,
-    /// Context window of a model in tokens, as its server told it.
+    /// Context window of a model in tokens, as its server reported it.
     pub(super) context_window: Option<(ModelRef, u32)>,
     /// Upper bound of a model's window in tokens, learned from a rejected prompt.
     pub(super) window_cap: Option<(ModelRef, u32)>,
-    /// Tokens of the newest request and reply as counted by the server, and the number of messages they cover.
+    /// Number of messages in the newest request and reply, and their tokens as counted by the server.
     pub(super) counted_tokens: Option<(usize, u64)>,
     pub(super) instructions: Instructions,
     /// Set if the turn's prompt was expanded: its commands that were not proposed yet.
@@ -138,7 +138,7 @@ pub(super) enum Phase {
     BetweenSteps,
     /// A model request is in flight.
     Thinking { step: StepId },
-    /// The calls of a reply, or one direct call, are being worked through.
+    /// The calls of a reply, or one direct call, are being processed one after the other.
     Acting {
         /// Calls not started yet.
         pending: VecDeque<ToolCall>,
@@ -160,9 +160,10 @@ pub(super) struct PendingApproval {
 pub(super) enum CurrentCall {
     /// No current call.
     Idle,
-    /// Waits for a decision; `asked` holds the risk shown and the grant that "for this session" would give.
+    /// The call waits for a decision. `asked` holds the risk that was shown, and the grant that "allow for this
+    /// session" would give.
     AwaitingApproval { call: ToolCall, asked: PendingApproval },
-    /// Runs; `edited` holds the user's command if it replaced the model's.
+    /// The call runs. `edited` holds the user's command if it replaced the model's command.
     Running { call: ToolCall, edited: Option<String> },
 }
 
@@ -229,7 +230,7 @@ impl State {
         self.guards.retain(|guard| guard.call != *call || guard.host != host);
     }
 
-    /// Records that `by` allowed the call. Ignores duplicates and calls that do not wait.
+    /// Records that `by` allowed the call. Ignores duplicates, and calls that do not wait for approval.
     pub(super) fn add_approver(&mut self, call: &CallId, by: String) {
         let waits = self.waiting_call(call).is_some();
         if waits && !self.approvers.contains(&by) && self.approvers.len() < APPROVERS_MAX {
@@ -267,7 +268,7 @@ impl State {
         }
     }
 
-    /// Returns the calls that have neither ended nor started; `true` marks the one that awaits approval.
+    /// Returns the calls that have not started yet; `true` marks the call that awaits approval.
     pub(super) fn open_calls(&self) -> Vec<(CallId, bool)> {
         let Phase::Acting { pending, work, .. } = &self.phase else { return Vec::new() };
         let asked = match work {
@@ -282,7 +283,7 @@ impl State {
         self.unique_id_among(wanted, &[])
     }
 
-    /// Like `unique_id`, and different from the ids in `taken`.
+    /// Like `unique_id`, but the id also differs from the ids in `taken`.
     pub(super) fn unique_id_among(&self, wanted: &str, taken: &[ToolCall]) -> CallId {
         let used = |id: &str| self.used_ids.contains(id) || taken.iter().any(|call| call.id.as_str() == id);
         if !used(wanted) {

@@ -20,7 +20,7 @@ use crate::tool::{ClientTools, ToolEffect, ToolSpec};
 
 /// Maximum consecutive repeats of a call with the same result before the turn pauses.
 const REPEATS_MAX: u32 = 3;
-/// Maximum consecutive empty replies.
+/// Number of consecutive empty replies that ends the turn.
 pub(super) const EMPTY_REPLIES_MAX: u32 = 2;
 /// Maximum number of argument errors reported to the model.
 const ARGUMENT_ERRORS_MAX: usize = 5;
@@ -30,7 +30,7 @@ const READ_ONLY_PROMPT: &str = "This session is read-only: commands that change 
      as needed, then end with a plan: the commands that you would run, each with its purpose. To propose a step, call \
      its tool: the call is denied and recorded, and the user can run the recorded steps later.";
 
-/// Follows an empty reply.
+/// Message that is sent to the model after an empty reply.
 pub(super) const EMPTY_NUDGE: &str = "Your last reply was empty. Continue, or say that you are done.";
 
 impl Session {
@@ -66,8 +66,8 @@ impl Session {
         }
     }
 
-    /// Ends or pauses the turn, or calls the model. Returns false if the turn is paused, or waits for instructions or a
-    /// summary.
+    /// Ends or pauses the turn, or calls the model. Returns false if the turn is already paused, or if it must wait for
+    /// instructions or a summary.
     fn next_step(&mut self, out: &mut Output) -> bool {
         let state = &self.state;
         if state.completed {
@@ -203,7 +203,7 @@ impl Session {
 
 const DUPLICATE_ID: &str = "not run: another call in this reply has the same id";
 
-/// The system prompt, plus a line on where client tools run if there are any.
+/// Returns the system prompt. If there are client tools, it ends with a line about where they run.
 fn system(spec: &SessionSpec, client_tools: &ClientTools) -> Arc<str> {
     if client_tools.tools.is_empty() {
         return Arc::from(spec.system.as_str());
@@ -217,7 +217,7 @@ fn system(spec: &SessionSpec, client_tools: &ClientTools) -> Arc<str> {
     Arc::from(format!("{}\n\n{line}", spec.system).trim_start())
 }
 
-/// Tools on offer with their argument validators; derived from the spec.
+/// Tools offered to the model, with their argument validators; derived from the spec and the client tools.
 #[derive(Debug)]
 pub(super) struct OfferedTools {
     specs: Arc<[ToolSpec]>,
@@ -228,7 +228,7 @@ pub(super) struct OfferedTools {
 }
 
 impl OfferedTools {
-    /// `session_tools` are answered by the session itself; no other tool can take their names.
+    /// `session_tools` are the tools that the session answers itself. No other tool can take their names.
     pub(super) fn new(spec: &SessionSpec, client_tools: &ClientTools, session_tools: &[ToolSpec]) -> Self {
         let own = spec.tools.iter().filter(|tool| client_tools.named(&tool.name).is_none());
         let others = own.chain(&client_tools.tools);
@@ -242,7 +242,7 @@ impl OfferedTools {
         &self.system
     }
 
-    /// Estimated tokens of the schemas.
+    /// Returns the estimated tokens of all offered tools.
     pub(super) fn tokens(&self) -> u64 {
         *self.tokens.get_or_init(|| token_estimate::tools(&self.specs))
     }
@@ -264,7 +264,7 @@ impl OfferedTools {
     /// Returns the tool of a call if the tool exists and the arguments fit its schema.
     ///
     /// # Errors
-    /// The message for the model: an unknown tool, or what is wrong with the arguments.
+    /// Returns the message for the model if the tool is unknown or the arguments are invalid.
     pub(super) fn check(&self, call: &ToolCall) -> Result<&ToolSpec, String> {
         let Some(spec) = self.named(&call.name) else {
             let names: Vec<_> = self.specs.iter().map(|tool| tool.name.as_str()).collect();
@@ -297,8 +297,8 @@ impl OfferedTools {
     }
 }
 
-/// Returns the arguments with the model's reason moved to the name that the tool declares, or removed if the tool
-/// declares none.
+/// Returns the arguments, with the model's reason moved to the argument name that the tool declares. The reason is
+/// removed if the tool declares no argument for it.
 fn with_offered_reason(spec: &ToolSpec, mut arguments: Map<String, Value>) -> Value {
     let offers = |name: &str| spec.parameters["properties"].get(name).is_some();
     for name in catalog::REASONS.iter().filter(|name| !offers(name)) {

@@ -2,18 +2,20 @@
 
 use super::is_invisible;
 
-/// Maximum bytes of a control sequence (CSI, or ESC with intermediates) after its introducer that is removed whole.
+/// Maximum length of a control sequence (CSI, or ESC with intermediates) that is removed whole, in bytes after its
+/// introducer.
 pub const SEQUENCE_BYTES_MAX: usize = 64;
 
-/// Maximum bytes of a control string (OSC, DCS, APC, PM, SOS, title) after its introducer that is removed whole.
+/// Maximum length of a control string (OSC, DCS, APC, PM, SOS, title) that is removed whole, in bytes after its
+/// introducer.
 pub const STRING_BYTES_MAX: usize = 8 * 1024;
 
-/// Tells sequences from text, one character at a time.
+/// Separates sequences from text, one character at a time.
 ///
-/// Recognizes the 7-bit and 8-bit forms of ECMA-48. A control string ends with ST, an OSC also with BEL. A string that
-/// does not end (at a newline, at another sequence, after [`STRING_BYTES_MAX`], at the end of the text) is not one: its
-/// printable characters become text again, so that a stray introducer swallows nothing. An unfinished CSI loses the
-/// parameters read so far, which are digits and punctuation only.
+/// Recognizes the 7-bit and 8-bit forms of ECMA-48. A control string ends with ST; an OSC may also end with BEL. A
+/// string without such an end counts as text: if a newline, another sequence or the end of the text comes first, or
+/// after [`STRING_BYTES_MAX`], its printable characters become text again, so that a stray introducer swallows nothing.
+/// An unfinished CSI loses the parameters read so far, which are digits and punctuation only.
 #[derive(Debug, Clone, Default)]
 pub struct SequenceReader {
     state: State,
@@ -21,7 +23,7 @@ pub struct SequenceReader {
     held: String,
 }
 
-/// A part of a text. Sequences other than CSI are only announced.
+/// A part of a text. Of sequences other than CSI, only the beginning is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextPart<'a> {
     /// A character outside of sequences, perhaps a control character.
@@ -60,7 +62,7 @@ impl SequenceReader {
         self.state == State::Ground
     }
 
-    /// Takes the next character. Passes on the parts that have become certain.
+    /// Takes the next character. Calls `take` with the parts that have become certain.
     pub fn push(&mut self, sign: char, mut take: impl FnMut(TextPart<'_>)) {
         match self.state {
             State::Ground => self.ground(sign, &mut take),
@@ -82,7 +84,7 @@ impl SequenceReader {
         }
     }
 
-    /// Ends the text. Passes on the characters of an unfinished string.
+    /// Ends the text. Calls `take` with the characters of an unfinished control string.
     pub fn finish(&mut self, mut take: impl FnMut(TextPart<'_>)) {
         if matches!(std::mem::take(&mut self.state), State::String(..) | State::StringEscape) {
             self.flush(&mut take);

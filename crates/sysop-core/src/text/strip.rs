@@ -3,7 +3,8 @@
 use super::sequence::{SequenceReader, TextPart, prints};
 use crate::style::{StyleRuns, TextStyle};
 
-/// [`strip_controls`](super::strip_controls) for text in chunks: every split gives the same result.
+/// [`strip_controls`](super::strip_controls) for a text that arrives in chunks. The result is the same however the text
+/// is split.
 #[derive(Debug, Clone, Default)]
 pub struct Stripper {
     reader: SequenceReader,
@@ -12,13 +13,13 @@ pub struct Stripper {
 
 #[derive(Debug, Clone, Default)]
 struct PlainText {
-    /// After one or more carriage returns whose newline is pending.
+    /// True after one or more carriage returns whose newline is still pending.
     carriage_return: bool,
     /// Collects styles, if requested.
     painting: Option<StyleCollector>,
 }
 
-/// Style at the current position.
+/// The style at the current position, and the style runs of the current chunk.
 #[derive(Debug, Clone, Default)]
 struct StyleCollector {
     look: TextStyle,
@@ -45,7 +46,7 @@ impl Stripper {
         out
     }
 
-    /// Starts a text whose styles are collected too.
+    /// Creates a stripper that also collects the styles of the text.
     pub fn with_styles() -> Self {
         let text = PlainText { carriage_return: false, painting: Some(StyleCollector::default()) };
         Self { reader: SequenceReader::default(), text }
@@ -102,7 +103,8 @@ impl PlainText {
         }
     }
 
-    /// Applies a complete SGR sequence from this byte on. Sequences with private parameters such as `>` are not SGR.
+    /// Applies a complete SGR sequence from the byte offset `at` on. Sequences with private parameters such as `>` are
+    /// not SGR.
     fn select(&mut self, parameters: &str, at: usize) {
         if let Some(painting) = &mut self.painting
             && parameters.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b';' | b':'))

@@ -1,4 +1,4 @@
-//! Memory bound of long transcripts: old texts are truncated, and read again from the log when someone scrolls there.
+//! Memory bound of long transcripts: old texts are truncated, and read again from the log when a user scrolls to them.
 //!
 //! Every item stays, with the beginning of its text; prompts are never truncated.
 
@@ -10,10 +10,11 @@ use crate::id::Seq;
 use crate::message::{Arguments, ToolCall};
 use crate::style::StyleRuns;
 
-/// Maximum bytes of full texts, counted from the newest item. Beginnings of older texts, prompts and backfilled texts
-/// come on top.
+/// Maximum bytes of texts that are kept whole, counted from the newest item. Prompts, backfilled texts and the
+/// beginnings of truncated texts are not counted.
 pub const TEXTS_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Bytes left after truncation, so that it does not run for every new item.
+/// Bytes of whole texts that are left after a truncation. They are fewer than the maximum, so that not every new item
+/// causes a truncation.
 const TEXTS_BYTES_LEFT: usize = TEXTS_BYTES_MAX / 4 * 3;
 /// Bytes kept of a truncated text.
 const BEGINNING_BYTES: usize = 200;
@@ -22,7 +23,7 @@ const OPEN_ITEMS_MAX: usize = 256;
 /// Maximum items restored by one backfill.
 const BACKFILL_ITEMS_MAX: usize = 64;
 
-/// Reads a log again to restore truncated texts. Feed it the log from the beginning.
+/// Reads a log again to restore truncated texts. The caller passes it the events of the log from the beginning.
 #[derive(Debug, Clone)]
 pub struct Backfill {
     transcript: Transcript,
@@ -62,7 +63,7 @@ impl Transcript {
         Some(Backfill { transcript: Self::new(), wanted, until })
     }
 
-    /// Puts back the items of a backfill, and truncates those of earlier ones.
+    /// Puts back the items of a backfill, and truncates the items of earlier backfills again.
     pub fn restore_items(&mut self, items: Vec<Item>) {
         let mut brought: HashMap<ItemId, Item> =
             items.into_iter().map(|item| (item.id.clone(), item)).collect();
@@ -80,7 +81,7 @@ impl Transcript {
         }
     }
 
-    /// Truncates the oldest texts above the limit. The newest items of the running turn stay whole.
+    /// Truncates the oldest texts if the texts exceed the limit. The newest items of the running turn stay whole.
     pub(super) fn bound_texts(&mut self) {
         let settled = self.turn_from.max(self.items.len().saturating_sub(OPEN_ITEMS_MAX)).max(self.counted);
         for item in self.items.range(self.counted..settled) {
@@ -109,7 +110,7 @@ impl Transcript {
 }
 
 impl Item {
-    /// Bytes that truncating the item would free.
+    /// Returns the number of bytes that truncating the item would free.
     fn text_bytes(&self) -> usize {
         if self.retention != Retention::Whole || self.live_only {
             return 0;

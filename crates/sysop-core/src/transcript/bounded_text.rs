@@ -1,12 +1,13 @@
 //! Texts that grow up to a limit.
 
-/// Appends as much as fits.
+/// Appends as much of `piece` as fits into `bytes_max`.
 pub(super) fn push_head(text: &mut String, piece: &str, bytes_max: usize) {
     let room = bytes_max.saturating_sub(text.len());
     text.push_str(&piece[..piece.floor_char_boundary(room.min(piece.len()))]);
 }
 
-/// Appends and keeps the newest bytes. Returns the number of bytes removed.
+/// Appends `piece`, and keeps only the newest bytes if the text exceeds `bytes_max`. Returns the number of bytes
+/// removed.
 pub(super) fn push_tail(text: &mut String, piece: &str, bytes_max: usize) -> u64 {
     text.push_str(piece);
     // Removes half at once, so that long output is not moved for every chunk.

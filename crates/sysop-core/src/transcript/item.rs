@@ -10,7 +10,7 @@ use crate::outcome::Outcome;
 use crate::policy::{Grant, Risk, Rule};
 use crate::transcript::SessionInfo;
 
-/// Id of an item for the lifetime of the session, the same live and replayed.
+/// Id of an item for the lifetime of the session. It is the same in a live transcript and in a replay.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ItemId {
     Prompt(TurnId),
@@ -21,7 +21,7 @@ pub enum ItemId {
     ToolOutput(CallId),
     /// Summary given by a call that ended the turn.
     Summary(CallId),
-    /// A notice of a logged event.
+    /// A notice about a logged event.
     Notice(Seq),
     /// A notice that is not logged.
     LiveNotice(u64),
@@ -51,21 +51,21 @@ pub struct Item {
     pub revision: u32,
     /// True if the log does not contain the item: a transient notice, or text of a reply that never completed.
     pub live_only: bool,
-    /// Position of the last event that changed the item; for live-only items, of the event before.
+    /// Position of the last event that changed the item. For a live-only item, position of the last event before it.
     pub seq: Seq,
-    /// Extent of the text in memory.
+    /// Extent to which the item's text is in memory.
     pub retention: Retention,
     pub body: ItemBody,
 }
 
-/// Extent of an item's text in memory.
+/// Extent to which an item's text is in memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Retention {
     #[default]
     Whole,
-    /// Only the beginnings of its texts, to bound memory. A [`Backfill`](super::Backfill) restores the rest.
+    /// Only the beginnings of the item's texts are in memory. A [`Backfill`](super::Backfill) restores the whole texts.
     Truncated,
-    /// Complete, restored by a backfill.
+    /// The complete text is in memory again, restored by a backfill.
     Backfilled,
 }
 
@@ -91,9 +91,9 @@ pub struct StreamedText {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextState {
-    /// More follows.
+    /// More text follows.
     Streaming,
-    /// Complete, from the log.
+    /// The text is complete and comes from the log.
     Whole,
     /// The reply was abandoned; this is the part received.
     Broken,
@@ -113,7 +113,7 @@ pub struct Proposal {
     pub reason: String,
     /// Assessment of the call; empty if no approval was requested.
     pub risk: Risk,
-    /// Scope of "for this session"; `None` if no approval was requested.
+    /// Calls that "allow for this session" would cover; `None` if no approval was requested.
     pub covers: Option<Grant>,
     /// Effects found by a dry run, one per line.
     pub preview: Vec<String>,
@@ -123,13 +123,13 @@ pub struct Proposal {
 }
 
 impl Proposal {
-    /// Returns the grant that "for this session" would give; `None` if the call can be allowed only once.
+    /// Returns the grant that "allow for this session" would give; `None` if the call can be allowed only once.
     pub fn session_grant(&self) -> Option<&Grant> {
         self.covers.as_ref().filter(|_| !self.risk.class.always_asks())
     }
 
-    /// Returns the rule that "always" would write. `None` if the call is not a plain command, always needs approval,
-    /// was never up for approval, or runs on a client, which has its own rules.
+    /// Returns the rule that the answer "always" would write. `None` if the call is not a plain command, always needs
+    /// approval, never waited for approval, or runs on a client, which has its own rules.
     pub fn always_rule(&self, info: &SessionInfo) -> Option<Rule> {
         self.session_grant()?;
         if info.client_tools.contains(&self.call.name) {
@@ -147,7 +147,7 @@ pub enum ProposalState {
         /// Duration of the permission.
         scope: ApprovalScope,
     },
-    /// Does not run.
+    /// The call does not run.
     Rejected {
         by: Decider,
         /// Message to the model; may be empty.

@@ -1,24 +1,24 @@
-//! Records the models that were sent output of a session's tools.
+//! Records the models that received output of a session's tools.
 
 use crate::event::{ConfigChange, Event};
 use crate::message::{FailureKind, ModelRef};
 
-/// The most models that are remembered.
+/// Maximum number of models that are recorded.
 const MODELS_MAX: usize = 64;
 
-/// The models that were sent what the tools of a session showed, in the order in which they first were.
+/// The models that received output of a session's tools, in the order in which they first received it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OutputReaders {
     models: Vec<ModelRef>,
     current: Option<ModelRef>,
-    /// That of the step that is under way.
+    /// Model of the current step, if the history sent to it contains tool output.
     asked: Option<ModelRef>,
     /// True if the history contains tool output.
     has_output: bool,
 }
 
 impl OutputReaders {
-    /// Takes in one event of the log.
+    /// Applies one event of the log.
     pub fn apply(&mut self, event: &Event) {
         #[expect(clippy::wildcard_enum_match_arm, reason = "all others leave what models were sent as it is")]
         match event {
@@ -34,7 +34,7 @@ impl OutputReaders {
         }
     }
 
-    /// A model that was asked may have read it, also where no answer came.
+    /// Records the model of the current step. Even if no reply arrived, the model may have read the output.
     fn sent(&mut self) {
         let Some(model) = self.asked.take() else { return };
         if !self.models.contains(&model) && self.models.len() < MODELS_MAX {
@@ -46,7 +46,8 @@ impl OutputReaders {
         &self.models
     }
 
-    /// The providers of these models, each once, without that of the model that is asked now: it is named beside them.
+    /// Returns the providers of these models, each once. Leaves out the provider of the current model, which is shown
+    /// anyway.
     pub fn other_providers(&self) -> Vec<&str> {
         let current = self.current.as_ref().map(|model| model.provider.as_str());
         let mut providers: Vec<&str> = Vec::new();

@@ -25,13 +25,13 @@ pub struct SessionInfo {
     pub root: String,
     pub profile: String,
     pub client_tools: Vec<String>,
-    /// Root of the file tools on the client; empty without client tools.
+    /// Root of the file tools on the client; empty if there are no client tools.
     pub client_root: String,
-    /// Own tools that end the turn with a summary.
+    /// Tools of the session's spec that end the turn with a summary.
     completing: Vec<String>,
     /// Client tools that end the turn with a summary.
     client_completing: Vec<String>,
-    /// Own tools that run the command in their arguments.
+    /// Tools of the session's spec that run the command in their arguments.
     commanding: Vec<String>,
     /// Client tools that run the command in their arguments.
     client_commanding: Vec<String>,
@@ -64,7 +64,7 @@ impl SessionInfo {
         self.client_commanding = named(&client_tools.tools, ToolEffect::Command);
     }
 
-    /// Returns the status line label if every command in the model's own shells is fenced.
+    /// Returns a label for the status line if every command in the model's own shells is fenced, otherwise `None`.
     pub fn fence_label(&self) -> Option<&'static str> {
         match (self.sandbox, self.approve) {
             (SandboxMode::On, _) | (SandboxMode::Auto, ApprovalMode::Never) => Some("sandboxed"),

@@ -1,7 +1,7 @@
 //! Follows a session that another node owns, and publishes the deltas of a session that this node owns.
 //!
-//! A follower shows durable events only: cluster events just say when to read the log. A lost or late event delays
-//! updates until the next one, and never duplicates any.
+//! A follower publishes only events that it read from the log; cluster events just tell it when to read. If a cluster
+//! event is lost or late, updates are delayed until the next one, and none is published twice.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::{LOAD_EVENTS_MAX, Ports};
 const PENDING_DELTAS_MAX: usize = 64;
 /// Period for which deltas are collected before they are published to other nodes.
 const RELAY_PERIOD: Duration = Duration::from_millis(50);
-/// Maximum bytes of text published to other nodes per period; live viewers there miss the rest.
+/// Maximum bytes of text published to other nodes per period. Live viewers on those nodes miss any text beyond that.
 const RELAY_BYTES_MAX: usize = 32 * 1024;
 pub(crate) struct SessionFollower {
     id: SessionId,
@@ -35,10 +35,10 @@ pub(crate) struct SessionFollower {
 }
 
 struct State {
-    /// Last event published here.
+    /// Position of the last event that this follower published.
     seen: Seq,
     catch_up_state: CatchUpState,
-    /// Deltas that follow events not read yet.
+    /// Deltas that come after events that have not been read yet, each batch with the position of the event before it.
     pending: VecDeque<(Seq, Vec<Delta>)>,
     closed: bool,
 }
@@ -53,7 +53,7 @@ enum CatchUpState {
 }
 
 impl SessionFollower {
-    /// Starts after the last event known when the watch began.
+    /// Creates a follower that starts after `last`, the last event known when the watch began.
     pub(crate) fn new(
         id: SessionId,
         owner: String,
@@ -72,7 +72,7 @@ impl SessionFollower {
         self.hub.subscribe(Arc::clone(&self.store), self.id.clone(), after, seen)
     }
 
-    /// Last event published here.
+    /// Position of the last event that this follower published.
     pub(crate) fn last_seq(&self) -> Seq {
         self.state.lock().seen
     }
@@ -91,14 +91,14 @@ impl SessionFollower {
         self.hub.delta(&Delta::Notice { text: text.to_owned() });
     }
 
-    /// Reads the log if it has grown to `seq`.
+    /// Reads the log if it has grown to `seq` and that event has not been read yet.
     pub(crate) fn on_appended(self: &Arc<Self>, seq: Seq) {
         if seq > self.state.lock().seen {
             self.catch_up();
         }
     }
 
-    /// Publishes deltas once the log has reached the event before them.
+    /// Publishes deltas once the event before them has been read from the log.
     pub(crate) fn on_deltas(self: &Arc<Self>, after: Seq, deltas: Vec<Delta>) {
         let now = {
             let mut state = self.state.lock();
@@ -121,7 +121,7 @@ impl SessionFollower {
         }
     }
 
-    /// Reads and publishes unread events; one task at a time.
+    /// Reads and publishes unread events. At most one task does so at a time.
     pub(crate) fn catch_up(self: &Arc<Self>) {
         {
             let mut state = self.state.lock();
@@ -226,7 +226,7 @@ impl RelayState {
         self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next) == Ok(IDLE)
     }
 
-    /// Returns true if a relay subscribes to the session.
+    /// Returns true if a relay is running. A running relay is a subscriber of the session.
     pub(crate) fn is_running(&self) -> bool {
         self.0.load(Ordering::SeqCst) != IDLE
     }
@@ -235,13 +235,15 @@ impl RelayState {
         self.0.store(RUNNING, Ordering::SeqCst);
     }
 
-    /// Returns true if the relay may end.
+    /// Sets the state to idle and returns true, unless a node began to follow in the meantime. The relay ends if this
+    /// is true.
     fn may_end(&self) -> bool {
         self.0.compare_exchange(RUNNING, IDLE, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 }
 
-/// Publishes a session's deltas to the nodes that follow it, as long as any does.
+/// Publishes a session's deltas to the nodes that follow it, until no node follows. Does nothing if a relay is already
+/// running.
 pub(crate) fn start_relay(
     relay: &Arc<RelayState>,
     live: &Arc<LiveSession>,
@@ -280,7 +282,8 @@ pub(crate) fn start_relay(
     });
 }
 
-/// Collects the deltas to publish now, all after the same event.
+/// Collects the deltas to publish now, all of which come after the same event. Sets `after` to the position of this
+/// event.
 fn gather(first: Delta, updates: &mut Updates, after: &mut Seq) -> Vec<Delta> {
     let (mut deltas, mut bytes) = (Vec::new(), 0);
     let mut next = Some(Update::Delta(first));

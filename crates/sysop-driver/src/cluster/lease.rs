@@ -28,7 +28,7 @@ pub(crate) struct ClusterLease {
     clock: Arc<dyn Clock>,
     queue: InputQueue,
     relay: Arc<RelayState>,
-    /// Takes the unhandled inputs if the session continues elsewhere.
+    /// Takes the unhandled inputs if the session continues on another node.
     successor: Mutex<Option<InputForwarder>>,
     executor: tokio::runtime::Handle,
 }
@@ -52,7 +52,7 @@ impl ClusterLease {
         })
     }
 
-    /// Passes queued inputs to the session, on a task of its own.
+    /// Passes queued inputs to the session, in a task of its own.
     pub(crate) fn drain_queue(self: &Arc<Self>, live: &Arc<LiveSession>) {
         if live.closed().is_some() || !self.queue.request_drain() {
             return;
@@ -61,12 +61,12 @@ impl ClusterLease {
         self.executor.spawn(async move { this.queue.drain(this.lease.as_ref(), &live).await });
     }
 
-    /// Publishes deltas to the nodes that follow the session, as long as any does.
+    /// Publishes deltas to the nodes that follow the session, until no node follows it.
     pub(crate) fn start_relay(&self, live: &Arc<LiveSession>) {
         follow::start_relay(&self.relay, live, &self.lease, &self.clock);
     }
 
-    /// Number of the session's subscribers that are not users.
+    /// Returns the number of the session's subscribers that are relays, not users.
     pub(crate) fn relays(&self) -> usize {
         usize::from(self.relay.is_running())
     }
@@ -75,7 +75,7 @@ impl ClusterLease {
         *self.successor.lock() = Some(successor);
     }
 
-    /// Releases the session to any node, on a task of its own.
+    /// Releases the session to any node, in a task of its own.
     pub(crate) fn release(&self) {
         let lease = Arc::clone(&self.lease);
         self.executor.spawn(async move {
@@ -88,7 +88,7 @@ impl ClusterLease {
 
 #[async_trait]
 impl SessionLease for ClusterLease {
-    /// Waits while the database is unavailable, and reports the reason every few seconds.
+    /// Waits while the database is unavailable. Reports the reason after a few seconds, and again if it changes.
     async fn append(
         &self,
         after: Seq,

@@ -19,7 +19,7 @@ use crate::DriverError;
 use crate::driver::{DriverInner, OPEN_BUG};
 use crate::frontend::SessionHandle;
 
-/// Number of sessions that can be opened from their logs concurrently.
+/// Number of locks for opening sessions; at most this many sessions can be opened from their logs at the same time.
 const OPEN_LOCK_SHARDS: usize = 64;
 /// Maximum time that a leaving node waits for its inputs to reach the other nodes.
 const FLUSH_ON_LEAVE_TIME_MAX: Duration = Duration::from_secs(2);
@@ -29,7 +29,7 @@ pub(crate) struct Membership {
     context: ClusterContext,
     /// Sessions that front ends of this node have open.
     open: Mutex<HashMap<SessionId, Weak<ClusterSession>>>,
-    /// Locks that serialize opening a session; shared between sessions by hash.
+    /// Locks that serialize the opening of a session. Sessions whose ids hash to the same index share a lock.
     open_locks: [tokio::sync::Mutex<()>; OPEN_LOCK_SHARDS],
     leaving: AtomicBool,
     /// Ends the task that receives cluster events.
@@ -38,7 +38,7 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    /// Joins without sessions. A leaving node waits for `background_tasks`.
+    /// Joins the cluster with no session open. A leaving node waits for `background_tasks`.
     pub(crate) fn new(cluster: Arc<dyn Cluster>, background_tasks: TaskTracker) -> Self {
         let end = CancellationToken::new();
         let receiver = end.clone().drop_guard();
@@ -91,7 +91,7 @@ impl Membership {
         &self.open_locks[usize::try_from(index).expect("there are few locks")]
     }
 
-    /// Opens a session here, or follows it on its owning node.
+    /// Opens a session here, or follows it if another node owns it.
     pub(crate) async fn open(
         &self,
         driver: &Arc<DriverInner>,
@@ -113,12 +113,12 @@ impl Membership {
         opening.await.unwrap_or_else(|_| Err(DriverError::Closed(OPEN_BUG.to_owned())))
     }
 
-    /// Returns a session that a front end of this node has open.
+    /// Returns a session that a front end of this node has open, if any does.
     pub(crate) fn get(&self, id: &SessionId) -> Option<Arc<ClusterSession>> {
         self.open.lock().get(id).and_then(Weak::upgrade)
     }
 
-    /// Adds a session at this location, unless it is open already.
+    /// Adds a session at this location and returns it. If the session is open already, returns that one instead.
     pub(crate) fn insert(
         &self,
         driver: &Arc<DriverInner>,

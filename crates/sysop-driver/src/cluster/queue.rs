@@ -1,4 +1,4 @@
-//! Inputs given on one node for a session of another.
+//! Inputs given on one node for a session that another node owns.
 //!
 //! The owner of a session drains its queue in order. An input is marked as consumed in the same step that appends its
 //! events, so it is handled once, whichever node owns the session by then.
@@ -15,7 +15,7 @@ use super::{Cluster, FAILURE_PAUSE, ForwardedInput, Lease, QUEUE_BATCH_MAX, Queu
 use crate::live::LiveSession;
 use crate::port::{Clock, StoreError};
 
-/// Queue of a session that this node owns.
+/// Input queue of a session that this node owns.
 #[derive(Default)]
 pub(crate) struct InputQueue {
     state: Mutex<State>,
@@ -24,9 +24,10 @@ pub(crate) struct InputQueue {
 #[derive(Default)]
 struct State {
     drain: DrainState,
-    /// Inputs read and not consumed yet.
+    /// Inputs that were read from the queue and are not consumed yet.
     in_flight: HashSet<QueuePosition>,
-    /// Inputs consumed while the queue is being read: the result of that read may be older.
+    /// Inputs consumed while the queue is being read. They are kept until the read ends, because its result may still
+    /// contain them.
     consumed: Vec<QueuePosition>,
 }
 
@@ -90,7 +91,7 @@ impl InputQueue {
         again
     }
 
-    /// Removes inputs whose effects are durable.
+    /// Forgets inputs that were marked as consumed in the store.
     pub(crate) fn mark_consumed(&self, consumed: &[QueuePosition]) {
         let mut state = self.state.lock();
         state.consumed.extend(consumed);

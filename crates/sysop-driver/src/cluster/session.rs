@@ -1,8 +1,8 @@
 //! A session at any location: owned by this node, or owned by another node and followed here.
 //!
 //! An owned session is a [`Handle`]. A remote session is a follower of its log, with inputs enqueued for its owner. If
-//! the owner is gone, this node takes the session over; if this node loses the session, it follows. A front end sees
-//! one continuous log.
+//! the owner is gone, this node takes the session over; if this node loses the session, it follows the new owner. A
+//! front end sees one continuous log.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -27,18 +27,18 @@ use crate::prompter::{PromptReply, Terminal};
 use crate::queue_limits::is_user_input;
 use crate::{DriverError, Runtime, Updates};
 
-/// Builds the runtime of a session that moves to this node; called again if it comes back.
+/// Builds the runtime of a session that moves to this node. Called again if the session leaves and comes back.
 pub type RuntimeFactory = Arc<dyn Fn() -> Runtime + Send + Sync>;
 
-/// Maximum inputs waiting for delivery to the owner; further ones are refused.
+/// Maximum inputs waiting for delivery to the owner; further inputs are refused.
 const OUTBOX_INPUTS_MAX: usize = 256;
-/// First pause before a failed delivery is retried; doubles up to `FAILURE_PAUSE`.
+/// First pause before a failed delivery is retried. It doubles with each retry, up to `FAILURE_PAUSE`.
 const DELIVERY_PAUSE_FIRST: Duration = Duration::from_millis(20);
-/// First pause before checking again if an unused session is idle; doubles up to `EVICT_PAUSE_MAX`.
+/// First pause before checking again if an unused session is idle. It doubles with each check, up to `EVICT_PAUSE_MAX`.
 const EVICT_PAUSE_FIRST: Duration = Duration::from_millis(5);
 const EVICT_PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// Number of ownership changes tolerated while locating a session, before the attempt fails.
+/// Maximum attempts to locate a session whose owner changes during each attempt.
 const LOCATE_ATTEMPTS_MAX: usize = 8;
 
 pub(crate) struct ClusterSession {
@@ -57,7 +57,7 @@ pub(crate) struct ClusterSession {
 pub(crate) enum Location {
     Local(Handle),
     Remote(Arc<SessionFollower>),
-    /// Ended for good, with the reason.
+    /// The session ended for good; the text is the reason.
     Closed(String),
 }
 
@@ -106,7 +106,7 @@ impl ClusterSession {
         }
     }
 
-    /// Locates the session again, on a task of its own.
+    /// Locates the session again, in a task of its own.
     pub(crate) fn spawn_relocate(self: &Arc<Self>) {
         let cluster_session = Arc::clone(self);
         self.executor.spawn(async move { cluster_session.relocate().await });
@@ -248,12 +248,12 @@ impl ClusterSession {
         }
     }
 
-    /// Returns true if this node is shutting down; the session and its inputs continue elsewhere.
+    /// Returns true if this node is shutting down. The session and its inputs then continue on another node.
     fn is_node_leaving(&self) -> bool {
         self.driver.upgrade().is_some_and(|inner| inner.membership().is_some_and(Membership::is_leaving))
     }
 
-    /// Pauses after a store failure. `None` if the driver is gone.
+    /// Pauses after a store failure. Returns `None` if the driver is gone.
     async fn wait(&self) -> Option<()> {
         self.wait_for(FAILURE_PAUSE).await
     }
@@ -264,7 +264,7 @@ impl ClusterSession {
         Some(())
     }
 
-    /// Waits until the log may be readable again. `None` if it was deleted.
+    /// Pauses until the log may be readable again. Returns `None` if the log was deleted or the driver is gone.
     async fn wait_for_log(&self) -> Option<()> {
         self.wait().await?;
         let store = Arc::clone(&self.driver.upgrade()?.ports.store);
@@ -281,8 +281,8 @@ impl ClusterSession {
     }
 }
 
-/// Ends the follower, even if a task still reads its log. An owned session that no front end here uses is evicted once
-/// idle, so that another node can own it.
+/// Ends the follower, even if a task still reads its log. If this node owns the session, and no other front end here
+/// uses it, the session is evicted once it is idle, so that another node can own it.
 impl Drop for ClusterSession {
     fn drop(&mut self) {
         let place = self.place.get_mut();
@@ -338,7 +338,7 @@ async fn evict_when_idle(driver: Weak<DriverInner>, id: SessionId) {
     }
 }
 
-/// Handle given to front ends; forwards to the local or the remote session.
+/// Handle for front ends. It forwards to the session at its current location, local or remote.
 pub(crate) struct ClusterHandle(pub(crate) Arc<ClusterSession>);
 
 impl frontend::SessionHandle for ClusterHandle {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use sysop_driver::port::DeltaSink;
 
-/// Maximum bytes of an incomplete line; a longer line is displayed in parts, each as a line.
+/// Maximum bytes of an incomplete line. A longer line is displayed in parts, and each part as a line of its own.
 const LINE_BYTES_MAX: usize = 8 * 1024;
 
 /// Prefixes the output of one host for the shared display.
@@ -43,7 +43,8 @@ impl PrefixerState {
         });
     }
 
-    /// Displays the first bytes of `unfinished`, as many as `ready` returns, line by line in one update.
+    /// Displays bytes from the start of `unfinished`, line by line in one update. `ready` returns the number of these
+    /// bytes.
     fn pass_on(&self, ready: impl FnOnce(&mut String) -> usize) {
         let mut unfinished = self.unfinished.lock();
         let ready = ready(&mut unfinished);

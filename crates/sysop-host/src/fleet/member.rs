@@ -12,9 +12,9 @@ use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-/// Extra time beyond the call's own timeout: to connect, to stop the command, to reply.
+/// Extra time in addition to the call's own timeout, in which to connect, stop the command and reply.
 const ANSWER_TIME: Duration = Duration::from_secs(90);
-/// Maximum time of a survey, so that one host does not delay the others.
+/// Maximum time of a survey. It is limited so that one host does not delay the others.
 const SURVEY_TIME_MAX: Duration = Duration::from_secs(8);
 /// Maximum time for a host to stop a call.
 const STOP_TIME: Duration = Duration::from_secs(10);
@@ -22,7 +22,7 @@ const STOP_TIME: Duration = Duration::from_secs(10);
 pub(super) struct Member {
     pub(super) name: Arc<str>,
     pub(super) host: Arc<dyn Host>,
-    /// Number of its questions that wait for the user; its time limits pause meanwhile.
+    /// Number of questions of this host that wait for the user. While there are any, the host's time limits are paused.
     pub(super) open_prompts: watch::Sender<usize>,
 }
 
@@ -37,7 +37,7 @@ impl Member {
         Self { name: name.into(), host, open_prompts: watch::Sender::new(0) }
     }
 
-    /// Runs one call; gives up if the host neither replies nor stops.
+    /// Runs one call. Gives up if the host neither replies in time nor stops the call.
     pub(super) async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: &CancellationToken) -> Outcome {
         let started = Instant::now();
         let time_max = time_of(&call) + ANSWER_TIME;
@@ -62,7 +62,7 @@ impl Member {
         outcome
     }
 
-    /// Surveys a call; returns the default survey if the host does not reply in time.
+    /// Surveys a call. Returns the default survey if the host does not reply in time.
     pub(super) async fn survey(&self, call: &ToolCall) -> Survey {
         tokio::select! {
             survey = self.host.survey(call) => survey,
@@ -70,7 +70,7 @@ impl Member {
         }
     }
 
-    /// Returns after this much time, not counting time with open questions.
+    /// Returns after this much time has passed. Time during which a question is open does not count.
     async fn overdue(&self, mut left: Duration) {
         let mut open_prompts = self.open_prompts.subscribe();
         loop {
@@ -100,7 +100,7 @@ fn unknown(why: &str) -> Outcome {
     Outcome::new(Status::Unknown, format!("[{why}; the result is unknown]"))
 }
 
-/// Marks a stopped call as timed out.
+/// Marks a call that was stopped as timed out. Other outcomes are returned unchanged.
 fn timed_out(outcome: Outcome, time: Duration) -> Outcome {
     if outcome.status != Status::Cancelled {
         return outcome;

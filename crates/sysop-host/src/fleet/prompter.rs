@@ -62,7 +62,7 @@ impl Prompter for HostPrompter {
         self.people.typed(by, typed);
     }
 
-    /// Ignored: a fleet has no terminal whose control could change.
+    /// Does nothing, because a fleet has no terminal whose control could change.
     fn control(&self, _: Option<&str>) {}
 
     fn notice(&self, text: &str) {

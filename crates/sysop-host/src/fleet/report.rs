@@ -12,16 +12,17 @@ use crate::output::capture::joined;
 use crate::output::head_tail::{HeadTail, newlines};
 use crate::output::{OutputLimits, counted};
 
-/// Maximum bytes of host names per line, also limited to one part in `NAMES_PART` of the output limit.
+/// Maximum bytes of host names in one line. The names may also take at most one part in `NAMES_PART` of the output
+/// limit.
 const NAMES_BYTES_MAX: usize = 1024;
 const NAMES_PART: usize = 8;
-/// Minimum bytes and lines of a group before other groups are left out.
+/// Minimum bytes and lines to show of each group. If there is not enough space for them, some groups are left out.
 const GROUP_BYTES_MIN: usize = 512;
 const GROUP_LINES_MIN: usize = 5;
 /// Bytes and lines of a notice about a gap.
 const NOTICE_BYTES: usize = 128;
 const NOTICE_LINES: usize = 1;
-/// Bytes of a heading besides the names.
+/// Bytes of a heading in addition to the host names.
 const HEADING_BYTES: usize = 64;
 
 pub(super) struct HostResult {
@@ -44,7 +45,8 @@ impl ResultGroup {
     }
 }
 
-/// Returns the status and message for the other hosts if they must not follow the canary; `None` if they may.
+/// Returns the status and message for the other hosts if the call must not run on them after the canary, or `None` if
+/// it may.
 pub(super) async fn canary_failure(
     told: &mut [HostResult],
     artifacts: &Artifacts,
@@ -119,8 +121,8 @@ pub(super) async fn report(
     }
 }
 
-/// Returns the status of the whole call: the worst one. If only some hosts were held back, the call counts as failed,
-/// not as rejected.
+/// Returns the status of the whole call, which is the worst status of any host. If the call was rejected on some hosts
+/// only, it counts as failed, not as rejected.
 fn status(told: &[HostResult]) -> Status {
     let statuses = || told.iter().map(|told| told.outcome.status);
     let worst = statuses().max_by_key(|status| severity(*status)).unwrap_or(Status::Ok);
@@ -156,7 +158,8 @@ fn end(outcome: &Outcome) -> String {
     }
 }
 
-/// Groups the hosts by result: smallest groups first, among equals the worst; hosts that did not run come last.
+/// Groups the hosts by result. Smaller groups come first; among groups of the same size, those with the worst result
+/// come first. Hosts that did not run the call come last.
 async fn groups(told: &mut [HostResult], artifacts: &Artifacts) -> Vec<ResultGroup> {
     let mut places: HashMap<(&str, Option<i32>, String), usize> = HashMap::new();
     let mut groups: Vec<ResultGroup> = Vec::new();
@@ -184,7 +187,8 @@ async fn groups(told: &mut [HostResult], artifacts: &Artifacts) -> Vec<ResultGro
     split
 }
 
-/// Splits a group by the contents of the artifacts, which the text does not show. Of equal artifacts one is kept.
+/// Splits a group by the contents of its artifacts, because the text does not show them. If several artifacts are
+/// equal, only one of them is kept.
 async fn by_artifact(group: ResultGroup, told: &mut [HostResult], artifacts: &Artifacts) -> Vec<ResultGroup> {
     if group.0.len() == 1 || group.first(told).artifact.is_none() {
         return vec![group];
@@ -212,7 +216,7 @@ async fn by_artifact(group: ResultGroup, told: &mut [HostResult], artifacts: &Ar
     split
 }
 
-/// Joins as many names as fit on one line.
+/// Joins as many names as fit on one line, and states the number of the remaining ones.
 fn names<'a>(told: impl IntoIterator<Item = &'a HostResult>, bytes_max: usize) -> String {
     let mut line = String::new();
     let mut told = told.into_iter();
@@ -232,7 +236,7 @@ struct ReportWriter<'a> {
     told: &'a [HostResult],
     limits: OutputLimits,
     artifacts: &'a Artifacts,
-    /// First artifact that is mentioned.
+    /// First artifact that the report mentions.
     artifact: Option<String>,
     truncated: bool,
 }
@@ -351,7 +355,7 @@ impl<'a> ReportWriter<'a> {
         format!("… [{hosts} with {endings} omitted: {names}; select fewer hosts at once] …\n")
     }
 
-    /// Returns the limits of each section; sections share what others do not need.
+    /// Returns the limits of each section. Space that one section does not need is shared by the others.
     fn shares(&self, sections: &[ReportSection<'_>], notice: &str) -> Vec<OutputLimits> {
         let headings: usize = sections.iter().map(|section| section.heading.len()).sum();
         let lines = sections.len() + usize::from(!notice.is_empty());
@@ -362,7 +366,7 @@ impl<'a> ReportWriter<'a> {
         bytes.into_iter().zip(lines).map(|(bytes, lines)| OutputLimits { bytes, lines }).collect()
     }
 
-    /// Returns the section's text, cut to its share. The full text of a cut section is stored as an artifact.
+    /// Returns the section's text, cut to its share. If the section is cut, its full text is stored as an artifact.
     async fn fitting(&mut self, section: ReportSection<'_>, share: OutputLimits) -> (String, StyleRuns) {
         let artifact = section.outcome.artifact.clone();
         if section.body.len() <= share.bytes && section.lines() <= share.lines {
@@ -398,7 +402,8 @@ fn plus(one: OutputLimits, other: OutputLimits) -> OutputLimits {
     OutputLimits { bytes: one.bytes + other.bytes, lines: one.lines + other.lines }
 }
 
-/// Distributes `left`: each gets what it needs; if that is too much, those who get less get equal shares.
+/// Distributes `left` among the needs. Small needs are met in full; what is then left is shared equally by the needs
+/// that exceed their share.
 fn fair_shares(mut left: usize, needs: Vec<usize>) -> Vec<usize> {
     let mut by_need: Vec<usize> = (0..needs.len()).collect();
     by_need.sort_by_key(|&place| needs[place]);

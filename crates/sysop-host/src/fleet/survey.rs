@@ -1,4 +1,5 @@
-//! Merges the surveys of several hosts: keeps what they have in common, and the worst of the rest.
+//! Merges the surveys of several hosts. Facts that differ between hosts become unknown, and a resolution that differs
+//! counts as failed.
 
 use sysop_core::policy::{CommandContext, Dialect, Resolution, ResolvedTarget, Survey};
 

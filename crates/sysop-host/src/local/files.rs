@@ -1,8 +1,8 @@
 //! File operations beneath a root that is opened once. No path is checked first and used later: the kernel resolves
-//! each access beneath the root (`openat2` with `RESOLVE_BENEATH`), and further steps use the opened file.
+//! each access beneath the root (`openat2` with `RESOLVE_BENEATH`), and all further steps use the opened file.
 //!
-//! A hard link looks like any other file: its bytes can be read under either name. Writing replaces the name in the
-//! root and leaves the other one unchanged.
+//! A hard link looks like any other file, so its bytes can be read under either name. Writing to it puts a new file
+//! under the name in the root and leaves the file under the other name unchanged.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::machine::{
 };
 use crate::path::{RootPath, shown, split};
 
-/// Maximum links in one path, as in Linux.
+/// Maximum links that are followed in one path, as in Linux.
 const LINKS_MAX: usize = 40;
 
 pub(super) fn read(root: &Dir, path: &RootPath) -> Result<Vec<u8>, MachineError> {
@@ -42,7 +42,7 @@ pub(super) fn write(
     target.replace(bytes).map_err(|error| plain(&error, &told))
 }
 
-/// Removes a file. Refuses links, and keeps their targets.
+/// Removes a file. If it is a symbolic link, fails and removes neither the link nor its target.
 pub(super) fn remove(root: &Dir, path: &RootPath, before: &Precondition) -> Result<(), MachineError> {
     let told = path.to_string();
     let target = WriteTarget::find(root, path)?;
@@ -100,7 +100,7 @@ pub(super) fn list(root: &Dir, path: &RootPath, cancel: &CancellationToken) -> R
     Ok(listing)
 }
 
-/// File name in an open folder, the target of a change.
+/// Target of a change: a file name in an open folder.
 struct WriteTarget {
     folder: Dir,
     name: String,
@@ -148,7 +148,7 @@ impl WriteTarget {
         if expected { Ok(()) } else { Err(MachineError::Changed(told.to_owned())) }
     }
 
-    /// Writes an unnamed file in the same folder, then renames it to the target.
+    /// Writes an unnamed file in the same folder, then gives it the name of the target.
     fn replace(&self, bytes: &[u8]) -> io::Result<()> {
         let mut fresh = TempFile::new(&self.folder)?;
         fresh.write_all(bytes)?;

@@ -14,7 +14,7 @@ use crate::machine::{FIND_FILES_MAX, FileSearch, FileSearchResult, MachineError}
 
 /// Maximum entries that one search visits.
 const VISITED_MAX: usize = 1_000_000;
-/// Maximum depth of a search; each level holds an open folder.
+/// Maximum depth of a search. It is limited because each level holds an open folder.
 const DEPTH_MAX: usize = 64;
 
 pub(super) fn find(
@@ -33,7 +33,7 @@ pub(super) fn find(
 struct FolderWalk<'a> {
     search: &'a FileSearch,
     cancel: &'a CancellationToken,
-    /// Rules of the folders from the top to the current one, each with its folder's path.
+    /// Rules of the folders from the searched folder down to the current one, each with the path of its folder.
     rules: Vec<(String, Gitignore)>,
     visited: usize,
     found: FileSearchResult,
@@ -109,7 +109,7 @@ impl FolderWalk<'_> {
     }
 }
 
-/// Reads the rules of one folder. A rule file that is a link or unreadable is ignored.
+/// Reads the ignore rules of one folder. A rule file that is a link or cannot be read is skipped.
 fn rules_in(folder: &Dir) -> Gitignore {
     let texts = RULES_FILES.map(|name| {
         let mut options = OpenOptions::new();

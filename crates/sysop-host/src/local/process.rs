@@ -26,20 +26,22 @@ use crate::sandbox::PreparedFence;
 use crate::spawn::{SpawnSpec, open_pidfd, spawn};
 use crate::watchdog::{Watchdog, WatchedGroup};
 
-/// Minimum run time before the watchdog covers a program. Shorter ones would spend more on it than on their work.
+/// Time that a program runs before the watchdog covers it. For shorter programs, the watchdog would cost more than
+/// their work.
 const WATCHDOG_DELAY: Duration = Duration::from_millis(100);
-/// Pipe capacity for programs with much output, if the system permits it, so that they rarely wait for us.
+/// Capacity, in bytes, of the pipe of a program with much output, if the system permits it. With a large pipe, the
+/// program rarely has to wait for this process.
 const PIPE_BYTES: usize = 1024 * 1024;
-/// Bytes in one read that indicate much output. Other programs keep the default pipe, because enlarging one takes
-/// time.
+/// A read that returns at least this many bytes suggests that the program has much output, so its pipe is enlarged.
+/// Other programs keep the default pipe, because enlarging a pipe takes time.
 const MUCH_BYTES: usize = 4096;
-/// Time to read further output after the shell has ended while another process holds the pipe.
+/// Maximum time to read further output after the shell has ended while another process still holds the pipe.
 const DRAIN: Duration = Duration::from_millis(200);
 /// Time between SIGTERM and SIGKILL.
 const STOP_GRACE: Duration = Duration::from_millis(500);
-/// Interval of checks in that time for remaining processes.
+/// Interval at which remaining processes are checked between SIGTERM and SIGKILL.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Maximum wait for a killed program; it takes longer only if a system call blocks the process.
+/// Maximum time to wait for a killed program to end. It takes longer only if a system call blocks the process.
 const KILL_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Maximum background programs whose output is read and discarded, so that a closed pipe does not kill them.
 const BACKGROUND_MAX: usize = 64;
@@ -51,7 +53,7 @@ pub(super) struct ProcessRunner {
     watchdog_shell: CString,
     watchdog: Watchdog,
     background: Arc<Semaphore>,
-    /// Stops reading the output of background programs.
+    /// Canceled when the runner is dropped, to stop reading the output of background programs.
     closed: CancellationToken,
 }
 
@@ -129,7 +131,8 @@ impl ProcessRunner {
         })
     }
 
-    /// Reads and discards the output of a background program, for as long as this machine exists.
+    /// Reads and discards the output of a background program as long as this runner exists. If there are too many such
+    /// programs, closes the pipe instead.
     fn discard_output(&self, pipe: Receiver) {
         let Ok(permit) = Arc::clone(&self.background).try_acquire_owned() else { return };
         let closed = self.closed.clone();
@@ -162,8 +165,8 @@ struct RunningProcess<'a> {
 }
 
 impl RunningProcess<'_> {
-    /// Captures output until the program has ended and its output is closed, at most `DRAIN` after the end. Returns
-    /// true if another process still holds the output. Cancel safe.
+    /// Captures output until the program has ended and its output is closed, but at most for `DRAIN` after the
+    /// program's end. Returns true if another process still holds the output. Cancel safe.
     async fn pump(&mut self, capture: &mut Capture<'_>) -> io::Result<bool> {
         let mut drained: Option<Instant> = None;
         loop {
@@ -201,7 +204,7 @@ impl RunningProcess<'_> {
         }
     }
 
-    /// Sends SIGTERM to the program and all that it started, captures their last output, and then kills them.
+    /// Sends SIGTERM to the program and all processes that it started, captures their last output, and then kills them.
     async fn stop(mut self, capture: &mut Capture<'_>) {
         let tree = self.child.tree.clone();
         run_blocking(tree.clone(), |tree| tree.terminate()).await;
@@ -232,8 +235,8 @@ impl RunningProcess<'_> {
     }
 }
 
-/// Runs `look`, which reads `/proc`, on a blocking thread: reading about a process that hangs in the kernel can
-/// block.
+/// Runs `look`, which reads `/proc`, on a blocking thread, because reading about a process that hangs in the kernel can
+/// block. Returns the default value if this takes too long.
 async fn run_blocking<T: Default + Send + 'static>(
     tree: ProcessTree,
     look: impl FnOnce(&ProcessTree) -> T + Send + 'static,
@@ -245,7 +248,7 @@ async fn run_blocking<T: Default + Send + 'static>(
     }
 }
 
-/// Started program. If dropped before it was reaped, it is killed with all that it started.
+/// Started program. If it is dropped before it was reaped, it is killed together with all processes that it started.
 struct ChildProcess {
     pid: Pid,
     tree: ProcessTree,

@@ -1,18 +1,19 @@
 //! Finds and signals all processes that one command started.
 //!
-//! A process belongs to a command if it is in the command's session, descends from the command, or has its mark in
-//! the environment. The mark finds processes that left the session and whose parents are gone. A process that also
-//! clears its environment escapes; only a namespace or a cgroup would hold it.
+//! A process belongs to a command if it is in the command's session, descends from the command, or has the command's
+//! mark in its environment. The mark finds processes that left the session and whose parents are gone. A process that
+//! also clears its environment escapes; only a namespace or a cgroup would hold it.
 
 use std::collections::HashMap;
 use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-/// Maximum kill passes; later ones catch processes started during the previous scan.
+/// Maximum number of kill passes. Each further pass catches processes that were started during the previous one.
 const KILL_ROUNDS_MAX: usize = 16;
 
-/// All processes of one command. The command must not be reaped while this exists, because its pid could be reused.
+/// All processes of one command. While this exists, the command must not be reaped, because its pid could then be
+/// reused.
 #[derive(Debug, Clone)]
 pub(super) struct ProcessTree {
     leader: Pid,
@@ -26,7 +27,7 @@ struct ProcessEntry {
 }
 
 impl ProcessTree {
-    /// Processes of a command that leads its own session and has the variable `mark` in its environment.
+    /// Creates the tree of a command that leads its own session and has the variable `mark` in its environment.
     pub(super) fn new(leader: Pid, mark: String) -> Self {
         Self { leader, mark }
     }
@@ -100,7 +101,7 @@ fn processes() -> HashMap<i32, ProcessEntry> {
         .collect()
 }
 
-/// Parses a line of `/proc/PID/stat` (proc(5)). The process name may contain anything, so the last `)` ends it.
+/// Parses a line of `/proc/PID/stat` (proc(5)). The process name may contain any character, so it ends at the last `)`.
 fn parse(stat: &str) -> Option<ProcessEntry> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = fields.next()?;

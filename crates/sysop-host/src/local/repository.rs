@@ -1,5 +1,5 @@
-//! Names of the settings in a repository's configuration, without values. Some settings name programs run by git
-//! even for read-only commands.
+//! Lists the names, but not the values, of the settings in a repository's configuration. Some settings name programs
+//! that git runs even for read-only commands.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use crate::machine::{REPOSITORIES_MAX, SCRIPT_TEXT_BYTES_MAX};
 /// Exit code of git outside of a repository.
 const NO_REPOSITORY: i32 = 128;
 
-/// Returns the names of the settings of a folder's repository and of the repositories inside it, one per line. Empty
-/// without a repository or without git; `None` if unknown.
+/// Returns the names of the settings of a folder's repository and of the repositories inside it, one per line. The text
+/// is empty if there is no repository or no git. Returns `None` if the settings are unknown.
 pub(super) fn settings(folder: &Path) -> Option<String> {
     let mut names = String::new();
     let mut folders = VecDeque::from([folder.to_owned()]);
@@ -43,7 +43,7 @@ pub(super) fn settings(folder: &Path) -> Option<String> {
     Some(names)
 }
 
-/// Returns true for settings of every clone or branch; they name no programs.
+/// Returns true for settings that every clone or branch has. They name no programs.
 fn is_everyday(name: &str) -> bool {
     let ends = [".url", ".fetch", ".pushurl"];
     name.starts_with("branch.") || (name.starts_with("remote.") && ends.iter().any(|end| name.ends_with(end)))

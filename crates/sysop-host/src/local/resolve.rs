@@ -1,5 +1,5 @@
-//! Resolves targets to files on this machine. Links are followed component by component, because a target may not
-//! exist yet: the rest of its path is then taken literally.
+//! Resolves targets to files on this machine. Links are followed component by component, because a target may not exist
+//! yet. In that case, the missing part of its path is taken literally.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -13,14 +13,15 @@ use sysop_core::policy::{Access, ResolvedFile, ResolvedTarget, Target};
 use super::repository;
 use crate::machine::{RESOLVED_FILES_MAX, SCRIPT_TEXT_BYTES_MAX};
 
-/// Maximum links in one path, as in Linux.
+/// Maximum links that are followed in one path, as in Linux.
 const LINKS_MAX: usize = 40;
 /// Maximum names that are compared with one glob.
 const GLOB_NAMES_MAX: usize = 100_000;
-/// Maximum lag of a modification time behind the clock; the kernel's file timestamps have this granularity.
+/// Maximum time by which a modification time lags behind the clock. It is the granularity of the kernel's file
+/// timestamps.
 const CLOCK_TICK: Duration = Duration::from_millis(20);
 
-/// Resolves targets; those that cannot be resolved are left out. `opened` is the start of the session.
+/// Resolves targets. Targets that cannot be resolved are left out. `opened` is the start of the session.
 pub(super) fn resolve(targets: Vec<Target>, home: Option<&str>, opened: SystemTime) -> Vec<ResolvedTarget> {
     let of_target = |target: Target| {
         let paths = paths_of(&target, home)?;
@@ -77,8 +78,8 @@ fn paths_of(target: &Target, home: Option<&str>) -> Option<Vec<PathBuf>> {
     (paths.len() <= RESOLVED_FILES_MAX).then_some(paths)
 }
 
-/// Expands a glob below a folder. Returns `None` for kinds of globs that shells expand differently, or for too many
-/// matches.
+/// Expands a glob below a folder. Returns `None` if shells differ in how they expand this kind of glob, or if there are
+/// too many matches.
 fn expand(base: &Path, pattern: &str) -> Option<Vec<PathBuf>> {
     if pattern.contains("**") || pattern.contains(['(', '\\']) {
         return None;
@@ -117,7 +118,7 @@ fn expand(base: &Path, pattern: &str) -> Option<Vec<PathBuf>> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wildcard {
     Letter(char),
-    /// `?`, or a bracket expression: may match more than in a shell, never less.
+    /// `?`, or a bracket expression. It may match more than in a shell, but never less.
     AnyOne,
     AnyMany,
 }
@@ -144,7 +145,7 @@ fn wildcard(name: &str) -> Vec<Wildcard> {
     parts
 }
 
-/// Returns the end of the bracket expression that begins before `from`.
+/// Returns the index of the `]` that ends the bracket expression whose `[` is right before `from`.
 fn end_of_brackets(letters: &[char], from: usize) -> Option<usize> {
     let mut at = from;
     if matches!(letters.get(at), Some('!' | '^')) {

@@ -1,4 +1,5 @@
-//! Open root folders, shared by all sessions on the same root: a server may have thousands.
+//! Open root folders. All sessions with the same root share one handle, because a server may have thousands of
+//! sessions.
 
 use std::collections::HashMap;
 use std::io;

@@ -12,9 +12,9 @@ use tokio::task::JoinHandle;
 
 /// Folder of preimages, named by their BLAKE3 hash.
 const PREIMAGES: &str = "preimages";
-/// Bytes of a buffer, which is filled and then written at once.
+/// Size in bytes of a buffer, which is filled and then written in one operation.
 pub(crate) const BATCH_BYTES: usize = 512 * 1024;
-/// Maximum batches queued for the disk; further output waits in its pipe.
+/// Maximum batches queued for the disk. Beyond it, further output waits in its pipe.
 const BATCHES_WAITING_MAX: usize = 2;
 
 #[derive(Debug, Clone)]
@@ -28,7 +28,7 @@ impl Artifacts {
         Self { folder, bytes_max }
     }
 
-    /// Maximum bytes stored of one output.
+    /// Returns the maximum number of bytes that are stored of one output.
     pub(crate) fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
@@ -57,7 +57,7 @@ impl Artifacts {
         ArtifactWriter { name, room: self.bytes_max - fits as u64, cut, full, empty, writing }
     }
 
-    /// Stores a complete output; returns its name.
+    /// Stores a complete output and returns its name.
     pub(crate) async fn store_output(&self, bytes: &[u8]) -> io::Result<String> {
         self.begin(bytes.to_vec()).finish((Vec::new(), 0)).await.map(|kept| kept.name)
     }
@@ -91,8 +91,8 @@ impl Artifacts {
         create_private(&self.folder.join(name))
     }
 
-    /// Stores the preimage of a file; returns its name. Equal bytes are stored once, and the file's modification time
-    /// is that of the last store.
+    /// Stores the preimage of a file and returns its name. Equal bytes are stored once; the modification time of the
+    /// stored file is the time at which they were last stored.
     pub(crate) fn store_preimage(&self, bytes: &[u8]) -> io::Result<String> {
         let name = format!("{PREIMAGES}/{}", blake3::hash(bytes).to_hex());
         let path = self.folder.join(&name);
@@ -111,7 +111,7 @@ impl Artifacts {
         Ok(name)
     }
 
-    /// Reads a preimage. Fails if the name is invalid, or if the bytes do not match the hash in it.
+    /// Reads a preimage. Fails if the name is invalid, or if the bytes do not match the hash in the name.
     pub(crate) fn preimage(&self, name: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
         let hash = preimage_hash(name)
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "invalid artifact name"))?;
@@ -167,8 +167,8 @@ pub(crate) struct ArtifactRef {
 }
 
 impl ArtifactWriter {
-    /// Queues the first `bytes` of the buffer for writing, up to the size limit; waits while the queue is full.
-    /// Afterwards the buffer starts with the next `held` bytes. Cancel safe.
+    /// Queues the first `bytes` bytes of the buffer for writing, up to the size limit, and waits while the queue is
+    /// full. Afterwards, the buffer starts with the `held` bytes that came next. Cancel safe.
     pub(crate) async fn write_batch(&mut self, buffer: &mut Vec<u8>, bytes: usize, held: usize) {
         if self.room > 0
             && let Ok(place) = self.full.reserve().await
@@ -194,7 +194,8 @@ impl ArtifactWriter {
     }
 }
 
-/// Returns the number of these bytes within the size limit, and counts them as written.
+/// Returns the number of these bytes that fit into `room`, and subtracts it from `room`. Sets `cut` if some bytes do
+/// not fit.
 fn fitting(room: &mut u64, cut: &mut bool, bytes: usize) -> usize {
     let fits = usize::try_from(*room).unwrap_or(usize::MAX).min(bytes);
     *cut |= fits < bytes;

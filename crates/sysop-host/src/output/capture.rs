@@ -1,8 +1,8 @@
 //! Captures the output of one command: redacts secrets, then passes the bytes to the model's excerpt, the live
 //! display and the artifact.
 //!
-//! Output is read directly into the buffer from which the artifact is written: large outputs are copied once from the
-//! pipe and once to the file, and not in between.
+//! Output is read directly into the buffer from which the artifact is written. A large output is therefore copied once
+//! from the pipe and once to the file, and not in between.
 
 use std::borrow::Cow;
 use std::io;
@@ -21,9 +21,9 @@ use super::redact::Secrets;
 use super::throttle::Throttle;
 use super::{OutputLimits, counted, grouped};
 
-/// Maximum time that a finished call waits for a slow disk to store the rest of its artifact.
+/// Maximum time that a finished call waits for a slow disk to store the end of its artifact.
 const ARTIFACT_WAIT_MAX: Duration = Duration::from_secs(5);
-/// Size of the first read; most commands print less.
+/// Size of the first read in bytes; most commands print less.
 const READ_BYTES_MIN: usize = 8 * 1024;
 /// Growth factor of the buffer after a read that filled it.
 const GROWTH: usize = 4;
@@ -34,7 +34,8 @@ pub(crate) struct Capture<'a> {
     stream: CaptureSinks<'a>,
 }
 
-/// Read bytes: first those waiting for the artifact, then a possible beginning of a secret, then free space.
+/// Buffer of bytes that were read. It contains bytes that wait for the artifact, then a possible beginning of a secret,
+/// then free space.
 struct CaptureBuffer {
     bytes: Vec<u8>,
     /// Bytes that were passed on and wait for the artifact.
@@ -70,7 +71,8 @@ impl<'a> Capture<'a> {
         Self { secrets: Some(secrets), buffer: CaptureBuffer::new(), stream }
     }
 
-    /// Captures output for the tool itself: unredacted, without live display or artifact.
+    /// Creates a capture for the tool itself. Its output is not redacted, not displayed live and not stored as an
+    /// artifact.
     pub(crate) fn for_tool(bytes_max: usize) -> Self {
         let stream = CaptureSinks {
             excerpt: HeadTail::new(OutputLimits { bytes: bytes_max, lines: usize::MAX }),
@@ -86,7 +88,7 @@ impl<'a> Capture<'a> {
         (!self.stream.excerpt.exceeded()).then(|| self.stream.excerpt.whole())
     }
 
-    /// Returns the free space for the next read; `filled` takes the bytes read.
+    /// Returns the free space for the next read. Afterwards, pass the number of bytes read to `filled`.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         self.buffer.room()
     }
@@ -123,14 +125,14 @@ impl<'a> Capture<'a> {
         }
     }
 
-    /// Processes bytes that were already read. Call `settle` before the next ones.
+    /// Processes bytes that were already read. Call `settle` before the next call.
     pub(crate) fn take(&mut self, bytes: &[u8]) {
         self.buffer.make_room(bytes.len());
         self.buffer.room()[..bytes.len()].copy_from_slice(bytes);
         self.filled(bytes.len());
     }
 
-    /// Makes free space; waits for the disk if needed. Cancel safe.
+    /// Makes free space, and waits for the disk if necessary. Cancel safe.
     pub(crate) async fn settle(&mut self) {
         let Self { buffer, stream, .. } = self;
         if let Some(writer) = &mut stream.writer {
@@ -145,7 +147,7 @@ impl<'a> Capture<'a> {
         buffer.make_room(1);
     }
 
-    /// Time of the next `display`, if any.
+    /// Returns the time at which `display` must be called next, or `None` if nothing is pending.
     pub(crate) fn display_due(&self) -> Option<Instant> {
         self.stream.throttle.due()
     }
@@ -155,7 +157,7 @@ impl<'a> Capture<'a> {
         self.stream.throttle.flush();
     }
 
-    /// Ends the stream and returns its excerpt.
+    /// Ends the capture and returns its excerpt.
     pub(crate) async fn finish(mut self) -> CapturedOutput {
         let Self { secrets, buffer, stream } = &mut self;
         let PendingBytes { bytes: waiting, redacted } = buffer.pending;
@@ -196,7 +198,8 @@ impl CaptureBuffer {
         self.grow_to(self.clean + self.pending.bytes + bytes);
     }
 
-    /// Replaces the bytes in `fresh` by `clean`, the redacted ones, and keeps those `held` back.
+    /// Replaces the bytes in `fresh` by `clean`, their redacted form. The last bytes of `fresh`, as many as `held`
+    /// counts, stay pending.
     fn replace(&mut self, fresh: std::ops::Range<usize>, clean: &[u8], held: PendingBytes) {
         let waiting = self.bytes[fresh.end - held.bytes..fresh.end].to_vec();
         self.bytes.truncate(fresh.start);
@@ -207,7 +210,7 @@ impl CaptureBuffer {
         self.bytes.resize(self.bytes.len().max(fresh.end).max(READ_BYTES_MIN), 0);
     }
 
-    /// Drops the bytes that were passed on; without an artifact they are not needed.
+    /// Drops the bytes that were passed on, which are needed only for an artifact.
     fn forget_clean(&mut self) {
         self.bytes.copy_within(self.clean..self.clean + self.pending.bytes, 0);
         self.clean = 0;
@@ -230,12 +233,12 @@ impl CaptureSinks<'_> {
         self.excerpt.push(bytes);
     }
 
-    /// Starts the artifact with the output so far; later output is added in batches.
+    /// Starts the artifact with the output so far. Later output is added in batches.
     fn begin_artifact(&mut self) {
         self.writer = self.artifacts.map(|artifacts| artifacts.begin(self.excerpt.whole()));
     }
 
-    /// Ends the sinks. `rest` is the buffer with the number of its bytes that wait for the artifact.
+    /// Ends the sinks. `rest` is the buffer and the number of its bytes that still wait for the artifact.
     async fn finish(&mut self, secrets: Option<&Secrets>, rest: (Vec<u8>, usize)) -> CapturedOutput {
         self.throttle.finish();
         let excerpt = self.excerpt.finish();
@@ -267,7 +270,7 @@ impl CaptureSinks<'_> {
 }
 
 /// Redacts a text for the model and returns its styles. A secret may become visible only after control sequences are
-/// removed; the offsets of the styles are wrong then.
+/// removed. Redacting it makes the offsets of the styles wrong, so no styles are returned in that case.
 fn redacted_text(
     secrets: Option<&Secrets>,
     text: &str,

@@ -1,4 +1,5 @@
-//! Keeps head and tail of a stream, and counts the omitted middle. Uses at most twice its limit of memory.
+//! Keeps the head and the tail of a stream, and counts the omitted middle. Uses at most twice as much memory as its
+//! limit.
 
 use super::OutputLimits;
 
@@ -35,7 +36,7 @@ pub(crate) struct Gap {
 }
 
 impl HeadTail {
-    /// Without a limit of lines (`usize::MAX`), lines are not counted and gaps have none.
+    /// If there is no limit of lines (`usize::MAX`), lines are not counted, and the number of lines in a gap is 0.
     pub(crate) fn new(limits: OutputLimits) -> Self {
         let limits = OutputLimits { bytes: limits.bytes.max(1), lines: limits.lines.max(1) };
         Self {
@@ -66,14 +67,14 @@ impl HeadTail {
         self.bytes > self.limits.bytes as u64 || self.lines() > self.limits.lines as u64
     }
 
-    /// Returns true if the stream would exceed a limit with `bytes`.
+    /// Returns true if the stream would exceed a limit after `bytes` are added.
     pub(crate) fn would_exceed(&self, bytes: &[u8]) -> bool {
         let Some(last) = bytes.last() else { return self.exceeded() };
         let lines = self.newlines + newlines(bytes) + u64::from(*last != b'\n');
         self.bytes + bytes.len() as u64 > self.limits.bytes as u64 || lines > self.limits.lines as u64
     }
 
-    /// Lines so far, including an unfinished last one.
+    /// Returns the number of lines so far, including an unfinished last one.
     pub(crate) fn lines(&self) -> u64 {
         self.newlines + u64::from(self.ends_in_line)
     }
@@ -82,7 +83,7 @@ impl HeadTail {
         self.bytes == 0
     }
 
-    /// Returns the whole stream; valid while the limits are not exceeded.
+    /// Returns the whole stream. The result is complete only while the limits are not exceeded.
     pub(crate) fn whole(&self) -> Vec<u8> {
         let mut whole = self.head.clone();
         whole.extend(self.tail.to_vec());
@@ -126,7 +127,7 @@ impl HeadTail {
         self.limits.lines / 2
     }
 
-    /// Fills up the head; returns the number of bytes taken.
+    /// Appends bytes to the head until it is full. Returns the number of bytes taken.
     fn fill_head(&mut self, bytes: &[u8]) -> usize {
         if self.tail.total > 0 {
             return 0;
@@ -179,7 +180,7 @@ pub(crate) fn newlines(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// Returns the index after newline number `lines`.
+/// Returns the index after newline number `lines`, or `None` if there are fewer newlines.
 fn end_of_line(bytes: &[u8], lines: usize) -> Option<usize> {
     if lines == 0 {
         return Some(0);
@@ -196,7 +197,7 @@ fn whole_lines_head(head: &[u8]) -> &[u8] {
     &head[..head.len() - unfinished(head)]
 }
 
-/// Length of an incomplete character at the end.
+/// Returns the number of bytes of an incomplete character at the end.
 pub(crate) fn unfinished(bytes: &[u8]) -> usize {
     (1..=bytes.len().min(3))
         .find(|&back| {
@@ -206,7 +207,8 @@ pub(crate) fn unfinished(bytes: &[u8]) -> usize {
         .unwrap_or(0)
 }
 
-/// Returns the newest lines within `bytes`, starting at a line if one is near.
+/// Returns the last `lines` lines of the tail, but at most `bytes` bytes. The result starts at the beginning of a line
+/// if one is near.
 fn newest(tail: &[u8], lines: usize, bytes: usize) -> &[u8] {
     let mut start = tail.len().saturating_sub(bytes);
     let body = &tail[..tail.len() - usize::from(tail.last() == Some(&b'\n'))];
@@ -233,7 +235,8 @@ fn replaced(invalid: &[u8]) -> &'static str {
     if invalid.is_empty() { "" } else { "\u{FFFD}" }
 }
 
-/// Decodes as much from the start as fits; returns the text and the number of bytes used.
+/// Decodes as many bytes from the start as fit into `text_max` bytes of text. Returns the text and the number of
+/// decoded bytes.
 fn lossy_head(bytes: &[u8], text_max: usize) -> (String, usize) {
     let mut text = String::new();
     let mut used = 0;
@@ -251,7 +254,8 @@ fn lossy_head(bytes: &[u8], text_max: usize) -> (String, usize) {
     (text, used)
 }
 
-/// Decodes as much from the end as fits; returns the text and the number of bytes used.
+/// Decodes as many bytes from the end as fit into `text_max` bytes of text. Returns the text and the number of decoded
+/// bytes.
 fn lossy_tail(bytes: &[u8], text_max: usize) -> (String, usize) {
     let mut excess = lossy_len(bytes).saturating_sub(text_max);
     let mut text = String::new();

@@ -10,9 +10,9 @@ use sysop_core::id::{SessionId, Timestamp};
 
 use super::artifacts::{is_output, is_preimage};
 
-/// Removes these artifacts from the folder, and the recordings of the session's terminal. `last` is the time of the
-/// session's last stored file: preimages stored again since then belong to another session, even if its log does not
-/// mention them yet, and are kept. Errors are only logged.
+/// Removes the artifacts in `files` and the recordings of the session's terminal from the folder. `last` is the time at
+/// which the session last stored a file. A preimage that was stored again after that time belongs to another session,
+/// even if that session's log does not mention it yet, so it is kept. Errors are only logged.
 pub fn purge_session(folder: &Path, files: &HashSet<String>, session: &SessionId, last: Timestamp) {
     for name in files {
         let path = folder.join(name);
@@ -39,7 +39,7 @@ fn log_failure(name: &str, gone: io::Result<()>) {
     }
 }
 
-/// Returns true if the file was stored again after `since`, or if its time is unknown.
+/// Returns true if the file was stored again after `last`, or if its time is unknown.
 fn is_newer(path: &Path, last: Timestamp) -> bool {
     let kept = path.metadata().and_then(|found| found.modified());
     let since = kept.ok().and_then(|kept| kept.duration_since(UNIX_EPOCH).ok());

@@ -10,12 +10,12 @@ use parking_lot::RwLock;
 use secrecy::{ExposeSecret, SecretString};
 use sysop_core::redact::{KnownSecrets, REDACTED, SECRET_BYTES_MIN};
 
-/// Maximum entered secrets; the oldest is dropped first.
+/// Maximum entered secrets. Beyond it, the oldest is dropped.
 const LEARNED_MAX: usize = 64;
-/// Columns of a line of `base64`, and of `xxd -p`.
+/// Length of a line in the output of `base64` and of `xxd -p`, in characters.
 const ENCODED_LINES: [usize; 2] = [76, 60];
 
-/// Secrets to redact: those of the config, and those entered since.
+/// Secrets to redact: those of the config, and those that users entered later.
 #[derive(Default)]
 pub(crate) struct Secrets {
     configured: Vec<SecretString>,
@@ -24,9 +24,9 @@ pub(crate) struct Secrets {
 
 #[derive(Default)]
 struct LearnedSecrets {
-    /// Each entered secret with its other forms.
+    /// Each entered secret with the other forms in which it may appear.
     entered: VecDeque<Vec<String>>,
-    /// All forms, and the secrets of the config.
+    /// All these forms, and the secrets of the config.
     known: Arc<KnownSecrets>,
 }
 
@@ -52,7 +52,7 @@ impl Secrets {
         learned.known = Arc::new(KnownSecrets::new(self.configured.iter().cloned().chain(entered)));
     }
 
-    /// Returns the secrets of this moment.
+    /// Returns the secrets that are known now.
     pub(crate) fn known(&self) -> Arc<KnownSecrets> {
         Arc::clone(&self.learned.read().known)
     }
@@ -62,8 +62,8 @@ impl Secrets {
     }
 }
 
-/// Forms in which a secret may appear in output: the text, its lines, and both encoded, with and without a final
-/// newline.
+/// Returns the forms in which a secret may appear in output: the text and its lines, and the encodings of both with and
+/// without a final newline.
 fn forms(secret: &str) -> Vec<String> {
     let mut forms = Vec::new();
     for text in std::iter::once(secret).chain(secret.lines()) {
@@ -85,8 +85,8 @@ fn forms(secret: &str) -> Vec<String> {
     forms
 }
 
-/// Splits an encoded text into its lines if it has more than one; a short last line is left out, because it would
-/// match too often.
+/// Splits an encoded text into its lines if it has more than one. A short last line is left out, because it would match
+/// too often.
 fn pieces(text: &str, columns: usize) -> Vec<String> {
     if text.len() <= columns {
         return Vec::new();
@@ -111,7 +111,7 @@ pub(crate) struct StreamRedactor {
 }
 
 impl StreamRedactor {
-    /// Adds a chunk; emits all bytes that cannot be part of a secret.
+    /// Adds a chunk. Emits all bytes that cannot be the beginning of a secret, after redacting them.
     pub(crate) fn push(&mut self, secrets: &Secrets, bytes: &[u8], emit: impl FnMut(&[u8])) {
         self.pending.extend_from_slice(bytes);
         let held = secrets.known().scan(&self.pending, self.redacted, false, emit);

@@ -1,4 +1,4 @@
-//! Limits the rate of live output to a readable speed. Excess output loses its middle.
+//! Limits the rate of live output to a readable speed. If there is more output, its middle is left out.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ impl Throttle {
         self.waiting.push(bytes);
     }
 
-    /// Time of the next `flush`; `None` if nothing is pending.
+    /// Returns the time of the next `flush`, or `None` if nothing is pending.
     pub(crate) fn due(&self) -> Option<Instant> {
         (!self.waiting.is_empty()).then_some(self.next)
     }

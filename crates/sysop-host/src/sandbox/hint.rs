@@ -1,6 +1,6 @@
 //! Hint for the model if a command failed inside a fence.
 //!
-//! Without it, models mistake a refusal by the sandbox for a fault of the machine: a registry that is down, or a
+//! Without the hint, models mistake a refusal by the sandbox for a fault of the machine: a registry that is down, or a
 //! missing database.
 
 use std::path::Path;
@@ -9,7 +9,7 @@ use sysop_core::policy::Fence;
 
 use super::rules::{TEMPORARY_FOLDERS, has_network};
 
-/// Messages of programs that the sandbox stopped; they also have other causes.
+/// Messages that programs print if the sandbox stops them. The messages also have other causes.
 const SYMPTOMS: [&str; 6] = [
     "permission denied",
     "operation not permitted",
@@ -22,14 +22,14 @@ const SYMPTOMS: [&str; 6] = [
 /// Way for the model to run a command outside the sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Escape {
-    /// The model may ask to run outside.
+    /// The model may ask to run a command outside the sandbox.
     Offered,
-    /// None.
+    /// The model cannot run a command outside the sandbox.
     Missing,
 }
 
-/// Returns the hint for a command that failed inside a fence and printed `printed`; `None` if the fence is no likely
-/// cause.
+/// Returns the hint for a command that failed inside a fence and printed `printed`. Returns `None` if the fence is
+/// probably not the cause.
 pub(crate) fn hint(fence: &Fence, root: &Path, escape: Escape, printed: &str) -> Option<String> {
     let printed = printed.to_ascii_lowercase();
     SYMPTOMS.iter().find(|symptom| printed.contains(**symptom))?;

@@ -19,7 +19,7 @@ const WORK_DEVICES: [&str; 5] = ["/dev/ptmx", "/dev/pts", "/dev/shm", "/dev/rand
 /// Shared folders for temporary files.
 pub(super) const TEMPORARY_FOLDERS: [&str; 2] = ["/tmp", "/var/tmp"];
 
-/// Builds the rules of a fence. `temporary` is the program's own folder.
+/// Builds the rules of a fence. `temporary` is the temporary folder of this program alone.
 pub(super) fn ruleset(
     request: &FenceRequest<'_>,
     temporary: Option<&Path>,
@@ -47,10 +47,11 @@ pub(super) fn has_network(fence: &Fence) -> bool {
     }
 }
 
-/// Writable paths besides the root and those of every fence. A path that does not exist is left out.
+/// Returns the writable paths other than the root and the paths that every fence allows. A path that does not exist
+/// gets no rule.
 ///
-/// A path below another one is also left out. It needs no rule, and an earlier call that may write to its parent
-/// could have replaced it by a link to anywhere.
+/// A path below another writable path is left out. It needs no rule, and an earlier call that may write to its parent
+/// could have replaced the path by a link to anywhere.
 fn writable_paths(request: &FenceRequest<'_>) -> Vec<PathBuf> {
     let Fence::Workspace { write, .. } = request.fence else { return Vec::new() };
     let is_in_root = |path: &Path| request.root.is_some_and(|root| path.starts_with(root.path));

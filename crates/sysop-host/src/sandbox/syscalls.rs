@@ -14,7 +14,7 @@ use sysop_core::policy::Fence;
 
 use super::rules::has_network;
 
-/// Rules by system call; a call without rules is refused with any arguments.
+/// Rules by system call. A call with an empty list of rules is refused with any arguments.
 type RuleMap = BTreeMap<i64, Vec<SeccompRule>>;
 
 // Numbers missing in the libc crate; the same on all architectures.
@@ -29,17 +29,18 @@ const X32_BIT: i64 = 0x4000_0000;
 
 /// `TIOCSTI` and `TIOCLINUX`, which insert input into a terminal.
 const TYPING_IOCTLS: [u64; 2] = [0x5412, 0x541c];
-/// `FS_IOC_SETFLAGS`, its 32-bit form, and `FS_IOC_FSSETXATTR`: they change attributes of a file that is open for
-/// reading.
+/// `FS_IOC_SETFLAGS`, its 32-bit form, and `FS_IOC_FSSETXATTR`. They change attributes of a file even if it is open
+/// only for reading.
 const ATTRIBUTE_IOCTLS: [u64; 3] = [0x4008_6602, 0x4004_6602, 0x401c_5820];
 /// Actions of `syslog(2)` that change state: read and clear, clear, console off, on, level.
 const SYSLOG_CHANGES: [u64; 5] = [4, 5, 6, 7, 8];
-/// Commands of System V IPC that change state: remove and set, each also with the bit of the 64-bit form.
+/// Commands of System V IPC that change state: remove and set. Each is listed without and with the bit of the 64-bit
+/// form.
 const IPC_CHANGES: [u64; 4] = [0, 1, 0x100, 0x101];
-/// Netlink protocols that list routes and sockets. Changing them needs a capability that no fence keeps.
+/// Netlink protocols that list routes and sockets. Changing routes or sockets needs a capability that no fence keeps.
 const NETLINK_READS: [u64; 2] = [0, 4];
 
-/// Calls that change metadata of files, with any arguments.
+/// Calls that change metadata of files. They are refused with any arguments.
 const METADATA_CALLS: &[i64] = &[
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
@@ -71,7 +72,7 @@ const METADATA_CALLS: &[i64] = &[
     libc::SYS_futimesat,
 ];
 
-/// Calls that change other processes, keys, queues or the machine, with any arguments.
+/// Calls that change other processes, keys, queues or the machine. They are refused with any arguments.
 const MACHINE_CALLS: &[i64] = &[
     libc::SYS_ptrace,
     libc::SYS_process_vm_writev,
@@ -96,7 +97,8 @@ const MACHINE_CALLS: &[i64] = &[
     libc::SYS_umount2,
 ];
 
-/// Calls with the index of their process argument; 0 as the argument means the caller itself.
+/// Calls that change a process, each with the index of the argument that names the process. The value 0 means the
+/// caller itself.
 const PROCESS_CALLS: &[(i64, u8)] = &[
     (libc::SYS_setpriority, 1),
     (libc::SYS_ioprio_set, 1),
@@ -106,7 +108,8 @@ const PROCESS_CALLS: &[(i64, u8)] = &[
     (libc::SYS_sched_setattr, 0),
 ];
 
-/// Returns the filter of a fence. Compiled once per kind of fence, which takes as long as the rest of a fence.
+/// Returns the filter of a fence. It is compiled once per kind of fence, because that takes as long as building the
+/// rest of the fence.
 pub(super) fn filter(fence: &Fence) -> Result<&'static BpfProgram, BackendError> {
     static FILTERS: [OnceLock<BpfProgram>; 4] = [const { OnceLock::new() }; 4];
     let kind = usize::from(has_network(fence)) + 2 * usize::from(matches!(fence, Fence::ReadOnly { .. }));
@@ -137,7 +140,7 @@ fn compile(fence: &Fence) -> Result<BpfProgram, BackendError> {
     SeccompFilter::new(rules, others, refused, std::env::consts::ARCH.try_into()?)?.try_into()
 }
 
-/// Refuses all sockets except local ones, and those of netlink that list routes and sockets.
+/// Refuses all sockets except local sockets and the netlink sockets that list routes and sockets.
 fn refuse_network(rules: &mut RuleMap) -> Result<(), BackendError> {
     let (local, told) = (libc::AF_UNIX.unsigned_abs().into(), libc::AF_NETLINK.unsigned_abs().into());
     refuse_if(rules, libc::SYS_socket, &[unequal(0, local)?, unequal(0, told)?])?;
@@ -171,7 +174,7 @@ fn refuse(rules: &mut RuleMap, call: i64) {
     rules.insert(call, Vec::new());
 }
 
-/// Refuses a call if all conditions hold; adds to its other rules.
+/// Refuses a call if all conditions hold. The call's other rules stay in force.
 fn refuse_if(rules: &mut RuleMap, call: i64, conditions: &[SeccompCondition]) -> Result<(), BackendError> {
     rules.entry(call).or_default().push(SeccompRule::new(conditions.to_vec())?);
     Ok(())

@@ -22,12 +22,13 @@ use super::settings::{SshSettings, literal};
 use crate::askpass::Askpass;
 use crate::settings::HostError;
 
-/// Maximum concurrent sessions. OpenSSH servers allow ten per connection; two are reserved for urgent requests.
+/// Maximum concurrent sessions. OpenSSH servers allow ten per connection, and two of them are reserved for urgent
+/// requests.
 const SESSIONS_MAX: usize = 8;
 const SPARE_SESSIONS: usize = 2;
 /// Timeout for checking that the connection is alive.
 const ALIVE_MAX: Duration = Duration::from_secs(2);
-/// Maximum wait for tasks that are opening the connection to release it.
+/// Maximum time to wait until tasks that are opening the connection release it.
 const CLOSE_MAX: Duration = Duration::from_secs(2);
 /// Timeout of an internal script.
 pub(super) const SCRIPT_MAX: Duration = Duration::from_secs(60);
@@ -35,7 +36,7 @@ pub(super) const SCRIPT_MAX: Duration = Duration::from_secs(60);
 pub(super) const SCRIPT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// A multiplexed connection to one destination through the user's own `ssh`. Cheap to clone. It connects on first use,
-/// reconnects after a loss, and ends with its last clone.
+/// reconnects after a loss, and ends when its last clone is dropped.
 #[derive(Clone)]
 pub struct SshConnection(pub(super) Arc<ConnectionInner>);
 
@@ -43,7 +44,7 @@ pub struct SshConnection(pub(super) Arc<ConnectionInner>);
 pub(super) struct ConnectionInner {
     settings: SshSettings,
     folder: OnceLock<ControlFolder>,
-    /// The master; locked while one is being started, so that only one exists.
+    /// The master. It is locked while a master is being started, so that there is only one.
     master: Mutex<Option<Arc<Master>>>,
     sessions: Arc<Semaphore>,
     spare: Arc<Semaphore>,
@@ -79,12 +80,12 @@ impl SshConnection {
         *self.0.people.lock() = Some(people);
     }
 
-    /// Destination as the user gave it.
+    /// Returns the destination as the user gave it.
     pub fn destination(&self) -> &str {
         self.0.name()
     }
 
-    /// Returns true if the connection stands, as far as is known.
+    /// Returns true if there is a connection, as far as is known.
     pub fn is_connected(&self) -> bool {
         self.0.master.try_lock().is_ok_and(|master| master.is_some())
     }
@@ -113,8 +114,8 @@ impl SshConnection {
         Ok((status, output))
     }
 
-    /// Returns program, arguments and environment of an interactive session over this connection, on a terminal that the
-    /// caller provides. `command` replaces the login shell. Reconnects if necessary.
+    /// Returns program, arguments and environment that start an interactive session over this connection, on a terminal
+    /// that the caller provides. `remote_command` replaces the login shell. Reconnects if necessary.
     pub async fn terminal_command(
         &self,
         remote_command: Option<&str>,
@@ -185,12 +186,12 @@ impl ConnectionInner {
         Arc::clone(&self.sessions).acquire_owned().await.expect("it is never closed")
     }
 
-    /// Like `permit`, from the reserve for urgent requests.
+    /// Like `permit`, but takes one of the sessions reserved for urgent requests.
     pub(super) async fn spare_permit(&self) -> OwnedSemaphorePermit {
         Arc::clone(&self.spare).acquire_owned().await.expect("it is never closed")
     }
 
-    /// Returns the master; starts one if necessary, unless the connection is closed meanwhile.
+    /// Returns the master, and starts one if necessary. Fails if the connection is closed in the meantime.
     pub(super) async fn master(&self) -> Result<Arc<Master>, SshError> {
         let mut closed = self.closed.subscribe();
         tokio::select! {
@@ -215,7 +216,7 @@ impl ConnectionInner {
         Ok(started)
     }
 
-    /// Returns the settings by which ssh prompts the session's users, and what a login may wait for.
+    /// Returns the settings with which `ssh` prompts the session's users, and the prompts that a login may wait for.
     fn login_settings(&self) -> Result<(Cow<'_, SshSettings>, LoginPrompts), SshError> {
         let people = self.people.lock().clone();
         let (Some(program), Some(people)) = (&self.settings.askpass_helper, people) else {
@@ -259,7 +260,8 @@ impl ConnectionInner {
         }
     }
 
-    /// Returns the error of a lost connection, with its cause.
+    /// Returns the error of a lost connection. Its cause is the last line that `ssh` printed, or `otherwise` if there
+    /// is none.
     pub(super) fn connection_lost(&self, master: &Master, otherwise: &str) -> SshError {
         let printed = last_line(&master.printed());
         let why = if printed.is_empty() { otherwise.to_owned() } else { printed };

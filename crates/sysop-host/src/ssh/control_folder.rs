@@ -1,6 +1,6 @@
-//! Directory of a connection's socket. Its path is short, because socket paths are limited to about a hundred bytes, and it
-//! is private, because access to the socket is a login. A killed process leaves its sockets behind; the next process removes
-//! them.
+//! Directory of a connection's socket. Its path is short, because socket paths are limited to about a hundred bytes. It
+//! is private, because anyone who can use the socket is logged in. A killed process leaves its sockets behind; the next
+//! process removes them.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-/// Longest socket path that every system accepts (macOS), including the NUL byte.
+/// Length in bytes of the longest socket path that every system accepts, including the NUL byte. macOS has the lowest
+/// limit.
 const SOCKET_BYTES_MAX: usize = 104;
-/// Length of the suffix that ssh appends temporarily.
+/// Length in bytes of the suffix that ssh appends to the socket's path temporarily.
 const SUFFIX_BYTES: usize = 17;
-/// Length of a socket's name with the preceding slash.
+/// Length in bytes of a socket's name with the preceding slash.
 const NAME_BYTES: usize = 1 + 16;
 
 /// Maximum directory entries checked for sockets of killed processes.
@@ -28,7 +29,7 @@ pub(super) struct ControlFolder {
 }
 
 impl ControlFolder {
-    /// Opens the preferred directory if it is usable, otherwise a new one below `/tmp`.
+    /// Opens the directory `wished` if it is usable, else `sysop` in `$XDG_RUNTIME_DIR`, else a new one below `/tmp`.
     pub(super) fn open(wished: &Path) -> io::Result<Self> {
         if fits(wished) && prepare(wished).is_ok() {
             sweep(wished);
@@ -78,8 +79,8 @@ fn prepare(folder: &Path) -> io::Result<()> {
     if private { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
 }
 
-/// Removes sockets without a listener. A socket of a running process appears when it starts to listen; names with a dot are
-/// still being set up.
+/// Removes sockets that no process listens on. A running process gives a socket its name only when it listens. Sockets
+/// with a dot in their name are still being set up and are kept.
 fn sweep(folder: &Path) {
     let ours = |name: &OsStr| {
         let bytes = name.as_encoded_bytes();

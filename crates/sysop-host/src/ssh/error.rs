@@ -1,6 +1,6 @@
 //! Connection errors of ssh, distinct from failures of commands. Each has a hint.
 //!
-//! The output of ssh only selects the wording; it never decides whether a command ran.
+//! The output of ssh only selects the wording of an error; it never decides whether a command ran.
 
 use sysop_core::text::neutralize;
 
@@ -12,7 +12,7 @@ const TOLD_CHARS_MAX: usize = 300;
 pub enum SshError {
     #[error("`ssh` not found on PATH; install an OpenSSH client")]
     NoSsh,
-    /// The name has no address.
+    /// The host name has no address.
     #[error("unknown host name {0}; check the spelling, or set its address in ~/.ssh/config")]
     UnknownHost(String),
     /// No server listens at the port.
@@ -54,7 +54,7 @@ pub enum SshError {
     )]
     NoShell {
         destination: String,
-        /// Output received instead.
+        /// Output that was received instead of the start mark.
         said: String,
     },
     /// The host or its ssh server refuses forwarding, and no program on the host can connect instead.
@@ -94,7 +94,7 @@ fn spawn_hint(said: &str) -> String {
 }
 
 impl SshError {
-    /// Classifies the end of ssh by its output.
+    /// Derives the error from the output of an `ssh` that has ended.
     pub(super) fn read(destination: &str, printed: &str) -> Self {
         let name = || destination.to_owned();
         let has = |text: &str| printed.contains(text);
@@ -144,7 +144,7 @@ impl SshError {
     }
 }
 
-/// Returns the last line with text, escaped and shortened.
+/// Returns the last line that is not blank, escaped and shortened.
 pub(super) fn last_line(text: &str) -> String {
     one_line(text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or(""))
 }

@@ -1,4 +1,4 @@
-//! Runs one program on the remote host: collects its output, and stops it with all processes it started.
+//! Runs one program on the remote host: collects its output, and stops it together with all processes that it started.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -22,31 +22,33 @@ use crate::machine::{ExecResult, ExitReason};
 use crate::output::capture::Capture;
 use crate::pipe::discard_output;
 
-/// Time to keep reading output after the shell ended while another process holds the pipe.
+/// Maximum time to read further output after the shell has ended while another process still holds the pipe.
 const DRAIN: Duration = Duration::from_millis(200);
-/// Time for a command to report its start before it is stopped anyway.
+/// Maximum time to wait for a command to report its start before the command is stopped without that report.
 const BEGIN_MAX: Duration = Duration::from_secs(2);
-/// Maximum background programs whose output is discarded, so that they do not die of a closed pipe. Each holds a session of
-/// the connection.
+/// Maximum background programs whose output is discarded, so that a closed pipe does not kill them. Each of them holds
+/// a session of the connection.
 pub(super) const BACKGROUND_MAX: usize = 4;
 
-/// Environment of every command, as on the local machine: no screen and no user. Shell startup files and variables that
-/// describe a terminal are dropped.
+/// Sets the environment of every command, which is the same as on the local machine: it tells programs that there is no
+/// screen and no user. Variables that name shell startup files or describe a terminal are removed.
 pub(super) const ENVIRONMENT: &str = "export PAGER=cat GIT_PAGER=cat MANPAGER=cat SYSTEMD_PAGER= \
     GIT_TERMINAL_PROMPT=0 DEBIAN_FRONTEND=noninteractive TERM=dumb NO_COLOR=1; \
     unset BASH_ENV ENV OLDPWD COLUMNS LINES FORCE_COLOR CLICOLOR_FORCE CDPATH";
 
-/// Enters the root, or stays in the current directory, by its path without links, if `$r` is empty.
+/// Changes to the root `$r`, or stays in the current directory if `$r` is empty. In both cases, `$PWD` becomes a path
+/// without symbolic links.
 pub(super) const ENTER: &str =
     r#"cd -P -- "${r:-.}" 2>/dev/null || { printf "\036C%s\036" "$n"; exit 1; }; unset OLDPWD"#;
 
 /// Runs `$1` with bash, or with sh where there is no bash. `--norc` is needed because bash assumes that a remote shell
-/// daemon started it, and then reads `.bashrc`, whose output would mix with ours. The subshell is needed because dash
-/// reports a killed program on that program's standard error, unless the program runs in a process of its own.
+/// daemon started it, and then reads `.bashrc`, whose output would mix with the command's output. The subshell is
+/// needed because dash reports a killed program on that program's standard error, unless the program runs in a process
+/// of its own.
 const SHELL: &str =
     r#"s=sh; command -v bash >/dev/null 2>&1 && s="bash --norc"; (exec $s -c -- "$1" </dev/null 2>&1); e=$?"#;
 
-/// Returns a command for the remote shell, which is bash if available.
+/// Returns a script that runs `command` with bash, or with `sh` if there is no bash, and the arguments of the script.
 pub(super) fn shell_script(command: &str, variables: &[(&str, &str)]) -> (String, Vec<String>) {
     let mut text = String::new();
     for (name, value) in variables {
@@ -55,8 +57,8 @@ pub(super) fn shell_script(command: &str, variables: &[(&str, &str)]) -> (String
     (text + SHELL, vec![command.to_owned()])
 }
 
-/// Returns a command that runs git with a clean environment: only the identity of committers and the user's own config
-/// remain, as on the local machine.
+/// Returns a script that runs git with a clean environment, and the arguments of the script. As on the local machine,
+/// only the Git variables of `GIT_VARIABLES_ALLOWED` remain: author, committer and the user's own config.
 pub(super) fn git_script(
     program: &str,
     arguments: &[String],
@@ -88,7 +90,7 @@ pub(super) struct RemotePrograms {
 
 /// Reason that no session was opened.
 enum StartError {
-    /// Canceled; nothing ran.
+    /// The start was canceled, and nothing ran.
     Cancelled,
     Run(RunError),
 }
@@ -104,7 +106,8 @@ impl RemotePrograms {
         Self { inner, background: Arc::new(Semaphore::new(BACKGROUND_MAX)) }
     }
 
-    /// Runs a script fragment that sets `$e` in `root`. Output and timeout start with the fragment.
+    /// Runs a script fragment in `root`. The fragment must set `$e` to its exit code. Output and timeout count from the
+    /// start of the fragment.
     pub(super) async fn run(
         &self,
         root: &str,
@@ -144,8 +147,8 @@ impl RemotePrograms {
         Ok(ProgramResult { exec: ExecResult { end, left_running: false }, folder })
     }
 
-    /// Opens the session. If canceled during the request, the session may exist anyway: it is awaited, so that its program
-    /// can be stopped.
+    /// Opens the session. If it is canceled during the request, the session may exist anyway. In that case, waits a
+    /// short time for the session, so that its program can be stopped.
     async fn start(
         &self,
         script: RemoteScript,
@@ -198,7 +201,7 @@ impl RemotePrograms {
         Ok(ProgramResult { exec: ExecResult { end, left_running }, folder })
     }
 
-    /// Discards the output of background programs until the connection ends.
+    /// Discards the output of a background program until the program closes it or the connection ends.
     fn discard_output(&self, program: RunningProgram) {
         let Ok(permit) = Arc::clone(&self.background).try_acquire_owned() else { return };
         tokio::spawn(async move {
@@ -208,7 +211,8 @@ impl RemotePrograms {
     }
 }
 
-/// A requested program. Dropping it before its end ends it with all processes it started.
+/// A program that was requested to run. If this is dropped before the program has ended, the program is ended with all
+/// processes that it started.
 #[derive(Debug)]
 pub(super) struct RunningProgram {
     pub(super) running: RunningScript,
@@ -221,8 +225,8 @@ impl RunningProgram {
         self.running.state.started.as_ref().map(|(_, folder)| folder.clone())
     }
 
-    /// Collects output until the program and its output have ended, or the drain time has passed. Returns true if another
-    /// process still holds the output. Cancellation-safe.
+    /// Collects output until the program and its output have ended, or until `DRAIN` has passed after the program's
+    /// end. Returns true if another process still holds the output. Cancel safe.
     async fn pump(&mut self, capture: &mut Capture<'_>) -> bool {
         let mut drained: Option<Instant> = None;
         loop {

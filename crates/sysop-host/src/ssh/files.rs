@@ -1,14 +1,14 @@
 //! File tools on the remote host, as scripts for POSIX `sh` and common utilities.
 //!
-//! A script enters the root, walks to the parent directory of a path one name at a time, and then uses the bare name in its
-//! current directory. A link on the way is read and walked like the rest of the path, so that `..`, absolute links and links
-//! that lead out are refused where they occur. After each step, the script verifies that its physical directory is below the
-//! root: a directory replaced by a link during the step is noticed, and a later replacement has no effect. A file opened for
-//! reading is verified by its descriptor where `/proc` exists.
+//! A script enters the root, walks to the parent directory of a path one name at a time, and then uses the bare name in
+//! its current directory. A link on the way is read and walked like the other parts of the path, so that `..`, absolute
+//! links and links that lead out are refused where they occur. After each step, the script verifies that its physical
+//! directory is below the root. Therefore, it notices if a directory is replaced by a link during the step, and a later
+//! replacement has no effect. A file opened for reading is verified by its descriptor if `/proc` exists.
 //!
-//! Gaps that `sh` cannot close: without `/proc`, a file replaced by a link between the last check and its opening is read.
-//! If `mv` lacks `-T`, a name that becomes a directory at that moment receives the new file inside it. A directory that is
-//! moved out of the root during a script takes the script along.
+//! `sh` cannot close three gaps. If there is no `/proc`, a file that is replaced by a link between the last check and
+//! its opening is read through that link. If `mv` lacks `-T`, and a name becomes a directory at that moment, the new
+//! file is put into the directory. If a directory is moved out of the root during a script, the script moves with it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::path::{RootPath, shown};
 
 /// Timeout of a file transfer.
 const FILE_MAX: Duration = Duration::from_secs(300);
-/// Maximum size of a list of names.
+/// Maximum size of a list of names, in bytes.
 const LIST_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Maximum bytes of names that a search reads.
@@ -119,7 +119,8 @@ impl RemoteFiles<'_> {
         Ok(listing)
     }
 
-    /// Lists a directory tree: ignore files, each name with its content, then an empty field, then the files.
+    /// Lists a directory tree in NUL-terminated fields: the name and the content of each ignore file, then an empty
+    /// field, then the names of the files.
     pub(super) async fn tree(&self, path: &RootPath) -> Result<Vec<u8>, MachineError> {
         let max = TREE_BYTES_MAX.to_string();
         self.run_read_only(FIND, &[path.as_str(), &max], LIST_BYTES_MAX, &path.to_string()).await
@@ -159,7 +160,8 @@ impl RemoteFiles<'_> {
         RemoteScript { input, ..RemoteScript::new(&format!("{PRELUDE}{text}"), &arguments) }
     }
 
-    /// Checks the exit status. Statuses 40 and 41 are the scripts' own: a keyword, and an error text of the system.
+    /// Checks the exit status of a script. With status 40, the script printed a keyword that names the error. With any
+    /// other error status, it printed an error text of the system.
     fn checked_output(&self, ran: ScriptOutput, told: &str) -> Result<Vec<u8>, MachineError> {
         match ran.status {
             0 => Ok(ran.output),
@@ -236,7 +238,7 @@ fn kind(letter: &str, target: &str) -> FileKind {
     }
 }
 
-/// Parses `kind size mode user group time`, and the link target on the next line.
+/// Parses a line of the form `kind size mode user group time`, followed by the link target on the next line.
 fn read_stat(said: &str) -> Option<FileStat> {
     let (line, target) = said.split_once('\n')?;
     let mut fields = line.split(' ');

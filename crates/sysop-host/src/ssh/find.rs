@@ -7,8 +7,8 @@ use ignore::gitignore::Gitignore;
 use crate::ignore_rules::{is_ignored, parse_rules};
 use crate::machine::{FIND_FILES_MAX, FileSearch, FileSearchResult};
 
-/// `said` lists ignore files with their contents, then an empty field, then the files. It was cut if it has `bytes_max`
-/// bytes or more.
+/// Returns the files that match the search and are not ignored. `said` lists ignore files with their contents, then an
+/// empty field, then the files. If it has `bytes_max` bytes or more, it was cut.
 pub(super) fn select_files(search: &FileSearch, said: &[u8], bytes_max: usize) -> FileSearchResult {
     // The limit applies to the names; the rules before them only make it take effect slightly earlier.
     let cut = said.len() >= bytes_max;
@@ -42,14 +42,14 @@ pub(super) fn select_files(search: &FileSearch, said: &[u8], bytes_max: usize) -
     FileSearchResult { paths, incomplete }
 }
 
-/// Rules of one directory; `.gitignore` comes before `.ignore`.
+/// Returns the rules of one directory, with those of `.gitignore` before those of `.ignore`.
 fn one(mut files: Vec<(&str, &str)>) -> Gitignore {
     files.sort_by_key(|(name, _)| *name == ".ignore");
     parse_rules(files.into_iter().map(|(_, text)| text))
 }
 
 struct IgnoreRules<'a> {
-    /// Rules by directory: empty, or ending in `/`.
+    /// Rules by the path of their directory, which is empty or ends in `/`.
     rules: HashMap<&'a str, Gitignore>,
 }
 

@@ -1,8 +1,8 @@
-//! Forwards a local port to a port that the remote host can reach, for as long as it is held.
+//! Forwards a local port to a port that the remote host can reach, for as long as the [`PortForward`] exists.
 //!
-//! Each connection becomes a channel of the shared connection. So the port belongs to sysop from the start, while `ssh -L`
-//! would need a free port number, and refusals are reported one by one. If the server forbids forwarding, a program on the
-//! host makes each connection instead (`relay`).
+//! Each connection becomes a channel of the shared connection. Therefore, the port belongs to sysop from the start,
+//! while `ssh -L` would need the number of a free port. It also means that each refusal is reported separately. If the
+//! server forbids forwarding, a program on the host makes each connection instead (`relay`).
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -26,11 +26,11 @@ use super::relay::RelayProgram;
 use super::session::SILENT;
 use crate::pipe::sized_pipe;
 
-/// Maximum concurrent connections; others wait.
+/// Maximum concurrent connections; further ones wait.
 const CONNECTIONS_MAX: usize = 64;
-/// Timeout for the remote host to connect.
+/// Maximum time for the remote host to connect to the target.
 const OPEN_MAX: Duration = Duration::from_secs(20);
-/// Size of a pipe buffer.
+/// Size of a pipe buffer, in bytes.
 const PIPE_BYTES: usize = 256 * 1024;
 
 /// A forwarded port. Dropping it closes the port and all connections through it.
@@ -41,7 +41,7 @@ pub struct PortForward {
 }
 
 impl PortForward {
-    /// Local address to connect to.
+    /// Returns the local address to connect to.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -75,8 +75,8 @@ impl SshConnection {
     /// # Errors
     ///
     /// [`SshError::ForwardRefused`] if the remote host neither forwards nor has a program that connects,
-    /// [`SshError::ForwardNobody`] if nothing listens at that address now. With `nc` as the program, the latter shows only
-    /// as connections that close without a response.
+    /// [`SshError::ForwardNobody`] if nothing listens at that address now. If `nc` is used to connect, there is no
+    /// `ForwardNobody`; connections then close without a response.
     pub async fn forward(&self, far: &str) -> Result<PortForward, SshError> {
         let here = |why: &dyn std::fmt::Display| SshError::here(self.destination(), why);
         let to = ForwardTarget::parse(far).ok_or_else(|| here(&"the forward target must be HOST:PORT"))?;
@@ -186,7 +186,7 @@ fn refused(inner: &ConnectionInner, to: &ForwardTarget, why: String) -> SshError
     SshError::ForwardNobody { destination, far: format!("{}:{}", to.host, to.port), why }
 }
 
-/// Creates a pipe whose write end is ours.
+/// Creates a pipe that this process writes to. Returns the read end and the write end.
 fn writing() -> io::Result<(OwnedFd, Sender)> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
     fcntl_setfl(&write, OFlags::NONBLOCK)?;

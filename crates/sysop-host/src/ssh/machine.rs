@@ -30,15 +30,16 @@ const LOGIN: &str = r#"cd -P -- "$1" 2>/dev/null; export PAGER=cat GIT_PAGER=cat
 
 /// Prints the modes of a terminal.
 const ECHO: &str = r#"stty -a <"$1""#;
-/// Prints a process group, the foreground group of its terminal with its program, and the modes of the terminal.
+/// Prints the process group of process `$2`, the foreground group of its terminal, the program of that group, and the
+/// modes of the terminal `$1`.
 const FOREGROUND: &str = r#"set -- "$1" $(ps -o pgid= -o tpgid= -p "$2" 2>/dev/null || { read -r l </proc/"$2"/stat; set -- ${l##*) }; echo "$3" "$6"; }); echo "$2 $3"; ps -o comm= -p "$3" 2>/dev/null || cat /proc/"$3"/comm; stty -a <"$1""#;
 /// Prints the directory and user of commands, and the host's clock.
 const CONTEXT: &str =
     r#"unset CDPATH; [ -z "$1" ] || cd -P -- "$1" 2>/dev/null || exit 40; id -u; id -un; date +%s; pwd -P"#;
-/// Timeout of the queries above.
+/// Timeout of `ECHO` and `FOREGROUND`.
 const ECHO_MAX: Duration = Duration::from_secs(5);
 
-/// Files below one directory of the remote host, and its shell.
+/// A remote host as seen by tools: the files below one directory, and a shell.
 pub(crate) struct SshMachine {
     inner: Arc<ConnectionInner>,
     /// Root as the user gave it; empty for the home directory.
@@ -137,7 +138,7 @@ impl SshMachine {
     }
 }
 
-/// Runs a read-only operation that ends when canceled.
+/// Runs a read-only operation until it is done or canceled.
 async fn until<T>(
     cancel: &CancellationToken,
     looking: impl Future<Output = Result<T, MachineError>>,

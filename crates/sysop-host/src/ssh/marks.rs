@@ -1,5 +1,5 @@
-//! Finds the marks of the remote script in its output. Text before the start mark is noise of login shells, and a program's
-//! output comes before the mark of its end.
+//! Finds the marks of the remote script in its output. Text before the start mark is noise of login shells. The output
+//! of a program ends before the end mark.
 //!
 //! A mark is `RS letter NONCE [; value] RS`, with a new nonce for each session.
 
@@ -7,12 +7,12 @@
 const MARK: u8 = 0x1e;
 /// Maximum noise kept for the error message if the start mark is missing.
 const NOISE_BYTES_MAX: usize = 2_000;
-/// Maximum length of a mark's value; the longest is a path.
+/// Maximum length of a mark's value, in bytes. The longest value is a path.
 const VALUE_BYTES_MAX: usize = 8 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ScriptMark {
-    /// The script started; holds its process id.
+    /// The script started. The value contains its process id and its directory.
     Started(String),
     /// System information.
     MachineInfo(String),
@@ -22,7 +22,7 @@ pub(super) enum ScriptMark {
     Ended(String),
 }
 
-/// State of one stream.
+/// Parser of one stream.
 #[derive(Debug)]
 pub(super) struct MarkParser {
     nonce: String,
@@ -43,7 +43,7 @@ impl MarkParser {
         Self { nonce: nonce.to_owned(), pending: Vec::new(), noise: Vec::new(), stage: ParseStage::Before }
     }
 
-    /// Consumes bytes; passes on output and marks in order.
+    /// Consumes bytes. Passes the program's output to `output` and each mark to `mark`, in order.
     pub(super) fn take(&mut self, bytes: &[u8], output: impl FnMut(&[u8]), mark: impl FnMut(ScriptMark)) {
         if self.pending.is_empty() {
             let pending = self.scan(bytes, output, mark).to_vec();
@@ -56,7 +56,7 @@ impl MarkParser {
         }
     }
 
-    /// Passes on held bytes at the end of the stream.
+    /// Passes on the bytes that were held back as the start of a mark. Must be called at the end of the stream.
     pub(super) fn finish(&mut self, mut output: impl FnMut(&[u8])) {
         let pending = std::mem::take(&mut self.pending);
         self.pass(&pending, &mut output);

@@ -22,18 +22,19 @@ use crate::environment::Environment;
 use crate::spawn::{SpawnSpec, open_pidfd, spawn};
 use crate::watchdog::Watchdog;
 
-/// Interval of checks for the connection.
+/// Interval at which a new connection is checked until it is ready.
 const READY_POLL_INTERVAL: Duration = Duration::from_millis(1);
-/// Timeout for parts of a login that ssh's own timeout does not cover (jump hosts, slow logins), if no user is prompted.
+/// Timeout for the parts of a login that ssh's own timeout does not cover (jump hosts, slow logins). It applies if no
+/// user is prompted.
 const LOGIN_MAX: Duration = Duration::from_secs(60);
 /// Maximum time for a user to answer one prompt of ssh.
 const ANSWERS_MAX: Duration = Duration::from_secs(600);
-/// Maximum time for ssh to end when asked.
+/// Maximum time for ssh to end after it was asked to.
 const END_MAX: Duration = Duration::from_secs(2);
 /// Maximum bytes of ssh's output that are read.
 const PRINTED_BYTES_MAX: u64 = 16 * 1024;
 
-/// An established connection. Dropping it ends it.
+/// An established connection. Dropping this ends the connection.
 #[derive(Debug)]
 pub(super) struct Master {
     socket: PathBuf,
@@ -44,7 +45,7 @@ pub(super) struct Master {
 }
 
 impl Master {
-    /// Connects. Returns when sessions can be opened. `questions` counts the open prompts.
+    /// Connects, and returns when sessions can be opened. `questions` are the prompts that the login may wait for.
     pub(super) async fn start(
         settings: &SshSettings,
         socket: PathBuf,
@@ -80,12 +81,12 @@ impl Master {
         self.printed_after(self.printed_bytes().saturating_sub(PRINTED_BYTES_MAX))
     }
 
-    /// Returns the number of bytes printed by ssh.
+    /// Returns the number of bytes printed by ssh so far.
     pub(super) fn printed_bytes(&self) -> u64 {
         rustix::fs::fstat(&self.printed).map_or(0, |found| u64::try_from(found.st_size).unwrap_or(0))
     }
 
-    /// Returns the output of ssh after a position.
+    /// Returns what ssh printed after its first `bytes` bytes, at most `PRINTED_BYTES_MAX` bytes of it.
     pub(super) fn printed_after(&self, bytes: u64) -> String {
         let mut text = vec![0; usize::try_from(PRINTED_BYTES_MAX).expect("it fits")];
         let length = rustix::io::pread(&self.printed, &mut text, bytes).unwrap_or(0);
@@ -119,20 +120,20 @@ impl Master {
     }
 }
 
-/// Prompts that a login may wait for besides the host.
+/// Prompts that a login may wait for, in addition to the response of the host.
 #[derive(Debug)]
 pub(super) enum LoginPrompts {
     /// No prompts.
     Never,
-    /// An external askpass program, for an unknown time.
+    /// Prompts of an external askpass program, for an unknown time.
     External,
-    /// Users of the session, while prompts are open.
+    /// Prompts to users of the session, while the number of open prompts is above 0.
     Session(watch::Receiver<usize>),
 }
 
 impl LoginPrompts {
     /// Waits for a login within the host's timeout, and longer while a prompt is open. The timeout restarts after each
-    /// answer.
+    /// answer. Returns `None` if the login takes too long.
     async fn wait<T>(mut self, machine: Duration, login: impl Future<Output = T>) -> Option<T> {
         let mut login = pin!(login);
         loop {
@@ -206,7 +207,7 @@ pub(super) fn program(environment: &Environment) -> Result<CString, SshError> {
     environment.program("ssh").ok_or(SshError::NoSsh)
 }
 
-/// Waits in a thread for a process that was asked to end; kills it after a while.
+/// Waits in a thread for the end of a process that was asked to end, and kills the process after a while.
 pub(super) fn reap(pid: Pid) {
     std::thread::spawn(move || {
         if let Ok(descriptor) = pidfd_open(pid, PidfdFlags::empty()) {

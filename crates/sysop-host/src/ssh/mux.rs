@@ -1,5 +1,5 @@
-//! Protocol of the socket of a multiplexing `ssh` (OpenSSH, `PROTOCOL.mux`, version 4). Opens sessions and connections with
-//! pipes of sysop as their ends.
+//! Protocol of the socket of a multiplexing `ssh` (OpenSSH, `PROTOCOL.mux`, version 4). Opens sessions and connections
+//! whose ends are pipes of sysop.
 //!
 //! Another `ssh` process per session would cost three times as much, and would report a refusal, a start and a broken
 //! connection as one exit code.
@@ -26,7 +26,7 @@ const SESSION_OPENED: u32 = 0x8000_0006;
 const REQUEST: u32 = 1;
 /// Disables the escape character.
 const NO_ESCAPE: u32 = 0xffff_ffff;
-/// Maximum packet size, as in OpenSSH.
+/// Maximum packet size in bytes, as in OpenSSH.
 const PACKET_BYTES_MAX: usize = 256 * 1024;
 
 /// Reason that nothing was opened.
@@ -132,7 +132,7 @@ async fn receive(stream: &mut UnixStream) -> io::Result<(u32, Vec<u8>)> {
     Ok((kind, body))
 }
 
-/// Returns the text of a response: request id, then a string.
+/// Returns the text of a response, which consists of a request id and a string.
 fn reason(body: &[u8]) -> String {
     let text = body.get(8..).unwrap_or_default();
     String::from_utf8_lossy(text).into_owned()

@@ -1,7 +1,9 @@
-//! Ends all processes that a command started on the remote host, over a second session: `ssh` itself only hangs up.
+//! Ends all processes that a command started on the remote host. A second session is used for this, because `ssh`
+//! itself only hangs up.
 //!
-//! As on the local machine, a process belongs to a command if it is in the command's session, descends from it, or has its
-//! mark in the environment. Without `/proc`, descent and process group are used.
+//! As on the local machine, a process belongs to a command if it is in the command's session, descends from the
+//! command, or has the command's mark in its environment. If there is no `/proc`, only descent and process group are
+//! used.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +16,9 @@ use super::running_script::{END, RunningScript, START, ScriptOutput, collect, no
 use super::script::RemoteScript;
 use super::session::{SILENT, SshSession};
 
-/// Time for the remote script to start; after that, the connection counts as broken.
+/// Maximum time for the remote script to start. After that, the connection counts as broken.
 const BEGIN_MAX: Duration = Duration::from_secs(5);
-/// Time to find and end all processes; a host may have thousands, and be busy.
+/// Maximum time to find and end all processes. A host may have thousands of processes and may be busy.
 const END_MAX: Duration = Duration::from_secs(15);
 
 /// `$1` is the mark, `$2` the process id of the session's script, or empty.
@@ -101,7 +103,7 @@ impl RemoteProcessTree {
         }
     }
 
-    /// Like `end`, in a separate task, for dropped programs.
+    /// Like `end`, but in a separate thread, for programs that were dropped.
     pub(super) fn end_in_background(self) {
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

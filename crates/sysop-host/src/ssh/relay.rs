@@ -1,13 +1,13 @@
 //! TCP connections through a program on the remote host, for a server that forbids forwarding.
 //!
-//! The relay is a script whose standard input and output are the connection, without a terminal, so all bytes pass
-//! unchanged. bash connects by itself (`/dev/tcp`); otherwise `nc` does. Variants of `nc` differ in their reaction to the
-//! end of standard input: they close the connection, half of it, or nothing. So the script watches its input and ends the
-//! program with it. A disconnected client, a closed session and a broken connection all end the input, and the server sees
-//! each as a closed connection.
+//! The relay is a script whose standard input and output are the connection. It has no terminal, so all bytes pass
+//! unchanged. bash connects by itself (`/dev/tcp`); otherwise, `nc` connects. Variants of `nc` react differently to the
+//! end of standard input: they close the connection, close half of it, or do nothing. Therefore, the script watches its
+//! input and ends the program when the input ends. A disconnected client, a closed session and a broken connection all
+//! end the input, and the server sees each of them as a closed connection.
 //!
-//! A client cannot close one half only, which HTTP does not need. If the server closes first, bash and most variants of `nc`
-//! end at once. OpenBSD's `nc` and ncat keep the other half open until the client's next byte.
+//! A client cannot close only one half of a connection, which HTTP does not need. If the server closes first, bash and
+//! most variants of `nc` end at once. OpenBSD's `nc` and ncat keep the other half open until the client's next byte.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,15 +22,16 @@ use super::running_script::{END, RunningScript, START, ScriptEnd, nonce, run_scr
 use super::script::{RemoteScript, ScriptInput};
 use super::session::PendingOpen;
 
-/// Timeout of [`CHOOSE`]; a firewall may drop bash's packets.
+/// Timeout of [`CHOOSE`]. It is needed because a firewall may drop bash's packets.
 const CHOICE_MAX: Duration = Duration::from_secs(20);
 /// Maximum output of [`CHOOSE`].
 const CHOICE_BYTES_MAX: usize = 1024;
 /// Exit code of [`CHOOSE`] if the host has no program that connects.
 const NO_PROGRAM: i32 = 127;
 
-/// Prints the name of the program to use for `$1`, port `$2`. bash connects at once, which shows that a server listens, and
-/// otherwise prints the reason to standard error. A bash built without network redirections looks for a file.
+/// Prints the name of the program that is to connect to host `$1`, port `$2`. If there is bash, it connects at once,
+/// which shows that a server listens. If bash cannot connect, its error is printed to standard error. A bash that was
+/// built without network redirections looks for a file instead; then, `nc` is used.
 const CHOOSE: &str = r#"
 unset BASH_ENV
 if command -v bash >/dev/null 2>&1; then
@@ -41,12 +42,12 @@ command -v nc >/dev/null 2>&1 && echo nc && exit
 exit 127
 "#;
 
-/// Runs `connect`, a function that copies its input to `$1`, port `$2`, and the response to its output.
+/// Runs `connect`, a function that copies its input to host `$1`, port `$2`, and the response to its output.
 ///
-/// `relay` reads the input through a pipe, because only the first part of the pipeline can see its end. That part then
-/// signals the main shell (`$$`), which signals `relay`, which ends the program: each shell knows only the process id of its
-/// own child. After the end of the program, `relay` waits until the first part has ended, so that no signal can reach a
-/// reused process id.
+/// `relay` reads the input through a pipe, because only the first part of the pipeline can see the end of the input.
+/// That part then signals the main shell (`$$`), the main shell signals `relay`, and `relay` ends the program. The
+/// signal is passed on in this way because each shell knows only the process id of its own child. After the end of the
+/// program, `relay` waits until the first part has ended, so that no signal can reach a reused process id.
 const RELAY: &str = r#"
 c=; s=
 stop() { s=1; [ -z "$c" ] || kill "$c" 2>/dev/null; }
@@ -77,7 +78,7 @@ impl RelayProgram {
     ///
     /// # Errors
     ///
-    /// `refused` if there is none, [`SshError::ForwardNobody`] if nothing listens at `to`.
+    /// `refused` if the host has no such program, [`SshError::ForwardNobody`] if nothing listens at `to`.
     pub(super) async fn find(
         inner: &ConnectionInner,
         to: &ForwardTarget,

@@ -1,4 +1,4 @@
-//! Runs scripts and programs with the remote `sh`, and distinguishes their end from that of the connection.
+//! Runs scripts and programs with the remote `sh`, and distinguishes their end from the end of the connection.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use super::script::RemoteScript;
 use super::session::{PendingOpen, SshSession};
 use crate::pipe::read;
 
-/// Size of the first read; most programs print less.
+/// Size of the first read in bytes; most programs print less.
 const READ_BYTES_MIN: usize = 8 * 1024;
-/// Size of a read for programs with much output.
+/// Size of a read in bytes for programs with much output.
 const READ_BYTES_MAX: usize = 256 * 1024;
 /// Maximum bytes kept of the remote `sh`'s own messages.
 const NOTICE_BYTES_MAX: usize = 8 * 1024;
-/// Time to wait for the end mark on the second stream after it arrived on the first.
+/// Maximum time to wait for the end mark on the second stream after it has arrived on the first.
 const SECOND_END_MAX: Duration = Duration::from_millis(500);
 
 /// Reports the start of the script: process id and directory.
@@ -72,7 +72,7 @@ pub(super) struct RunningScript {
     pub(super) state: ScriptState,
 }
 
-/// State reported so far.
+/// State that the script has reported so far.
 #[derive(Debug, Default)]
 pub(super) struct ScriptState {
     /// Process id and directory of the script.
@@ -86,7 +86,7 @@ pub(super) struct ScriptState {
 
 #[derive(Debug)]
 pub(super) enum ScriptEnd {
-    /// The program exited with this status, or was killed by a signal, if the shell reported one.
+    /// The program exited with this status. `signal` is set if the shell reported that a signal killed the program.
     Exited { status: i32, signal: Option<i32> },
     /// The root does not exist; nothing ran.
     NoRoot,
@@ -120,9 +120,9 @@ impl ScriptState {
         }
     }
 
-    /// Maps a shell status to exit code or signal. A shell reports death by a signal as a status above 128, which a program
-    /// can also return; but then the shell prints no message. Shells print no message for SIGINT and SIGPIPE either: those
-    /// count as signals at 130 and 141.
+    /// Maps the status of a shell to an exit code or a signal. If a signal kills a program, the shell reports a status
+    /// above 128 and prints a message. A program can also return such a status, but then the shell prints no message.
+    /// Shells print no message for SIGINT and SIGPIPE either, so these appear as the exit codes 130 and 141.
     fn ended(&self, status: i32) -> ScriptEnd {
         let signal = match status {
             // ksh adds 256.
@@ -135,7 +135,7 @@ impl ScriptState {
 }
 
 impl RunningScript {
-    /// Sends a script, which finds `nonce` in `$n`.
+    /// Starts a script, which finds `nonce` in `$n`.
     pub(super) async fn start(
         inner: &ConnectionInner,
         script: RemoteScript,
@@ -165,7 +165,7 @@ impl RunningScript {
             || !(self.output_open || self.errors_open)
     }
 
-    /// Returns true if the program has ended, even if its shell's last messages are outstanding.
+    /// Returns true if the program has ended, even if the last messages of its shell have not arrived yet.
     pub(super) fn has_ended(&self) -> bool {
         self.state.status.is_some()
     }
@@ -175,7 +175,7 @@ impl RunningScript {
         self.output_open
     }
 
-    /// Handles the next input. Cancellation-safe.
+    /// Waits for the next output of the script and processes it. Cancel safe.
     pub(super) async fn read_next(&mut self, take: &mut (dyn FnMut(&[u8]) + Send)) {
         let Self { session, output, errors, buffer, errors_buffer, output_open, errors_open, state } = self;
         tokio::select! {
@@ -206,7 +206,7 @@ impl RunningScript {
         }
     }
 
-    /// Determines the end, once the script is over.
+    /// Determines how the script ended. Must be called once the script is over.
     pub(super) async fn conclude(&mut self, inner: &ConnectionInner) -> ScriptEnd {
         if let Some(facts) = self.state.facts.take().as_deref().and_then(MachineInfo::read) {
             inner.set_machine_info(facts);
@@ -279,7 +279,7 @@ impl From<RunError> for SshError {
     }
 }
 
-/// Runs an internal script to its end. Its first argument is `$1`.
+/// Runs an internal script to its end. The script finds its first argument in `$1`.
 pub(super) async fn run_script(
     inner: &ConnectionInner,
     script: RemoteScript,
@@ -331,7 +331,7 @@ pub(super) async fn collect(
     }
 }
 
-/// Waits for the shell's last messages after the program's end.
+/// Waits a short time for the shell's last messages after the program's end.
 pub(super) async fn drain_after_exit(running: &mut RunningScript, take: &mut (dyn FnMut(&[u8]) + Send)) {
     let waited = timeout(SECOND_END_MAX, async {
         while !running.is_over() {

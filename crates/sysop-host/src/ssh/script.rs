@@ -1,28 +1,29 @@
 //! Encodes scripts for POSIX `sh` so that every login shell passes them on unchanged.
 //!
-//! The login shell parses the command line that ssh sends. It may be bash, zsh, fish, dash, ash, csh or tcsh, and they agree
-//! on little: a word in single quotes without quotes, backslashes, `!` and control characters. Anything else goes through
-//! standard input, which only our own `sh` parses.
+//! The login shell parses the command line that ssh sends. It may be bash, zsh, fish, dash, ash, csh or tcsh. All of
+//! them agree only on a word in single quotes that contains no quotes, backslashes, `!` or control characters. Anything
+//! else goes through standard input, which is parsed only by the `sh` that sysop starts.
 //!
-//! The nonce of the marks always does: every program that the script runs, and every user who can list processes on the
-//! host, can read a command line.
+//! The nonce of the marks always goes through standard input, because a command line can be read by every program that
+//! the script runs, and by every user who can list processes on the host.
 
 use std::fmt::Write;
 
 use tokio::net::tcp::OwnedReadHalf;
 
-/// Longest command line that is sent as such; words in csh cannot be much longer.
+/// Maximum bytes of a script that is sent in the command line. Words in csh cannot be much longer.
 const LINE_BYTES_MAX: usize = 2_000;
 
-/// Reads the nonce of the marks into `$n`, where programs cannot see it; without a nonce, nothing runs. Only `read` never
-/// consumes too many bytes of a pipe. A variable exported at login would stay exported.
+/// Reads the nonce of the marks into `$n`, where programs cannot see it. If there is no nonce, nothing runs. `read` is
+/// used because only `read` never consumes too many bytes of a pipe. `unset` is needed because a variable that was
+/// exported at login would stay exported.
 const READ_NONCE: &str = "unset n l; set +a; IFS= read -r n || exit; ";
 
 /// Makes the shell read its script from standard input to the end.
 const READ_ALL: &str = r#"eval "$(cat)""#;
 
-/// Makes the shell read its script from standard input up to a line with the nonce, and leaves the rest for the script. The
-/// line break is produced without one in the text.
+/// Makes the shell read its script from standard input up to a line with the nonce, and leaves the remaining input for
+/// the script. The text contains no line break, but produces one with `printf`.
 const READ_SOME: &str = r#"s=; b=$(printf "\012."); b=${b%.}; while IFS= read -r l; do case $l in "$n") break;; esac; s="$s$l$b"; done; unset l; eval "$s""#;
 
 #[derive(Debug)]
@@ -33,7 +34,7 @@ pub(super) enum ScriptInput {
 }
 
 impl ScriptInput {
-    /// Returns the bytes known now, and the stream that follows them.
+    /// Returns the bytes that are known now, and the stream of the bytes that follow.
     fn split(self) -> (Vec<u8>, Option<OwnedReadHalf>) {
         match self {
             Self::Bytes(bytes) => (bytes, None),
@@ -44,7 +45,7 @@ impl ScriptInput {
 
 #[derive(Debug)]
 pub(super) struct RemoteScript {
-    /// One line that a shell in single quotes leaves unchanged, or any number of arbitrary lines.
+    /// One line that every shell leaves unchanged in single quotes, or any number of arbitrary lines.
     pub(super) text: String,
     pub(super) arguments: Vec<String>,
     /// Standard input of the script; `None` for `/dev/null`.
@@ -56,7 +57,7 @@ pub(super) struct RemoteScript {
 pub(super) struct EncodedScript {
     pub(super) line: String,
     pub(super) input: Vec<u8>,
-    /// Sent after `input`, to its end.
+    /// Stream that is sent to its end, after `input`.
     pub(super) stream: Option<OwnedReadHalf>,
 }
 
@@ -67,7 +68,8 @@ impl RemoteScript {
         Self { text: text.to_owned(), arguments, input: None }
     }
 
-    /// Returns the script as one command line that does not use standard input; `None` if not every shell would pass it on.
+    /// Returns the script as one command line that does not use standard input. Returns `None` if some shell would not
+    /// pass the script on unchanged.
     pub(super) fn line(&self) -> Option<String> {
         self.line_after("")
     }
@@ -89,7 +91,7 @@ impl RemoteScript {
         self.text.len() + self.arguments.iter().map(|argument| argument.len() + 3).sum::<usize>()
     }
 
-    /// Chooses the encoding. The script has `nonce` in `$n`, hidden from the programs that it runs.
+    /// Encodes the script. The script finds `nonce` in `$n`, where the programs that it runs cannot see it.
     pub(super) fn encode(self, nonce: &str) -> EncodedScript {
         let mut bytes = format!("{nonce}\n").into_bytes();
         if let Some(line) = self.line_after(READ_NONCE) {

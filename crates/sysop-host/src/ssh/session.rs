@@ -24,16 +24,17 @@ use super::running_script::RunError;
 use super::script::EncodedScript;
 use crate::pipe::sized_pipe;
 
-/// Timeout of a session request; the network may fail silently.
+/// Timeout of a session request. It is needed because the network may fail silently.
 const OPEN_MAX: Duration = Duration::from_secs(15);
 /// Error text for a missing response.
 pub(super) const SILENT: &str = "the host does not respond";
-/// Default size of a pipe buffer.
+/// Default size of a pipe buffer, in bytes.
 const PIPE_BYTES: usize = 64 * 1024;
-/// Enlarged pipe buffer, if the system allows it: programs with much output rarely have to wait.
+/// Size of an enlarged pipe buffer in bytes, if the system allows it. With this size, programs with much output rarely
+/// have to wait.
 const PIPE_BYTES_LARGE: usize = 1024 * 1024;
 
-/// An open session. Dropping it closes it; its processes may survive.
+/// An open session. Dropping this closes the session, but its processes may survive.
 #[derive(Debug)]
 pub(super) struct SshSession {
     pub(super) output: Receiver,
@@ -49,7 +50,7 @@ pub(super) struct SshSession {
 enum SessionTransport {
     /// A channel of the shared connection.
     Multiplexed { _opened: MuxChannel },
-    /// A connection of its own, for servers that allow one session per connection.
+    /// A connection of its own. It is needed for servers that allow only one session per connection.
     Dedicated(Pid),
 }
 
@@ -74,7 +75,7 @@ impl Drop for SshSession {
     }
 }
 
-/// Remote and local ends of a session's pipes.
+/// Ends of a session's pipes that are passed to `ssh`.
 struct PipeEnds {
     input: OwnedFd,
     output: OwnedFd,
@@ -82,7 +83,8 @@ struct PipeEnds {
 }
 
 impl SshSession {
-    /// Opens a session; connects first if necessary. If dropped while `asked` is empty, nothing was started.
+    /// Opens a session, and connects first if necessary. If the future is dropped while `asked` is empty, nothing was
+    /// started.
     pub(super) async fn open(
         inner: &ConnectionInner,
         sent: EncodedScript,
@@ -146,12 +148,12 @@ impl SshSession {
     }
 }
 
-/// Connection with an unanswered session request. While it is set, the session may exist.
+/// Connection with an unanswered session request. While it is set, the requested session may exist.
 #[derive(Debug, Default)]
 pub(super) struct PendingOpen(Mutex<Option<Arc<Master>>>);
 
 impl PendingOpen {
-    /// Takes the connection; `None` if nothing was requested.
+    /// Takes the connection. Returns `None` if no request is unanswered.
     pub(super) fn take(&self) -> Option<Arc<Master>> {
         self.set(None)
     }
@@ -219,7 +221,8 @@ impl PipeEnds {
     }
 }
 
-/// Returns the descriptor for the remote side's input, and the task that writes input too large for a pipe.
+/// Returns the descriptor of the remote side's input, and a task that writes the input that the pipe could not take at
+/// once, if there is any.
 fn input(bytes: Vec<u8>, stream: Option<OwnedReadHalf>) -> io::Result<(OwnedFd, Option<JoinHandle<()>>)> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
     fcntl_setfl(&write, OFlags::NONBLOCK)?;

@@ -1,5 +1,5 @@
-//! Settings of a connection. It uses the user's own `ssh` and config, except for options that would disturb an unattended
-//! program.
+//! Settings of a connection. The connection uses the user's own `ssh` and config, except for options that would disturb
+//! an unattended program.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -25,14 +25,15 @@ pub struct SshSettings {
     /// Directory for the connection's socket, created with mode 0700. If it is unusable, because its path is too long or
     /// others can enter it, another directory is used.
     pub control_folder: PathBuf,
-    /// Program that prompts the user for ssh (ssh(1), `SSH_ASKPASS`). Without one, ssh never prompts.
+    /// Program that prompts the user on behalf of ssh (ssh(1), `SSH_ASKPASS`). If neither this nor `askpass_helper` is
+    /// set, ssh never prompts.
     pub askpass: Option<PathBuf>,
     /// Additional variables for that program.
     pub askpass_env: Vec<(String, String)>,
-    /// Program that calls [`run_as_askpass`](crate::run_as_askpass) first. ssh uses it to prompt the session's users, once a
-    /// prompter is set.
+    /// Program that calls [`run_as_askpass`](crate::run_as_askpass) first. Once a prompter is set, ssh uses this
+    /// program to prompt the session's users.
     pub askpass_helper: Option<PathBuf>,
-    /// Timeout for the host's response; time spent in prompts does not count.
+    /// Timeout for the host's response. Time spent in prompts does not count.
     pub connect_timeout: Duration,
 }
 
@@ -64,7 +65,7 @@ impl SshSettings {
         }
     }
 
-    /// Rejects destinations that `ssh` would take for options or several words.
+    /// Rejects destinations that `ssh` would interpret as options or as several words.
     pub(super) fn check(&self) -> Result<(), HostError> {
         let odd = |text: &str| {
             text.is_empty()
@@ -78,17 +79,18 @@ impl SshSettings {
         Ok(())
     }
 
-    /// Returns the arguments common to every `ssh` of this connection, without those for socket and terminal.
+    /// Returns the arguments common to every `ssh` of this connection. They do not include those for the socket and the
+    /// terminal.
     ///
-    /// The user's config decides on user, host, keys and jump hosts, and whether an unknown host key may be confirmed. It
-    /// does not decide on options that would disturb a program (remote commands, forwards that another session holds, escape
-    /// characters, banners), lend the user's keys to programs of the model (agent forwarding), or delay the detection of a
-    /// dead connection.
+    /// The user's config decides on user, host, keys and jump hosts, and whether an unknown host key may be confirmed.
+    /// It does not decide on options that would disturb a program (remote commands, forwards that another session
+    /// holds, escape characters, banners), that would lend the user's keys to programs of the model (agent forwarding),
+    /// or that would delay the detection of a dead connection.
     pub(super) fn arguments(&self) -> Vec<OsString> {
         self.arguments_saying("ERROR")
     }
 
-    /// Like `arguments`, with ssh's own messages from this level on.
+    /// Like `arguments`, but ssh prints its own messages from this log level on.
     pub(super) fn arguments_saying(&self, level: &str) -> Vec<OsString> {
         let mut line: Vec<OsString> = Vec::new();
         if let Some(file) = &self.config_file {
@@ -108,7 +110,7 @@ impl SshSettings {
         line
     }
 
-    /// Returns the destination, preceded by an end of options.
+    /// Returns the destination, preceded by `--`, which ends the options.
     pub(super) fn target(&self) -> [OsString; 2] {
         ["--".into(), self.destination.clone().into()]
     }

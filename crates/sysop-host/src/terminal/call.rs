@@ -39,7 +39,8 @@ const TAKEN_WAIT_MAX: Duration = Duration::from_secs(10);
 const INTERRUPT_WAIT: Duration = Duration::from_millis(700);
 /// Maximum time for fish to show its prompt, or to exit, after the end of a command.
 const FISH_WAIT_MAX: Duration = Duration::from_millis(1500);
-/// Number of interrupts. When the kernel handles Ctrl+C, it discards pending output, which may include marks.
+/// Maximum number of interrupts that are sent. One may not be enough: when the kernel handles Ctrl+C, it discards
+/// pending output, which may include marks.
 const INTERRUPTS: usize = 3;
 /// Time without output after which a screen counts as settled.
 const SETTLED: Duration = Duration::from_millis(100);
@@ -58,14 +59,14 @@ const QUESTION_QUIET: Duration = Duration::from_secs(3);
 /// Time without output before a shell without marks counts as being at its prompt.
 const BLIND_QUIET: Duration = Duration::from_millis(500);
 /// Number of consecutive checks, one per `POLL_INTERVAL`, in which a shell without marks must be silent after a
-/// command. A number instead of a time, because on a busy machine much time may pass in which neither the shell nor
-/// this process runs.
+/// command. This is a number instead of a time, because on a busy machine much time may pass in which neither the shell
+/// nor this process runs.
 const BLIND_POLLS: u32 = 25;
 const PASTE_END: &[u8] = b"\x1b[201~";
 /// Interval for checking state that sends no notification.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Result of typing a line of ours into the shell.
+/// Result of typing one of our own lines into the shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineAcceptance {
     Accepted,
@@ -79,7 +80,7 @@ struct TerminalCall<'a> {
     live: &'a LiveShell,
     call: &'a CallId,
     cancel: &'a CancellationToken,
-    /// Text of a prompt that a person declared not to be for a secret.
+    /// Text of a prompt that, according to a person, does not ask for a secret.
     no_secret: Option<String>,
 }
 
@@ -212,9 +213,9 @@ impl TerminalCall<'_> {
         Ok(())
     }
 
-    /// Returns the open prompt for a secret, if nothing may be typed because of it. A new prompt is observed for a
-    /// moment, because programs also turn echo off briefly. A remote terminal is queried at once: text typed at a
-    /// silent prompt would be lost to it.
+    /// Returns the prompt for a secret during which nothing may be typed, or `None` if no such prompt is open. A new
+    /// prompt is observed for a moment, because programs also turn echo off briefly. A remote terminal is queried at
+    /// once, because a prompt that cannot be seen would take the text that is typed.
     async fn open_secret_prompt(&self) -> Option<SecretPrompt> {
         let mut hidden_since = None;
         loop {
@@ -281,8 +282,8 @@ impl TerminalCall<'_> {
         Err(self.busy())
     }
 
-    /// Waits until the shell is silent. Each interrupt produces a prompt, and a late one would look like the reaction
-    /// to the next command.
+    /// Waits until the shell is silent. Each interrupt produces a prompt, and a prompt that comes late would look like
+    /// the reaction to the next command.
     async fn wait_for_silence(&self) {
         let begun = Instant::now();
         while begun.elapsed() < PROMPT_WAIT {
@@ -358,7 +359,8 @@ impl TerminalCall<'_> {
         self.live.send(vec![0x03, KILL_LINE]);
     }
 
-    /// Captures the output of the typed command until it ends, times out, is canceled, or hands the terminal over.
+    /// Captures the output of the typed command until the command ends, times out, is canceled, or hands the terminal
+    /// over.
     async fn follow(&mut self, command: &str, limit: Duration, capture: &mut Capture<'_>) -> CallEnd {
         let mut changes = self.live.changes();
         let mut taken = Vec::new();
@@ -473,8 +475,8 @@ impl TerminalCall<'_> {
         Some(attended)
     }
 
-    /// Checks whether the command, still running, has handed the terminal over: to a full-screen program, a pager, a
-    /// nested shell, or a question. Also detects lost end marks.
+    /// Checks whether the running command has handed the terminal over to a full-screen program, a pager, a nested
+    /// shell or a question. Also detects lost end marks.
     async fn detect_handover(&self, command: &str, capture: &mut Capture<'_>) -> Option<CallEnd> {
         if self.terminal.holder().is_some() {
             return None;
@@ -540,8 +542,8 @@ impl TerminalCall<'_> {
         CallEnd::new(Status::Cancelled, note)
     }
 
-    /// Returns true if the shell is at its prompt but its marks were lost. For a remote shell the remote machine is
-    /// queried, outside the terminal.
+    /// Returns true if the shell is at its prompt but its marks were lost. For a remote shell, the remote machine is
+    /// queried without using the terminal.
     async fn has_lost_marks(&self) -> bool {
         let (kind, process) = {
             let inner = self.live.state();
@@ -567,7 +569,8 @@ impl TerminalCall<'_> {
         in_front && (!kind.has_line_editor() || is_raw) && !self.live.state().ready
     }
 
-    /// Installs our hooks in a nested shell that is at its prompt. Returns its kind.
+    /// Installs our hooks in a nested shell that is at its prompt. Returns the kind of the shell, or `None` if there is
+    /// no such shell.
     async fn enter_nested(&self, command: Option<&str>) -> Option<ShellKind> {
         let (prompt, paste) = {
             let inner = self.live.state();
@@ -587,7 +590,7 @@ impl TerminalCall<'_> {
         if asks_shell { identify_and_set_up(self.live).await } else { None }
     }
 
-    /// Types a command into a shell without marks, in a form in which `sh` runs it.
+    /// Types a command into a shell without marks. The typed line makes `sh` run the command.
     fn type_blind(&self, command: &str, guarded: bool) -> Result<(), CallError> {
         let nonce = random_key();
         let line = shells::beside(&nonce, command, guarded).ok_or_else(|| {
@@ -606,7 +609,7 @@ impl TerminalCall<'_> {
         Ok(())
     }
 
-    /// Shows the output of a shell without marks that did not run the typed line.
+    /// Ends the hiding of output, because a shell without marks did not run the typed line.
     fn reveal_blind(&self) {
         let mut inner = self.live.state();
         inner.hidden = None;

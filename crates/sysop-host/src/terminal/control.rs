@@ -2,8 +2,8 @@
 //!
 //! The agent waits from a person's first key until they release control, or until they pause for `LEASE` and the
 //! terminal is back in the state in which they began. The typed text is never reported: the log receives the number of
-//! keys and the duration, the model only that a person typed. Typing is inspected only to detect secrets, which are
-//! then redacted from later output.
+//! keys and the duration, and the model learns only who typed and for how long. Typing is inspected only to detect
+//! secrets, which are then redacted from later output.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -66,7 +66,8 @@ struct ControlHolder {
 const PASTE: &[u8] = b"\x1b[200~";
 
 impl SharedTerminal {
-    /// Handles keys typed by a person: takes control, classifies them, and sends them to the program.
+    /// Handles keys typed by a person: gives control to that person, classifies the keys, and sends them to the
+    /// program.
     pub(super) fn typed(&self, by: &str, bytes: &[u8]) {
         let Some(live) = self.current() else { return };
         if bytes.is_empty() || live.state().ended.is_some() {
@@ -182,8 +183,8 @@ impl SharedTerminal {
         }
     }
 
-    /// Classifies a stretch that has paused and ends an expired lease. Returns the time of the next check, or `None` if
-    /// no person is in control.
+    /// Classifies a stretch of typing that has paused, and ends a lease that has expired. Returns the time of the next
+    /// check, or `None` if no person is in control.
     fn check_lease(&self) -> Option<Instant> {
         let now = Instant::now();
         let mut user_control = self.user_control.lock();
@@ -232,8 +233,8 @@ async fn watch_lease(terminal: Weak<SharedTerminal>) {
     }
 }
 
-/// Returns true if the agent may type again: the shell is at its prompt, or the person began while a program was
-/// running.
+/// Returns true if the agent may type again, because the shell is at its prompt or because the person began while a
+/// program was running.
 fn agent_may_resume(live: &LiveShell, at_prompt: bool) -> bool {
     let inner = live.state();
     inner.ready || inner.ended.is_some() || inner.shells.is_empty() || !at_prompt
@@ -297,7 +298,7 @@ fn is_end(byte: u8) -> bool {
 }
 
 impl UserControl {
-    /// Takes a line typed by the holder, or a part of one. Returns a report if a secret is complete.
+    /// Takes a line, or a part of one, that the holder typed. Returns a report if a secret is complete.
     fn take(
         &mut self,
         bytes: &[u8],
@@ -349,7 +350,7 @@ impl UserControl {
         told
     }
 
-    /// Classifies the current stretch: keeps it if it is a secret, erases it otherwise.
+    /// Classifies the current stretch. Keeps it if it is part of a secret, and erases it otherwise.
     fn examine(&mut self, line: impl FnOnce() -> Option<String>) {
         let Some(holder) = &mut self.holder else { return };
         let mut stretch = std::mem::take(&mut holder.stretch);
@@ -394,7 +395,8 @@ impl ControlHolder {
     }
 }
 
-/// Returns the secrets that the typed bytes may represent: verbatim, and after backspace and Ctrl-U. Erases the bytes.
+/// Returns the secrets that the typed bytes may represent: the bytes as typed, and the text that is left after
+/// backspace and Ctrl+U. Erases the bytes.
 fn entered_secrets(bytes: &mut Vec<u8>) -> Vec<SecretString> {
     let mut edited: Vec<char> = Vec::new();
     let text = String::from_utf8_lossy(bytes).replace("\x1b[200~", "").replace("\x1b[201~", "");

@@ -1,7 +1,7 @@
-//! Decides which typed text may be reported: only text that the terminal has shown. Pure.
+//! Decides which typed text may be reported: only text that the terminal has shown. This module is pure.
 //!
-//! Only the local kernel reports its echo mode. Behind `ssh`, and in programs that read single keys, the screen is the
-//! only evidence: a password prompt shows nothing there, or asterisks.
+//! The echo mode is known only for a local terminal, from the kernel. Behind `ssh`, and in programs that read single
+//! keys, the screen is the only evidence. While a secret is typed there, the screen shows nothing new, or asterisks.
 
 use super::keys::{self, TypedKey};
 
@@ -12,7 +12,7 @@ pub(super) enum InputVisibility {
     Visible,
     /// A prompt for a secret is open.
     Secret { prompt: String },
-    /// Echo is read from the screen; `before` is the text left of the cursor before the typing.
+    /// The screen shows whether input is echoed. `before` is the text that was left of the cursor before the typing.
     OnScreen { before: String },
     /// Visibility cannot be determined.
     Unknown,
@@ -27,8 +27,8 @@ pub(super) enum ReportableInput {
     Secret { prompt: String },
 }
 
-/// Returns the reportable form of typed bytes. `line` returns the text left of the cursor now, or `None` if that text
-/// proves nothing.
+/// Returns the reportable form of typed bytes. `line` returns the text that is left of the cursor now, or `None` if
+/// that text is no evidence.
 pub(super) fn reportable_input(
     bytes: &[u8],
     visibility: &InputVisibility,

@@ -1,10 +1,10 @@
 //! Detects an incomplete command before it is typed: an unclosed quote or here-document.
 //!
-//! A shell would run a here-document without its end, or print an error of its own. Only simple cases are detected;
-//! commands with nested quotes and substitutions are left to the shell.
+//! Without this check, a shell would run a here-document that has no end, or print an error of its own. Only simple
+//! cases are detected. Commands with nested quotes and substitutions are left to the shell.
 
-/// Returns a message about the unclosed part of a POSIX shell command, or `None` if the command is complete or too
-/// complex to tell.
+/// Returns a message about the unclosed part of a POSIX shell command. Returns `None` if the command is complete, or
+/// too complex to be checked.
 pub(super) fn incomplete_command(command: &str) -> Option<String> {
     if ["$(", "`", "${", "$'", "$\"", "(("].iter().any(|hard| command.contains(hard)) {
         return None;

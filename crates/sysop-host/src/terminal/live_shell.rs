@@ -1,7 +1,8 @@
 //! A running shell in its PTY: reads its output, keeps its screen, removes our marks from the stream, and sends the
-//! rest to all watchers. Knows nothing of tools and asks no questions.
+//! remaining output to all watchers. This module knows nothing of tools and asks no questions.
 //!
-//! One thread reads and another parses, so that a program with much output delays only itself; a task writes.
+//! One thread reads output and another parses it, so that a program with much output delays only itself. A task writes
+//! the input.
 
 use std::ffi::OsStr;
 use std::io;
@@ -32,11 +33,11 @@ use crate::output::redact::Secrets;
 use crate::sandbox::{FenceRequest, PreparedFence};
 use crate::spawn::with_default_signals;
 
-/// Maximum captured bytes not yet taken by a call; above that the program is blocked.
+/// Maximum captured bytes that a call has not taken yet. Beyond it, the program is blocked.
 const CAPTURE_BYTES_MAX: usize = 1024 * 1024;
 /// Captured bytes after which a call is notified even while output continues.
 const FLOOD_NOTICE_BYTES: usize = CAPTURE_BYTES_MAX / 4;
-/// Maximum bytes queued for the program's input; further input is dropped.
+/// Maximum bytes queued for the program's input. Input beyond it is dropped.
 const TYPED_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Time to read remaining output after the shell has ended.
 const DRAIN: Duration = Duration::from_millis(200);
@@ -45,7 +46,7 @@ const HANG_UP_GRACE: Duration = Duration::from_millis(500);
 /// Interval for checking state that sends no notification.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Ctrl-U: deletes the typed line, in all line editors and in the kernel's.
+/// Ctrl+U, which deletes the typed line in all line editors and in the kernel's line discipline.
 pub(super) const KILL_LINE: u8 = 0x15;
 
 /// Starts the shell inside its fence. The returned folder is its private `TMPDIR`, if any, and must live as long as the
@@ -177,7 +178,7 @@ impl LiveShell {
         self.revision.subscribe()
     }
 
-    /// Queues bytes for the program. Never blocks; drops them if the queue is full.
+    /// Queues bytes for the program. Never blocks; if the queue is full, the bytes are dropped.
     pub(super) fn send(&self, bytes: Vec<u8>) {
         let waiting = self.typed_waiting.fetch_add(bytes.len(), Ordering::Relaxed);
         if waiting + bytes.len() > TYPED_BYTES_MAX {
@@ -188,7 +189,7 @@ impl LiveShell {
         let _ = self.typing.send(bytes);
     }
 
-    /// Types one of our lines at the prompt. The echo is hidden as `hidden` specifies.
+    /// Types one of our lines at the prompt. `hidden` specifies how its echo is hidden.
     pub(super) fn type_line(&self, line: &str, hidden: HiddenInput) {
         let bytes = {
             let mut inner = self.state();
@@ -240,8 +241,8 @@ impl LiveShell {
         }
     }
 
-    /// Returns the echo mode of the terminal. `None` if a program reads single keys and does its own echo. Always
-    /// `None` for a remote machine, because its local terminal is always raw.
+    /// Returns the echo mode of the terminal. Returns `None` if a program reads single keys and echoes them itself.
+    /// Always returns `None` for a remote machine, because its local terminal is always raw.
     pub(super) fn echo(&self) -> Option<Echo> {
         if self.remote_host.is_some() || self.is_raw() {
             return None;
@@ -261,7 +262,7 @@ impl LiveShell {
         tcgetpgrp(&self.master).ok()
     }
 
-    /// Returns true if the shell itself is in the foreground; `None` if unknown (remote machine).
+    /// Returns true if the shell itself is in the foreground, or `None` if this is unknown, as on a remote machine.
     pub(super) fn shell_in_front(&self) -> Option<bool> {
         if self.remote_host.is_some() {
             return None;
@@ -269,7 +270,7 @@ impl LiveShell {
         Some(self.foreground()? == self.pid?)
     }
 
-    /// Returns the name of the foreground program; `None` for a remote shell.
+    /// Returns the name of the foreground program, or `None` if it is unknown, as for a remote shell.
     pub(super) fn foreground_program(&self) -> Option<String> {
         if self.remote_host.is_some() {
             return None;
@@ -278,8 +279,8 @@ impl LiveShell {
     }
 
     /// Returns true if the shell is in the foreground and waits for input: it sleeps, and none of its children is about
-    /// to become the foreground process. On a busy machine a shell may stay in the foreground long before it runs its
-    /// command. Returns `None` if unknown.
+    /// to become the foreground process. The latter is checked because on a busy machine, a shell may stay in the
+    /// foreground for a long time before it runs its command. Returns `None` if unknown.
     pub(super) fn shell_waits(&self) -> Option<bool> {
         if !self.shell_in_front()? {
             return Some(false);
@@ -334,7 +335,7 @@ impl LiveShell {
         parsed.notify_one();
     }
 
-    /// Processes a chunk of output once there is room for its capture. Returns the terminal's reply to the program.
+    /// Processes a chunk of output as soon as there is room to capture it. Returns the terminal's reply to the program.
     fn take(&self, piece: &[u8]) -> Vec<u8> {
         let mut inner = self.state();
         while inner.captured_bytes() > CAPTURE_BYTES_MAX && !self.stop.is_cancelled() {
@@ -343,7 +344,7 @@ impl LiveShell {
         inner.take(piece, &self.secrets)
     }
 
-    /// Waits for the end of the shell, or ends it when stopped.
+    /// Waits for the end of the shell. If `stop` is canceled, ends the shell.
     async fn wait(
         self: Arc<Self>,
         mut child: tokio::process::Child,
@@ -380,7 +381,7 @@ impl std::fmt::Debug for LiveShell {
     }
 }
 
-/// Returns the echo mode of a terminal; either end of a PTY will do.
+/// Returns the echo mode of a terminal, which may be given by either end of its PTY.
 pub(super) fn echo(terminal: impl AsFd) -> Option<Echo> {
     let modes = tcgetattr(terminal).ok()?.local_modes;
     let hidden = modes.contains(LocalModes::ICANON) && !modes.contains(LocalModes::ECHO);

@@ -1,7 +1,7 @@
 //! Marks: escape sequences by which a prepared shell reports the end of a command, its exit code, and its prompt.
 //!
-//! Each mark carries a random key, so that a program cannot forge one. Marks are removed from the stream before it is
-//! shown.
+//! Each mark carries a random key, so that a program cannot forge a mark. Marks are removed from the stream before the
+//! stream is shown.
 
 use super::sequences::string_body;
 
@@ -13,8 +13,8 @@ const MARK: &[u8] = b"7717;";
 pub(super) enum ShellMark {
     /// A command begins to run.
     CommandStarted(String),
-    /// A command ended. The nonce is empty for a command typed by a person. A prompt that is only redrawn repeats the
-    /// count of the previous one, if the shell counts.
+    /// A command ended. The nonce is empty for a command typed by a person. `count` is set if the shell counts its
+    /// prompts. A prompt that is only redrawn repeats the count of the previous one.
     CommandEnded { nonce: String, code: i32, count: Option<u64> },
     /// The prompt is drawn and the shell reads input.
     PromptReady,
@@ -52,7 +52,7 @@ pub(super) fn parse(sequence: &[u8]) -> Option<(String, ShellMark)> {
     Some((key, mark))
 }
 
-/// Parses `KEY;P;FOLDER;KEY;HOME;KEY`. A folder name may contain any character; if it ends the sequence early or
+/// Parses `KEY;P;FOLDER;KEY;HOME;KEY`. A folder name may contain any character. If the name ends the sequence early or
 /// contains a fake end, the final key is missing and the mark is rejected.
 fn parse_place(text: &str, key: String) -> Option<(String, ShellMark)> {
     let body = text.strip_prefix(&key)?.strip_prefix(";P;")?.strip_suffix(&key)?.strip_suffix(';')?;
@@ -62,7 +62,7 @@ fn parse_place(text: &str, key: String) -> Option<(String, ShellMark)> {
     (folder.starts_with('/') && plain(folder) && plain(home)).then_some((key, place))
 }
 
-/// Returns true for marks with any key, also forged ones.
+/// Returns true for marks with any key, including forged marks.
 pub(super) fn is_mark(sequence: &[u8]) -> bool {
     string_body(sequence).starts_with(MARK)
 }

@@ -21,7 +21,7 @@ pub(super) struct PlainText {
     /// True if the last character was a carriage return.
     returned: bool,
     look: TextStyle,
-    /// Style at the end of the emitted text, and at the end of `line`.
+    /// Style at the end of the emitted text. `line_look` is the style at the end of `line`.
     passed_on: TextStyle,
     line_look: TextStyle,
 }
@@ -64,7 +64,7 @@ impl PlainText {
         self.passed_on = self.line_look;
     }
 
-    /// Adds a note of ours: at the end of the current line, or on its own line if there is none.
+    /// Adds a note of ours at the end of the current line, or on a line of its own if the current line is empty.
     pub(super) fn note(&mut self, note: &str, out: &mut Vec<u8>) {
         let begun = !self.line.is_empty() || self.cells.is_some();
         let look = std::mem::take(&mut self.look);
@@ -289,7 +289,8 @@ impl LineCells {
         }
     }
 
-    /// Appends the line without trailing spaces. `current` is the style before and after it.
+    /// Appends the line without trailing spaces. `current` is the style at the end of the previous output, and is
+    /// updated to the style at the end of the line.
     fn write_onto(&self, current: &mut TextStyle, out: &mut Vec<u8>) {
         let blanks = self.line.iter().rev().take_while(|(letter, _)| *letter == ' ').count();
         for (letter, look) in &self.line[..self.line.len() - blanks] {

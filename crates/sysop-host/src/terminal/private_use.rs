@@ -2,7 +2,7 @@
 //!
 //! Output is private from the first key that a person types at a prompt to the end of the command they run, or until a
 //! command of the model begins. The model sees a second screen without the private output. That screen is created when
-//! a person first types; until then the two are the same.
+//! a person first types; until then, the model sees the full screen.
 
 use sysop_driver::prompter::TerminalSize;
 
@@ -11,7 +11,7 @@ use super::screen::TerminalScreen;
 #[derive(Default)]
 pub(super) struct PrivateUse {
     is_on: bool,
-    /// The screen without private output; `None` if there was none so far.
+    /// The screen without private output; `None` if there was no private output so far.
     shared: Option<TerminalScreen>,
     /// Bytes not yet applied to `shared`.
     raw: Vec<u8>,
@@ -20,7 +20,7 @@ pub(super) struct PrivateUse {
 }
 
 impl PrivateUse {
-    /// Begins private use: a person types at a prompt.
+    /// Begins private use, because a person types at a prompt.
     pub(super) fn begin(&mut self, screen: &TerminalScreen) {
         if self.shared.is_none() {
             let mut shared = TerminalScreen::new(screen.size());
@@ -30,14 +30,14 @@ impl PrivateUse {
         self.is_on = true;
     }
 
-    /// Ends private use after the person's command; the next prompt starts on a new line.
+    /// Ends private use after the person's command. The next prompt starts on a new line.
     pub(super) fn end(&mut self) {
         if std::mem::take(&mut self.is_on) {
             self.push(b"\r\n", b"\r\n");
         }
     }
 
-    /// Ends private use without a new line: a command of the model begins at the last prompt.
+    /// Ends private use without a new line, because a command of the model begins at the last prompt.
     pub(super) fn end_silently(&mut self) {
         self.is_on = false;
     }
@@ -46,7 +46,7 @@ impl PrivateUse {
         self.is_on
     }
 
-    /// Appends output: `raw` for the shared screen, and `shown`, its filtered form, for the recording.
+    /// Appends output. `raw` is for the shared screen; `shown`, its filtered form, is for the recording.
     pub(super) fn push(&mut self, raw: &[u8], shown: &[u8]) {
         if self.is_on {
             return;

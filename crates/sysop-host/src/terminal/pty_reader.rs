@@ -15,9 +15,9 @@ use rustix::io::Errno;
 const READ_BYTES: usize = 64 * 1024;
 /// Size of a batch that the parser waits for during a flood.
 pub(super) const BATCH_BYTES: usize = 64 * 1024;
-/// Maximum bytes queued for the parser; above that the program is blocked.
+/// Maximum bytes queued for the parser. Beyond it, the program is blocked.
 const WAITING_BYTES_MAX: usize = 512 * 1024;
-/// Batch size that suggests that more output follows at once; about the size of one read on Linux.
+/// Batch size in bytes that suggests that more output follows at once. It is about the size of one read on Linux.
 const FLOOD_BYTES: usize = 2 * 1024;
 /// Maximum time to wait for a larger batch during a flood.
 const FLOOD_WAIT: Duration = Duration::from_millis(2);
@@ -64,7 +64,7 @@ impl PtyReader {
         Ok((StopGuard { intake: Arc::clone(self), _stop: stopper }, stop))
     }
 
-    /// Reads a nonblocking terminal until its end or until stopped.
+    /// Reads a nonblocking terminal until its end, or until the stop guard is dropped.
     pub(super) fn read(&self, master: &OwnedFd, stop: &io::PipeReader) {
         let mut buffer = vec![0; READ_BYTES];
         // Linux returns EIO if the other side is closed.
@@ -88,9 +88,9 @@ impl PtyReader {
         self.arrived.notify_one();
     }
 
-    /// Replaces the contents of `batch` with the queued bytes, waiting for the first. After a large batch it waits at
-    /// most `FLOOD_WAIT` for `BATCH_BYTES`; the batch is empty if nothing arrives in that time. Returns `None` at the
-    /// end of output.
+    /// Replaces the contents of `batch` with the queued bytes, and waits if there are none. If the previous batch was
+    /// large, waits for `BATCH_BYTES` bytes, but at most for `FLOOD_WAIT`; the batch is then empty if nothing arrives
+    /// in that time. Returns `None` at the end of output.
     pub(super) fn next(&self, batch: &mut Vec<u8>) -> Option<()> {
         let flood = batch.len() >= FLOOD_BYTES;
         batch.clear();
@@ -120,7 +120,7 @@ impl PtyReader {
     }
 }
 
-/// Reads available bytes, waiting for the first. Returns 0 if stopped.
+/// Reads available bytes, and waits if there are none. Returns 0 if the reader is stopped.
 fn read_some(master: &OwnedFd, stop: &io::PipeReader, buffer: &mut [u8]) -> Result<usize, Errno> {
     loop {
         match rustix::io::read(master, &mut *buffer) {

@@ -1,5 +1,5 @@
-//! Recording of terminal output in asciicast v2 (docs.asciinema.org/manual/asciicast/v2). Contains output and sizes as
-//! watchers receive them, never input.
+//! Recording of terminal output in asciicast v2 (docs.asciinema.org/manual/asciicast/v2). A recording contains output
+//! and sizes as watchers receive them, and never input.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -19,7 +19,7 @@ pub(super) struct Recording {
     started: Instant,
     room: u64,
     redaction: StreamRedactor,
-    /// Redacted output to write; between calls only an incomplete character.
+    /// Redacted output that is still to be written. Between calls, it contains only an incomplete character.
     clean: Vec<u8>,
     line: Vec<u8>,
 }

@@ -1,6 +1,6 @@
 //! The screen of an xterm-like terminal with a scrollback.
 //!
-//! Returns the replies to programs' queries, but does no I/O itself.
+//! This module returns the replies to programs' queries, but does no I/O itself.
 
 use std::cell::{RefCell, RefMut};
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ use super::keys::KeyMode;
 /// Maximum rows kept above the screen.
 const SCROLLBACK_ROWS: usize = 10_000;
 
-/// Maximum bytes of a picture spent on rows above the screen.
+/// Maximum bytes of a picture that are used for rows above the screen.
 const PICTURE_SCROLLBACK_BYTES_MAX: usize = 512 * 1024;
 
 /// Cell flags that change the look of a character.
@@ -32,10 +32,10 @@ const STYLES: Flags = Flags::BOLD
     .union(Flags::HIDDEN)
     .union(Flags::STRIKEOUT);
 
-/// Size of `waiting` in bytes at which text that will never be seen is dropped.
+/// Size of `waiting`, in bytes, beyond which text that will never be seen is dropped from it.
 const WAITING_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// The screen. Plain text is parsed only when the screen is read: by then most of a flood has left the scrollback, and
+/// The screen. Plain text is parsed only when the screen is read. By then, most of a flood has left the scrollback;
 /// parsing all of it would slow down the program.
 pub(super) struct TerminalScreen {
     model: RefCell<ScreenModel>,
@@ -54,7 +54,7 @@ struct ScreenModel {
 }
 
 impl ScreenModel {
-    /// Parses the waiting text, except the part that has already left the scrollback.
+    /// Parses the waiting text, but skips the oldest part, which would already have scrolled out of the scrollback.
     fn settle(&mut self, rows: u16) {
         if !self.waiting.is_empty() {
             let seen = self.visible_from(rows).unwrap_or(0);
@@ -63,7 +63,8 @@ impl ScreenModel {
         }
     }
 
-    /// Passes the primary screen to `look` while the alternate screen is active. The latter is restored afterwards.
+    /// Passes the primary screen to `look` while the alternate screen is active. The alternate screen is restored
+    /// afterwards.
     fn draw_primary_screen(&mut self, look: impl FnOnce(&Term<ReplyListener>)) {
         let kept = self.term.grid().clone();
         self.term.swap_alt();
@@ -72,7 +73,8 @@ impl ScreenModel {
         *self.term.grid_mut() = kept; // restored, because the swap erased it
     }
 
-    /// Drops waiting text that has already left the scrollback.
+    /// Drops the oldest part of the waiting text, which would already have scrolled out of the scrollback. If that part
+    /// is unknown, parses the waiting text instead.
     fn trim_pending(&mut self, rows: u16) {
         match self.visible_from(rows) {
             Some(seen) => drop(self.waiting.drain(..seen)),
@@ -80,8 +82,8 @@ impl ScreenModel {
         }
     }
 
-    /// Returns the offset of the first waiting byte still in the scrollback after all of it is drawn. Returns `None` if
-    /// nothing can be dropped safely.
+    /// Returns the offset of the first waiting byte that is still on the screen or in the scrollback once all waiting
+    /// text is drawn. Returns `None` if nothing can be dropped safely.
     fn visible_from(&self, rows: u16) -> Option<usize> {
         if self.has_region || self.term.mode().contains(TermMode::ALT_SCREEN) {
             return None;
@@ -271,9 +273,9 @@ impl TerminalScreen {
         text
     }
 
-    /// Returns bytes that draw this screen on another one of the same size, including the modes that affect the
-    /// keyboard. With `scrollback_rows` above 0, they also replace the other screen's scrollback, and its primary
-    /// screen if a program uses the alternate screen.
+    /// Returns bytes that draw this screen on another screen of the same size, including the modes that affect the
+    /// keyboard. If `scrollback_rows` is above 0, the bytes also replace the other screen's scrollback and, if a
+    /// program uses the alternate screen, its primary screen.
     pub(super) fn picture(&self, scrollback_rows: usize) -> Vec<u8> {
         let mut out = String::from("\x1b[?1049l");
         let mut model = self.model();
@@ -374,7 +376,7 @@ impl CellPen {
     }
 }
 
-/// Returns true if the last DECSTBM sequence in `bytes` sets a region smaller than the screen; `None` if there is no
+/// Returns true if the last DECSTBM sequence in `bytes` sets a region smaller than the screen, or `None` if there is no
 /// such sequence.
 fn sets_region(bytes: &[u8], rows: u16) -> Option<bool> {
     let sequences = memchr::memmem::find_iter(bytes, b"\x1b[");

@@ -19,9 +19,9 @@ use super::shell_setup::quiet;
 use super::state::TerminalState;
 use crate::machine::Echo;
 
-/// Age of a prompt before people are asked; programs also turn echo off briefly.
+/// Time that a prompt is open before people are asked. It is needed because programs also turn echo off briefly.
 pub(super) const OPEN_FOR: Duration = Duration::from_millis(100);
-/// Time without output after which a program is checked for waiting input, if it is remote or printed no prompt.
+/// A program that is remote or printed no prompt is checked for waiting input after this much time without output.
 const SILENT_FOR: Duration = Duration::from_secs(1);
 /// Same as `SILENT_FOR` after a secret was entered: programs delay the reply to a wrong password to slow down guessing.
 const CHECKED_FOR: Duration = Duration::from_secs(5);
@@ -57,9 +57,9 @@ pub(super) enum SecretPromptOutcome {
     Closed {
         entered: bool,
     },
-    /// A person replied that this is no prompt for a secret.
+    /// A person replied that this is not a prompt for a secret.
     NotASecret,
-    /// A person refused to answer, or nobody could; the program was interrupted.
+    /// A person refused to answer, or nobody could answer. The program was interrupted.
     Refused,
     Cancelled,
 }
@@ -85,8 +85,8 @@ pub(super) fn secret_prompt(live: &LiveShell) -> Option<SecretPrompt> {
 }
 
 impl SharedTerminal {
-    /// Returns a prompt that has been open long enough. For a remote shell also queries the echo mode on that machine,
-    /// outside the terminal, if possible.
+    /// Returns the open prompt for a secret, if it has been open long enough. For a remote shell, also queries the echo
+    /// mode on the remote machine if possible, without using the terminal.
     pub(super) async fn open_secret(&self, live: &LiveShell) -> Option<SecretPrompt> {
         let is_quiet = |time| quiet(&live.state(), time);
         let open = secret_prompt(live).filter(|_| is_quiet(OPEN_FOR));
@@ -108,8 +108,8 @@ impl SharedTerminal {
         }
     }
 
-    /// Queries the echo mode of the remote terminal on its own machine. Returns `None` if it is unknown or the shell is
-    /// at its prompt.
+    /// Queries the echo mode of the remote terminal on its own machine. Returns `None` if the echo mode is unknown or
+    /// the shell is at its prompt.
     pub(super) async fn remote_echo(&self, live: &LiveShell) -> Option<Echo> {
         let tty = {
             let inner = live.state();
@@ -173,8 +173,8 @@ impl SharedTerminal {
     }
 }
 
-/// Waits until the program continues without our answer: its echo is on again, or, where the echo mode is unknown, it
-/// printed something.
+/// Waits until the program continues without our answer. It does so when its echo is on again or, if the echo mode is
+/// unknown, when it prints something.
 async fn program_continued(live: &LiveShell, prints: u64) {
     let hidden = live.echo() == Some(Echo::Off);
     // Asterisks are the echo of a person's typing.

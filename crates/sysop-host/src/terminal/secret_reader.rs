@@ -32,9 +32,9 @@ struct ReaderProcess {
     pid: i32,
     parent: i32,
     name: String,
-    /// `None` if the system hides it, as for programs with more privileges.
+    /// Path of the executable; `None` if the system hides it, as for programs with more privileges.
     executable: Option<PathBuf>,
-    /// True if its executable belongs to root and is set-user-ID.
+    /// True if the executable belongs to root and is set-user-ID.
     is_setuid_root: bool,
     command_line: String,
 }
@@ -61,7 +61,7 @@ impl SharedTerminal {
     }
 }
 
-/// Returns the program that would read a secret from a local terminal.
+/// Describes the program that would read a secret from a local terminal.
 fn local_reader(live: &LiveShell, command: Option<&str>) -> SecretReader {
     let group = live.foreground().map(|group| group.as_raw_nonzero().get());
     let processes = group.map(foreground_processes).unwrap_or_default();
@@ -92,7 +92,8 @@ fn described(reader: &ReaderProcess) -> String {
     format!("Program: {program}{rights}. Its command line: `{}`.", reader.command_line)
 }
 
-/// Names the model's command that is running, with a warning unless the reader is trusted.
+/// Returns sentences that name the model's running command, with a warning unless the reader is trusted. Returns no
+/// sentence if the model runs no command.
 fn started_by(command: Option<&str>, is_trusted: bool) -> Vec<String> {
     let Some(command) = command else { return Vec::new() };
     let mut told = vec![format!("Started by the model: `{}`.", bounded(command))];
@@ -102,7 +103,8 @@ fn started_by(command: Option<&str>, is_trusted: bool) -> Vec<String> {
     told
 }
 
-/// Guesses the reading process: a set-user-ID root process, if any, otherwise the innermost one.
+/// Guesses the process that reads the input: a set-user-ID root process if there is one, otherwise the innermost
+/// process.
 fn likely_reader(processes: &[ReaderProcess]) -> Option<&ReaderProcess> {
     let has_child = |process: &ReaderProcess| processes.iter().any(|other| other.parent == process.pid);
     let trusted =
@@ -110,7 +112,7 @@ fn likely_reader(processes: &[ReaderProcess]) -> Option<&ReaderProcess> {
     trusted.or_else(|| processes.iter().find(|process| !has_child(process)))
 }
 
-/// Returns the sorted unique names of the untrusted other programs.
+/// Returns the names of the other programs that are not trusted, sorted and without duplicates.
 fn other_names(processes: &[ReaderProcess], reader: &ReaderProcess) -> Vec<String> {
     let mut names: Vec<String> = processes
         .iter()
@@ -152,7 +154,7 @@ impl ReaderProcess {
     }
 }
 
-/// Returns true if the process has root privileges from its executable. The file is checked through the process,
+/// Returns true if the process has root privileges because of its executable. The file is checked through the process,
 /// because its path may lead to another file.
 fn is_setuid_root(pid: i32) -> bool {
     if let Ok(file) = fs::metadata(format!("/proc/{pid}/exe")) {

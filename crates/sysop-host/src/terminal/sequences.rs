@@ -1,4 +1,4 @@
-//! Splits terminal output into text, control characters and escape sequences (ECMA-48), also if a sequence arrives in
+//! Splits terminal output into text, control characters and escape sequences (ECMA-48), even if a sequence arrives in
 //! parts. One pass feeds all consumers: marks, screen, watchers, capture.
 //!
 //! Buffers at most one sequence; sequences that are too long are dropped as a whole.
@@ -43,7 +43,7 @@ enum ParserState {
 pub(super) struct SequenceParser {
     state: ParserState,
     pending: Vec<u8>,
-    /// True if the sequence is too long: it is read to its end and dropped.
+    /// True if the sequence is too long. It is then read to its end and dropped.
     dropped: bool,
 }
 

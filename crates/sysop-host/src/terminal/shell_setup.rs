@@ -28,7 +28,7 @@ const DRAWN: Duration = Duration::from_millis(20);
 const REMOTE_QUIET: Duration = Duration::from_millis(400);
 
 impl SharedTerminal {
-    /// Returns the running shell; starts one if there is none.
+    /// Returns the running shell, and starts one if there is none.
     pub(super) async fn open(&self) -> Result<Arc<LiveShell>, MachineError> {
         let mut slot = self.slot.lock().await;
         let running = slot.live.clone().filter(|live| live.state().ended.is_none());
@@ -71,7 +71,7 @@ impl SharedTerminal {
     }
 }
 
-/// Waits for the first prompt and installs our hooks. A shell that does not support them is used without.
+/// Waits for the first prompt and installs our hooks. A shell that does not support them is used without hooks.
 async fn prepare(live: &LiveShell, known: Option<ShellKind>) {
     if live.remote_host.is_some() {
         let at_prompt = |inner: &mut TerminalState| {
@@ -131,7 +131,7 @@ pub(super) fn kind_of_process(pid: i32) -> Option<ShellKind> {
     ShellKind::of_program(program.to_str()?)
 }
 
-/// Identifies the foreground shell and installs our prompt hooks. Returns its kind.
+/// Identifies the foreground shell and installs our prompt hooks in it. Returns the kind of the shell.
 pub(super) async fn identify_and_set_up(live: &LiveShell) -> Option<ShellKind> {
     let key = random_key();
     live.state().known = None;
@@ -166,8 +166,8 @@ pub(super) async fn set_up(live: &LiveShell, kind: ShellKind) -> bool {
     type_setup(live, kind, &key, shells::setup(kind, &key, &secret_key, &runner)).await
 }
 
-/// Installs our hooks again in a shell that lost them or was replaced by another. It then also reports the exit code of
-/// the last command, if it still has it.
+/// Installs our hooks again in a shell that lost them or was replaced by another shell. The shell then also reports the
+/// exit code of the last command, if it still has it.
 pub(super) async fn set_up_again(live: &LiveShell) -> bool {
     let key = random_key();
     let (kind, secret_key, runner) = {
@@ -206,8 +206,8 @@ async fn type_setup(live: &LiveShell, kind: ShellKind, key: &str, lines: Vec<Str
     false
 }
 
-/// Returns true if a shell without marks printed nothing for `silent` and appears to be at its prompt. `waits` is the
-/// system's answer, if known; otherwise the line is checked for a prompt.
+/// Returns true if a shell without marks printed nothing for `silent` and appears to be at its prompt. `waits` is true
+/// if the system says that the shell waits for input. If it is `None`, the line is checked for a prompt instead.
 pub(super) fn is_blind_rest(inner: &TerminalState, waits: Option<bool>, silent: Duration) -> bool {
     quiet(inner, silent) && waits.unwrap_or_else(|| is_prompt(&inner.screen.line_to_cursor()))
 }

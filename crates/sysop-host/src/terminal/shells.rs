@@ -22,7 +22,7 @@ pub(crate) enum ShellKind {
     Bash,
     Zsh,
     Fish,
-    /// Busybox, whose editor needs the prompt's invisible parts marked as such.
+    /// Busybox, whose editor requires the invisible parts of the prompt to be marked as such.
     Ash,
     /// dash, ksh and other shells that expand parameters in the prompt.
     Posix,
@@ -47,7 +47,7 @@ impl ShellKind {
         }
     }
 
-    /// Name shown to people and the model.
+    /// Returns the name shown to people and the model.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Bash => "bash",
@@ -59,7 +59,7 @@ impl ShellKind {
         }
     }
 
-    /// Language of commands typed at its prompt.
+    /// Returns the language of commands that are typed at the shell's prompt.
     pub(crate) fn dialect(self) -> Dialect {
         match self {
             Self::Bash => Dialect::Bash,
@@ -70,8 +70,8 @@ impl ShellKind {
         }
     }
 
-    /// Returns true if the shell runs the model's commands itself, and not a second shell with a language that we can
-    /// analyze.
+    /// Returns true if the shell runs the model's commands itself. Otherwise, a second shell runs them, in a language
+    /// that we can analyze.
     pub(super) fn evaluates_commands(self) -> bool {
         self.dialect().is_analyzed()
     }
@@ -81,13 +81,14 @@ impl ShellKind {
         self != Self::Csh
     }
 
-    /// Returns true if the shell reads lines in raw mode, so that the terminal's mode shows when it is ready.
+    /// Returns true if the shell reads lines in raw mode, so that the mode of the terminal shows that the shell is
+    /// ready.
     pub(super) fn has_line_editor(self) -> bool {
         self != Self::Posix
     }
 
-    /// Returns true if a line may be sent as a bracketed paste, which bypasses key bindings. Not for fish, which strips
-    /// from a paste the leading space that keeps the line out of its history.
+    /// Returns true if a line may be sent as a bracketed paste, which bypasses key bindings. Returns false for fish,
+    /// because it strips from a paste the leading space that keeps the line out of its history.
     pub(super) fn takes_paste(self) -> bool {
         matches!(self, Self::Bash | Self::Zsh)
     }
@@ -200,7 +201,7 @@ const ZSH: [&str; 2] = [
 ];
 
 /// Commands run in a second shell (`RUNNER`), which at its end reports its folder and exported variables. fish adopts
-/// them with its own commands, as values and never as code.
+/// the folder and the variables with its own commands, as values and never as code.
 const FISH: [&str; 3] = [
     concat!(
         r#" function __sysop_m; printf '\033]7717;KEY;%s\007' $argv[1] >/dev/tty; end; "#,
@@ -231,8 +232,8 @@ const FISH: [&str; 3] = [
     ),
 ];
 
-/// The prompt itself reports the end of a command, because there is no other hook. It counts prompts, because a line
-/// editor may draw one prompt several times.
+/// The prompt itself reports the end of a command, because these shells have no other hook. The prompt counts how often
+/// it is expanded, because a line editor may draw one prompt several times.
 const POSIX: [&str; 4] = [
     concat!(" { ", functions!(r"\command"), "} 2>/dev/null"),
     concat!(" { ", guarded!("", r" \command eval"), "} 2>/dev/null"),
@@ -259,8 +260,9 @@ fn fish_word(text: &str) -> String {
 }
 
 /// Returns a line that runs a command with `sh` from a shell that is not well known. The script is one single-quoted
-/// word without special characters, which every shell passes on unchanged. It marks its beginning with `nonce`, and the
-/// shell then changes to its last folder. Returns `None` if the command is too long for one line.
+/// word without special characters, which every shell passes on unchanged. The script marks its beginning with `nonce`.
+/// At its end, it stores its folder, and the shell then changes to that folder. Returns `None` if the command is too
+/// long for one line.
 pub(super) fn beside(nonce: &str, command: &str, guarded: bool) -> Option<String> {
     let guard: String = GIT_GUARD.iter().map(|(name, value)| format!("export {name}={value}; ")).collect();
     let guard = if guarded { guard.as_str() } else { "" };
@@ -308,8 +310,8 @@ pub(super) fn recover(kind: ShellKind, key: &str) -> String {
     }
 }
 
-/// Returns the lines that make a shell run a command at its own level, so that `cd`, variables and functions persist.
-/// All lines but the last only assemble the command text.
+/// Returns the lines that make a shell run a command in the shell itself, so that `cd`, variables and functions
+/// persist. All lines but the last only assemble the command text.
 pub(super) fn lines(kind: ShellKind, nonce: &str, command: &str, guarded: bool) -> Vec<String> {
     let fish = kind == ShellKind::Fish;
     if fish && let Some(exit) = own_exit(command) {

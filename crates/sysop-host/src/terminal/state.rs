@@ -1,5 +1,5 @@
-//! State of a running shell: its screen, the shells nested in it, its prompt, and the capture of a call. Pure except
-//! for the recording and the clock: takes output bytes, returns reply bytes.
+//! State of a running shell: its screen, the shells nested in it, its prompt, and the capture of a call. Except for the
+//! recording and the clock, this module is pure: it takes output bytes and returns reply bytes.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -35,20 +35,20 @@ pub(super) struct TerminalState {
     pub(super) ready: bool,
     /// True if text was typed at that prompt but not yet entered.
     pub(super) dirty: bool,
-    /// True if a whole command was typed before the prompt that will read it.
+    /// True if a whole command was typed before the prompt that will read it appeared.
     ahead: bool,
     pub(super) capture: Option<CommandCapture>,
     /// The model's running command. `None` if a shell is at its prompt or a person started the running command.
     pub(super) model_command: Option<String>,
     /// Program reported by the shell that was last asked to identify itself.
     pub(super) known: Option<String>,
-    /// Terminal of the innermost shell, if it was identified.
+    /// Terminal of the innermost shell; `None` if it was not identified.
     place: Option<TtyLocation>,
     /// Machine of the first shell that was identified.
     machine: Option<String>,
     /// Program that runs commands for the first shell if we cannot analyze that shell's language.
     runner: String,
-    /// End of the last prompt as (row, column), and the text before it in its row.
+    /// End of the last prompt as (row, column), and the text left of it in its row.
     prompt: Option<((usize, usize), String)>,
     /// Byte offset of the last prompt's end in the output being processed.
     prompt_at: Option<usize>,
@@ -80,17 +80,17 @@ struct TtyLocation {
 pub(super) struct NestedShell {
     pub(super) key: String,
     pub(super) kind: ShellKind,
-    /// Nonce of the command that it runs.
+    /// Nonce of the command that the shell is running.
     running: Option<String>,
-    /// Count of its last prompt.
+    /// Count that the shell reported with its last prompt.
     count: Option<u64>,
-    /// True if a command ended and its prompt has not appeared yet.
+    /// True if a command ended and the next prompt has not appeared yet.
     ended: bool,
     /// Terminal of the shell, if it was identified.
     place: Option<TtyLocation>,
-    /// Folder at its last prompt with links resolved; `None` while a command runs or if unknown.
+    /// Folder of the shell at its last prompt, with links resolved; `None` while a command runs or if unknown.
     pub(super) folder: Option<String>,
-    /// Home folder (`~`) at its last prompt.
+    /// Home folder (`~`) of the shell at its last prompt.
     pub(super) home: Option<String>,
     /// Program that runs commands for this shell if we cannot analyze its language.
     pub(super) runner: String,
@@ -238,7 +238,7 @@ impl TerminalState {
             && self.shells.last().is_some_and(|shell| shell.ended)
     }
 
-    /// Adds a shell in which our hooks are being installed, nested in the known ones.
+    /// Adds a shell in which our hooks are being installed. It is nested in the shells that are already known.
     pub(super) fn enter(&mut self, key: String, kind: ShellKind) {
         let place = self.place.clone();
         // A nested shell may run on another machine, where only `sh` is certain to exist.
@@ -256,8 +256,8 @@ impl TerminalState {
         });
     }
 
-    /// Returns terminal and process id of the innermost shell, if it was identified and runs on the first shell's
-    /// machine.
+    /// Returns the terminal and the process id of the innermost shell, if that shell was identified and runs on the
+    /// first shell's machine.
     pub(super) fn shell_process(&self) -> Option<(String, u32)> {
         let tty = self.tty()?.to_owned();
         Some((tty, self.place.as_ref()?.pid?))
@@ -287,7 +287,7 @@ impl TerminalState {
         self.ready || self.awaits_prompt() || self.shells.is_empty()
     }
 
-    /// Records typing by a person. Begins private use if a shell reads it.
+    /// Records typing by a person. Begins private use if a shell reads the typed text.
     pub(super) fn typed_by_person(&mut self, bytes: &[u8]) {
         if self.reads_commands() {
             self.private_use.begin(&self.screen);
@@ -560,7 +560,7 @@ impl TerminalState {
         self.asked = false;
     }
 
-    /// Handles the beginning of a command, in the shell at `place` or in one without hooks.
+    /// Handles the beginning of a command, either in the shell at `place` or in a shell without hooks.
     fn begun(&mut self, place: Option<usize>, nonce: String, raw: &mut Vec<u8>, shown: &mut Vec<u8>) {
         if !self.is_hidden_until(&HiddenInputEnd::CommandStarted(nonce.clone())) {
             return;

@@ -1,7 +1,8 @@
 //! State of the terminal, collected before a call is judged: the shell that would read a command, its folder, and the
 //! reader of keys at the cursor.
 //!
-//! On this machine the kernel is asked about the shell. For a remote shell the marks sent with its prompt are trusted.
+//! On this machine, the kernel is asked about the shell. For a remote shell, the marks sent with its prompt are
+//! trusted.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::survey::TerminalUse;
 /// Maximum time for a shell to show its prompt after a command.
 const PROMPT_WAIT: Duration = Duration::from_secs(1);
 
-/// Programs that show other shells or machines full screen; keys sent to them may be commands.
+/// Programs that show other shells or machines full screen. Keys that are sent to them may be commands.
 const TRANSPARENT: [&str; 14] = [
     "abduco",
     "byobu",
@@ -56,8 +57,8 @@ pub(crate) struct TerminalPlace {
 }
 
 impl TerminalPlace {
-    /// Describes how `now` differs from this place. A value that was unknown here differs from nothing, because the
-    /// call was judged without relying on it.
+    /// Describes how `now` differs from this place, or returns `None` if it does not. A value that is unknown in this
+    /// place never counts as different, because the call was judged without relying on it.
     fn difference(&self, now: &Self) -> Option<&'static str> {
         let moved = |known: &Option<String>, found: &Option<String>| known.is_some() && known != found;
         if (self.is_home && !now.is_home) || moved(&self.machine, &now.machine) {
@@ -75,8 +76,8 @@ impl TerminalPlace {
 }
 
 impl SharedTerminal {
-    /// Inspects the terminal. For a command, starts a shell if there is none, because its startup files determine its
-    /// folder.
+    /// Inspects the terminal. For a command, starts a shell if there is none, because the shell's startup files
+    /// determine its folder.
     pub(crate) async fn survey(&self, usage: TerminalUse) -> TerminalPlace {
         let live = match usage {
             TerminalUse::Command => self.open().await.ok(),
@@ -183,7 +184,8 @@ fn runner_dialect(live: &LiveShell) -> Dialect {
     ShellKind::of_program(&runner).map_or(Dialect::Unknown, ShellKind::dialect)
 }
 
-/// Returns the place reported by the marks of the innermost shell; mostly unknown unless it is at its prompt.
+/// Returns the place reported by the marks of the innermost shell. If that shell is not at its prompt, most of the
+/// place is unknown.
 fn by_marks(live: &LiveShell) -> TerminalPlace {
     let inner = live.state();
     let Some(shell) = inner.shells.last().filter(|_| inner.ready) else {
@@ -203,7 +205,7 @@ fn by_marks(live: &LiveShell) -> TerminalPlace {
     }
 }
 
-/// Returns the place of the local foreground shell from `/proc`. Falls back to marks if the foreground process is no
+/// Returns the place of the local foreground shell from `/proc`. Falls back to marks if the foreground process is not a
 /// known shell.
 fn by_process(live: &LiveShell) -> TerminalPlace {
     let front = live.foreground().map(|group| group.as_raw_nonzero().get());
@@ -227,14 +229,14 @@ fn by_process(live: &LiveShell) -> TerminalPlace {
     }
 }
 
-/// Returns true if `/proc/PID/name` links to the same target for that process and ours.
+/// Returns true if `/proc/PID/name` links to the same target for that process and for this one.
 fn is_shared(pid: i32, name: &str) -> bool {
     let of = |process: &str| std::fs::read_link(format!("/proc/{process}/{name}")).ok();
     let theirs = of(&pid.to_string());
     theirs.is_some() && theirs == of("self")
 }
 
-/// Returns true if the real and effective user ids of the process are ours.
+/// Returns true if the real and effective user ids of the process are those of this process.
 fn is_own(pid: i32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"));

@@ -16,9 +16,10 @@ use crate::machine::{MachineError, Program, TimeLimit};
 /// Maximum length of a command in bytes: Linux's limit for one argument of a program.
 const COMMAND_BYTES_MAX: usize = 128 * 1024 - 1;
 
-/// Precedes a command with a pipe on its first line, so that line numbers in messages stay. Reports the exit codes of the
-/// command's last pipeline if one of them failed and the exit code of the command hides that. 141 does not count: it
-/// means that the next program had read enough.
+/// Code that precedes a command with a pipe on the command's first line, so that line numbers in messages stay the
+/// same. It reports the exit codes of the command's last pipeline if one of them is an error that the exit code 0 of
+/// the command hides. The exit code 141 does not count as an error, because it means that the next program had read
+/// enough.
 const PIPELINE_REPORT: &str = r#"trap '__sysop=("$?" "${PIPESTATUS[@]}"); if [ "${__sysop[0]}" = 0 ]; then for __sysop_code in "${__sysop[@]}"; do case $__sysop_code in 0|141) ;; *) printf "[exit codes of the last pipeline: %s]
 " "${__sysop[*]:1}" >&2; break;; esac; done; fi' EXIT; "#;
 

@@ -1,5 +1,5 @@
-//! `write_file_chunk`: a file sent in pieces. They are joined in memory; the file is written completely after the last
-//! piece, or not at all.
+//! `write_file_chunk`: a file sent in pieces. The pieces are joined in memory, and the file is written completely after
+//! the last piece, or not at all.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use sysop_core::outcome::Outcome;
 use super::{CallContext, ToolError, ToolOutcome, Toolbox};
 use crate::machine::FILE_BYTES_MAX;
 
-/// Maximum number of incomplete files; the one untouched for longest is dropped.
+/// Maximum number of incomplete files. Beyond it, the file that was untouched for the longest time is dropped.
 const FILES_MAX: usize = 8;
 
 #[derive(Debug, Deserialize)]
@@ -39,7 +39,7 @@ struct PartialFile {
     touched: u64,
 }
 
-/// Result of a piece.
+/// Result of accepting a piece.
 #[derive(Debug, PartialEq, Eq)]
 enum ChunkProgress {
     Incomplete { received: u64, total: u64 },
@@ -47,7 +47,7 @@ enum ChunkProgress {
 }
 
 impl ChunkedFiles {
-    /// Accepts the next piece. Piece 0 starts over; the newest piece may be repeated.
+    /// Accepts the next piece. Piece 0 starts the file over. The newest piece may be sent again.
     fn take(&mut self, path: &str, piece: WriteFileChunk) -> Result<ChunkProgress, String> {
         let WriteFileChunk { content, index, total, .. } = piece;
         if total == 0 || total > CHUNKS_MAX || index >= total {

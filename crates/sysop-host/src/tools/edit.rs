@@ -5,11 +5,11 @@
 
 use std::borrow::Cow;
 
-/// Maximum occurrences named for an ambiguous string.
+/// Maximum occurrences whose lines are listed if a string is ambiguous.
 const PLACES_MAX: usize = 5;
 /// Maximum lines searched for a line similar to missing text.
 const HINT_LINES_MAX: usize = 20_000;
-/// Maximum characters shown of that line.
+/// Maximum characters shown of the similar line.
 const HINT_CHARS_MAX: usize = 120;
 
 /// Reason that an edit is impossible.
@@ -126,7 +126,7 @@ fn nearest(text: &str, old: &str) -> Option<(usize, String)> {
     Some((index.0 + 1, line.chars().take(HINT_CHARS_MAX).collect()))
 }
 
-/// Counts common characters at both ends.
+/// Returns the number of characters that both texts have in common at their beginnings and at their ends.
 fn likeness(line: &str, wanted: &str) -> usize {
     let shorter = line.chars().count().min(wanted.chars().count());
     let front = line.chars().zip(wanted.chars()).take_while(|(a, b)| a == b).count();

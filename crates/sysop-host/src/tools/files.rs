@@ -1,6 +1,7 @@
 //! `read_file`, `cat`, `write_file`, `edit_file`, `delete_file`.
 //!
-//! A change reads the current file, stores it for undo, and writes the new content if the file is still as read.
+//! A change reads the current file, stores it for undo, and writes the new content if the file is unchanged since it
+//! was read.
 
 use std::sync::Arc;
 
@@ -82,7 +83,7 @@ impl Toolbox {
         self.write_whole(&path, content, call).await
     }
 
-    /// Writes a whole file; if all lines of the existing file end in CRLF, the new ones do too.
+    /// Writes a whole file. If all lines of the existing file end in CRLF, so do those of the new file.
     pub(super) async fn write_whole(
         &self,
         path: &RootPath,
@@ -135,7 +136,7 @@ impl Toolbox {
         Ok(change_outcome("OK, deleted".to_owned(), change_record(&path, kept.map(Some), GONE.to_owned())))
     }
 
-    /// Replaces the content that was read by new content.
+    /// Replaces `before`, the content that was read, by `after`.
     pub(super) async fn change(
         &self,
         path: &RootPath,
@@ -170,7 +171,7 @@ impl Toolbox {
         }
     }
 
-    /// Returns file contents within the limits; the full content needs no artifact, since it is the file.
+    /// Returns file contents within the limits. The full content needs no artifact, because it is in the file itself.
     fn excerpt_outcome(&self, bytes: &[u8], first_line: u64) -> Outcome {
         let text = String::from_utf8_lossy(bytes);
         let lossy = matches!(text, std::borrow::Cow::Owned(_));
@@ -202,7 +203,7 @@ impl Toolbox {
     }
 }
 
-/// Returns the requested lines of a file, and the number of the first.
+/// Returns the requested lines of a file, and the number of the first of these lines.
 fn lines(bytes: &[u8], start: Option<u64>, end: Option<u64>) -> Result<(u64, &[u8]), String> {
     let first = start.unwrap_or(1);
     let last = end.unwrap_or(u64::MAX);

@@ -1,5 +1,5 @@
-//! `undo`: restores files to their state before the given changes. It restores all of them, or none if one has changed
-//! since.
+//! `undo`: restores files to their state before the given changes. It restores all of them, or none of them if one has
+//! changed since.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -93,7 +93,8 @@ impl Toolbox {
     }
 }
 
-/// Merges the changes to one per file, newest first, with the state before the first and after the last change.
+/// Merges the changes so that each file has only one, with the state before its first change and the state after its
+/// last change. The newest come first.
 fn collapsed(changes: Vec<FileChange>) -> Vec<FileChange> {
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut kept: Vec<FileChange> = Vec::new();

@@ -12,7 +12,7 @@ use crate::event_stream::{EventStream, Framing};
 use crate::scenario::{TokenUsage, is_tool_name};
 
 const VERSIONS: [&str; 2] = ["2023-06-01", "2026-10-21"];
-/// First version without sampling parameters.
+/// First API version without sampling parameters.
 const VERSION_WITHOUT_SAMPLING: &str = "2026-10-21";
 const TOOL_NAME_BYTES_MAX: usize = 128;
 
@@ -180,7 +180,7 @@ fn validate_tools(body: &Value) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// A content block, reduced to the fields that matter here.
+/// A content block, reduced to the fields that are validated.
 enum RequestBlock<'a> {
     Text(&'a str),
     ToolUse(&'a str),
@@ -301,7 +301,7 @@ fn uses_of<'a>(index: usize, blocks: &[RequestBlock<'a>]) -> Result<Vec<&'a str>
     Ok(uses)
 }
 
-/// Requires a user message to begin with the results of exactly the preceding calls.
+/// Fails unless the blocks of a user message begin with results for exactly the calls in `asked`, which precede it.
 fn validate_results(index: usize, asked: &[&str], blocks: &[RequestBlock<'_>]) -> Result<(), ApiError> {
     let mut open = asked.to_vec();
     let mut closed = false;
@@ -334,7 +334,8 @@ fn validate_results(index: usize, asked: &[&str], blocks: &[RequestBlock<'_>]) -
     all_answered(index, open)
 }
 
-/// Fails if a call in `open` has no result; `index` is the message that should hold it.
+/// Fails if `open` contains calls, because these have no result. `index` is the index of the message that should
+/// contain the results.
 fn all_answered(index: usize, open: Vec<&str>) -> Result<(), ApiError> {
     if open.is_empty() {
         return Ok(());
@@ -360,7 +361,7 @@ fn advance_turn(turn: &mut Turn, blocks: &[RequestBlock<'_>]) {
     }
 }
 
-/// `GET /v1/models`.
+/// Returns the response to `GET /v1/models`.
 pub(crate) fn models(now: jiff::Timestamp) -> Value {
     let id = "mock-model";
     json!({"data": [{"type": "model", "id": id, "display_name": "Mock model", "created_at": now.to_string()}],

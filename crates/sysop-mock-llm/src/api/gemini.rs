@@ -99,7 +99,8 @@ impl ApiRequest for GenerateContentRequest {
 }
 
 impl GenerateContentRequest {
-    /// Returns the call parts: with ids like Gemini 3 and later, and a signature on the first.
+    /// Returns the parts with the calls. Like Gemini 3 and later, models with signatures give each call an id and sign
+    /// the first call.
     fn calls(&self, scripted: &ScriptedReply<'_>) -> Vec<Value> {
         let signed = requires_signatures(&self.model);
         let calls = scripted.response.tool_calls.iter().enumerate();
@@ -136,7 +137,7 @@ impl GenerateContentRequest {
     }
 }
 
-/// `GET /v1beta/models`.
+/// Returns the response to `GET /v1beta/models`.
 pub(crate) fn models() -> Value {
     json!({"models": [{
         "name": "models/mock-model",

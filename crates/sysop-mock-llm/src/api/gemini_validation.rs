@@ -1,6 +1,6 @@
-//! Gemini's request rules: roles, pairs of call and response, thought signatures, schemas.
+//! Gemini's rules for requests: roles, pairs of call and response, thought signatures and schemas.
 //!
-//! Stateless: a signature carries its own proof.
+//! The rules are stateless, because a signature carries its own proof.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -15,16 +15,16 @@ use crate::scenario::is_tool_name;
 /// Placeholder signatures accepted for calls that the model never made.
 const SIGNATURE_DUMMIES: [&str; 2] =
     ["skip_thought_signature_validator", "context_engineering_is_the_way_to_go"];
-/// Prefix of a signature, and the lengths of its two halves: a nonce and its proof.
+/// Prefix of a signature. A nonce of `NONCE_CHARS` and its proof of `PROOF_CHARS` follow.
 const SIGNATURE_PREFIX: &str = "Cq";
 const NONCE_CHARS: usize = 16;
 const PROOF_CHARS: usize = 26;
-/// Model generations without signatures.
+/// Name prefixes of the model generations that use no signatures.
 const UNSIGNED_MODELS: [&str; 2] = ["gemini-1", "gemini-2"];
 const FUNCTION_NAME_BYTES_MAX: usize = 128;
 /// JSON Schema keywords that `parameters` does not support.
 const UNKNOWN_SCHEMA_WORDS: [&str; 4] = ["$schema", "oneOf", "const", "patternProperties"];
-/// Fields of a part, in camel and snake case.
+/// Names of the fields of a part, in camel case and snake case.
 const PART_FIELDS: [(&str, &str); 11] = [
     ("text", "text"),
     ("thought", "thought"),
@@ -39,12 +39,12 @@ const PART_FIELDS: [(&str, &str); 11] = [
     ("mediaResolution", "media_resolution"),
 ];
 
-/// Returns true if the model signs its calls and requires the signatures back.
+/// Returns true if the model signs its calls and requires clients to send the signatures back.
 pub(crate) fn requires_signatures(model: &str) -> bool {
     !UNSIGNED_MODELS.iter().any(|old| model.starts_with(old))
 }
 
-/// Returns a new signature for a call, with a length valid in Base64.
+/// Returns a new signature for a call. Its length is valid for Base64.
 pub(crate) fn sign(ids: &IdGenerator, model: &str, function: &str) -> String {
     let nonce = ids.make("", NONCE_CHARS);
     let proof = proof(&nonce, model, function);
@@ -64,7 +64,7 @@ fn is_signature(text: &str, model: &str, function: &str) -> bool {
         || SIGNATURE_DUMMIES.contains(&text)
 }
 
-/// Returns a field in camel or snake case; the server accepts both.
+/// Returns the field that is named in camel case or snake case, because the real server accepts both.
 fn field<'a>(value: &'a Value, camel: &str, snake: &str) -> &'a Value {
     let found = &value[camel];
     if found.is_null() { &value[snake] } else { found }
@@ -118,7 +118,7 @@ fn validate_function(index: usize, function: &Value) -> Result<(), ApiError> {
     }
 }
 
-/// Returns an unsupported keyword in a schema. Names of properties are not keywords.
+/// Returns an unsupported keyword in a schema, if there is one. Names of properties are not keywords.
 fn unknown_word(schema: &Value) -> Option<&str> {
     let words = schema.as_object()?;
     for (word, value) in words {
@@ -131,7 +131,7 @@ fn unknown_word(schema: &Value) -> Option<&str> {
     properties.chain(alternatives).chain([&schema["items"]]).find_map(unknown_word)
 }
 
-/// A function call without a response so far.
+/// A function call that has no response yet.
 struct PendingCall<'a> {
     id: Option<&'a str>,
     name: &'a str,
@@ -247,7 +247,7 @@ fn validate_calls<'a>(parts: &'a [Value], before: &str) -> Result<Vec<PendingCal
     Ok(pending)
 }
 
-/// Requires a user turn to begin with the responses to exactly the preceding calls.
+/// Fails unless a user turn begins with the responses to exactly the calls in `pending`, which precede it.
 fn validate_responses(
     index: usize,
     parts: &[Value],
@@ -298,7 +298,7 @@ fn advance_turn(turn: &mut Turn, parts: &[Value]) {
     }
 }
 
-/// Requires valid signatures, and one on the first call of each step of the current turn.
+/// Fails if a signature is invalid, or if the first call of a step of the current turn has none.
 fn validate_signatures(model: &str, contents: &[Value], turn_start: usize) -> Result<(), ApiError> {
     for (index, content) in contents.iter().enumerate() {
         let mut first = true;

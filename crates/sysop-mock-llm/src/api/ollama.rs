@@ -1,6 +1,6 @@
 //! Ollama's native API. A model whose name begins with `phi3` has no tools and writes its calls as text.
 //!
-//! Sources: ollama v0.33.0-rc2, `server/routes.go`, `api/types.go`. The text protocol is that of the Jexida design.
+//! Sources: ollama v0.33.0-rc2, `server/routes.go`, `api/types.go`. The text protocol is the one of the Jexida design.
 
 use serde_json::{Value, json};
 
@@ -12,9 +12,9 @@ use crate::event_stream::{EventStream, Framing};
 use crate::scenario::ScriptedCall;
 
 const VERSION: &str = "0.33.0";
-/// Window of every model, in tokens.
+/// Context window of every model, in tokens.
 const CONTEXT_LENGTH: u64 = 32_768;
-/// Listed models; any other name is answered too.
+/// Models that are listed. Requests with any other model name are answered too.
 const MODELS: [&str; 2] = ["mock-model:latest", "phi3:latest"];
 /// Tools whose calls a model without tools writes as `{"type":"shell",…}`.
 const SHELL_TOOLS: [&str; 2] = ["bash", "run_command"];
@@ -141,7 +141,7 @@ impl OllamaChatRequest {
     }
 }
 
-/// Returns the response as a model without tools writes it: one call per line, or the answer.
+/// Returns the response in the form in which a model without tools writes it: one call per line, or the answer.
 fn as_text(scripted: &ScriptedReply<'_>) -> String {
     let response = scripted.response;
     if response.tool_calls.is_empty() {
@@ -222,12 +222,12 @@ fn digest() -> String {
     "5eed".repeat(16)
 }
 
-/// `GET /api/version`.
+/// Returns the response to `GET /api/version`.
 pub(crate) fn version() -> Value {
     json!({"version": VERSION})
 }
 
-/// `GET /api/tags`.
+/// Returns the response to `GET /api/tags`.
 pub(crate) fn tags(now: jiff::Timestamp) -> Value {
     let models: Vec<Value> = MODELS
         .iter()
@@ -239,7 +239,7 @@ pub(crate) fn tags(now: jiff::Timestamp) -> Value {
     json!({"models": models})
 }
 
-/// `GET /api/ps`: both models, entirely on the GPU.
+/// Returns the response to `GET /api/ps`, which lists both models as loaded entirely on the GPU.
 pub(crate) fn ps(now: jiff::Timestamp) -> Value {
     let models: Vec<Value> = MODELS
         .iter()
@@ -252,7 +252,7 @@ pub(crate) fn ps(now: jiff::Timestamp) -> Value {
     json!({"models": models})
 }
 
-/// `POST /api/show`.
+/// Returns the response to `POST /api/show`.
 pub(crate) fn show(body: &Value, now: jiff::Timestamp) -> Result<Value, ApiError> {
     let model = model_of(body)?;
     Ok(json!({

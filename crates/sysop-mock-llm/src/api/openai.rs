@@ -1,4 +1,4 @@
-//! OpenAI Chat Completions. Validates the rule that clients break most: each tool call is answered exactly once.
+//! OpenAI Chat Completions. Validates the rule that clients break most often: each tool call is answered exactly once.
 //!
 //! Sources: `openai` 3.52.0 (Python) types; the response format of the lsimons-agent design.
 
@@ -13,7 +13,7 @@ use crate::event_stream::{EventStream, Framing};
 use crate::ids::IdGenerator;
 use crate::scenario::{ScriptedCall, TokenUsage, is_tool_name};
 
-/// Model name used if a request has none.
+/// Model name that is used if a request names none.
 const MODEL_DEFAULT: &str = "mock-model";
 const TOOL_NAME_BYTES_MAX: usize = 64;
 
@@ -297,7 +297,7 @@ fn validate_call(index: usize, position: usize, call: &Value) -> Result<&str, Ap
     call["id"].as_str().filter(|id| !id.is_empty()).ok_or_else(|| wrong("id", "expected an id"))
 }
 
-/// `GET /v1/models`.
+/// Returns the response to `GET /v1/models`.
 pub(crate) fn models(created: i64) -> Value {
     json!({"object": "list", "data": [
         {"id": MODEL_DEFAULT, "object": "model", "created": created, "owned_by": "mock"},

@@ -1,8 +1,8 @@
-//! OpenAI Responses. Validates the rules that clients break most: flat tools, each call answered once, and reasoning
-//! followed by what it led to.
+//! OpenAI Responses. Validates the rules that clients break most often: tools are declared flat, each call is answered
+//! once, and reasoning is followed by the item that it led to.
 //!
-//! A request with `reasoning` gets a reasoning item in front of the answer. Its `encrypted_content` contains its id, so
-//! that a changed or exchanged item is noticed when it comes back.
+//! A request with `reasoning` gets a reasoning item in front of the answer. The item's `encrypted_content` contains its
+//! id, so that a changed or exchanged item is noticed when it comes back.
 
 use std::collections::BTreeSet;
 
@@ -14,9 +14,9 @@ use crate::event_stream::{EventStream, Framing};
 use crate::scenario::{TokenUsage, is_tool_name};
 
 const TOOL_NAME_BYTES_MAX: usize = 64;
-/// Visible part of the reasoning.
+/// Summary, which is the visible part of the reasoning.
 const SUMMARY: &str = "Looking at the task.";
-/// Parameters of the other API.
+/// Parameters of Chat Completions, which this API refuses.
 const CHAT_PARAMETERS: [&str; 6] = [
     "messages",
     "max_tokens",
@@ -120,7 +120,7 @@ impl ApiRequest for ResponsesRequest {
 }
 
 impl ResponsesRequest {
-    /// The items of the answer, complete.
+    /// Returns the complete items of the answer.
     fn items(&self, scripted: &ScriptedReply<'_>) -> Vec<Value> {
         let mut items = Vec::new();
         if self.reasons {
@@ -241,7 +241,7 @@ fn validate_input(input: &Value, stateless: bool) -> Result<Turn, ApiError> {
     }
 }
 
-/// Returns the content of a message if each part has this type.
+/// Returns the content of a message if it is a text or if each part is of this kind or a refusal; otherwise fails.
 fn parts<'a>(item: &'a Value, kind: &str, place: &str) -> Result<&'a Value, ApiError> {
     let content = &item["content"];
     let wrong = list(item, "content").iter().any(|part| part["type"] != kind && part["type"] != "refusal");

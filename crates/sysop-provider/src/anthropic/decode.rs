@@ -21,11 +21,11 @@ const BLOCKS_MAX: usize = 4_096;
 /// A content block as received so far.
 enum ContentBlock {
     Text(String),
-    /// `thinking`, with its signature.
+    /// A `thinking` block with its signature.
     Thinking(Map<String, Value>),
-    /// `redacted_thinking`; complete in its start event.
+    /// A `redacted_thinking` block, which arrives whole in its start event.
     Redacted(Map<String, Value>),
-    /// `tool_use`: the block from its start event, and the JSON text of its input.
+    /// A `tool_use` block as received in its start event, and the JSON text of its input.
     Call(Map<String, Value>, String),
     Unknown,
 }
@@ -50,7 +50,7 @@ pub(super) struct AnthropicDecoder {
 }
 
 impl AnthropicDecoder {
-    /// Decodes a response of `model`. `key` is masked in quoted server texts.
+    /// Starts to decode a response of `model`. `key` is masked wherever server text is quoted.
     pub(super) fn new(model: ModelRef, key: Option<SecretString>) -> Self {
         Self {
             model,
@@ -167,7 +167,8 @@ impl AnthropicDecoder {
         }
     }
 
-    /// Returns the reply to show if the model refused; text streamed before the refusal must not be kept.
+    /// Returns the reply to show if the model refused. It replaces the text streamed before the refusal, which must not
+    /// be kept.
     fn refused_reply(&self) -> Reply {
         let category = quote_server_text(self.details["category"].as_str().unwrap_or_default(), None);
         let said = quote_server_text(self.details["explanation"].as_str().unwrap_or_default(), None);
@@ -297,7 +298,8 @@ fn emit(out: &mut Vec<ModelEvent>, event: fn(String) -> ModelEvent, piece: &str)
     }
 }
 
-/// Builds a call. Arguments arrive in pieces; without pieces, the start event holds them (usually `{}`).
+/// Builds a call from its block and `input`, the joined pieces of its arguments. If no pieces arrived, the arguments
+/// are those in the start event (usually `{}`).
 fn call_of(block: &Map<String, Value>, input: &str) -> ToolCall {
     let text_of = |name: &str| block.get(name).and_then(Value::as_str).unwrap_or_default();
     let arguments = match block.get("input") {

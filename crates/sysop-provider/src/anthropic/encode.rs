@@ -1,5 +1,5 @@
-//! Encodes a request. A message is encoded once, as its content blocks joined by commas; roles, merging and cache marks
-//! are added around those bytes for each request.
+//! Encodes a request. A message is encoded once, as its content blocks joined by commas; each request adds roles and
+//! cache marks around those bytes and merges neighboring messages of one role.
 
 use std::borrow::Cow;
 
@@ -15,41 +15,43 @@ pub(super) mod quirk {
     /// The whole `thinking` parameter.
     pub(crate) const THINKING: &str = "thinking";
     pub(crate) const DISPLAY: &str = "thinking.display";
-    /// Thinking bound to the exact text before it: later requests ask the server to drop such thinking.
+    /// The server binds thinking to the exact conversation before it; later requests ask it to drop thinking that no
+    /// longer matches.
     pub(crate) const STRICT_BINDING: &str = "strict thinking binding";
     /// `thinking.block_binding` and its beta header.
     pub(crate) const BLOCK_BINDING: &str = "thinking.block_binding";
     /// Thinking blocks of earlier replies.
     pub(crate) const THINKING_BLOCKS: &str = "thinking blocks";
-    /// More than [`super::SHORT_ANSWER_TOKENS`] in `max_tokens`.
+    /// A `max_tokens` above [`super::SHORT_ANSWER_TOKENS`].
     pub(crate) const LONG_ANSWERS: &str = "long answers";
 }
 
-/// Default of `max_tokens`; thinking counts too.
+/// Default for `max_tokens`; tokens spent on thinking count toward it.
 const ANSWER_TOKENS: u32 = 16_000;
 /// `max_tokens` for models that allow no more.
 const SHORT_ANSWER_TOKENS: u32 = 4_096;
-/// First generation that decides by itself how much to think.
+/// First model generation (major, minor) that decides by itself how much to think.
 const ADAPTIVE_SINCE: (u32, u32) = (4, 6);
 /// Maximum digits of a version number; a longer run is a date.
 const VERSION_DIGITS_MAX: usize = 2;
-/// Newest user turns that end in a cache mark. The API allows four marks; tools and system use the other two.
+/// Number of newest user turns that end in a cache mark. The API allows four marks; the tools and the system prompt use
+/// the other two.
 const MARKED_TURNS: usize = 2;
 /// Maximum bytes of a tool name.
 const NAME_BYTES_MAX: usize = 128;
-/// Placeholder if the API requires a user message and there is none.
+/// Placeholder for a user message that the API requires but the history does not have.
 const CONTINUE: &str = r#"{"type":"text","text":"Continue."}"#;
-/// Key that wraps arguments that are not an object.
+/// Key under which arguments that are not an object are wrapped into one.
 pub(super) const INVALID_ARGUMENTS: &str = "invalid_arguments";
 
-/// Encoding of a message. Each is a function of the message alone, so the result can be cached.
+/// Way to encode a message. The result depends only on the message and this value, so it can be cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AnthropicEncoding {
     /// The server's own blocks, verbatim.
     Echo,
     /// The server's own blocks without thinking.
     EchoWithoutThinking,
-    /// Text and calls, rebuilt: another model wrote them.
+    /// Text and calls of another model, rebuilt in this API's form.
     Rebuilt,
 }
 
@@ -96,7 +98,7 @@ pub(super) fn body(request: &ModelRequest, quirks: &ModelQuirks) -> String {
     body
 }
 
-/// Returns true if the request asks the server to drop thinking whose conversation has changed.
+/// Returns true if the request asks the server to drop thinking that no longer matches the conversation before it.
 pub(super) fn drops_unbound_thinking(request: &ModelRequest, quirks: &ModelQuirks) -> bool {
     (request.trimmed || quirks.unsupported_params.contains(&quirk::STRICT_BINDING))
         && thinks_adaptively(request, quirks)
@@ -127,7 +129,8 @@ fn strips_thinking(request: &ModelRequest, quirks: &ModelQuirks) -> bool {
         || (request.trimmed && !drops_unbound_thinking(request, quirks))
 }
 
-/// Returns true if a model accepts `thinking: adaptive`, judged by its name; names without a generation do not.
+/// Returns true if a model, judged by its name, accepts `thinking: adaptive`. Returns false for a name without a
+/// generation.
 fn is_adaptive(model: &str) -> bool {
     let Some(rest) = model.strip_prefix("claude-") else { return false };
     let mut words = rest.split('-');
@@ -153,8 +156,8 @@ fn max_tokens(request: &ModelRequest, quirks: &ModelQuirks) -> u32 {
     request.max_output_tokens.or(sampling_defaults).unwrap_or(ANSWER_TOKENS).min(most).max(1)
 }
 
-/// Adds the tools, with a cache mark on the last. If none may be called but the history holds calls, the API still
-/// requires their declarations.
+/// Adds the tools, with a cache mark on the last one. If no tool may be called but the history holds calls, the tools
+/// of those calls are declared, because the API requires it.
 fn insert_tools(head: &mut Map<String, Value>, request: &ModelRequest) {
     let mut tools: Vec<Value> = request
         .tools
@@ -241,7 +244,7 @@ fn encoded(message: &HistoryMessage, form: AnthropicEncoding) -> Cow<'_, str> {
     }
 }
 
-/// Appends blocks to the conversation; consecutive messages of one role are merged.
+/// Appends the blocks of a message to the conversation, merging them into the last turn if it has the same role.
 fn push_turn<'a>(turns: &mut Vec<AnthropicMessage<'a>>, role: MessageRole, blocks: Cow<'a, str>) {
     if blocks.is_empty() {
         return;
@@ -294,7 +297,7 @@ fn blocks_of(message: &Message, form: AnthropicEncoding) -> String {
     texts.join(",")
 }
 
-/// Returns a text block, or `None` for blank text, which the API refuses.
+/// Returns a text block, or `None` if the text is blank, because the API refuses blank blocks.
 fn text_block(text: &str) -> Option<Value> {
     let text = text.trim_end();
     (!text.is_empty()).then(|| json!({"type": "text", "text": text}))
@@ -332,7 +335,7 @@ fn fresh_blocks(reply: &Reply) -> Vec<Value> {
     text_block(&reply.text).into_iter().chain(calls).collect()
 }
 
-/// Returns the arguments as an object, which the API requires.
+/// Returns the arguments as a JSON object, because the API accepts no other type.
 pub(super) fn input_of(arguments: &Arguments) -> Value {
     match arguments {
         Arguments::Object(map) => Value::Object(map.clone()),
@@ -340,7 +343,8 @@ pub(super) fn input_of(arguments: &Arguments) -> Value {
     }
 }
 
-/// Uses the server's own call id if the call is echoed, else ours, which is unique in the session.
+/// Returns a `tool_result` block. Its id is the server's own call id if the call is echoed, else our id, which is
+/// unique in the session.
 fn result_block(result: &ToolResult, form: AnthropicEncoding) -> Value {
     let id = match form {
         AnthropicEncoding::Echo | AnthropicEncoding::EchoWithoutThinking => result.wire_id().to_owned(),
@@ -356,7 +360,7 @@ fn result_block(result: &ToolResult, form: AnthropicEncoding) -> Value {
     block
 }
 
-/// Maps an id to the API's alphabet, `[A-Za-z0-9_-]+`; different ids stay different.
+/// Converts an id to the characters that the API allows, `[A-Za-z0-9_-]+`. Different ids stay different.
 fn tool_id(id: &str) -> String {
     let mut text = String::with_capacity(id.len());
     for character in id.chars() {

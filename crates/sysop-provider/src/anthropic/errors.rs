@@ -22,7 +22,7 @@ impl AnthropicError {
         Self::of(&value["error"]).unwrap_or_else(|| Self { code: String::new(), message: body.to_owned() })
     }
 
-    /// Parses the inner object.
+    /// Parses the inner error object; `None` if it has no message.
     pub(super) fn of(error: &Value) -> Option<Self> {
         let message = error["message"].as_str()?.to_owned();
         let code = error["details"]["error_code"].as_str().or_else(|| error["type"].as_str());
@@ -84,7 +84,8 @@ pub(super) fn classify_error(
     }
 }
 
-/// Records a refused feature as a quirk. Returns false if none was found or it was already known.
+/// Adds a quirk for the feature that an error message says is refused. Returns false if the message names none or the
+/// quirk is already known.
 fn learn_quirk(message: &str, quirks: &mut ModelQuirks) -> bool {
     let Some(quirk) = quirk_of(message, quirks) else { return false };
     if quirks.unsupported_params.contains(&quirk) {

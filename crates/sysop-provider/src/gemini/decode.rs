@@ -15,7 +15,7 @@ use crate::api::{FrameError, ModelQuirks, ReplyDecoder};
 use crate::server_text::quote_server_text;
 
 const RESPONSE_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Maximum parts of a reply, after joining plain text.
+/// Maximum number of parts of a reply, counted after neighboring plain text parts are joined.
 const PARTS_MAX: usize = 4_096;
 
 /// Token counts reported by the server; each report replaces the previous one.
@@ -44,7 +44,7 @@ pub(crate) struct GeminiDecoder {
 }
 
 impl GeminiDecoder {
-    /// Decodes the response to `request`. `key` is masked in quoted server texts.
+    /// Starts to decode the response to `request`. `key` is masked wherever server text is quoted.
     pub(crate) fn new(request: &ModelRequest, quirks: &ModelQuirks, key: Option<SecretString>) -> Self {
         Self {
             model: request.model.clone(),
@@ -275,7 +275,8 @@ impl ReplyDecoder for GeminiDecoder {
     }
 }
 
-/// Parses a call. Arguments arrive whole; a missing object means none. Only newer generations send an id.
+/// Parses a call. Its arguments arrive whole; a missing object means no arguments. Only newer model generations send an
+/// id.
 fn call_of(call: &Value) -> ToolCall {
     let arguments = match &call["args"] {
         Value::Object(map) => Arguments::Object(map.clone()),

@@ -1,5 +1,5 @@
-//! Encodes a request. A message is encoded once, as its parts joined by commas; roles and merging are added around
-//! those bytes for each request.
+//! Encodes a request. A message is encoded once, as its parts joined by commas; each request adds roles around those
+//! bytes and merges neighboring messages of one role.
 
 use std::borrow::Cow;
 
@@ -15,32 +15,32 @@ use crate::json::short_float;
 
 /// Entries of `ModelQuirks::unsupported_params`: features that the server was found to refuse.
 pub(crate) mod quirk {
-    /// Thought signatures; a placeholder is sent instead.
+    /// Thought signatures: a placeholder is sent instead.
     pub(crate) const SIGNATURES: &str = "thought signatures";
     pub(crate) const THINKING: &str = "thinkingConfig";
-    /// `systemInstruction`; the system prompt begins the conversation instead.
+    /// `systemInstruction`: the system prompt is sent at the start of the conversation instead.
     pub(crate) const SYSTEM: &str = "systemInstruction";
 }
 
-/// Placeholder signature for calls that this model did not make; the vendor's own client sends it too.
+/// Placeholder signature for calls without a signature of this model. The vendor's own client sends it too.
 const SIGNATURE_DUMMY: &str = "skip_thought_signature_validator";
-/// First generation that shows its thoughts and signs its calls.
+/// First model generation that shows its thoughts and signs its calls.
 const SIGNED_SINCE: u32 = 3;
 /// Maximum bytes of a function name.
 const NAME_BYTES_MAX: usize = 128;
-/// Placeholder if the API requires a user message and there is none.
+/// Placeholder for a user message that the API requires but the history does not have.
 const CONTINUE: &str = r#"{"text":"Continue."}"#;
-/// Key that wraps arguments that are not an object.
+/// Key under which arguments that are not an object are wrapped into one.
 const INVALID_ARGUMENTS: &str = "invalid_arguments";
 
-/// Encoding of a message. Each is a function of the message alone, so the result can be cached.
+/// Way to encode a message. The result depends only on the message and this value, so it can be cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GeminiEncoding {
-    /// The server's own parts, verbatim; results carry the ids that the server gave.
+    /// The server's own parts, verbatim. Results carry the call ids that the server gave.
     Echo,
-    /// The server's own parts, from a server that gave no ids.
+    /// The server's own parts, verbatim. Results carry no call ids, because the server gave none.
     EchoWithoutIds,
-    /// Text and calls, rebuilt because another model wrote them; the first call has the placeholder signature.
+    /// Text and calls, rebuilt because another model wrote them. The first call has the placeholder signature.
     Signed,
     /// Text and calls, rebuilt, for models without signatures.
     Unsigned,
@@ -98,7 +98,8 @@ pub(crate) fn body(request: &ModelRequest, quirks: &ModelQuirks) -> String {
     body
 }
 
-/// Parses the generation from a model's name; `u32::MAX` for names that follow the newest model.
+/// Returns the generation in a model's name, or `u32::MAX` for a name such as `gemini-pro-latest`, which follows the
+/// newest model. `None` if the name shows no generation.
 fn generation(model: &str) -> Option<u32> {
     let rest = bare(model).strip_prefix("gemini-")?;
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
@@ -115,7 +116,7 @@ fn is_old(model: &str) -> bool {
     bare(model).starts_with("gemma") || generation(model).is_some_and(|number| number < SIGNED_SINCE)
 }
 
-/// Returns true if the model is known not to think. Thoughts would count toward the output limit.
+/// Returns true if the model is known not to think. The thoughts of other models count toward the output limit.
 fn never_thinks(model: &str) -> bool {
     let name = bare(model);
     name.starts_with("gemma")
@@ -131,7 +132,7 @@ fn system<'a>(request: &'a ModelRequest, quirks: &ModelQuirks) -> Cow<'a, str> {
     Cow::Borrowed(&request.system)
 }
 
-/// Returns all functions in one entry. The schema of an object without properties is omitted, as the API requires.
+/// Returns all functions in one entry. A tool without parameters is sent without a schema, as the API requires.
 fn tools(request: &ModelRequest) -> Option<Value> {
     let functions: Vec<Value> = request
         .tools
@@ -215,7 +216,7 @@ fn encoded(message: &HistoryMessage, form: GeminiEncoding) -> Cow<'_, str> {
     }
 }
 
-/// Appends parts to the conversation; consecutive messages of one role are merged.
+/// Appends the parts of a message to the conversation, merging them into the last content if it has the same role.
 fn push_turn<'a>(turns: &mut Vec<GeminiContent<'a>>, role: ContentRole, parts: Cow<'a, str>) {
     if parts.is_empty() {
         return;
@@ -278,7 +279,8 @@ fn reply_parts(reply: &Reply, form: GeminiEncoding) -> Vec<Value> {
     }
 }
 
-/// Rebuilds a reply's parts without ids, which are another server's; order and name match a call with its result.
+/// Rebuilds a reply's parts without call ids, because the ids are another server's. The API matches a call with its
+/// result by order and name.
 fn fresh_parts(reply: &Reply, signed: bool) -> Vec<Value> {
     let calls = reply.calls.iter().enumerate().map(|(index, call)| {
         let args = match &call.arguments {
@@ -320,7 +322,7 @@ fn result_part(result: &ToolResult, form: GeminiEncoding) -> Value {
     json!({ "functionResponse": response })
 }
 
-/// Maps a name to the API's alphabet.
+/// Converts a tool name to the characters that the API allows.
 fn function_name(name: &str) -> String {
     let plain = |character: char| {
         if character.is_ascii_alphanumeric() || matches!(character, '_' | '.' | ':' | '-') {

@@ -10,10 +10,10 @@ use super::encode::quirk;
 use crate::api::{ErrorAction, ModelQuirks};
 use crate::server_text::{failure, quote_server_text};
 
-/// A longer wait means a used-up quota, not a rate limit.
+/// Longest wait that counts as a rate limit. A longer wait means that the quota is used up.
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
-/// Backend that refused; selects the wording and hints of messages.
+/// Backend that refused the request; selects the wording of messages and their hints.
 pub(crate) enum GeminiBackend {
     Gemini,
     /// Vertex AI, with its location.
@@ -77,7 +77,7 @@ impl GeminiError {
         })
     }
 
-    /// Parses the inner object.
+    /// Parses the inner error object; `None` if `error` is not an object.
     pub(super) fn of(error: &Value) -> Option<Self> {
         let error = error.as_object()?;
         let text = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -113,7 +113,7 @@ impl GeminiError {
             || self.delay().is_some_and(|delay| delay > WAIT_MAX)
     }
 
-    /// Returns the wait requested by the server.
+    /// Returns the wait requested by the server, if any.
     pub(super) fn delay(&self) -> Option<Duration> {
         let told = self.details.iter().find_map(|detail| detail["retryDelay"].as_str());
         told.and_then(duration)
@@ -121,7 +121,7 @@ impl GeminiError {
     }
 }
 
-/// Parses `37s`, `1.5s` or `250ms` at the start of a text.
+/// Parses a duration such as `37s`, `1.5s` or `250ms` at the start of a text.
 fn duration(text: &str) -> Option<Duration> {
     let digits = text.find(|next: char| !next.is_ascii_digit() && next != '.')?;
     let number: f64 = text[..digits].parse().ok()?;
@@ -188,7 +188,8 @@ pub(crate) fn classify_error(
     }
 }
 
-/// Records a refused feature as a quirk. Returns false if none was found or it was already known.
+/// Adds a quirk for the feature that an error says is refused. Returns false if the error names none or the quirk is
+/// already known.
 fn learn_quirk(error: &GeminiError, quirks: &mut ModelQuirks) -> bool {
     let lower = error.message.to_lowercase();
     if lower.contains("function calling is not enabled") {

@@ -7,13 +7,14 @@ use std::net::Ipv6Addr;
 use sysop_core::model_provider::OLLAMA;
 use url::{Host, Url};
 
-/// Port of an address without scheme and port.
+/// Port for an address that has neither a scheme nor a port.
 const PORT: u16 = 11434;
 
 /// Returns the base URL for a value of `OLLAMA_HOST` (or `base_url`), without a trailing slash.
 ///
-/// `host`, `host:port` and `[::1]:port` get `http` and port 11434; with a scheme, the default is the scheme's own port.
-/// A listen address (`0.0.0.0`, `::`) becomes a loopback address; an empty value means the default.
+/// An address without a scheme, such as `host`, `host:port` or `[::1]:port`, gets `http` and, if it names no port, port
+/// 11434. An address with a scheme defaults to the scheme's own port. A listen address (`0.0.0.0`, `::`) becomes a
+/// loopback address. An empty value means the default address.
 ///
 /// # Errors
 /// One sentence that names the problem.
@@ -60,7 +61,7 @@ pub fn ollama_base_url(host: &str) -> Result<String, String> {
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
-/// Returns true if the address names a port, even the scheme's default.
+/// Returns true if the address names a port, even if that is the scheme's default port.
 fn names_port(address: &str) -> bool {
     let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
     let authority = rest.split('/').next().unwrap_or_default();

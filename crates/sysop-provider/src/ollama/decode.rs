@@ -1,4 +1,4 @@
-//! Decodes a streamed reply of Ollama's native API: one JSON object per line, the last with `done`.
+//! Decodes a streamed reply of Ollama's native API: one JSON object per line; the last object has `done` set.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -19,7 +19,8 @@ use super::errors;
 
 /// Maximum tool calls per reply; further ones are dropped.
 const CALLS_MAX: usize = 128;
-/// Upper bound of bytes per token in any prompt: a prompt with more bytes than this times the window cannot fit.
+/// Upper bound on the bytes per token in any prompt. A prompt with more bytes than the window's tokens times this
+/// number cannot fit.
 const BYTES_PER_TOKEN_MAX: u64 = 16;
 /// Typical bytes per token of prose and code.
 const BYTES_PER_TOKEN: u64 = 4;
@@ -66,14 +67,14 @@ struct ChatFunction<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// Size of the prompt sent, to judge whether the model read the whole prompt.
+/// Size of the prompt that was sent; used to judge whether the model read all of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PromptSize {
     /// Estimated bytes of the prompt.
     pub(super) bytes: u64,
-    /// Window in tokens, requested or known.
+    /// Context window in tokens, as requested or as reported by the server.
     pub(super) window: u64,
-    /// Config table that sets the window.
+    /// Name of the config table that sets the window, for messages.
     pub(super) table: &'static str,
 }
 
@@ -82,7 +83,7 @@ pub(super) struct OllamaDecoder {
     prompt_size: PromptSize,
     thinking: ThinkTagParser,
     reply: Reply,
-    /// Reasoning that the server separated from the text; sent back with the message.
+    /// Reasoning that the server sent separately from the text; later requests send it back with the message.
     thought: String,
     done: bool,
 }
@@ -135,7 +136,7 @@ impl OllamaDecoder {
         }
     }
 
-    /// Flushes text held back by the tag parser.
+    /// Flushes the text that the tag parser held back.
     fn end_thinking(&mut self, out: &mut Vec<ModelEvent>) {
         let (mut text, mut reasoning) = (String::new(), String::new());
         self.thinking.finish(&mut |more| text.push_str(more), &mut |more| reasoning.push_str(more));
@@ -145,8 +146,8 @@ impl OllamaDecoder {
         self.reply.reasoning.push_str(&reasoning);
     }
 
-    /// Warns if Ollama may have truncated the beginning of the prompt, which it does silently; fails if the prompt
-    /// cannot fit.
+    /// Warns if Ollama may have cut off the beginning of the prompt, which it does silently. Fails if the prompt cannot
+    /// fit into the window.
     fn check_window(&self, out: &mut Vec<ModelEvent>) -> Result<(), FrameError> {
         let PromptSize { bytes, window, table } = self.prompt_size;
         let read = self.reply.usage.input_tokens;

@@ -10,8 +10,8 @@ use crate::tool_arguments::{arguments_object, portable_tool_name};
 
 use super::FORMAT;
 
-/// Maximum tokens of a reply in the text protocol, unless the request sets its own limit: a small model constrained to
-/// a schema may emit whitespace endlessly.
+/// Maximum tokens of a reply in the text protocol, unless the request sets its own limit. Needed because a small model
+/// constrained to a schema may emit whitespace endlessly.
 const TEXT_TOKENS_MAX: u32 = 2048;
 
 /// Options of a request.
@@ -19,9 +19,9 @@ const TEXT_TOKENS_MAX: u32 = 2048;
 pub(super) struct ChatParams<'a> {
     /// Use the text protocol instead of native tools.
     pub(super) text_protocol: bool,
-    /// `think`, if sent at all.
+    /// Value of the `think` parameter; `None` leaves it out.
     pub(super) think: Option<bool>,
-    /// The model thinks first; its thoughts count toward the output limit.
+    /// The model thinks before it answers; its thoughts count toward the output limit.
     pub(super) thinks: bool,
     pub(super) num_ctx: u32,
     pub(super) keep_alive: Option<&'a str>,
@@ -99,7 +99,7 @@ fn push_system(body: &mut String, request: &ModelRequest, params: &ChatParams<'_
     }
 }
 
-/// Appends one message, or several for several results, each followed by a comma.
+/// Appends a message in the API's form, followed by a comma. Several tool results become several API messages.
 fn push_message(body: &mut String, message: &HistoryMessage, model: &ModelRef, params: &ChatParams<'_>) {
     let form = OllamaEncoding::of(message.message(), model, params);
     match message.encoded(form.cache_key(), |message| form.encode(message)) {
@@ -108,11 +108,11 @@ fn push_message(body: &mut String, message: &HistoryMessage, model: &ModelRef, p
     }
 }
 
-/// Everything besides the message that its encoded form depends on.
+/// Everything that the encoded form of a message depends on besides the message itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OllamaEncoding {
     Native,
-    /// With native tools and the thoughts of this same model.
+    /// With native tools, and with the thoughts that this same model sent.
     NativeWithThinking,
     /// Without native tools.
     Text,

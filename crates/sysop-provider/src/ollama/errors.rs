@@ -5,27 +5,27 @@
 
 use sysop_core::message::FailureKind;
 
-/// The prompt is too long.
+/// Phrases in errors about a prompt that is too long, in lower case.
 const OVERFLOW: [&str; 4] = [
     "input length exceeds",
     "longer than the context length",
     "exceeds the available context size",
     "exceeds maximum context length",
 ];
-/// The machine lacks memory for the model.
+/// Phrases in errors about too little memory for the model, in lower case.
 const MEMORY: [&str; 3] = ["more system memory", "out of memory", "cudamalloc failed"];
 
-/// Returns true if the prompt did not fit the window.
+/// Returns true if an error in lower case says that the prompt did not fit into the context window.
 pub(crate) fn is_overflow(lower: &str) -> bool {
     OVERFLOW.iter().any(|words| lower.contains(words))
 }
 
-/// Returns true if the model did not fit into memory.
+/// Returns true if an error in lower case says that the model did not fit into memory.
 pub(crate) fn is_out_of_memory(lower: &str) -> bool {
     MEMORY.iter().any(|words| lower.contains(words))
 }
 
-/// Returns the kind of an error inside a stream, and true if a retry may succeed.
+/// Returns the kind of failure that an error inside a stream reports, and true if a retry may succeed.
 pub(crate) fn classify_message(message: &str) -> (FailureKind, bool) {
     let lower = message.to_ascii_lowercase();
     if is_overflow(&lower) {

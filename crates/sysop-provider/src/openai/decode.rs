@@ -1,4 +1,4 @@
-//! Decodes a reply of the Chat Completions API, streamed or whole, with the deviations of real servers.
+//! Decodes a reply of the Chat Completions API, streamed or whole. Accepts the deviations of real servers.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -32,7 +32,7 @@ struct ChatChunk<'a> {
 struct ChunkChoice<'a> {
     #[serde(borrow, default)]
     delta: Option<ChunkDelta<'a>>,
-    /// Replaces `delta` if the server does not stream.
+    /// The whole message, sent instead of `delta` by a server that does not stream.
     #[serde(borrow, default)]
     message: Option<ChunkDelta<'a>>,
     #[serde(borrow, default)]
@@ -100,7 +100,7 @@ struct TokenDetails {
 
 #[derive(Default)]
 struct PartialToolCall {
-    /// Used for comparison only: servers send arbitrary numbers.
+    /// Used only to tell calls apart, because servers send arbitrary numbers.
     index: Option<f64>,
     id: String,
     name: String,
@@ -205,7 +205,7 @@ impl OpenAiDecoder {
         );
     }
 
-    /// Flushes text held back by the tag parser.
+    /// Flushes the text that the tag parser held back.
     fn end_thinking(&mut self, out: &mut Vec<ModelEvent>) {
         let (mut text, mut reasoning) = (String::new(), String::new());
         self.thinking.finish(&mut |more| text.push_str(more), &mut |more| reasoning.push_str(more));
@@ -215,7 +215,7 @@ impl OpenAiDecoder {
         self.reasoning.push_str(&reasoning);
     }
 
-    /// Decodes Mistral's content parts, which include thoughts.
+    /// Decodes content sent as a list of parts, as Mistral does; the parts include thoughts.
     fn parts(&mut self, parts: &str, out: &mut Vec<ModelEvent>) {
         let Ok(parts) = serde_json::from_str::<Vec<Value>>(parts) else { return };
         for part in parts {
@@ -265,7 +265,8 @@ impl OpenAiDecoder {
         }
     }
 
-    /// Returns the call that a delta belongs to, or `None` once the limit on calls is reached.
+    /// Returns the call that a delta belongs to, adding a new call if needed. Returns `None` if that would exceed the
+    /// limit on calls.
     fn partial_call(
         &mut self,
         index: Option<f64>,
@@ -413,13 +414,14 @@ impl ReplyDecoder for OpenAiDecoder {
     }
 }
 
-/// Returns true if the id belongs to another call. Some servers number every call 0, so only ids differ.
+/// Returns true if `id` is the id of another call. Needed because some servers give every call the index 0, so only the
+/// ids differ.
 fn is_other_call(partial_call: &PartialToolCall, id: &str) -> bool {
     !id.is_empty() && !partial_call.id.is_empty() && partial_call.id != id
 }
 
-/// Returns true if the delta starts a new call: a name after arguments does, unless a server repeats the same name in
-/// every delta.
+/// Returns true if a delta without an id starts a new call. A name that follows arguments does so, except in the stream
+/// of a server that repeats the same name in every delta.
 fn starts_new_call(partial_call: &PartialToolCall, id: &str, name: &str, arguments: &str) -> bool {
     if !id.is_empty() || name.is_empty() || partial_call.arguments.is_empty() {
         return false;
@@ -430,7 +432,7 @@ fn starts_new_call(partial_call: &PartialToolCall, id: &str, name: &str, argumen
             && tool_arguments::is_complete_object(&partial_call.arguments))
 }
 
-/// Returns the text of arguments given as a string or as an object.
+/// Returns the JSON text of arguments that a server sent as a string or as an object.
 fn argument_text(raw: Option<&RawValue>) -> std::borrow::Cow<'_, str> {
     let Some(raw) = raw.map(RawValue::get) else { return "".into() };
     if raw.starts_with('"') {
@@ -439,7 +441,8 @@ fn argument_text(raw: Option<&RawValue>) -> std::borrow::Cow<'_, str> {
     raw.into()
 }
 
-/// Joins a delta of a typed list (`reasoning_details`, `thinking_blocks`) to the entry it continues.
+/// Joins a piece of a typed list (`reasoning_details`, `thinking_blocks`) to the entry that it continues, or appends it
+/// as a new entry.
 fn join(list: &mut Vec<Value>, piece: Value) {
     const TEXTS: [&str; 3] = ["text", "summary", "thinking"];
     let continues = list.last().is_some_and(|last| {
@@ -470,7 +473,7 @@ fn join(list: &mut Vec<Value>, piece: Value) {
     }
 }
 
-/// Parses an error received in place of a frame.
+/// Parses an error that the stream holds in place of a reply chunk.
 pub(super) fn parse_stream_error(data: &str) -> FrameError {
     let lower = data.to_ascii_lowercase();
     let code = serde_json::from_str::<Value>(data).ok().and_then(|value| {

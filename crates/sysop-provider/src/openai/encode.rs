@@ -22,12 +22,12 @@ use super::{
 
 /// Maximum bytes of a call id at api.openai.com.
 const ID_BYTES_MAX: usize = 40;
-/// Exact length of Mistral's call ids, in characters.
+/// Exact length of call ids at api.mistral.ai, in characters.
 const MISTRAL_ID_SIGNS: usize = 9;
-/// Bytes reserved in a body besides system prompt, messages and tools.
+/// Bytes reserved in a body for everything besides the system prompt, messages and tools.
 const BODY_REST_BYTES: usize = 512;
 
-/// Server-specific requirements beyond the API.
+/// Server with requirements beyond the API's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// api.openai.com.
@@ -37,13 +37,13 @@ pub(super) enum Dialect {
     Other,
 }
 
-/// JSON of a session's tools, which is the same at each step.
+/// Cached JSON of a session's tools, which are the same at each step.
 #[derive(Debug, Default)]
 pub(super) struct EncodedToolsCache(Mutex<Option<EncodedTools>>);
 
 #[derive(Debug)]
 struct EncodedTools {
-    /// Weak: keeps the address from being reused by other tools without keeping the tools alive.
+    /// Weak reference: it keeps the address from being reused for other tools, but does not keep the tools alive.
     tools: Weak<[ToolSpec]>,
     text: Arc<str>,
 }
@@ -134,12 +134,12 @@ fn push_limits(body: &mut String, request: &ModelRequest, quirks: &ModelQuirks, 
     }
 }
 
-/// Returns a model's name in lower case, without the path prefixes of many servers.
+/// Returns a model's name in lower case, without the path prefix that many servers put before it.
 fn bare_model_name(model: &str) -> String {
     model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase()
 }
 
-/// Returns true for OpenAI models that think before they answer; they accept only the default temperature.
+/// Returns true for OpenAI models that think before they answer. These models accept only the default temperature.
 pub(super) fn is_openai_reasoning_model(model: &str) -> bool {
     let name = bare_model_name(model);
     let generation = name.strip_prefix("gpt-").and_then(|rest| rest.chars().next()?.to_digit(10));
@@ -147,7 +147,8 @@ pub(super) fn is_openai_reasoning_model(model: &str) -> bool {
     (is_o || generation.is_some_and(|generation| generation >= 5)) && !name.contains("chat")
 }
 
-/// Returns true if the name suggests a model that thinks first: a limit for answers would truncate its thoughts.
+/// Returns true if the name suggests a model that thinks before it answers. A limit meant for answers alone would cut
+/// off its thoughts.
 fn is_reasoning_model(model: &str) -> bool {
     const FAMILIES: [&str; 7] = ["gpt-oss", "deepseek-r", "qwq", "qwen3", "magistral", "glm-", "minimax-m"];
     let name = bare_model_name(model);
@@ -172,7 +173,7 @@ fn push_system(body: &mut String, request: &ModelRequest, quirks: &ModelQuirks) 
     }
 }
 
-/// Appends the tools in OpenAI's form, which other vendors copied.
+/// Appends the tools in OpenAI's form, which other vendors use too.
 pub(crate) fn push_tools(body: &mut String, request: &ModelRequest) {
     for (index, tool) in request.tools.iter().enumerate() {
         if index > 0 {
@@ -188,7 +189,7 @@ pub(crate) fn push_tools(body: &mut String, request: &ModelRequest) {
     }
 }
 
-/// Returns one message, or several for several results, each followed by a comma.
+/// Returns a message in the API's form, followed by a comma. Several tool results become several API messages.
 fn encoded<'a>(
     message: &'a HistoryMessage,
     request: &ModelRequest,
@@ -202,14 +203,15 @@ fn encoded<'a>(
     }
 }
 
-/// Everything besides the message that its encoded form depends on.
+/// Everything that the encoded form of a message depends on besides the message itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OpenAiEncoding {
     /// The same for every server.
     Plain,
     /// Calls and results as text, for models without native tools.
     Text,
-    /// Native tools; `own` echoes the extra fields that the same model sent.
+    /// Native tools. `own` adds the extra fields that the same model sent; `reasoning` adds an empty
+    /// `reasoning_content` to replies with calls.
     Native { dialect: Dialect, own: bool, reasoning: bool },
 }
 
@@ -270,7 +272,7 @@ fn text_message(role: &str, content: &str) -> String {
     format!("{{\"role\":\"{role}\",\"content\":{}}},", text(content))
 }
 
-/// Renders a reply as a model without tools would have written it.
+/// Renders a reply as a model without native tools would have written it.
 pub(crate) fn reply_as_text(reply: &Reply) -> String {
     if reply.calls.is_empty() {
         return json!({"type": "answer", "text": reply.text}).to_string();
@@ -308,7 +310,8 @@ fn assistant(reply: &Reply, dialect: Dialect, own: bool, reasoning: bool) -> Str
     format!("{message},")
 }
 
-/// Restores the extra fields of a message: `{"message":{..},"calls":[null|{..}]}`.
+/// Restores the extra fields of a message and its calls from `raw`, which has the form
+/// `{"message":{..},"calls":[null|{..}]}`.
 fn echo(message: &mut Value, raw: &Value) {
     for (name, value) in raw["message"].as_object().into_iter().flatten() {
         message[name] = value.clone();
@@ -331,7 +334,7 @@ fn tool_result(result: &ToolResult, dialect: Dialect) -> String {
     format!("{{\"role\":\"tool\",\"tool_call_id\":{},\"content\":{}}},", text(&id), text(&result.output))
 }
 
-/// Returns an id that the server accepts; the same for a call and its result.
+/// Returns an id that the server accepts. A call and its result get the same id.
 fn call_id(id: &str, dialect: Dialect) -> String {
     let fits = match dialect {
         Dialect::OpenAi => id.len() <= ID_BYTES_MAX,

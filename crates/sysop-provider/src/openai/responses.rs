@@ -10,10 +10,10 @@ mod encode;
 pub(super) use decode::ResponsesDecoder;
 pub(super) use encode::body;
 
-/// Field of a raw reply with the items, as the server sent them.
+/// Field of a raw reply that holds the items as the server sent them.
 const ITEMS: &str = "responses";
 
-/// Names of models that only this API offers, without the date at the end.
+/// Names of models that OpenAI offers only through this API. A date that may follow is left out.
 const ONLY_HERE: [&str; 14] = [
     "o1-pro",
     "o3-pro",
@@ -31,8 +31,8 @@ const ONLY_HERE: [&str; 14] = [
     "gpt-6-cyber",
 ];
 
-/// Returns true for a model of OpenAI that no other API offers. Names with a path, as gateways use them, are excluded:
-/// gateways translate.
+/// Returns true for a model that OpenAI offers only through this API. False for names with a path, which gateways use,
+/// because a gateway translates between the APIs.
 pub(super) fn is_only_here(model: &str) -> bool {
     let dated = |name: &str| model.strip_prefix(name).is_some_and(|date| date.starts_with("-20"));
     let generation = model.strip_prefix("gpt-").is_some();

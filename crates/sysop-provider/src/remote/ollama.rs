@@ -1,7 +1,7 @@
-//! The Ollama of the remote machine, through a tunnel that is kept until it breaks.
+//! The Ollama of the remote machine, reached through a tunnel that is kept until it breaks.
 //!
-//! An open tunnel proves nothing: an sshd that forbids forwarding may close each connection through it silently, and so
-//! does a port without a listener. So a new tunnel is asked for Ollama's version.
+//! An open tunnel does not prove that Ollama answers: connections through it may be closed silently if sshd forbids
+//! forwarding or if nothing listens at the remote port. So a new tunnel is tested by asking for Ollama's version.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::transport::HttpClients;
 
 use super::{ForwardedPort, NO_REMOTE_MACHINE, RemoteError, RemoteMachine};
 
-/// Longest wait for the remote Ollama's version.
+/// Longest wait for the answer when the remote Ollama is asked for its version.
 const PROBE_WAIT_MAX: Duration = Duration::from_secs(10);
 /// URL that selects the HTTP client for tunnels, which uses neither proxy nor certificates.
 const LOOPBACK_URL: &str = "http://127.0.0.1";
@@ -32,7 +32,7 @@ pub(crate) struct RemoteOllama {
 }
 
 pub(crate) struct Tunnel {
-    /// Keeps the tunnel open.
+    /// Guard that keeps the tunnel open.
     _forwarded: ForwardedPort,
     server: Arc<Ollama>,
     /// Remote address as shown to the user.
@@ -75,15 +75,15 @@ impl RemoteOllama {
         &self.settings
     }
 
-    /// Longest silence between two bytes.
+    /// Returns the longest allowed silence between two bytes.
     pub(crate) fn silence(&self) -> Duration {
         self.ollama.silence()
     }
 
-    /// Returns the open tunnel, or opens one.
+    /// Returns the open tunnel, or opens one if there is none.
     ///
     /// # Errors
-    /// There is no remote machine, or no Ollama answers there.
+    /// There is no remote machine, or no Ollama answers on it.
     pub(crate) async fn tunnel(&self) -> Result<Arc<Tunnel>, ModelFailure> {
         let mut known = self.tunnel.lock().await;
         match known.as_ref() {
@@ -92,7 +92,8 @@ impl RemoteOllama {
         }
     }
 
-    /// Returns the tunnel after a failure: the same if its remote end still answers, else a new one.
+    /// Returns the tunnel to use after a request through `failed` failed: the same tunnel if its remote end still
+    /// answers, otherwise a newer one.
     async fn tunnel_after_failure(&self, failed: &Arc<Tunnel>) -> Result<Arc<Tunnel>, ModelFailure> {
         let mut known = self.tunnel.lock().await;
         match known.as_ref() {
@@ -132,7 +133,8 @@ impl RemoteOllama {
         }
     }
 
-    /// Returns the remote Ollama's address as seen from there: from the config, else from the remote environment.
+    /// Returns the remote Ollama's address as seen from the remote machine. It comes from the config, or else from that
+    /// machine's `OLLAMA_HOST`.
     async fn remote_base_url(&self, remote: &Arc<dyn RemoteMachine>) -> Result<Url, ModelFailure> {
         let (host, whose) = match &self.settings.endpoint.base_url {
             Some(base_url) => (Some(base_url.clone()), "base_url in [providers.ollama+ssh]"),
@@ -174,13 +176,13 @@ fn unreachable(message: String) -> ModelFailure {
     ModelFailure { kind: FailureKind::Unreachable, message }
 }
 
-/// Returns `host:port` as seen from the remote machine.
+/// Returns the `host:port` of a base URL, as seen from the remote machine.
 fn target(base: &Url) -> String {
     let host = base.host_str().unwrap_or_default();
     format!("{host}:{}", base.port_or_known_default().unwrap_or_default())
 }
 
-/// Wraps a forwarded port; requests keep the remote address as their `Host`.
+/// Returns a tunnel that uses a forwarded port. Requests through it keep the remote address as their `Host` header.
 fn open_tunnel(ollama: &Ollama, base: &Url, forwarded: ForwardedPort) -> Result<Tunnel, ModelFailure> {
     let host = base.host_str().unwrap_or_default();
     let host = base.port().map_or(host.to_owned(), |port| format!("{host}:{port}"));
@@ -198,7 +200,7 @@ fn open_tunnel(ollama: &Ollama, base: &Url, forwarded: ForwardedPort) -> Result<
     })
 }
 
-/// API of one model on the remote machine, through the current tunnel.
+/// API of one model on the remote machine, reached through the current tunnel.
 pub(crate) struct RemoteOllamaModel {
     remote_ollama: Arc<RemoteOllama>,
     name: String,
@@ -208,7 +210,7 @@ pub(crate) struct RemoteOllamaModel {
 struct ActiveTunnel {
     tunnel: Arc<Tunnel>,
     model: OllamaModel,
-    /// A request was already made, so a further one follows a failure.
+    /// A request was already made; a further request means that it failed.
     used: bool,
 }
 
@@ -226,7 +228,7 @@ impl RemoteOllamaModel {
         self.active.lock().model.clone()
     }
 
-    /// Checks the tunnel before any request but the first.
+    /// Before any request but the first, checks the tunnel and replaces it if it is broken.
     async fn repair_tunnel(&self) -> Result<(), ModelFailure> {
         let tunnel = {
             let mut active = self.active.lock();

@@ -1,11 +1,11 @@
-//! Lenient parser of one JSON value: accepts typical mistakes of small models and never guesses missing parts.
+//! Lenient parser of one JSON value. Accepts typical mistakes of small models, but never guesses missing parts.
 //!
 //! Beyond RFC 8259 it accepts single-quoted strings, a trailing comma, raw line breaks in strings, escapes unknown to
-//! JSON (`\'` is the quote, any other keeps its backslash), and `True`, `False`, `None`.
+//! JSON (`\'` means the quote; any other unknown escape keeps its backslash), and `True`, `False` and `None`.
 
 use serde_json::{Map, Number, Value};
 
-/// Maximum nesting; deeper values are errors. Keeps the recursion far from the end of the stack.
+/// Maximum nesting depth; a deeper value is an error. Prevents a stack overflow by the recursion.
 pub(super) const DEPTH_MAX: usize = 64;
 
 /// Failure to parse a value.
@@ -28,7 +28,7 @@ pub(super) enum SyntaxError {
     TooDeep,
 }
 
-/// Parses the value that begins at byte `at`; returns the value and the offset after it.
+/// Parses the value that begins at byte `at`. Returns the value and the byte offset after it.
 pub(super) fn read(text: &str, at: usize) -> Result<(Value, usize), JsonError> {
     let mut reader = JsonReader { text, bytes: text.as_bytes(), at, first_key: None };
     match reader.value(0) {
@@ -37,7 +37,7 @@ pub(super) fn read(text: &str, at: usize) -> Result<(Value, usize), JsonError> {
     }
 }
 
-/// Parses a text that must consist of exactly one value.
+/// Parses a text that consists of exactly one value; `None` if it does not.
 pub(super) fn read_whole(text: &str) -> Option<Value> {
     let text = text.trim();
     let (value, end) = read(text, 0).ok()?;
@@ -171,7 +171,7 @@ impl JsonReader<'_> {
         Ok(())
     }
 
-    /// Parses `uXXXX`, starting at the `u`.
+    /// Parses the `uXXXX` of an escape, starting at the `u`.
     fn hex(&mut self) -> Result<u32, SyntaxError> {
         self.at += 1;
         let mut code = 0;

@@ -1,6 +1,6 @@
 //! Instructions for the model, and the rendering of history.
 //!
-//! Texts are short and depend on the tools alone, so a server's prompt cache stays valid.
+//! The instructions are short and depend on the tools alone, so that a server's prompt cache stays valid.
 
 use serde_json::{Map, Value, json};
 
@@ -12,7 +12,7 @@ use sysop_core::tool::ToolSpec;
 /// Maximum characters of a tool's description in the instructions.
 const DESCRIPTION_CHARS_MAX: usize = 80;
 
-/// Maximum depth kept of a tool's schema; deeper levels accept any value.
+/// Maximum depth to which a tool's schema is kept; deeper levels accept any value.
 const SCHEMA_DEPTH_MAX: usize = 6;
 
 const SHELL_CONTRACT: &str = r#"Reply with exactly one JSON object and nothing else. Either run one shell command and wait for its output:
@@ -148,13 +148,14 @@ fn required(tool: &ToolSpec) -> Vec<&str> {
     tool.parameters["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// Returns the schema of an object with exactly these properties, all required.
+/// Returns the schema of an object that has exactly these properties, all of them required.
 fn object(properties: Value) -> Value {
     let names: Vec<&String> = properties.as_object().into_iter().flatten().map(|(name, _)| name).collect();
     json!({"type": "object", "properties": properties, "required": names, "additionalProperties": false})
 }
 
-/// Keeps the schema keywords that grammar converters support; the tool's own schema checks the rest.
+/// Returns a schema with only the keywords that grammar converters support. The tool's own schema checks everything
+/// else.
 fn simplified(schema: &Value, depth: usize) -> Value {
     let mut kept = Map::new();
     if depth >= SCHEMA_DEPTH_MAX {

@@ -1,6 +1,6 @@
-//! Decides which JSON values are calls or answers, and which offered tool a call means.
+//! Decides whether a JSON value is a call or an answer, and which offered tool a call means.
 //!
-//! Looks at values only; their position in the reply is the scanner's business.
+//! Looks only at values; their position in the reply is left to the scanner.
 
 use serde_json::{Map, Value};
 
@@ -8,14 +8,14 @@ use super::{TextToolCall, lenient_json};
 use sysop_core::message::Arguments;
 use sysop_core::tool::{ToolEffect, ToolSpec};
 
-/// Maximum calls and answers accepted from one array or one reply; more come from a runaway model.
+/// Maximum number of calls and answers accepted from one array or one reply; more are a sign of a runaway model.
 pub(super) const SEGMENTS_MAX: usize = 32;
 
-/// Names under which models request a shell, whatever its offered name.
+/// Names under which models request a shell, whatever the name of the shell that is offered.
 const SHELL_NAMES: [&str; 8] =
     ["shell", "run_cmd", "bash", "sh", "run_command", "run_shell", "execute_command", "terminal"];
 
-/// Keys of a call's name, in order of precedence.
+/// Keys that may hold a call's name, in order of precedence.
 const NAME_KEYS: [&str; 4] = ["tool", "name", "function", "tool_name"];
 
 const ARGUMENT_KEYS: [&str; 4] = ["arguments", "args", "parameters", "input"];
@@ -24,12 +24,12 @@ const ANSWER_KEYS: [&str; 4] = ["text", "answer", "content", "message"];
 
 const REASON_KEYS: [&str; 2] = ["reason", "reasoning"];
 
-/// Form in which the model was offered its tools.
+/// Way in which the model was offered its tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ToolCallMode {
-    /// By this protocol.
+    /// By the text protocol.
     Text,
-    /// By the API; the model should not write calls as text at all.
+    /// By the API, so that the model should not write calls as text at all.
     Native,
 }
 
@@ -37,9 +37,9 @@ pub(super) enum ToolCallMode {
 pub(super) enum ValueContext {
     /// The value is the whole reply.
     Whole,
-    /// Between a model's own call marks.
+    /// The value is between a model's own call marks.
     Marked,
-    /// Next to other text.
+    /// The value stands next to other text.
     Embedded,
 }
 
@@ -60,7 +60,7 @@ impl<'a> CallRecognizer<'a> {
         Self { tools, mode }
     }
 
-    /// Parses an object, or an array of them, if every element is a call or an answer.
+    /// Returns the calls and answers in an object or an array of objects, or `None` if any element is neither.
     pub(super) fn recognize(&self, value: &Value, context: ValueContext) -> Option<Vec<ReplyItem>> {
         match value {
             Value::Object(map) => match map.get("tool_calls") {
@@ -72,14 +72,14 @@ impl<'a> CallRecognizer<'a> {
         }
     }
 
-    /// Returns the call whose name was written outside the JSON.
+    /// Returns a call whose name was written outside the JSON, or `None` if no such call is acceptable.
     pub(super) fn marked(&self, name: &str, arguments: &Value) -> Option<ReplyItem> {
         let tool = self.resolve(name);
         self.finish(name, tool, arguments_of(arguments, tool), ValueContext::Marked, "name")
             .map(ReplyItem::Call)
     }
 
-    /// Returns a fenced shell block as a call, or `None` if no shell is offered.
+    /// Returns the command of a fenced shell block as a call, or `None` if no shell is offered.
     pub(super) fn fenced(&self, command: &str) -> Option<TextToolCall> {
         let tool = command_tool(self.tools)?;
         Some(shell_call(tool, &Map::from_iter([("command".to_owned(), Value::from(command))])))
@@ -132,7 +132,8 @@ impl<'a> CallRecognizer<'a> {
         }
     }
 
-    /// Names the call after the tool it means; an unknown name is accepted only if nothing else can be meant.
+    /// Returns the call under the name of the tool that it means. A name of no offered tool is accepted only if the
+    /// value can be nothing but a call.
     fn finish(
         &self,
         name: &str,
@@ -170,7 +171,7 @@ impl<'a> CallRecognizer<'a> {
     }
 }
 
-/// Returns the offered tool that stands for a shell.
+/// Returns the offered tool that runs shell commands, or `None` if there is none.
 pub(super) fn command_tool(tools: &[ToolSpec]) -> Option<&ToolSpec> {
     let shells = || tools.iter().filter(|tool| tool.effect == ToolEffect::Command);
     shells()
@@ -183,12 +184,12 @@ pub(super) fn is_shell_name(name: &str) -> bool {
     SHELL_NAMES.iter().any(|shell| shell.eq_ignore_ascii_case(name))
 }
 
-/// Returns the reason given for a command.
+/// Returns the reason that the model gave for a command, if any.
 pub(super) fn reason_of(map: &Map<String, Value>) -> Option<&str> {
     REASON_KEYS.iter().find_map(|key| map.get(*key)?.as_str())
 }
 
-/// Returns true if the first key of a broken object belongs to a call or an answer.
+/// Returns true if `first_key`, the first key of a broken object, is one that begins a call or an answer.
 pub(super) fn begins_form(first_key: &str) -> bool {
     first_key == "type"
         || first_key == "tool_calls"
@@ -203,7 +204,7 @@ fn is_command(map: &Map<String, Value>, context: ValueContext) -> bool {
     })
 }
 
-/// Returns true for a placeholder (`...`, `<shell command here>`), as in quoted instructions.
+/// Returns true for a placeholder such as `...` or `<shell command here>`, which occurs in quoted instructions.
 fn is_placeholder(command: &Value) -> bool {
     let Some(command) = command.as_str().map(str::trim) else { return false };
     let blank = command
@@ -235,7 +236,7 @@ fn arguments_of(value: &Value, tool: Option<&ToolSpec>) -> Arguments {
     Arguments::Object(unnested(map, tool))
 }
 
-/// Removes one extra level that small models add: `{"parameters":{..}}`.
+/// Removes an extra level of nesting that small models add, as in `{"parameters":{..}}`.
 fn unnested(mut map: Map<String, Value>, tool: Option<&ToolSpec>) -> Map<String, Value> {
     if map.len() != 1 {
         return map;
@@ -263,7 +264,8 @@ fn unoffered_shell(name: &str, map: &Map<String, Value>) -> TextToolCall {
     TextToolCall { name: name.to_owned(), arguments: Arguments::Object(arguments) }
 }
 
-/// Moves the reason to the key that the tool declares; adds an empty one if required and missing.
+/// Moves the reason to the key that the tool declares. Adds an empty reason if it is required but missing, and removes
+/// the reason if the tool declares no such key.
 fn with_reason(tool: &ToolSpec, mut map: Map<String, Value>) -> Map<String, Value> {
     let Some(key) = REASON_KEYS.iter().find(|key| declares(tool, key)) else {
         map.retain(|key, _| !REASON_KEYS.contains(&key.as_str()));

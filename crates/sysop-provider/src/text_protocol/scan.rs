@@ -1,20 +1,20 @@
 //! Finds the parts of a reply that may be calls: bare values, fenced blocks, and the content of call marks.
 //!
-//! Passes over the text once. Skipped parts (foreign code blocks, reasoning, broken objects) are never examined again,
-//! so nothing inside them can be mistaken for a call.
+//! Passes over the text once. Skipped parts (code blocks in other languages, reasoning, broken objects) are never
+//! examined again, so nothing inside them can be mistaken for a call.
 
 use std::ops::ControlFlow;
 
 use super::lenient_json::{self, SyntaxError};
 use super::recognizer::{CallRecognizer, ReplyItem, SEGMENTS_MAX, ValueContext, begins_form};
 
-/// Maximum bytes of a tool name in a call mark.
+/// Maximum bytes of a tool name that is written as part of call marks.
 const NAME_BYTES_MAX: usize = 64;
 
-/// Longest distinguished fence, in backticks.
+/// Number of backticks above which longer fences are not distinguished from each other.
 const TICKS_MAX: usize = 8;
 
-/// Shortest fence, in backticks.
+/// Number of backticks of the shortest fence.
 const TICKS_MIN: usize = 3;
 
 /// Opening and closing marks of calls in the native formats of some models.
@@ -29,32 +29,32 @@ const MARKS: [(&str, &str); 8] = [
     ("functools", ""),
 ];
 
-/// Marks of a result; a model that writes one has begun to invent.
+/// Marks that begin a tool result. A model that writes one has begun to invent the result.
 const RESULT_MARKS: [&str; 4] = ["<tool_response>", "<|tool_response|>", "[TOOL_RESULTS]", "<|im_start|>"];
 
 pub(super) struct ScanResult {
     /// Calls and answers, in order, without overlap.
     pub(super) segments: Vec<Segment>,
-    /// The only fenced shell block, if certainly complete.
+    /// The fenced shell block, if it is the only one and certainly complete.
     pub(super) block: Option<ShellBlock>,
-    /// Byte offset where prose begins after reasoning.
+    /// Byte offset at which the prose after the reasoning begins.
     pub(super) prose_from: usize,
 }
 
 /// A stretch of text that holds calls or answers.
 pub(super) struct Segment {
-    /// First byte, including fence or mark.
+    /// Offset of the first byte, including a fence or call mark.
     pub(super) start: usize,
-    /// Byte after the end.
+    /// Offset of the byte after the end.
     pub(super) end: usize,
-    /// Contents; at least one item.
+    /// Calls and answers in this segment; at least one.
     pub(super) items: Vec<ReplyItem>,
-    /// Enclosed in a model's own call marks.
+    /// The segment is enclosed in a model's own call marks.
     pub(super) marked: bool,
 }
 
 pub(super) struct ShellBlock {
-    /// First byte of the fence.
+    /// Offset of the first byte of the fence.
     pub(super) start: usize,
     pub(super) command: String,
 }
@@ -84,7 +84,7 @@ pub(super) fn scan(text: &str, recognizer: &CallRecognizer<'_>) -> ScanResult {
     }
 }
 
-/// Returns true if a text begins with a tool result, which only a model that invents one can have written.
+/// Returns true if a text begins with a tool result. A model that writes one invents it.
 pub(super) fn is_invented_result(text: &str) -> bool {
     if RESULT_MARKS.iter().any(|mark| text.starts_with(mark)) {
         return true;
@@ -95,11 +95,11 @@ pub(super) fn is_invented_result(text: &str) -> bool {
     rest.trim_start_matches(['*', ' ']).starts_with(':')
 }
 
-/// Text before the scanner on the current line.
+/// Text before the scanner's position on the current line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LinePrefix {
     Blank,
-    /// Only blanks, list marks and other segments.
+    /// Only blanks, list or quote marks, and other segments.
     Markup,
     Text,
 }
@@ -110,7 +110,7 @@ enum Candidate {
         items: Vec<ReplyItem>,
         marked: bool,
     },
-    /// Something else; continue at `end`.
+    /// Something other than a call or an answer; the scan continues at `end`.
     Other {
         end: usize,
     },
@@ -126,19 +126,20 @@ struct Scanner<'t, 'f> {
     bytes: &'t [u8],
     recognizer: &'f CallRecognizer<'f>,
     at: usize,
-    /// Offset of the first non-blank byte.
+    /// Offset of the first byte of the text that is not blank.
     first: usize,
     line: LinePrefix,
-    /// A call on this line was a quotation; so are the others.
+    /// A call on this line was a quotation, so later calls on the line are quotations too.
     quoting: bool,
-    /// A call was found, or a block that may be one.
+    /// A call was found, or a shell block that may be a call.
     called: bool,
     segments: Vec<Segment>,
     blocks: Vec<ShellBlock>,
-    /// A fence, reasoning or an object did not end.
+    /// A fence, reasoning or an object was left unfinished.
     open: bool,
     prose_from: usize,
-    /// Next closing fence by number of backticks, as last looked up; `Some(None)` if there is none.
+    /// Cache of the next closing fence, by number of backticks. `None` if it was not looked up yet, `Some(None)` if the
+    /// text has none.
     closes: [Option<Option<ClosingFence>>; TICKS_MAX + 1],
 }
 
@@ -174,7 +175,7 @@ impl Scanner<'_, '_> {
         ControlFlow::Continue(())
     }
 
-    /// Returns true if a result follows that the model invented after a call.
+    /// Returns true if a call was found and a tool result, invented by the model, begins here.
     fn invents(&self) -> bool {
         self.called && self.text.get(self.at..).is_some_and(is_invented_result)
     }
@@ -184,7 +185,7 @@ impl Scanner<'_, '_> {
         rest.starts_with(b"<think>") || rest.starts_with(b"</think>")
     }
 
-    /// Skips reasoning. The opening tag may be missing; everything found before the closing tag is then dropped.
+    /// Skips reasoning. If the opening tag is missing, everything that was found before the closing tag is dropped.
     fn skip_reasoning(&mut self) -> ControlFlow<()> {
         const CLOSE: &str = "</think>";
         if self.text[self.at..].starts_with(CLOSE) {
@@ -277,7 +278,7 @@ impl Scanner<'_, '_> {
         }
     }
 
-    /// Parses a call between marks: one or more values, or `NAME{..}` as newer Mistral models write it.
+    /// Parses the content of call marks: one or more values, or `NAME{..}` as newer Mistral models write it.
     fn mark(&self, at: usize, limit: usize) -> Candidate {
         let rest = &self.text[at..limit];
         let Some((open, close)) = MARKS.iter().find(|(open, _)| rest.starts_with(open)) else {
@@ -337,7 +338,7 @@ impl Scanner<'_, '_> {
         }
     }
 
-    /// Returns a tool's name before `{` or `[ARGS]{`, with the offset of the `{`.
+    /// Returns the tool name that precedes `{` or `[ARGS]{`, and the offset of the `{`.
     fn name_before(&self, at: usize, limit: usize) -> Option<(&str, usize)> {
         let length = self.bytes[at..limit]
             .iter()
@@ -388,7 +389,8 @@ impl Scanner<'_, '_> {
     }
 
     /// Parses a fence's body if it consists of calls and answers only. Returns the items, the end offset, and true if
-    /// the block ended there too: by backticks on the same line, or because an invented result follows.
+    /// the block already ended at that offset, either by backticks on the same line or because an invented result
+    /// follows.
     fn only_segments(
         &self,
         from: usize,
@@ -423,7 +425,7 @@ impl Scanner<'_, '_> {
         }
     }
 
-    /// Parses a segment inside a fence. One that begins the reply and fills the fence may name an unoffered tool.
+    /// Parses a segment inside a fence. If the fence begins the reply, the segment may name a tool that is not offered.
     fn fenced_segment(&self, at: usize, limit: usize, start: usize) -> Candidate {
         if matches!(self.bytes[at], b'{') && start <= self.first {
             return match lenient_json::read(&self.text[..limit], at) {
@@ -437,7 +439,7 @@ impl Scanner<'_, '_> {
         self.segment_at(at, limit)
     }
 
-    /// Finds the line that closes a fence; visits each line once per number of backticks.
+    /// Finds the line that closes a fence. Each line is visited at most once per number of backticks.
     fn close(&mut self, fence: &Fence) -> Option<ClosingFence> {
         let slot = &mut self.closes[fence.ticks.min(TICKS_MAX)];
         match *slot {
@@ -460,7 +462,7 @@ impl Scanner<'_, '_> {
     }
 }
 
-/// Ends the scan at a broken protocol form; any other broken value is prose.
+/// Handles a value that failed to parse: a broken call or answer ends the scan, and any other broken value is prose.
 fn after_failure(start: usize, failure: &lenient_json::JsonError) -> Candidate {
     match failure.kind {
         SyntaxError::Truncated | SyntaxError::TooDeep => Candidate::SyntaxError,
@@ -473,7 +475,7 @@ fn after_failure(start: usize, failure: &lenient_json::JsonError) -> Candidate {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FenceLanguage {
-    /// JSON, call markup, or unspecified.
+    /// JSON, call markup, plain text, or not specified.
     Data,
     Shell,
     Other,
@@ -482,12 +484,12 @@ enum FenceLanguage {
 struct Fence {
     ticks: usize,
     language: FenceLanguage,
-    /// Offset of the content.
+    /// Byte offset of the content.
     body: usize,
 }
 
 impl Fence {
-    /// Parses an opening fence at `at`; `None` if the backticks form an inline code span.
+    /// Parses an opening fence at byte `at`. Returns `None` if the backticks form an inline code span.
     fn at(text: &str, at: usize) -> Option<Self> {
         let rest = &text[at..];
         let ticks = rest.bytes().take_while(|byte| *byte == b'`').count();
@@ -526,8 +528,8 @@ fn find_close(text: &str, from: usize, ticks: usize) -> Option<ClosingFence> {
     None
 }
 
-/// Returns the code of a shell block, or `None` if it is empty, a transcript, or holds another fence and so may be
-/// truncated.
+/// Returns the code of a shell block. Returns `None` if the block is empty, if it is a transcript, or if it contains
+/// another fence and so may be truncated.
 fn block_command(body: &str) -> Option<String> {
     let body = body.trim_matches(['\n', '\r']).trim_end();
     let first = body.split('\n').next()?;

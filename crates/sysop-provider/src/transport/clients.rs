@@ -1,4 +1,4 @@
-//! HTTP clients: built on first use; they follow no redirects and log nothing.
+//! HTTP clients, built on first use. They follow no redirects and log nothing.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,21 +10,22 @@ use sysop_core::message::{FailureKind, ModelFailure};
 use url::Url;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time an idle connection stays in the pool.
+/// Time that an idle connection stays in the pool.
 const IDLE_CONNECTION_MAX: Duration = Duration::from_secs(60);
-/// Maximum number of addresses with a remembered route.
+/// Maximum number of addresses in each cache of [`HttpClients`].
 const ADDRESSES_MAX: usize = 64;
 
-/// Three clients: one for the network, which honors the system's proxies, and two for this machine without proxies. The
-/// one for plain HTTP loads no certificates, because reading the system's takes milliseconds.
+/// Three clients: one for the network, which uses the system's proxies, and two for this machine, which use no proxy.
+/// The one for plain HTTP on this machine loads no certificates, because reading the system's certificates takes
+/// milliseconds.
 #[derive(Debug, Default)]
 pub(crate) struct HttpClients {
     network: OnceLock<Result<reqwest::Client, String>>,
     local: OnceLock<Result<reqwest::Client, String>>,
     local_plain: OnceLock<Result<reqwest::Client, String>>,
-    /// Route by address: every step of a turn asks for the same address.
+    /// Cached route by address, because every step of a turn uses the same address.
     known: Mutex<HashMap<String, ClientRoute>>,
-    /// Parsed URL by request address.
+    /// Cached parsed URL by request address.
     parsed: Mutex<HashMap<String, Url>>,
 }
 
@@ -100,8 +101,8 @@ fn builder() -> reqwest::ClientBuilder {
         .user_agent(concat!("sysop/", env!("CARGO_PKG_VERSION")))
 }
 
-/// Configures plain HTTP on this machine. Disables reqwest's retries, which serve HTTP/2 only: without them reqwest
-/// copies no request.
+/// Configures a client for plain HTTP on this machine. Disables reqwest's retries, which only matter for HTTP/2, so
+/// that reqwest does not copy each request.
 fn plain(builder: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
     let never = reqwest::retry::never().max_retries_per_request(0);
     builder.no_proxy().tls_certs_only([]).retry(never)

@@ -1,4 +1,4 @@
-//! Failures of a call: when to retry, and the message for the user.
+//! Failures of a call: whether to retry, and the message for the user.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use super::{CallPhase, ModelCall, RetryAdvice, causes, is_transient};
 /// Words that distinguish a certificate problem from a network problem.
 const CERTIFICATE_WORDS: [&str; 3] = ["certificate", "CertNotValid", "UnknownIssuer"];
 
-/// Failure of one attempt.
+/// Failure of one attempt of a call.
 #[derive(Debug)]
 pub(super) struct RequestError {
     pub(super) kind: FailureKind,
-    /// Event and place, without a full stop.
+    /// Says what happened and where, without a full stop.
     pub(super) what: String,
-    /// Hint: what to do next.
+    /// Hint that says what to do next.
     pub(super) next: String,
     /// A retry may succeed.
     pub(super) retry: bool,
-    /// Wait requested by the server.
+    /// Wait that the server requested, if any.
     pub(super) wait: Option<Duration>,
 }
 
@@ -41,7 +41,7 @@ impl ModelCall {
         self.phase = CallPhase::Ended;
     }
 
-    /// Provider and origin in words: `openai at https://api.openai.com`.
+    /// Returns the provider and its address in words, as in `openai at https://api.openai.com`.
     pub(super) fn target(&self) -> String {
         format!("{} at {}", self.context.target.name, self.origin)
     }
@@ -58,7 +58,7 @@ impl ModelCall {
         if self.retries == 0 { trouble.retryable() } else { trouble }
     }
 
-    /// Describes a request that did not get through.
+    /// Describes the failure of a request that did not reach the server.
     pub(super) fn send_error(&self, error: &reqwest::Error) -> RequestError {
         let cause = causes(error);
         if error.is_builder() {
@@ -78,7 +78,7 @@ impl ModelCall {
         RequestError::new(FailureKind::Unreachable, what, self.context.target.unreachable).retryable()
     }
 
-    /// Builds the error for an HTTP error status, by the rules that all APIs share.
+    /// Returns the error for an HTTP error status, following the rules that all APIs share.
     pub(super) fn status_error(&self, status: u16, body: &str, advice: RetryAdvice) -> RequestError {
         let words = self.redactor.quote(&error_text(body));
         let colon = if words.is_empty() { "" } else { ": " };
@@ -116,7 +116,7 @@ impl ModelCall {
     }
 }
 
-/// Extracts the message from an error body of any known shape, or returns the body.
+/// Returns the message in an error body of any known shape, or else the whole body.
 pub(crate) fn error_text(body: &str) -> String {
     let Ok(value) = serde_json::from_str::<serde_json::Value>(body) else { return body.to_owned() };
     let value = value.get(0).unwrap_or(&value);
@@ -130,7 +130,7 @@ pub(crate) fn error_text(body: &str) -> String {
     }
 }
 
-/// Formats a wait: `3 s`, `0.5 s`.
+/// Formats a wait in seconds, such as `3 s` or `0.5 s`.
 pub(crate) fn seconds(wait: Duration) -> String {
     let seconds = wait.as_secs_f64();
     if seconds >= 1.0 { format!("{seconds:.0} s") } else { format!("{seconds:.1} s") }

@@ -1,4 +1,4 @@
-//! Retries: number, backoff, and the server's own `retry-after`.
+//! Retries: their number, their backoff, and the server's own `retry-after`.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,11 +14,11 @@ use super::{CallPhase, ModelCall};
 pub struct RetrySettings {
     /// Maximum retries per request; 0 disables them.
     pub retries: u32,
-    /// Wait before the first retry; doubles each time.
+    /// Wait before the first retry. The wait doubles for each further retry.
     pub wait: Duration,
     /// Longest backoff.
     pub wait_max: Duration,
-    /// Longest wait accepted from a server; a longer one fails the request.
+    /// Longest wait accepted from a server. If the server requests a longer one, the request fails.
     pub server_wait_max: Duration,
 }
 
@@ -34,14 +34,15 @@ impl Default for RetrySettings {
 }
 
 impl RetrySettings {
-    /// Returns the wait before the `number`th retry (from 0), reduced by up to a quarter as `random` goes from 0 to 1.
+    /// Returns the wait before retry `number`, counted from 0. The wait is reduced by up to a quarter as `random` goes
+    /// from 0 to 1.
     pub(crate) fn backoff(&self, number: u32, random: f64) -> Duration {
         let doubled = self.wait.saturating_mul(2_u32.saturating_pow(number)).min(self.wait_max);
         doubled.mul_f64(1.0 - random.clamp(0.0, 1.0) / 4.0)
     }
 }
 
-/// Returns true for a status that a retry may clear.
+/// Returns true for an HTTP status that may go away with a retry.
 pub(crate) fn is_transient(status: u16) -> bool {
     matches!(status, 408 | 409 | 425 | 429 | 500..=599)
 }
@@ -49,14 +50,14 @@ pub(crate) fn is_transient(status: u16) -> bool {
 /// Retry instructions from a server's headers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct RetryAdvice {
-    /// `x-should-retry`.
+    /// Value of `x-should-retry`.
     pub(crate) retry: Option<bool>,
-    /// `retry-after-ms`, else `retry-after`.
+    /// Value of `retry-after-ms`, or else of `retry-after`.
     pub(crate) wait: Option<Duration>,
 }
 
 impl RetryAdvice {
-    /// Reads response headers. `now` converts waits given as a date.
+    /// Reads response headers. A wait given as a date is converted with `now`.
     pub(crate) fn read(headers: &HeaderMap, now: SystemTime) -> Self {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
         let retry = match text("x-should-retry") {
@@ -78,14 +79,15 @@ fn duration_in(number: &str, unit: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(number / unit).ok()
 }
 
-/// Returns the time until an HTTP date (RFC 9110, 5.6.7), zero if it has passed.
+/// Returns the time until an HTTP date (RFC 9110, 5.6.7), or zero if the date has passed. `None` if it is not a valid
+/// date.
 fn time_until(date: &str, now: SystemTime) -> Option<Duration> {
     let at = jiff::fmt::rfc2822::parse(date).ok()?.timestamp();
     Some(SystemTime::from(at).duration_since(now).unwrap_or_default())
 }
 
 impl ModelCall {
-    /// Schedules a retry, or fails the call if retries are used up or pointless.
+    /// Schedules a retry, or fails the call if its retries are used up or a retry is pointless.
     pub(super) fn retry_or_fail(&mut self, error: RequestError) {
         let settings = self.context.retry;
         if !error.retry || self.retries >= settings.retries {

@@ -1,4 +1,4 @@
-//! Locates the account for fetching tokens: a credentials file, or the machine's own account.
+//! Finds the account with which to fetch tokens: from a credentials file, or the machine's own account.
 //!
 //! Reads at most one file; contacts no server.
 
@@ -19,12 +19,12 @@ const TOKEN_URI: &str = "https://oauth2.googleapis.com/token";
 /// Metadata server of every Google Cloud machine.
 const METADATA_HOST: &str = "metadata.google.internal";
 
-/// Account to authenticate as.
+/// Account to use for authentication.
 pub(super) enum GoogleAccount {
     ServiceAccount(ServiceAccountKey),
     /// A user who logged in with gcloud.
     AuthorizedUser(AuthorizedUser),
-    /// The machine's service account, from the metadata server at this host.
+    /// The machine's service account, obtained from the metadata server at this host.
     Machine(String),
 }
 
@@ -38,7 +38,7 @@ pub(super) struct ServiceAccountKey {
     pub(super) project_id: Option<String>,
 }
 
-/// Fields used of a user login file.
+/// The fields of a user login file that are used.
 #[derive(Deserialize)]
 pub(super) struct AuthorizedUser {
     pub(super) client_id: String,
@@ -59,7 +59,7 @@ fn token_uri() -> String {
     TOKEN_URI.to_owned()
 }
 
-/// Tries the sources in order.
+/// Returns the account from the first source that has one. Tries the sources in order.
 pub(super) async fn find(places: &GoogleCredentialSources) -> Result<GoogleAccount, ModelFailure> {
     if let Some(file) = &places.file {
         let text = read(file).await.map_err(|error| unreadable(file, &error))?;
@@ -129,7 +129,7 @@ fn account_of(file: &Path, text: &str) -> Result<GoogleAccount, ModelFailure> {
     if is_secure_uri(uri) { Ok(account) } else { Err(broken()) }
 }
 
-/// Returns true if secrets may be sent to this address: HTTPS, or this machine.
+/// Returns true if secrets may be sent to this address, because it uses HTTPS or is on this machine.
 fn is_secure_uri(uri: &str) -> bool {
     let Ok(url) = Url::parse(uri) else { return false };
     let local = matches!(url.host_str(), Some("127.0.0.1" | "localhost" | "[::1]"));

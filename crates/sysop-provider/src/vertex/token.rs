@@ -1,6 +1,6 @@
 //! Exchanges an account for an access token that is valid for about an hour.
 //!
-//! Written by hand: see `docs/adr/0032`.
+//! Written by hand instead of using a library, for the reasons in `docs/adr/0032`.
 //!
 //! Sources: developers.google.com/identity/protocols/oauth2/service-account; cloud.google.com/compute/docs/metadata.
 
@@ -22,19 +22,19 @@ use super::credentials::{AuthorizedUser, GoogleAccount, ServiceAccountKey, no_cr
 use crate::server_text::{failure, quote_server_text};
 
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
-/// Grant type of a signed claim.
+/// OAuth grant type for a signed claim.
 const JWT_GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
-/// Lifetime of a signed claim, in seconds; the maximum allowed.
+/// Lifetime of a signed claim in seconds, which is the maximum allowed.
 const CLAIM_SECONDS: u64 = 3_600;
 /// Time before expiry at which a token is replaced.
 const MARGIN: Duration = Duration::from_secs(240);
-/// Bounds on a token lifetime reported by the server.
+/// Lower bound on the token lifetime that a server reports; `LIFE_MAX` is the upper bound.
 const LIFE_MIN: Duration = Duration::from_secs(60);
 const LIFE_MAX: Duration = Duration::from_secs(24 * 3_600);
 const TOKEN_WAIT_MAX: Duration = Duration::from_secs(30);
-/// Longest wait for the metadata server: outside Google Cloud, nothing answers.
+/// Longest wait for the metadata server. It is short because outside Google Cloud nothing answers.
 const METADATA_WAIT_MAX: Duration = Duration::from_secs(3);
-/// Attempts to fetch a token if the server fails.
+/// Maximum number of attempts to fetch a token if the server fails.
 const TRIES: u32 = 3;
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -46,7 +46,7 @@ const FLAVOR: (&str, &str) = ("metadata-flavor", "Google");
 #[derive(Clone)]
 pub(super) struct AccessToken {
     token: SecretString,
-    /// Time from which the token is replaced.
+    /// Time from which the token is no longer used but replaced.
     pub(super) renew_at: Instant,
     pub(super) project: Option<String>,
     /// Project that a user's requests are billed to.
@@ -110,13 +110,13 @@ fn access(answer: TokenResponse, project: Option<String>, quota_project: Option<
     AccessToken { token: answer.access_token, renew_at, project, quota_project }
 }
 
-/// Returns the time to replace a token with lifetime `life` fetched at `now`.
+/// Returns the time at which to replace a token that was fetched at `now` and is valid for `life`.
 pub(super) fn valid_until(now: Instant, life: Duration) -> Instant {
     let life = life.clamp(LIFE_MIN, LIFE_MAX);
     now + life.saturating_sub(MARGIN.min(life / 2))
 }
 
-/// Returns the claim signed by a service account, as a JSON Web Token.
+/// Returns a claim signed with the key of a service account, as a JSON Web Token.
 pub(super) fn signed_claim(service: &ServiceAccountKey, now: u64) -> Result<String, ModelFailure> {
     let header = json!({"alg": "RS256", "typ": "JWT", "kid": service.private_key_id});
     let claims = json!({
@@ -143,7 +143,7 @@ fn signature(pem: &str, message: &[u8]) -> Option<Vec<u8>> {
     key.choose_scheme(&[SignatureScheme::RSA_PKCS1_SHA256])?.sign(message).ok()
 }
 
-/// Posts a form and parses the token; retries if the server fails.
+/// Posts a form and parses the token in the response. Retries if the server fails.
 async fn request_token(
     http: &reqwest::Client,
     uri: &str,
@@ -208,7 +208,7 @@ async fn metadata_token(host: &str) -> Result<AccessToken, ModelFailure> {
     Ok(access(answer, project, None))
 }
 
-/// Fetches one value; `None` if there is no metadata server or no such value.
+/// Fetches one value from the metadata server. Returns `None` if there is no such server or no such value.
 async fn metadata(http: &reqwest::Client, host: &str, path: &str) -> Result<Option<String>, ModelFailure> {
     let url = format!("http://{host}/computeMetadata/v1/{path}");
     let Ok(response) = http.get(url).header(FLAVOR.0, FLAVOR.1).send().await else { return Ok(None) };
@@ -224,7 +224,7 @@ async fn metadata(http: &reqwest::Client, host: &str, path: &str) -> Result<Opti
     Ok(Some(text_of(response).await))
 }
 
-/// Reads at most [`ANSWER_BYTES_MAX`] of a body.
+/// Reads a body up to about [`ANSWER_BYTES_MAX`] bytes.
 async fn text_of(mut response: reqwest::Response) -> String {
     let mut bytes = Vec::new();
     while bytes.len() < ANSWER_BYTES_MAX

@@ -1,9 +1,9 @@
 //! Approval prompt on a terminal, answered with single keys.
 //!
-//! A key counts only if it was pressed after the prompt appeared. The proposal is drawn first; then all pending keys are
-//! discarded, and so is every key during the next `GUARD`, each of which restarts it. Only then is the prompt drawn and a
-//! key accepted. Type-ahead for the next prompt thus never approves a command. A proposal longer than the screen is shown
-//! page by page before the prompt.
+//! A key counts only if it was pressed after the prompt appeared. First, the proposal is drawn. Then all pending keys
+//! are discarded, and so is every key pressed within `GUARD`; each such key restarts that time. Only then is the prompt
+//! drawn and a key accepted. So keys typed ahead for the next prompt never approve a command. A proposal longer than
+//! the screen is shown page by page before the prompt.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,18 +21,18 @@ use super::editor::edit_once;
 
 use crate::render::{row, terminal_size, wrap};
 
-/// Time after drawing a proposal in which keys are ignored.
+/// Time after a proposal was drawn during which keys are ignored.
 pub(crate) const GUARD: Duration = Duration::from_millis(300);
 /// Interval at which an open prompt checks whether it was answered elsewhere.
 const LOOK_UP: Duration = Duration::from_millis(50);
 
-/// Text for a call that can be allowed only once.
+/// Message for a call that can only be allowed once.
 pub(crate) const ONCE_ONLY: &str = "this kind of command can only be allowed once; y to run";
 
-/// Text for a call without a possible rule.
+/// Message for a call for which no rule can be written.
 pub(crate) const NO_RULE: &str = "cannot write a rule for this command";
 
-/// Returns the prompt before a rule is saved.
+/// Returns the question that the user must answer before a rule is saved.
 pub(crate) fn rule_question(offered: &OfferedRule) -> String {
     format!("Save this rule to {} and run the command?", visible_text(&offered.file))
 }
@@ -40,26 +40,27 @@ pub(crate) fn rule_question(offered: &OfferedRule) -> String {
 /// The user's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ApprovalOutcome {
-    /// Run once; with the command if it was edited.
+    /// Run the call once. Holds the command if the user edited it.
     Allow(Option<String>),
-    /// Run, and grant what the prompt covers; with the command if it was edited.
+    /// Run the call, and grant what the prompt's `covers` describes for the session. Holds the command if the user
+    /// edited it.
     AllowSession(Option<String>),
-    /// Run and save this rule.
+    /// Run the call and save this rule.
     Always(OfferedRule),
-    /// Reject, with feedback for the model or an empty text.
+    /// Reject the call, with feedback for the model or an empty text.
     Reject(String),
     StopTurn,
-    /// Ctrl+C.
+    /// The user pressed Ctrl+C.
     Interrupt,
-    /// Answered elsewhere or no longer needed.
+    /// The prompt was answered elsewhere or is no longer needed.
     Withdrawn,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct ApprovalPrompt {
-    /// Drawn proposal.
+    /// Rows of the proposal, already laid out.
     pub(crate) rows: Vec<TextRow>,
-    /// Command, if it can be edited.
+    /// Command of the call, if it can be edited.
     pub(crate) command: Option<String>,
     /// Description of the session grant; empty if the call can be allowed only once.
     pub(crate) covers: String,
@@ -67,20 +68,20 @@ pub(crate) struct ApprovalPrompt {
     pub(crate) rule: Option<OfferedRule>,
 }
 
-/// Source of keys and target of the drawing.
+/// Terminal from which keys are read and on which the prompt is drawn.
 pub(crate) trait ApprovalIo {
-    /// Returns the next key, or `None` after `wait`.
+    /// Returns the next key, or `None` if none arrives within `wait`.
     fn key(&mut self, wait: Duration) -> io::Result<Option<KeyEvent>>;
-    /// Time since a fixed point.
+    /// Returns the time since a fixed point.
     fn now(&self) -> Duration;
     fn row(&mut self, row: &TextRow) -> io::Result<()>;
-    /// Columns and rows of the screen.
+    /// Returns the number of columns and rows of the screen.
     fn size(&self) -> (usize, usize);
-    /// Lets the user edit a line that starts with `text`; `None` if they cancel.
+    /// Lets the user edit a line that at first contains `text`. Returns `None` if the user cancels.
     fn edit(&mut self, label: &str, text: &str) -> io::Result<Option<String>>;
 }
 
-/// Prompts until there is an answer or `withdrawn` is set.
+/// Prompts the user until there is an answer or `withdrawn` is set.
 pub(crate) fn ask(
     console: &mut impl ApprovalIo,
     question: &ApprovalPrompt,
@@ -166,7 +167,7 @@ fn edited(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Resul
     })
 }
 
-/// Draws the proposal, one screen at a time.
+/// Draws the proposal, one screen at a time. Returns an outcome if the prompt ends before the last screen.
 fn show(
     console: &mut impl ApprovalIo,
     question: &ApprovalPrompt,
@@ -255,7 +256,8 @@ fn help(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<
     Ok(())
 }
 
-/// Converts a key to a letter: Ctrl+C to ETX, Enter to line feed; `None` for keys with other modifiers.
+/// Converts a key to a lowercase letter, Ctrl+C to ETX, and Enter to line feed. Returns `None` for other keys and other
+/// modifiers.
 fn letter(key: KeyEvent) -> Option<char> {
     if key.code == KeyCode::Enter {
         return Some('\n');
@@ -267,14 +269,14 @@ fn letter(key: KeyEvent) -> Option<char> {
     (key.modifiers - KeyModifiers::SHIFT).is_empty().then(|| c.to_ascii_lowercase())
 }
 
-/// The user's terminal: reads keys, draws on standard error, and leaves standard output to the answer.
+/// The user's terminal. Reads keys and draws on standard error, so that standard output is left for the answer.
 pub(crate) struct TtyApprovalIo {
     started: std::time::Instant,
     color: bool,
 }
 
 impl TtyApprovalIo {
-    /// Switches the terminal to raw mode until dropped.
+    /// Switches the terminal to raw mode until the value is dropped.
     pub(crate) fn new(color: bool) -> io::Result<Self> {
         terminal::enable_raw_mode()?;
         // A paste then arrives as one event that answers nothing.

@@ -1,4 +1,4 @@
-//! Line editor: history, completion of commands, hints, multiple lines, sanitized pastes.
+//! Line editor with history, completion of commands, hints, multiple lines and sanitized pastes.
 
 use std::borrow::Cow;
 use std::io;
@@ -27,7 +27,7 @@ const MENU: &str = "commands";
 /// Label before the line.
 #[derive(Debug, Clone)]
 pub(crate) struct PromptLabel {
-    /// Text before the sign; sanitized.
+    /// Text before the sign, already sanitized.
     pub(crate) left: String,
     pub(crate) sign: &'static str,
 }
@@ -97,7 +97,7 @@ pub(crate) fn editor(
     (editor, None)
 }
 
-/// Edits one text (of one or more lines) that is not a prompt; `None` if the user cancels.
+/// Lets the user edit a text of one or more lines that is not a prompt. Returns `None` if the user cancels.
 pub(crate) fn edit_once(label: &str, text: &str, color: bool) -> io::Result<Option<String>> {
     let mut editor = base(color);
     editor.run_edit_commands(&[EditCommand::InsertString(text.to_owned())]);
@@ -125,7 +125,7 @@ fn base(color: bool) -> Reedline {
         .use_bracketed_paste(true)
 }
 
-/// Opens the history file, readable by its owner only.
+/// Opens the history file, which only its owner can read. The error is one sentence.
 fn open_history(path: &Path) -> Result<FileBackedHistory, String> {
     let told = |error: &dyn std::fmt::Display| {
         format!("cannot use the history file {} ({error}); history will not be saved", path.display())
@@ -143,7 +143,7 @@ fn restrict_to_owner(path: &Path) -> io::Result<()> {
     file.set_permissions(std::fs::Permissions::from_mode(0o600))
 }
 
-/// Removes control characters from pasted text, which is drawn unchanged.
+/// Edit mode that removes control characters from pasted text, because the editor would draw them unchanged.
 struct SanitizedPaste(Emacs);
 
 impl EditMode for SanitizedPaste {
@@ -165,8 +165,8 @@ fn sanitize_edit(command: EditCommand) -> EditCommand {
     command
 }
 
-/// Reduces a text to characters a keyboard could type: no control characters except line feed and tab, no bidirectional or
-/// invisible characters.
+/// Reduces a text to characters that a keyboard could type: removes control characters except line feed and tab, and
+/// removes bidirectional and invisible characters.
 pub(crate) fn sanitize_pasted_text(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     text.chars()
@@ -178,7 +178,7 @@ pub(crate) fn sanitize_pasted_text(text: &str) -> String {
         .collect()
 }
 
-/// Disables colors and the expansion of `!`, which starts a shell command here.
+/// Highlighter that disables colors and disables the expansion of `!`, which starts a shell command here.
 struct PlainHighlighter;
 
 impl Highlighter for PlainHighlighter {
@@ -193,7 +193,7 @@ impl Highlighter for PlainHighlighter {
     }
 }
 
-/// A trailing backslash continues the line.
+/// Validator for which a backslash at the end continues the line.
 struct BackslashContinuation;
 
 impl Validator for BackslashContinuation {

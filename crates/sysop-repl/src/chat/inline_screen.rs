@@ -1,7 +1,7 @@
-//! Bottom of a front end that only appends rows: permanent rows, and one last row that is replaced.
+//! The screen of a front end that only appends rows: permanent rows, and below them one last row that is replaced.
 //!
-//! While a line editor owns the terminal, rows go through its printer; while a prompt or the session's terminal is open,
-//! they wait.
+//! While the line editor owns the terminal, rows are printed through the editor's printer. While a prompt or the
+//! session's terminal is open, rows wait.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ const PENDING_ROWS_MAX: usize = 5_000;
 pub(crate) enum TerminalOwner {
     Output,
     Editor,
-    /// A prompt, in raw mode.
+    /// A prompt, which uses raw mode.
     Prompt,
     /// The session's terminal.
     Terminal,
@@ -33,12 +33,12 @@ pub(crate) struct InlineScreen {
     lost: usize,
     given: bool,
     last: Option<String>,
-    /// Number of line ends at the end of the text so far; two at the start.
+    /// Number of line ends at the end of the text so far; 2 before any text.
     ends: usize,
 }
 
 impl InlineScreen {
-    /// Creates a screen on `out`; `printer` prints above the line editor.
+    /// Creates a screen on `out`. `printer` prints rows above the line editor.
     pub(crate) fn new(
         out: Box<dyn Write + Send>,
         look: RenderOptions,
@@ -65,7 +65,7 @@ impl InlineScreen {
         self.look.width = columns.max(1);
     }
 
-    /// Changes the owner; shows pending rows once the screen owns the terminal again.
+    /// Changes the owner of the terminal, and shows pending rows if the new owner accepts them.
     pub(crate) fn set_owner(&mut self, owner: TerminalOwner) -> io::Result<()> {
         if owner != TerminalOwner::Output {
             self.last_row(None)?;
@@ -87,7 +87,7 @@ impl InlineScreen {
         self.flush_pending()
     }
 
-    /// Appends sanitized text that need not end a row; for the plain layout.
+    /// Appends text that is already sanitized and need not end a row. Used by the plain layout.
     pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
         let bare = text.trim_end_matches('\n');
         let ends = text.len() - bare.len();
@@ -101,17 +101,17 @@ impl InlineScreen {
         self.ends = 1;
     }
 
-    /// Ends the row started by `text`.
+    /// Ends a row that [`Self::text`] has begun.
     pub(crate) fn end_text(&mut self) -> io::Result<()> {
         if self.ends == 0 { self.text("\n") } else { Ok(()) }
     }
 
-    /// Ensures one blank row below the output of `text`.
+    /// Ensures that one blank row follows the output of [`Self::text`].
     pub(crate) fn blank_row(&mut self) -> io::Result<()> {
         if self.ends < 2 { self.text(&"\n".repeat(2 - self.ends)) } else { Ok(()) }
     }
 
-    /// Replaces the last row. It is shown only while this screen owns the terminal.
+    /// Replaces the last row. The row is shown only while this screen owns the terminal.
     pub(crate) fn last_row(&mut self, content: Option<TextRow>) -> io::Result<()> {
         let content = content
             .filter(|_| self.owner == TerminalOwner::Output)
@@ -144,7 +144,7 @@ impl InlineScreen {
         }
     }
 
-    /// Clears the terminal; the scrollback remains.
+    /// Clears the terminal, but not its scrollback.
     pub(crate) fn clear(&mut self) -> io::Result<()> {
         self.last = None;
         write!(self.out, "\u{1b}[H\u{1b}[2J")?;
@@ -173,7 +173,7 @@ impl InlineScreen {
         self.out.flush()
     }
 
-    /// Returns true if the line editor has shown everything; before that it must not be interrupted.
+    /// Returns true if the line editor has shown all rows. It must not be interrupted before that.
     pub(crate) fn printer_is_idle(&mut self) -> bool {
         let Some(printer) = &self.printer else { return true };
         // The printer holds one message, so a second, empty one is accepted only after the first is printed.

@@ -1,6 +1,6 @@
-//! Reads the user's input on a separate thread, on request, because reading a terminal blocks.
+//! Reads the user's input when requested. Uses a separate thread, because reading a terminal blocks.
 //!
-//! At most one request is open. `withdraw` cancels it; its answer still arrives.
+//! At most one request is open. `withdraw` cancels the request, but its answer still arrives.
 
 use std::io::{self, BufRead, Read, Write};
 use std::os::fd::AsFd;
@@ -33,7 +33,7 @@ use crate::render::safe;
 
 /// Maximum length of a line from a pipe, in bytes.
 const LINE_BYTES_MAX: u64 = 1024 * 1024;
-/// Key that leaves the session's terminal, as in telnet: Ctrl+].
+/// Key that leaves the session's terminal: Ctrl+], as in telnet.
 const LEAVE_KEY: u8 = 0x1d;
 /// Interval at which the reader of the session's terminal checks for cancellation.
 const LOOK_UP: Duration = Duration::from_millis(50);
@@ -48,10 +48,10 @@ pub(crate) enum ReadRequest {
         label: PromptLabel,
         draft: String,
     },
-    /// An answer to a proposal.
+    /// Ask for the decision on a proposal.
     Approval(Box<ApprovalPrompt>),
     ProgramPrompt(ProgramPrompt),
-    /// Keys for the session's terminal.
+    /// Forward keys to the session's terminal.
     Terminal(Arc<dyn prompter::Terminal>),
 }
 
@@ -62,16 +62,16 @@ pub(crate) enum UserInput {
     Interrupt,
     /// Ctrl+D or the end of the input.
     End,
-    /// The request was withdrawn; contains the text typed so far.
+    /// The request was withdrawn. Contains the text that was typed so far.
     Withdrawn(String),
-    /// An answer to a proposal.
+    /// The user's decision on a proposal.
     Approval(ApprovalOutcome),
     ProgramPrompt(PromptOutcome),
-    /// The user left the session's terminal or has to answer a prompt.
+    /// The user left the session's terminal, or was called away to answer a prompt.
     LeftTerminal,
     /// The terminal is gone, for this reason.
     Failed(String),
-    /// A message for the user; the request is still open.
+    /// A message for the user. The request is still open.
     Notice(String),
 }
 
@@ -117,7 +117,7 @@ impl InputReader {
         })
     }
 
-    /// Starts a reader of plain lines from standard input.
+    /// Starts a reader that reads plain lines from standard input.
     pub(crate) fn by_lines() -> Self {
         Self::start(None, |requests, said, withdrawn| {
             let mut lines = io::stdin().lock();
@@ -160,7 +160,7 @@ impl InputReader {
         Self { requests, said, withdrawn, printer }
     }
 
-    /// Returns the channel for rows printed while a line is edited.
+    /// Returns the channel for rows that are to be printed while a line is edited, if there is a line editor.
     pub(crate) fn printer(&self) -> Option<SyncSender<String>> {
         self.printer.clone()
     }
@@ -176,7 +176,7 @@ impl InputReader {
         self.withdrawn.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the next input; `None` if no more can come.
+    /// Returns the next input, or `None` if no more input can come.
     pub(crate) async fn next_input(&mut self) -> Option<UserInput> {
         self.said.recv().await
     }
@@ -198,7 +198,7 @@ fn prompt_input(reply: io::Result<PromptOutcome>) -> UserInput {
     }
 }
 
-/// Forwards keys until the key that leaves.
+/// Forwards keys to the session's terminal until the user presses the key that leaves or the request is withdrawn.
 fn forward_keys(terminal: &dyn prompter::Terminal, withdrawn: &AtomicBool) -> UserInput {
     let pass_on = || -> io::Result<()> {
         let _raw = TtyPromptIo::new(false)?;
@@ -225,7 +225,7 @@ fn forward_keys(terminal: &dyn prompter::Terminal, withdrawn: &AtomicBool) -> Us
     }
 }
 
-/// Asks a program's question on the lines of a pipe. The answer is not echoed.
+/// Asks a program's question and reads the answer as a line from a pipe. The answer is not echoed.
 fn reply_by_lines(
     lines: &mut impl BufRead,
     sheet: &ProgramPrompt,
@@ -277,7 +277,8 @@ fn read_line(editor: &mut Reedline, label: &PromptLabel, draft: String) -> UserI
     }
 }
 
-/// Reads the next line. A line that no terminal has echoed is printed, so that the output shows the whole dialog.
+/// Reads the next line, or returns `None` at the end of the input. If no terminal has echoed the line, prints it, so
+/// that the output shows the whole dialog.
 fn read_echoed_line(lines: &mut (impl BufRead + AsFd)) -> io::Result<Option<String>> {
     let line = next_line(lines)?;
     if !rustix::termios::isatty(&*lines) {
@@ -296,8 +297,8 @@ fn next_line(lines: &mut impl BufRead) -> io::Result<Option<String>> {
     Ok(Some(text.trim_end_matches(['\n', '\r']).to_owned()))
 }
 
-/// Asks on the lines that prompts come from. Text typed on a terminal before the question is discarded; lines of a pipe
-/// always precede it and count.
+/// Asks about a proposal and reads the answer from the same lines as prompts. On a terminal, text that was typed before
+/// the question is discarded. Lines from a pipe always precede the question, so they count as answers.
 fn ask_by_lines(
     lines: &mut (impl BufRead + AsFd),
     question: &ApprovalPrompt,

@@ -9,7 +9,7 @@ pub(crate) struct NoEcho {
 }
 
 impl NoEcho {
-    /// Enters the quiet mode; `None` if standard input is not a terminal.
+    /// Enters the quiet mode. Returns `None` if standard input is not a terminal.
     pub(crate) fn new() -> Option<Self> {
         let before = tcgetattr(std::io::stdin()).ok()?;
         let quiet = Self { before };
@@ -17,7 +17,7 @@ impl NoEcho {
         Some(quiet)
     }
 
-    /// Enters it again after another program used the terminal.
+    /// Enters the quiet mode again after another program used the terminal.
     pub(crate) fn apply(&self) {
         let mut mode = self.before.clone();
         mode.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON);

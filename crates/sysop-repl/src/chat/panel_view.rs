@@ -1,4 +1,4 @@
-//! Panel layout of the REPL: permanent rows above, one live row below.
+//! Panel layout of the REPL: permanent rows, and one live row below them.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -31,7 +31,7 @@ use crate::render::{THEME, row, safe, span, truncate, words, wrap};
 const OUTPUT_HEAD_ROWS: usize = 60;
 /// Number of rows shown from the end of an output.
 const OUTPUT_TAIL_ROWS: usize = 20;
-/// Maximum length of output without a line end, in bytes.
+/// Maximum length of an output line that has not ended yet, in bytes.
 const OUTPUT_LINE_BYTES_MAX: usize = 16 * 1024;
 /// Maximum length of a command in a status line, in characters.
 const STATUS_COMMAND_CHARS_MAX: usize = 40;
@@ -46,7 +46,7 @@ pub(crate) struct PanelView {
     asked_here: HashSet<CallId>,
     turn_began: Option<Timestamp>,
     exit_code: Option<i32>,
-    /// Set if this user last controlled the terminal.
+    /// Set if this user was the last to control the session's terminal.
     has_terminal: bool,
     /// Newest line of a command that runs on several hosts.
     newest_line: String,
@@ -65,7 +65,8 @@ struct StreamingAnswer {
 struct LiveOutput {
     call: CallId,
     panel: Panel,
-    /// The user sees the same text as the model, including lines overwritten on a terminal.
+    /// Strips control sequences in such a way that the user sees the same text as the model, including lines that are
+    /// overwritten on a terminal.
     stripper: Stripper,
     line: TextRow,
     line_bytes: usize,
@@ -362,7 +363,8 @@ impl PanelView {
         screen.rows(&rows)
     }
 
-    /// Draws the part of a finished reply that was not streamed; redraws it if other text was streamed.
+    /// Draws the part of a finished reply that was not streamed. Redraws the whole reply if the streamed text was
+    /// different.
     fn replied(&mut self, step: StepId, text: &str, screen: &mut InlineScreen) -> io::Result<()> {
         let streamed = match &self.answer {
             Some(answer) if answer.step == step => answer.streamed.clone(),
@@ -568,7 +570,8 @@ impl PanelView {
         screen.rows(&panel.around("STATUS", rows))
     }
 
-    /// Returns the live row: streaming text or the reason for waiting.
+    /// Returns the live row, which shows streaming text or what the session waits for. `None` if there is nothing to
+    /// show.
     fn moving_row(&mut self, transcript: &Transcript, columns: usize) -> Option<TextRow> {
         let facts = transcript.session_info();
         let model = facts.map(|facts| facts.model.to_string()).unwrap_or_default();
@@ -680,7 +683,7 @@ impl LiveOutput {
         }
     }
 
-    /// Returns the pending text to show during the run.
+    /// Returns the text that the live row shows for output that is not printed yet, if any.
     fn waiting(&self) -> Option<String> {
         let more = self.hidden + self.tail.len();
         if more > 0 {

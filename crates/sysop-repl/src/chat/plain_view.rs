@@ -1,4 +1,4 @@
-//! Plain layout of the REPL, after the lsimons-agent design: `You:`, `Agent:`, `[Tool: …]`, no live row.
+//! Plain layout of the REPL, which follows the lsimons-agent design: `You:`, `Agent:`, `[Tool: …]`, and no live row.
 
 use std::io;
 
@@ -22,7 +22,7 @@ const COLUMNS: usize = 100;
 pub(crate) struct PlainView {
     streaming: Option<StreamingReply>,
     output: Option<(CallId, Stripper)>,
-    /// Set if this user last controlled the terminal.
+    /// Set if this user was the last to control the session's terminal.
     has_terminal: bool,
 }
 

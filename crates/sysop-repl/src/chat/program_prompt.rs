@@ -1,9 +1,9 @@
 //! Asks the user what a running program wants to know: a password, a passphrase, or whether a host key is right.
 //!
 //! The rules of approval prompts apply: the prompt is drawn, everything typed before it or within `GUARD` after it is
-//! discarded, and only then does a key count. Secrets are not echoed, not even as stars, so that their length stays hidden.
-//! The text comes from a program or a remote machine, so it is indented below a line of ours that names the origin and
-//! cannot be mistaken for our own text.
+//! discarded, and only then does a key count. Secrets are not echoed, not even as stars, so that their length stays
+//! hidden. The text comes from a program or a remote machine, so it is indented below a line of sysop that names the
+//! origin, and cannot be mistaken for sysop's own text.
 
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
@@ -27,26 +27,26 @@ use crate::render::{RenderOptions, THEME, row, safe, terminal_width, wrap};
 
 /// Interval at which an open prompt checks whether it was answered elsewhere.
 const LOOK_UP: Duration = Duration::from_millis(50);
-/// Maximum delay between Esc and the rest of a key's sequence.
+/// Maximum delay between Esc and the next byte of a key's escape sequence.
 const ESCAPE: Duration = Duration::from_millis(50);
-/// Maximum length of a prompt in a sentence, in characters.
+/// Maximum length of a program's prompt that is quoted in a sentence, in characters.
 const PROMPT_CHARS_IN_A_LINE_MAX: usize = 200;
 /// Maximum number of bytes per read from the terminal.
 const READ_BYTES_MAX: usize = 256;
-/// Maximum number of reads that discard input after an answer.
+/// Maximum number of reads with which input after an answer is discarded.
 const REST_READS_MAX: usize = 256;
 
 /// The user's answer.
 #[derive(Debug, Clone)]
 pub(crate) enum PromptOutcome {
-    /// Answered with this text.
+    /// The user answered with this text.
     Given(SecretString),
-    /// The prompt is not for a secret.
+    /// The user said that the prompt is not for a secret.
     NoSecret,
     Refused,
-    /// Declined with Ctrl+C.
+    /// The user declined with Ctrl+C.
     Interrupted,
-    /// Answered elsewhere or no longer needed.
+    /// The prompt was answered elsewhere or is no longer needed.
     Withdrawn,
 }
 
@@ -62,7 +62,7 @@ impl ProgramPrompt {
         Self { rows: panel.around("QUESTION", question_rows(question, panel.inner())), kind: question.kind }
     }
 
-    /// Draws a prompt as lines.
+    /// Lays out a prompt as plain lines.
     pub(crate) fn lines(question: &Question, columns: usize) -> Self {
         Self { rows: question_rows(question, columns), kind: question.kind }
     }
@@ -76,21 +76,22 @@ fn question_rows(question: &Question, columns: usize) -> Vec<TextRow> {
     out
 }
 
-/// Source of bytes and target of the drawing.
+/// Terminal from which bytes are read and on which the prompt is drawn.
 pub(crate) trait PromptIo {
-    /// Reads typed bytes; returns 0 after `wait`, and an error if no more can come.
+    /// Reads typed bytes into `into` and returns their number. Returns 0 if none arrive within `wait`, and an error if
+    /// no more can come.
     fn read(&mut self, into: &mut [u8], wait: Duration) -> io::Result<usize>;
-    /// Time since a fixed point.
+    /// Returns the time since a fixed point.
     fn now(&self) -> Duration;
-    /// Draws a row and moves to the next.
+    /// Draws a row and moves to the next one.
     fn row(&mut self, row: &TextRow) -> io::Result<()>;
-    /// Redraws the row of the answer and stays in it.
+    /// Redraws the row of the answer and leaves the cursor in it.
     fn answer_row(&mut self, row: &TextRow) -> io::Result<()>;
-    /// Number of columns.
+    /// Returns the number of columns.
     fn columns(&self) -> usize;
 }
 
-/// Prompts until there is an answer or `withdrawn` is set.
+/// Prompts the user until there is an answer or `withdrawn` is set.
 pub(crate) fn ask(
     keyboard: &mut impl PromptIo,
     sheet: &ProgramPrompt,
@@ -173,7 +174,7 @@ fn draw(keyboard: &mut impl PromptIo, field: &PromptField, seen: AnswerEcho) -> 
     keyboard.answer_row(&line)
 }
 
-/// Asks whether a prompt of unknown kind is for a secret; `None` if it is.
+/// Asks the user whether a prompt of unknown kind is for a secret. Returns `None` if it is, and otherwise the outcome.
 fn is_no_secret(keyboard: &mut impl PromptIo, withdrawn: &AtomicBool) -> io::Result<Option<PromptOutcome>> {
     say(keyboard, "Is this a password or secret prompt?  y yes  n no  Esc decline")?;
     let mut escape = false;
@@ -215,7 +216,7 @@ fn drop_early_bytes(keyboard: &mut impl PromptIo, withdrawn: &AtomicBool) -> io:
     }
 }
 
-/// Discards the rest of a paste after the answer: it may be secret and answers nothing else.
+/// Discards pasted input after the answer, because it may be secret and must not answer anything else.
 fn drop_the_rest(keyboard: &mut impl PromptIo) -> io::Result<()> {
     let mut bytes = Zeroizing::new([0; READ_BYTES_MAX]);
     for _ in 0..REST_READS_MAX {
@@ -251,7 +252,7 @@ pub(crate) struct TtyPromptIo {
 }
 
 impl TtyPromptIo {
-    /// Switches the terminal to raw mode until dropped.
+    /// Switches the terminal to raw mode until the value is dropped.
     pub(crate) fn new(color: bool) -> io::Result<Self> {
         crossterm::terminal::enable_raw_mode()?;
         let raw = Self { started: Instant::now(), color };
@@ -292,7 +293,8 @@ impl PromptIo for TtyPromptIo {
     }
 }
 
-/// Reads standard input directly, or returns 0 after `wait`. Bypasses buffers that would keep a copy.
+/// Reads standard input and returns the number of bytes, or 0 if none arrive within `wait`. Bypasses buffers, which
+/// would keep a copy.
 pub(super) fn read_terminal(into: &mut [u8], wait: Duration) -> io::Result<usize> {
     let stdin = io::stdin();
     let mut ready = [PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)];

@@ -1,17 +1,17 @@
 //! Input line for a program: a hidden secret or a visible short answer.
 //!
-//! Accepts the bytes of a terminal in raw mode, including pastes. The text lives in one buffer that never grows, so no copy
-//! is left behind, and that is zeroed on drop; it is neither printed nor logged.
+//! Accepts the bytes of a terminal in raw mode, including pastes. The text is kept in one buffer that never grows, so
+//! that no copy is left behind, and that is zeroed on drop. The text is neither printed nor logged.
 
 use std::fmt;
 
 use secrecy::SecretString;
 use secrecy::zeroize::{Zeroize, Zeroizing};
 
-/// Maximum length of an answer, in bytes. Lines of a terminal in line mode are limited to 4095.
+/// Maximum length of an answer, in bytes. This is also the limit of a line that a terminal reads in line mode.
 pub(super) const ANSWER_BYTES_MAX: usize = 4095;
 
-/// State after a byte.
+/// State of the field after a byte.
 #[derive(Debug)]
 pub(super) enum FieldInput {
     Incomplete,
@@ -28,11 +28,11 @@ pub(super) enum FieldInput {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EscapeState {
     None,
-    /// After Esc, which is a key of its own if nothing follows.
+    /// After an Esc, which is a key of its own if nothing follows.
     Escape,
-    /// After `ESC O`, ended by one more byte.
+    /// After `ESC O`; one more byte ends the sequence.
     Ss3,
-    /// After `ESC [`, ended by a byte from `@` to `~`.
+    /// After `ESC [`; a byte from `@` to `~` ends the sequence.
     Csi,
 }
 

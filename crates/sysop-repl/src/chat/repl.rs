@@ -47,15 +47,15 @@ use crate::render::terminal_width;
 use crate::render::{RenderOptions, safe, words};
 use shell::AttachedShell;
 
-/// Redraw interval of live rows.
+/// Interval at which live rows are redrawn.
 const TICK: Duration = Duration::from_millis(120);
-/// Time to hold back the prompt for a requested turn.
+/// Maximum time for which the prompt is held back after a turn was requested.
 const EXPECT: Duration = Duration::from_secs(2);
-/// Maximum time at exit for the line editor to restore the terminal.
+/// Maximum time that the line editor gets at exit to restore the terminal.
 const LEAVE: Duration = Duration::from_secs(1);
 /// Number of earlier sessions that `/resume` lists.
 const SESSIONS_LISTED: usize = 15;
-/// Open request to the user.
+/// Request to the user that is open now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ActiveRead {
     None,
@@ -88,13 +88,13 @@ pub(super) struct Repl {
     active_read: ActiveRead,
     withdrawing: bool,
     answered: Option<CallId>,
-    /// Prompts of programs that were answered here.
+    /// Prompts of programs that were answered in this front end.
     settled: HashSet<QuestionId>,
     /// Last prompt that was drawn.
     drawn_prompt: Option<QuestionId>,
-    /// Set after Ctrl+C declined a prompt in this turn; the next one stops the turn.
+    /// Set after Ctrl+C declined a program's prompt in this turn. The next Ctrl+C stops the turn.
     question_interrupted: bool,
-    /// The session's terminal while the user uses it.
+    /// Connection to the session's terminal while the user uses it.
     shell: Option<AttachedShell>,
     /// The user's terminal while the session's terminal is shown on it.
     alternate_screen: Option<AlternateScreen>,
@@ -130,7 +130,8 @@ impl ReplSignals {
     }
 }
 
-/// Returns the transcript before the first update: complete for a new session, empty for a replay.
+/// Returns the transcript to start with before the first update: complete for a new session, empty if a log is
+/// replayed.
 fn transcript_of(spec: &SessionSpec, last: Seq) -> Transcript {
     if last == Seq(0) { Transcript::of(spec) } else { Transcript::new() }
 }
@@ -227,7 +228,8 @@ impl Repl {
         }
     }
 
-    /// Restores the quiet mode after another program may have used the terminal; editors and prompts set their own.
+    /// Restores the quiet mode after another program may have used the terminal. Does nothing while a line editor or
+    /// prompt reads, because these set their own modes.
     fn resume_from_suspend(&self) {
         if self.active_read == ActiveRead::None
             && let Some(no_echo) = &self.no_echo
@@ -301,7 +303,7 @@ impl Repl {
         Ok(())
     }
 
-    /// Reports who answered the question that is open here.
+    /// If the approval that is open here was decided elsewhere, reports who decided it.
     fn decided_elsewhere(&mut self, event: &Event) -> io::Result<()> {
         let Event::Decided { call, decision, by } = event else { return Ok(()) };
         if self.active_read != ActiveRead::Approval(call.clone()) || self.answered.as_ref() == Some(call) {
@@ -318,7 +320,7 @@ impl Repl {
         self.transcript.seq() < self.replay_until
     }
 
-    /// Describes the session and its last state once it is known.
+    /// Describes the session and its last turn, once, as soon as they are known.
     fn introduce(&mut self) -> io::Result<()> {
         if self.introduced || self.transcript.session_info().is_none() {
             return Ok(());

@@ -1,5 +1,6 @@
-//! The session's terminal on the user's terminal: a screen in memory processes the shell's output and is drawn cell by cell.
-//! Only characters and colors of the shell's output reach the user's terminal, and a screen of another size is clipped.
+//! Shows the session's terminal on the user's terminal. A screen in memory processes the shell's output and is drawn
+//! cell by cell. So only characters and colors of the output reach the user's terminal, and a screen of another size is
+//! clipped.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -10,7 +11,7 @@ use sysop_term::{TextRow, paint};
 
 use crate::render::{pad, truncate};
 
-/// The screen and the part of it that is drawn.
+/// The screen in memory, and the lines of it that are drawn.
 pub(super) struct TerminalMirror {
     grid: Grid,
     size: TerminalSize,
@@ -23,7 +24,7 @@ fn grid(size: TerminalSize, picture: &[u8]) -> Grid {
 }
 
 impl TerminalMirror {
-    /// Creates a screen with this content.
+    /// Creates a screen and draws `picture` on it.
     pub(super) fn new(size: TerminalSize, picture: &[u8]) -> Self {
         Self { grid: grid(size, picture), size, drawn: Vec::new() }
     }
@@ -32,7 +33,7 @@ impl TerminalMirror {
         self.grid.feed(bytes);
     }
 
-    /// Starts over with this content.
+    /// Starts over with a new screen on which `picture` is drawn.
     pub(super) fn redraw(&mut self, picture: &[u8]) {
         self.grid = grid(self.size, picture);
     }
@@ -42,12 +43,12 @@ impl TerminalMirror {
         self.grid.resize(GridSize { columns: size.columns, rows: size.rows });
     }
 
-    /// Records that nothing of it is visible any more.
+    /// Records that nothing of the screen is visible any more, so that the next frame redraws everything.
     pub(super) fn invalidate(&mut self) {
         self.drawn.clear();
     }
 
-    /// Returns the bytes that update a terminal of this size; `status` is its last row.
+    /// Returns the output that updates a terminal of this size. `status` becomes its last row.
     pub(super) fn frame(&mut self, (columns, rows): (usize, usize), status: &TextRow) -> String {
         let rows = rows.max(2);
         let cells = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
@@ -67,8 +68,8 @@ impl TerminalMirror {
         out
     }
 
-    /// Returns the modes (numbers of `CSI ? … h`) that the user's terminal needs, so that keys, pastes and the mouse are
-    /// reported as the program expects.
+    /// Returns the modes (numbers of `CSI ? … h`) to enable on the user's terminal, so that keys, pastes and the mouse
+    /// are reported as the program expects.
     pub(super) fn modes(&self) -> Vec<u16> {
         let modes = self.grid.modes();
         let number = |on: bool, number| on.then_some(number);
@@ -84,10 +85,10 @@ impl TerminalMirror {
     }
 }
 
-/// The user's terminal while the session's is shown on it. Dropping it restores the terminal.
+/// The user's terminal while the session's terminal is shown on it. Dropping the value restores the user's terminal.
 pub(super) struct AlternateScreen {
     out: Box<dyn Write + Send>,
-    /// Enabled modes.
+    /// Modes that are enabled on the user's terminal.
     modes: Vec<u16>,
 }
 

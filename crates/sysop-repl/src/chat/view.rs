@@ -1,4 +1,4 @@
-//! Interface of the REPL's layouts.
+//! Interface that the layouts of the REPL implement.
 
 use std::io;
 
@@ -24,7 +24,7 @@ pub(crate) trait ReplView: Send {
     fn own_prompt(&mut self, text: &str);
     fn question(&mut self, plan: &Proposal, transcript: &Transcript, screen: &InlineScreen)
     -> ApprovalPrompt;
-    /// Prints a text of the front end.
+    /// Prints a message of the front end itself.
     fn say(&mut self, text: &str, role: StyleRole, screen: &mut InlineScreen) -> io::Result<()>;
     /// Prints the description of the session.
     fn header(&mut self, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()>;

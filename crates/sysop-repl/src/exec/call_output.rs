@@ -1,28 +1,28 @@
-//! Display of the output of calls.
+//! Display of the output of tool calls.
 
 use sysop_core::outcome::Outcome;
 use sysop_core::text::{Stripper, strip_controls};
 
 use crate::render::safe;
 
-/// Number of lines shown from the start, and from the end, of an output.
+/// Number of lines that are shown from the start of an output, and also from its end.
 const EXCERPT_LINES: usize = 20;
 /// Maximum length of a shown line, in characters.
 pub(super) const LINE_CHARS_MAX: usize = 400;
 
-/// Amount of shown output.
+/// Amount of the output of calls that is shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CallOutput {
-    /// None; only how each call ended.
+    /// No output; only how each call ended is shown.
     #[default]
     Hidden,
-    /// First and last lines.
+    /// The first and last lines.
     Excerpt,
     /// Everything that the model receives.
     Whole,
 }
 
-/// Returns the lines of an output to show, sanitized.
+/// Returns the lines of an output that are to be shown, sanitized.
 pub(super) fn call_output_lines(output: &str, shown: CallOutput) -> Vec<String> {
     let output = safe(output);
     let lines: Vec<&str> = output.lines().collect();
@@ -45,8 +45,8 @@ pub(super) fn call_output_lines(output: &str, shown: CallOutput) -> Vec<String> 
     }
 }
 
-/// Returns the part of an output that was not streamed: its end, or for a fleet all of it. If a host produced no output, its
-/// outcome contains only our own text.
+/// Returns the part of an output that was not streamed: its end, or the whole output of a call on several hosts. If
+/// nothing was streamed on a single host, returns an empty text, because the outcome then contains only text of sysop.
 pub(super) fn unprinted_output(stripped: Option<Stripper>, outcome: &Outcome) -> String {
     match stripped {
         Some(mut stripped) => stripped.finish(),

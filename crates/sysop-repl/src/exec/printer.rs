@@ -22,7 +22,7 @@ pub(super) struct ExecPrinter {
     err: Box<dyn Write + Send>,
     pub(super) call_output: CallOutput,
     routine: bool,
-    /// Set after the end was requested and its reason printed; later output is dropped.
+    /// Set after the end was requested and its reason was printed. Later output is dropped.
     pub(super) ending: bool,
 }
 
@@ -36,7 +36,7 @@ enum ExecOutput {
         stream: Option<(StepId, String, Box<MarkdownStream>)>,
         stripped: Option<Stripper>,
     },
-    /// Finished answers; a routine's output line by line.
+    /// Only finished answers are written, but a routine's output as it arrives.
     Pipe {
         out: Box<dyn Write + Send>,
         stripped: Option<Stripper>,
@@ -74,7 +74,7 @@ impl ExecPrinter {
         }
     }
 
-    /// Prints an error and its hint; a closed standard error is ignored.
+    /// Prints an error and its hint. Does nothing if standard error is closed.
     pub(super) fn error(&mut self, text: &str) {
         let _ = self.pause();
         let text = safe(text).replace('\n', " ");
@@ -94,7 +94,7 @@ impl ExecPrinter {
         }
     }
 
-    /// Removes an unfinished row from a terminal.
+    /// Removes an unfinished row from the terminal, if the output is one.
     pub(super) fn pause(&mut self) -> io::Result<()> {
         match &mut self.out {
             ExecOutput::Terminal { screen, .. } => screen.last_row(None),
@@ -106,7 +106,8 @@ impl ExecPrinter {
         matches!(self.out, ExecOutput::Json { .. })
     }
 
-    /// Handles an update from before this task: not printed, but later output builds on it.
+    /// Handles an update from before this task. It is not printed, but the JSON encoder must see it because later
+    /// messages build on it.
     pub(super) fn replayed(&mut self, update: &Update) {
         if let ExecOutput::Json { encoder, .. } = &mut self.out {
             json_lines(encoder, update);
@@ -285,7 +286,8 @@ impl ExecPrinter {
         }
     }
 
-    /// Names a call that ended before it started; other calls are named at their start.
+    /// Prints the name of a call that the policy rejected, so that it never started. Other calls are named when they
+    /// start.
     fn name_refused(&mut self, call: &CallId, transcript: &Transcript) {
         let Some(ItemBody::Proposal(plan)) =
             transcript.item(&ItemId::Proposal(call.clone())).map(|item| &item.body)

@@ -1,5 +1,5 @@
-//! Prompts of programs while a task runs: passwords, passphrases, host keys. One at a time; other output waits, because the
-//! terminal is in raw mode.
+//! Prompts of programs while a task runs, for passwords, passphrases and host keys. One prompt is shown at a time.
+//! Other output waits meanwhile, because the terminal is in raw mode.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,10 +15,10 @@ use super::{BY, ExecRun};
 use crate::Exit;
 use crate::chat::program_prompt::{ProgramPrompt, PromptOutcome, ask_on_terminal, one_line_summary};
 
-/// Maximum number of updates deferred by an open prompt; the oldest are dropped first.
+/// Maximum number of updates that are deferred while a prompt is open; the oldest are dropped first.
 const DEFERRED_UPDATES_MAX: usize = 4_096;
 
-/// Handler that asks the user for a program; blocks until there is an answer.
+/// Handler that asks the user a program's question. It blocks until there is an answer.
 #[derive(Clone)]
 pub struct ProgramPromptHandler(pub(super) Arc<ProgramPromptFn>);
 
@@ -36,10 +36,10 @@ pub(super) struct ProgramPrompts {
     /// Handler; `None` if nobody can be asked.
     ask: Option<ProgramPromptHandler>,
     pub(super) open: Option<QuestionId>,
-    /// Set to withdraw it.
+    /// Set to withdraw the open prompt.
     pub(super) withdrawn: Arc<AtomicBool>,
     settled: Vec<QuestionId>,
-    /// Set after Ctrl+C declined a prompt; the next one stops the task.
+    /// Set after Ctrl+C declined a prompt. The next Ctrl+C stops the task.
     interrupted: bool,
     /// Updates to print when the terminal is free.
     deferred: VecDeque<Update>,
@@ -81,7 +81,8 @@ impl ExecRun {
         }
     }
 
-    /// Declines a program's prompt because nobody can answer; the task cannot continue without an answer.
+    /// Declines a program's prompt because nobody can answer it, and ends the task, which cannot continue without an
+    /// answer.
     fn refuse(&mut self, question: &Question) -> Option<Exit> {
         if !self.opened.session.answer(question.id, prompter::PromptReply::Refused) || self.ending.is_some() {
             return None;
@@ -93,7 +94,7 @@ impl ExecRun {
         self.end(Exit::ApprovalNeeded)
     }
 
-    /// Asks the oldest open prompt unless one is on the terminal.
+    /// Shows the oldest unanswered prompt, unless a prompt is already on the terminal.
     fn ask_for_program(&mut self, replies: &PromptSender) -> Option<Exit> {
         let (None, Some(ask)) = (self.questions.open, self.questions.ask.clone()) else { return None };
         let question =

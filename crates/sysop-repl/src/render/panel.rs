@@ -1,4 +1,4 @@
-//! Boxes with a title, drawn as a whole or row by row for streams.
+//! Boxes with a title, which are drawn as a whole, or row by row while text streams.
 
 use sysop_term::cells::width;
 use sysop_term::{StyleRole, TextRow};
@@ -13,14 +13,14 @@ pub(crate) struct Panel {
 }
 
 impl Panel {
-    /// Creates a box that fits the terminal; without sides on a narrow one.
+    /// Creates a box that fits the terminal. On a narrow terminal, the box has no sides.
     pub(crate) fn new(look: RenderOptions) -> Self {
         // The last column stays free, because some terminals wrap after writing it.
         let columns = look.width.saturating_sub(1).clamp(1, PANEL_COLUMNS_MAX);
         Self { columns, sides: look.width >= BOX_COLUMNS_MIN }
     }
 
-    /// Columns available for text.
+    /// Returns the number of columns available for text.
     pub(crate) fn inner(&self) -> usize {
         if self.sides { self.columns - 4 } else { self.columns }
     }
@@ -36,7 +36,7 @@ impl Panel {
         top
     }
 
-    /// Text row of the box; the text must fit.
+    /// Returns a row of the box that contains `text`, which must fit.
     pub(crate) fn row(&self, text: TextRow) -> TextRow {
         if !self.sides {
             return text;
@@ -47,12 +47,12 @@ impl Panel {
         framed
     }
 
-    /// Last row; `None` for a box without sides.
+    /// Returns the last row of the box, or `None` if the box has no sides.
     pub(crate) fn bottom(&self) -> Option<TextRow> {
         self.sides.then(|| row(&format!("╰{}╯", "─".repeat(self.columns - 2)), StyleRole::Dim))
     }
 
-    /// Box around rows that fit.
+    /// Returns a whole box around `rows`, which must fit.
     pub(crate) fn around(&self, title: &str, rows: Vec<TextRow>) -> Vec<TextRow> {
         let mut out = vec![self.top(title)];
         out.extend(rows.into_iter().map(|text| self.row(text)));

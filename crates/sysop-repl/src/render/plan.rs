@@ -1,4 +1,5 @@
-//! A proposal on a terminal without a full screen. Everything important is also in words, because styles may be missing.
+//! A proposal in a front end without a full screen. Everything important is also said in words, because styles may be
+//! missing.
 
 use sysop_core::policy::RiskClass;
 use sysop_core::transcript::Proposal;
@@ -13,7 +14,8 @@ pub(crate) struct ProposalLocation<'a> {
     pub(crate) root: &'a str,
 }
 
-/// Returns everything to know before an answer: reason, location, command, risk and the scope of the session grant.
+/// Returns everything that the user must know before answering: the reason, location, command, risk and the scope of
+/// the session grant.
 pub(crate) fn rows(plan: &Proposal, place: ProposalLocation<'_>, columns: usize) -> Vec<TextRow> {
     let mut out = reason_rows(plan, columns, THEME);
     let several = words::is_fleet(place.host);

@@ -14,7 +14,7 @@ pub(super) const LINE_BYTES_MAX: usize = 64 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A file was started.
+    /// An audit file was started.
     Opened,
     /// An incomplete line left by a crash was removed.
     Mended,
@@ -28,7 +28,7 @@ pub enum Kind {
     /// A user typed into the terminal.
     Typed,
     Deleted,
-    /// The event with this session and `seq` was not stored, so the action of its line did not happen.
+    /// The event with this session and `seq` was not stored, so the action that its line reports did not happen.
     Void,
 }
 
@@ -137,7 +137,7 @@ impl ChainLink {
         line
     }
 
-    /// Hash of the next line with this body.
+    /// Returns the hash of the next line if this is its body.
     pub(super) fn hash_of(&self, body: &str) -> [u8; 32] {
         *blake3::Hasher::new().update(&self.hash).update(body.as_bytes()).finalize().as_bytes()
     }
@@ -147,7 +147,7 @@ impl ChainLink {
 pub(super) struct AuditLine {
     pub(super) n: u64,
     pub(super) entry: AuditEntry,
-    /// The hashed part.
+    /// The part of the line that is hashed.
     pub(super) body: String,
     pub(super) hash: [u8; 32],
 }

@@ -1,6 +1,6 @@
-//! Audit files: appends to the chain, also from several processes, and rotates files.
+//! Audit files: appends lines to the chain, to which several processes may write, and rotates the files.
 //!
-//! All functions block. Written lines are never changed; only the start of a line left by a crash is removed, whose writer
+//! All functions block. Written lines are never changed. Only an incomplete line left by a crash is removed; its writer
 //! was never told that it succeeded.
 
 use std::fs::{File, OpenOptions};
@@ -55,7 +55,7 @@ impl AuditFile {
         Self { path, most, open: None }
     }
 
-    /// Appends lines. All of them are durable on return; on error, none of them count.
+    /// Appends lines. On success, all of them are durable. On error, none of them counts.
     pub(super) fn append<'a>(
         &mut self,
         entries: impl Iterator<Item = &'a AuditEntry>,
@@ -192,7 +192,7 @@ fn same_file(a: &std::fs::Metadata, b: &std::fs::Metadata) -> bool {
     a.created().ok() == b.created().ok()
 }
 
-/// Returns the last complete line and the offset of its end; `None` if there is none or it is malformed.
+/// Returns the last complete line and the offset of its end. The line is `None` if there is none or it is malformed.
 fn end_of(file: &mut File) -> io::Result<(Option<ChainLink>, u64)> {
     let len = file.metadata()?.len();
     // Enough for the last complete line and an incomplete one after it.

@@ -1,6 +1,7 @@
-//! Removes secrets from command lines before they are logged: known secrets, and text that looks like one.
+//! Removes secrets from command lines before they are logged: known secrets, and text that looks like a secret.
 //!
-//! A heuristic that prefers to remove too much: the full command is in the session's log, and its hash is in the audit line.
+//! The heuristic prefers to remove too much, because the full command is in the session's log, and its hash is in the
+//! audit line.
 
 use std::sync::LazyLock;
 
@@ -17,7 +18,7 @@ static HERE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"(?:^|[^<])<<-?\s*["'\\]?(?<end>\w+)"#).expect("it is a regular expression")
 });
 
-/// Redacts known secrets and text that looks like one.
+/// Redacts known secrets, and text that looks like a secret.
 #[derive(Debug, Default)]
 pub struct CommandRedactor {
     known: KnownSecrets,
@@ -39,7 +40,7 @@ impl CommandRedactor {
     }
 }
 
-/// Replaces the lines of here-documents by their number: they are usually the content of files.
+/// Replaces the lines of each here-document with their number, because they are usually the content of a file.
 fn without_documents(command: &str) -> String {
     let mut kept = Vec::new();
     let mut lines = command.lines();

@@ -1,8 +1,8 @@
 //! A store that audits events before storing them.
 //!
-//! The order is: audit line, event, effects of the event. So everything in the log is also in the audit, and what cannot be
-//! audited is not logged and does not happen. If the store refuses an event after its line was written, a `void` line
-//! follows.
+//! The order is: audit line, event, effects of the event. Everything in the log is therefore also in the audit, and an
+//! action that cannot be audited is not logged and does not happen. If the store refuses an event after its line was
+//! written, a `void` line follows.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl AuditedStore {
         Self { inner, clock, audit, failure_policy, watch, spans: None, listener: None }
     }
 
-    /// Also derives tracing spans from appended events.
+    /// Also derives tracing spans from appended events, if `spans` is set.
     #[must_use]
     pub fn with_spans(self, spans: Option<Arc<SpanRecorder>>) -> Self {
         Self { spans, ..self }
@@ -98,7 +98,7 @@ impl AuditedStore {
         self.watch.lock().knows(id, after)
     }
 
-    /// Reads the log up to `after`, unless the tracker is already there.
+    /// Reads the log up to `after` into the tracker, unless the tracker is already exactly there.
     async fn learn(&self, id: &SessionId, after: Seq) -> Result<(), StoreError> {
         if self.watch.lock().knows(id, after) {
             return Ok(());

@@ -1,6 +1,6 @@
-//! Derives audit lines from events: tracks tool, arguments, decision and place of each call.
+//! Derives audit lines from events. Tracks the tool, arguments, decision and place of each call.
 //!
-//! Contains only the state that future lines need; it can be rebuilt from the log.
+//! The state contains only what future lines need, and it can be rebuilt from the log.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use sysop_core::outcome::Outcome;
 use super::entry::{AuditEntry, Kind};
 use super::redact::CommandRedactor;
 
-/// Maximum number of sessions to track. Beyond it all are forgotten and read from their logs again when needed.
+/// Maximum number of sessions to track. If there are more, all are forgotten, and each is read from its log again when
+/// it is needed.
 const SESSIONS_MAX: usize = 16_384;
 /// Value of `who` if nobody was asked.
 const POLICY: &str = "policy";

@@ -108,7 +108,7 @@ fn first(line: &AuditLine) -> Option<ChainLink> {
     Some(ChainLink { n: line.n.checked_sub(1)?, hash })
 }
 
-/// Passes every line to `take` without verifying it; `None` for a malformed line.
+/// Passes every line to `take` without verifying it. A malformed line is passed as `None`.
 ///
 /// # Errors
 /// If a file cannot be read.
@@ -122,7 +122,7 @@ pub fn each_line(files: &[PathBuf], mut take: impl FnMut(Option<AuditEntry>)) ->
     Ok(())
 }
 
-/// Reads lines with their numbers; `None` for a line that is not UTF-8, too long or incomplete.
+/// Passes each line with its number to `take`. A line that is not UTF-8, too long or incomplete is passed as `None`.
 fn read(
     path: &Path,
     mut take: impl FnMut(u64, Option<&str>) -> Result<(), ChainError>,

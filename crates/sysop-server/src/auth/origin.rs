@@ -1,7 +1,7 @@
 //! Checks of `Host` and `Origin`: the names that a server answers to, and the pages that may call it.
 //!
-//! Only known names are accepted, even on a loopback address: any DNS name can be rebound to the server's address, and the
-//! browser then takes a foreign page for one of ours.
+//! Only known names are accepted, even on a loopback address. Otherwise, any DNS name could be rebound to the server's
+//! address, and the browser would take a foreign page for one of ours.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -100,7 +100,7 @@ impl FromStr for Authority {
     }
 }
 
-/// Scheme that the client used; behind a proxy, the one it used towards the proxy.
+/// Scheme that the client used. Behind a proxy, this is the scheme between the client and the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Scheme {
     Http,
@@ -157,13 +157,15 @@ impl FromStr for Origin {
 #[derive(Debug, Clone)]
 pub struct HostPolicy {
     hosts: Vec<Authority>,
-    /// Port of the listener. A configured name without a port matches this port, the default ports and no port.
+    /// Port of the listener. A configured name without a port matches requests that name this port, a default port, or
+    /// no port.
     port: u16,
     origins: Vec<Origin>,
 }
 
 impl HostPolicy {
-    /// Always includes the address of the listener; for a loopback or wildcard listener also the loopback names.
+    /// Creates the policy. It also accepts the address of the listener, unless that is a wildcard address. For a
+    /// loopback or wildcard address, it also accepts the loopback names.
     pub fn new(listens: SocketAddr, hosts: Vec<Authority>, origins: Vec<Origin>) -> Self {
         let port = listens.port();
         let mut own = vec![];
@@ -204,7 +206,7 @@ pub struct Exposure {
     pub behind_proxy: bool,
 }
 
-/// Error: the server would accept plain connections from other machines. `Display` tells the user what to do.
+/// Error: the server would accept unencrypted connections from other machines. `Display` tells the user what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0} is reachable from other machines, and tokens would cross the network unencrypted; set --tls-cert and --tls-key, \
@@ -223,7 +225,7 @@ impl Exposure {
     }
 }
 
-/// Name and page that a request came through, according to its headers.
+/// The name by which a request called the server, and the page that made the request, according to its headers.
 pub(super) struct RequestingPage {
     pub(super) host: Authority,
     /// True if one of the server's own pages made the request.
@@ -234,8 +236,8 @@ pub(super) struct RequestingPage {
 /// Checks the `Host` and the origin of a request.
 ///
 /// # Errors
-/// `AuthError::Host` if the server does not answer to that name; `AuthError::Origin` if a foreign page calls that is not
-/// allowed to.
+/// `AuthError::Host` if the server does not answer to that name; `AuthError::Origin` if the request comes from a
+/// foreign page that is not allowed.
 pub(super) fn check_origin(
     policy: &HostPolicy,
     scheme: Scheme,

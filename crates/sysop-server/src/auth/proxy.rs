@@ -22,7 +22,7 @@ pub struct Proxies(Vec<IpNet>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClientAddress {
     pub(crate) address: IpAddr,
-    /// Scheme between client and proxy; `None` without a proxy, or if the proxy does not send it.
+    /// Scheme between client and proxy; `None` if there is no trusted proxy, or it does not send the scheme.
     pub(super) scheme: Option<Scheme>,
 }
 
@@ -50,7 +50,8 @@ impl Proxies {
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// Returns the nearest address that is not a trusted proxy. Entries beyond it could be forged by the client.
+    /// Returns the address and scheme of the client. The address is the nearest one that is not a trusted proxy,
+    /// because the client could forge entries beyond it.
     pub(crate) fn client_address(&self, peer: SocketAddr, headers: &HeaderMap) -> ClientAddress {
         let peer = peer.ip();
         if !self.believes(peer) {

@@ -26,7 +26,7 @@ pub struct NewToken {
     pub expires: Option<Timestamp>,
     /// The token that opened the page, if this is a page's cookie.
     pub parent: Option<TokenId>,
-    /// True if the process that creates the token may not have been started by a person.
+    /// True if the process that creates the token was possibly not started by a person.
     pub unattended: bool,
 }
 

@@ -128,7 +128,8 @@ impl TokenAuth {
         })
     }
 
-    /// Handles a browser that presents a token in its address: sets a cookie and redirects.
+    /// Handles a browser that presents a token in the page's address: sets a cookie and redirects the browser to the
+    /// page.
     async fn visit(
         &self,
         request_origin: &RequestOrigin,
@@ -256,7 +257,7 @@ fn wants_page(request: &Parts) -> bool {
     request.method == Method::GET && accept.is_some_and(|accept| accept.contains("text/html"))
 }
 
-/// Checks a request with a valid token: origin if it came by cookie, scope, content type.
+/// Checks a request that has a valid token: its origin if the token came by cookie, its scope, and its content type.
 fn check(
     request: &Parts,
     request_origin: &RequestOrigin,

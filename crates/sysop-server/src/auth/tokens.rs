@@ -24,9 +24,10 @@ const UNKNOWN_STEP: Duration = Duration::from_millis(100);
 const USE_STEP_MS: i64 = 60_000;
 /// Lifetime of a page's cookie, in milliseconds.
 const PAGE_MS: i64 = 30 * DAY_MS;
-/// Lifetime of the start token if the user has issued no token of their own, in milliseconds.
+/// Lifetime of the start token if the user has issued no token that may operate, in milliseconds.
 const START_MS: i64 = 30 * DAY_MS;
-/// Lifetime of the start token otherwise: only needed to open the page.
+/// Lifetime of the start token if the user has issued a token that may operate, in milliseconds. The start token is
+/// then needed only to open the page.
 const START_BESIDE_OTHERS_MS: i64 = DAY_MS / 2;
 const DAY_MS: i64 = 24 * 3600 * 1000;
 /// Maximum number of browsers logged in by one token; the oldest is logged out first.
@@ -45,7 +46,7 @@ pub struct Bearer {
     pub scopes: Scopes,
     /// Creation time of the token, or of the token that the page was opened with.
     pub created: Timestamp,
-    /// True if a process of unknown origin created it.
+    /// True if a process of unknown origin created the token.
     pub unattended: bool,
     /// Canceled when the token is revoked or expires; open connections must end then.
     pub ended: CancellationToken,
@@ -60,7 +61,7 @@ pub enum CredentialKind {
     Cookie,
 }
 
-/// Tokens that are valid for this server. Follow the store with [`Tokens::follow`].
+/// Tokens that are valid for this server. [`Tokens::follow`] keeps them up to date with the store.
 pub struct Tokens {
     store: Arc<dyn TokenStore>,
     clock: Arc<dyn Clock>,
@@ -100,8 +101,8 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// Creates the token that is printed in the page's address at start. It survives restarts: valid for 30 days if the user
-    /// has issued no token that may operate, otherwise for 12 hours.
+    /// Creates the token that is printed in the page's address at start. The token survives restarts. It is valid for
+    /// 30 days if the user has issued no token that may operate, and for 12 hours otherwise.
     ///
     /// # Errors
     /// If the store fails.
@@ -171,7 +172,8 @@ impl Tokens {
         }
     }
 
-    /// Refreshes the cache until `stop`, so that open connections end with their token, and records when tokens were used.
+    /// Refreshes the cache until `stop` is canceled, so that open connections end with their token. Also records when
+    /// tokens were used.
     pub async fn follow(&self, stop: CancellationToken) {
         loop {
             tokio::select! {
@@ -208,7 +210,8 @@ impl Tokens {
         Ok(token)
     }
 
-    /// Deletes expired tokens and the oldest start tokens.
+    /// Deletes expired tokens, except those that a user issued, and the oldest start tokens, so that there is room for
+    /// one more.
     async fn remove_expired(&self) -> Result<(), StoreError> {
         self.read().await?;
         let now = self.clock.now();
@@ -233,7 +236,8 @@ impl Tokens {
         Arc::clone(&self.table.read())
     }
 
-    /// Compares with every token, so that the time taken does not reveal a near match.
+    /// Returns the valid token with this hash. Compares the hash with every token, so that the time taken does not
+    /// reveal a near match.
     fn find(&self, hash: &[u8; 32], kind: CredentialKind) -> Option<TokenEntry> {
         let now = self.clock.now();
         let mut found = None;

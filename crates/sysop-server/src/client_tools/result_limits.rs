@@ -5,7 +5,7 @@ use sysop_core::text::strip_controls;
 
 use super::ClientToolSettings;
 
-/// Cuts a result to its limits; refuses one beyond `result_bytes_max`.
+/// Shortens a result to the limits for the model, and refuses a result that is larger than `result_bytes_max`.
 pub(super) fn limit_result(mut outcome: Outcome, settings: &ClientToolSettings) -> Outcome {
     let bytes = outcome.output.len();
     if bytes > settings.result_bytes_max {
@@ -26,7 +26,7 @@ pub(super) fn limit_result(mut outcome: Outcome, settings: &ClientToolSettings) 
     outcome
 }
 
-/// Keeps head and tail of a text and states the size of the gap. Also returns whether text was cut.
+/// Returns the head and the tail of a text, with the size of the gap between them, and true if text was cut.
 fn shortened(text: &str, bytes_max: usize, lines_max: usize) -> (String, bool) {
     let (head, tail) = by_lines(text, lines_max);
     let (head, tail) = by_bytes(text, head, tail, bytes_max);
@@ -37,7 +37,8 @@ fn shortened(text: &str, bytes_max: usize, lines_max: usize) -> (String, bool) {
     (format!("{}\n[… {gap} bytes omitted …]\n{}", text[..head].trim_end_matches('\n'), &text[tail..]), true)
 }
 
-/// Returns the end of the head and the start of the tail, each with half of the lines.
+/// Returns the end of the head and the start of the tail, as byte offsets. Each part keeps half of `lines_max` lines.
+/// The offsets are equal if nothing needs to be cut.
 fn by_lines(text: &str, lines_max: usize) -> (usize, usize) {
     let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
     let lines = ends.len() + usize::from(!text.ends_with('\n') && !text.is_empty());
@@ -50,7 +51,7 @@ fn by_lines(text: &str, lines_max: usize) -> (usize, usize) {
     (head, tail.max(head))
 }
 
-/// Shrinks head and tail further to fit `bytes_max`.
+/// Shrinks the head and the tail further so that they fit into `bytes_max`. Returns their byte offsets like `by_lines`.
 fn by_bytes(text: &str, head: usize, tail: usize, bytes_max: usize) -> (usize, usize) {
     let whole = head >= tail;
     if whole && text.len() <= bytes_max {

@@ -22,7 +22,7 @@ static FILES: &[File] = &include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
 /// Folder of the files with a content hash in their name.
 const ASSETS: &str = "assets/";
-/// Only the browser may cache it, and must revalidate it.
+/// Only the browser may cache the file, and it must revalidate the file on each use.
 const REVALIDATE: HeaderValue = HeaderValue::from_static("private, no-cache");
 const IMMUTABLE: HeaderValue = HeaderValue::from_static("private, max-age=31536000, immutable");
 

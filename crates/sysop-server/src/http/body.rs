@@ -42,7 +42,8 @@ async fn collect(body: Body, bytes_max: usize) -> Result<Bytes, Response> {
     Ok(whole.freeze())
 }
 
-/// A JSON object body. Other content types are refused: a foreign page could send them as a form without a preflight.
+/// A JSON object body. Other content types are refused, because a foreign page could send them as a form without a
+/// preflight.
 pub(super) struct Object(pub(super) Map<String, Value>);
 
 impl FromRequest<SharedServer> for Object {

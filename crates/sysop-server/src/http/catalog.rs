@@ -1,4 +1,4 @@
-//! Queries of front ends beside a session: hosts, models, path completion, and forking a session.
+//! Endpoints for front ends besides the messages of a session: hosts, models, path completion, and forking a session.
 
 use axum::Json;
 use axum::extract::{Extension, Path, Query, State};

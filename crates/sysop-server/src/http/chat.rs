@@ -156,7 +156,7 @@ struct WebChatResponse {
     session_ref: SessionRef,
     prompt: String,
     turn: Option<TurnId>,
-    /// Step, and its text sent so far.
+    /// The current step, and its text that was sent so far.
     streamed: (Option<StepId>, String),
     ready: VecDeque<SseEvent>,
     over: bool,

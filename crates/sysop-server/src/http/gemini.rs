@@ -148,7 +148,7 @@ pub(super) async fn chat(State(shared): State<SharedServer>, body: Object) -> Re
     }
 }
 
-/// Calls the model once; aborted when the client disconnects or the server shuts down.
+/// Calls the model once. The call is aborted when the client disconnects or the server shuts down.
 async fn ask(shared: &SharedServer, request: ModelRequest) -> Result<Reply, Box<Response>> {
     let mut events = shared.registry.backend.ask(request);
     loop {

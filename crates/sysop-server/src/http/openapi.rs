@@ -11,16 +11,16 @@ use super::problem::Problem;
 use super::{Route, routes};
 use crate::authenticator::Scope;
 
-/// Returns the schema of a type, and adds those that it refers to.
+/// Returns the schema of a type, and adds the schemas of the types that it refers to.
 type SchemaFn = fn(&mut SchemaGenerator) -> Schema;
 
 pub(super) struct RouteDoc {
     summary: &'static str,
     pub(super) query: Option<SchemaFn>,
-    /// Name and description of a header with a number.
+    /// Name and description of a request header whose value is a number.
     pub(super) header: Option<(&'static str, &'static str)>,
     pub(super) body: Option<Content>,
-    /// Status, description and content; errors that many routes have are added to them.
+    /// Status, description and content of each response. Errors that many routes have in common are added to them.
     pub(super) responses: Vec<(&'static str, &'static str, Content)>,
 }
 
@@ -215,7 +215,7 @@ fn describe_responses(route: &Route, generator: &mut SchemaGenerator) -> Value {
     responses
 }
 
-/// Errors that follow from the properties of a route.
+/// Returns the errors that follow from the properties of a route, as status and description.
 fn common_errors(route: &Route) -> Vec<(&'static str, &'static str)> {
     let mut errors = vec![
         ("403", "Forbidden for this origin or token"),

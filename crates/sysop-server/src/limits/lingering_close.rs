@@ -18,7 +18,7 @@ use tokio::time::Sleep;
 const LINGER_WAIT: Duration = Duration::from_secs(5);
 /// Bytes read at once.
 const PIECE_BYTES: usize = 16 * 1024;
-/// Reads before the task yields.
+/// Maximum number of reads before the task yields.
 const PIECES_MAX: usize = 16;
 
 /// Shared switch between the HTTP service and its connection.
@@ -34,7 +34,7 @@ impl Linger {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LingerMode {
     Off,
-    /// When the peer has closed its side, or after [`LINGER_WAIT`].
+    /// The connection is closed when the peer has closed its side, or after [`LINGER_WAIT`].
     UntilRead,
 }
 

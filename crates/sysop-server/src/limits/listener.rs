@@ -50,13 +50,13 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Allows each peer `unauthenticated` simultaneous connections without a valid token.
+    /// Creates a listener that allows each peer `unauthenticated` simultaneous connections without a valid token.
     pub fn new(listener: TcpListener, tls: Option<Tls>, unauthenticated: usize) -> Self {
         let slots = Arc::new(PeerSlots::new(unauthenticated));
         Self { listener, tls, slots, proxies: Proxies::default() }
     }
 
-    /// Trusts these proxies: requests count for the client address that they forward.
+    /// Trusts these proxies, so that a request counts for the client address that they forward.
     #[must_use]
     pub fn behind(self, proxies: Proxies) -> Self {
         Self { proxies, ..self }
@@ -70,8 +70,8 @@ impl Listener {
         self.listener.local_addr()
     }
 
-    /// Serves the router until `stop`, then accepts no more connections and returns when the existing ones have ended. Drops
-    /// a peer that accepts no bytes for longer than `write_timeout`.
+    /// Serves the router until `stop` is canceled. Then accepts no more connections, and returns when the existing ones
+    /// have ended. Drops a peer that accepts no bytes for longer than `write_timeout`.
     pub async fn serve(self, router: Router, stop: CancellationToken, write_timeout: Duration) {
         let connections = TaskTracker::new();
         while let Some((stream, peer)) = self.accept(&stop).await {

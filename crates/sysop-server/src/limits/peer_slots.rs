@@ -1,9 +1,9 @@
 //! Limits the unauthenticated connections per peer: when a peer exceeds its limit, its longest idle connection is dropped.
 //!
-//! A peer may be a proxy, or one address of many users. If idle connections could use up its limit, all other users of that
-//! address would be locked out until timeouts expire. So no connection without a token can keep its slot against a new one.
-//! A connection counts as idle until the head of a request is complete, however many bytes have arrived, and idle again from
-//! then on: an unfinished body does not hold a slot either.
+//! A peer may be a proxy, or one address of many users. If idle connections could use up its limit, all other users of
+//! that address would be locked out until timeouts expire. Therefore, a connection without a token never keeps its slot
+//! if a new connection needs it. A connection counts as idle until the head of a request is complete, however many
+//! bytes have arrived. From then on it counts as idle again, so an unfinished body does not hold a slot either.
 //!
 //! Behind a trusted proxy, a request counts for the client address that the proxy forwards; between requests, the connection
 //! counts for the proxy.
@@ -25,7 +25,7 @@ pub(super) struct PeerSlots {
 #[derive(Debug, Default)]
 struct Accounts {
     next: u64,
-    /// Connections that count, by peer. The smallest number has been idle the longest.
+    /// Connections that count, by peer and number. The connection with the smallest number has been idle the longest.
     by_peer: HashMap<PeerKey, BTreeMap<u64, CancellationToken>>,
 }
 
@@ -116,12 +116,13 @@ impl Drop for ConnectionSlot {
 pub(crate) struct UnauthenticatedSlot(Arc<Slot>);
 
 impl UnauthenticatedSlot {
-    /// Frees the slot after a valid token: the connection no longer counts.
+    /// Frees the slot once a valid token was presented; the connection then no longer counts.
     pub(crate) fn mark_authenticated(&self) {
         self.0.free();
     }
 
-    /// Moves the connection to another peer's account as its most recently active one, unless it no longer counts.
+    /// Moves the connection to another peer's account as the most recently active connection there, unless the
+    /// connection no longer counts.
     pub(super) fn count_for(&self, peer: PeerKey) {
         let Slot { slots, place, dropped } = &*self.0;
         let mut place = place.lock();

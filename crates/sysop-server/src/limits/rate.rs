@@ -7,14 +7,14 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Maximum number of individual accounts; all further ones share one.
+/// Maximum number of individual accounts; all further holders share one account.
 const ACCOUNTS_MAX: usize = 8192;
 
 /// Allowed frequency of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     pub per_minute: u32,
-    /// Number allowed at once after a pause.
+    /// Number of actions that are allowed at once after a pause.
     pub burst: u32,
 }
 
@@ -44,7 +44,8 @@ impl RetryAfter {
 #[derive(Debug)]
 pub struct RateLimiter<K> {
     rate: Rate,
-    /// Time up to which each account is booked. An entry in the past is equivalent to none. `None` is the shared account.
+    /// Time up to which each account is booked. An entry in the past has the same effect as no entry. `None` is the
+    /// shared account.
     booked: Mutex<HashMap<Option<K>, Instant>>,
 }
 

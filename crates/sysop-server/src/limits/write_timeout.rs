@@ -1,6 +1,7 @@
 //! A stream that fails if its peer accepts no bytes for too long.
 //!
-//! Otherwise a response that nobody reads would stay open forever: HTTP polls for more of it only when there is room.
+//! Without the timeout, a response that nobody reads would stay open forever, because HTTP polls for more of it only
+//! when there is room.
 
 use std::io;
 use std::pin::Pin;

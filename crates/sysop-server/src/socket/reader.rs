@@ -23,7 +23,7 @@ pub(super) struct SocketReader<'a> {
     caller: Caller,
     command: mpsc::Sender<WriterCommand>,
     greeted: bool,
-    /// True if the client typed into the terminal; then it is released when the client leaves.
+    /// True if the client typed into the terminal, which is then released when the client leaves.
     typed: bool,
     /// Task that opens the terminal; a new request replaces it.
     attaching: Option<AbortOnDropHandle<()>>,
@@ -82,8 +82,8 @@ impl<'a> SocketReader<'a> {
         }
     }
 
-    /// Handles a message that is too large: a tool result is passed on so that the model learns of its size, anything else
-    /// is refused.
+    /// Handles a message that is too large. A tool result is passed on, so that the model learns of its size. Any other
+    /// message is refused.
     async fn handle_oversized(&mut self, text: &str) {
         if let Ok(ClientMessage::ToolResult(result)) = ClientMessage::parse(text)
             && self.caller.scopes.operate
@@ -186,7 +186,7 @@ impl<'a> SocketReader<'a> {
         self.send_to_writer(WriterCommand::Send(Box::new(message))).await;
     }
 
-    /// Waits while the peer does not read; nothing more is read from it in the meantime.
+    /// Sends a command to the writer. While the peer does not read, this waits, and nothing more is read from the peer.
     async fn send_to_writer(&self, command: WriterCommand) {
         // If the writer has ended, it ends the socket as well.
         let _ = self.command.send(command).await;

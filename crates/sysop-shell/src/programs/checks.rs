@@ -1,4 +1,5 @@
-//! Checks for programs whose arguments are a language of their own, beyond the table. The table names the check.
+//! Checks for programs whose arguments the language of the table cannot describe. The table names the check for each
+//! such program.
 
 use super::operands::is_simple;
 use super::sed;
@@ -99,7 +100,7 @@ impl Check {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, check)| *check)
     }
 
-    /// Returns true if the check parses the arguments instead of the table.
+    /// Returns true if this check, and not the table, parses the arguments.
     pub(super) fn reads_arguments(self) -> bool {
         matches!(
             self,
@@ -114,7 +115,7 @@ impl Check {
         )
     }
 
-    /// Returns true if the call does no more with these arguments, whatever value their expansions have.
+    /// Returns true if the effect of the call does not depend on the values of the expansions in its arguments.
     pub(super) fn judges_expansions(self, arguments: &[Word]) -> bool {
         let bracket = arguments.split_last().filter(|(last, _)| last.text() == "]");
         self == Self::Test && text::takes_any_value(arguments)
@@ -122,7 +123,7 @@ impl Check {
             || self == Self::Printf && text::is_printf(arguments)
     }
 
-    /// Runs the check; returns true if everything it parses is understood.
+    /// Runs the check. Returns true if everything that it parses is understood.
     pub(super) fn run(
         self,
         state: &mut State,
@@ -187,7 +188,7 @@ impl Check {
     }
 }
 
-/// `git push`: refspecs that force or delete.
+/// Judges `git push`: notes refspecs that overwrite or delete on the server.
 fn push(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word], reading: &Reading<'_, '_>) {
     remote::address(state, call, arguments);
     let rewrites = |word: &&Word| word.text().starts_with(['+', ':']) || word.literal().is_none();
@@ -196,7 +197,7 @@ fn push(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word], reading: 
     }
 }
 
-/// `rpm`: packages that are fetched or removed.
+/// Judges programs like `rpm`: notes packages that are fetched or removed.
 fn removes(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let given = |name: &&str| reading.has(name);
     if reading.operands.iter().any(|word| word.text().contains("://")) {
@@ -207,7 +208,7 @@ fn removes(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>)
     }
 }
 
-/// `mysqladmin`: verbs that destroy or stop.
+/// Judges `mysqladmin`: notes verbs that destroy data or stop the server.
 fn mysqladmin(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word]) {
     let verbs = ["drop", "shutdown", "password", "flush-privileges", "kill", "stop-slave", "reload"];
     if arguments.iter().any(|word| verbs.contains(&word.text())) {
@@ -215,7 +216,7 @@ fn mysqladmin(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word]) {
     }
 }
 
-/// `kubectl scale`: scaling to zero, or to a non-literal number, stops workloads.
+/// Judges `kubectl scale`. Scaling to zero stops workloads; a number that is not literal is judged like zero.
 fn scale(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let replicas = reading.values(&["replicas"]);
     if replicas.iter().any(|count| count.parse::<u32>().map_or(true, |count| count == 0)) {
@@ -223,7 +224,7 @@ fn scale(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     }
 }
 
-/// `kubectl get`: a list of secrets shows their names, an output format shows their content.
+/// Judges `kubectl get`. A table of secrets shows only their names, but other output formats show their content.
 fn objects(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let output = reading.values(&["o", "output", "template"]);
     let is_table = output.iter().all(|format| matches!(*format, "wide" | "name"));
@@ -239,7 +240,7 @@ fn objects(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>)
     }
 }
 
-/// `ps e`, which prints the environment of processes.
+/// Judges `ps`: notes `ps e`, which prints the environment of processes.
 fn ps(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let shows = reading.operands.first().is_some_and(|word| {
         word.text().contains('e') && word.text().bytes().all(|b| b.is_ascii_alphabetic())
@@ -257,7 +258,8 @@ fn getent(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) 
     }
 }
 
-/// `sed`: the script, the files read, and with `-i` the files written.
+/// Judges `sed`: its script, the files that it reads, and with `-i` the files that it writes. Returns true if every
+/// part is understood.
 fn sed_script(state: &mut State, call: &ProgramCall<'_>) -> bool {
     let list = "-nErsuz -e: -l: -i? -f:read --quiet --silent --debug --posix --sandbox --line-length= --follow-symlinks \
          --expression= --regexp-extended --null-data --separate --unbuffered --in-place? --file=read";
@@ -337,7 +339,7 @@ fn sysctl(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) 
     }
 }
 
-/// `service NAME ACTION` and similar programs.
+/// Judges `service NAME ACTION` and similar programs. Returns true if every part is understood.
 fn service(state: &mut State, call: &ProgramCall<'_>) -> bool {
     let arguments = call.arguments();
     let actions: Vec<&str> = operands_of(arguments).map(Word::text).collect();
@@ -354,7 +356,7 @@ fn service(state: &mut State, call: &ProgramCall<'_>) -> bool {
     arguments.iter().all(is_simple)
 }
 
-/// `docker run`: host resources shared with the container.
+/// Judges `docker run`: notes resources of the host that are shared with the container.
 fn container(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word], reading: &Reading<'_, '_>) {
     let own = arguments.get(..reading.first_operand).unwrap_or(arguments);
     for option in &reading.options {
@@ -389,7 +391,7 @@ fn container(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word], read
     }
 }
 
-/// `mount` and `umount` of system folders.
+/// Judges `mount` and `umount`: notes system folders that are mounted over or unmounted.
 fn mounts(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let remounts = reading.values(&["o", "options"]).iter().any(|value| value.contains("remount"));
     let system =
@@ -407,7 +409,7 @@ fn mounts(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) 
     }
 }
 
-/// `kubectl exec POD -- command…`.
+/// Judges the command after `--`, as in `kubectl exec POD -- command…`.
 fn after_dashes(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word]) {
     let at = arguments.iter().position(|word| word.text() == "--");
     match at.and_then(|at| arguments.get(at + 1..)) {
@@ -416,7 +418,7 @@ fn after_dashes(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word]) {
     }
 }
 
-/// Cloud tools: verbs in the words, as in `terminate-instances`, `instances delete`, `s3 rm`.
+/// Judges cloud tools by the verbs in their words, as in `terminate-instances`, `instances delete` and `s3 rm`.
 fn cloud(state: &mut State, call: &ProgramCall<'_>) {
     const VERBS: &[&str] = &[
         "delete",

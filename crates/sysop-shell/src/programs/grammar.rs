@@ -15,8 +15,8 @@
 //! NAMES and PATHS are separated by commas. CLASS is the class of a call that is fully understood: `read_only`,
 //! `reads_remote`, `changes`, `opaque`, `dangerous`, `lockout` or `reads_secret`. For a program with subcommands, CLASS
 //! applies to the call without a subcommand. OPERANDS are kinds, each optionally followed by `?` (zero or one), `*`
-//! (any number) or `+` (one or more); without them the program takes no operands. WHY is the reason shown to users. The
-//! following statements apply to the last program or subcommand, in any order:
+//! (any number) or `+` (one or more). If OPERANDS are left out, the program takes no operands. WHY is the reason shown
+//! to users. The following statements apply to the last program or subcommand, in any order:
 //!
 //! ```text
 //! options OPTIONS                     options that do not affect the class
@@ -46,16 +46,16 @@ use crate::risk::RiskClass;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
-    /// Letters, digits and punctuation that every program takes as a name, a number or a list.
+    /// Text of letters, digits and harmless punctuation, which every program takes as a name, a number or a list.
     Word,
-    /// A name like `Word`, without `=`.
+    /// Text like [`Kind::Word`], but without `=`.
     Key,
     /// A text that begins with `+`.
     Format,
     Read,
     /// A path that is created, changed or removed.
     Write,
-    /// A folder that gets files not named in the command.
+    /// A folder in which files are written that the command does not name.
     Fill,
     /// Target path of a new link.
     Link,
@@ -68,21 +68,21 @@ pub(super) enum Kind {
     Host,
     /// Text that is sent to a server.
     Data,
-    /// Text that is sent to a server, or without `=` a file to send.
+    /// Text that is sent to a server, or, if it contains no `=`, a file to send.
     Cookie,
-    /// A format of git; some formats show signatures, which runs a program.
+    /// A format of git. Some formats show signatures, for which git runs a program.
     Pretty,
-    /// A setting of apt; few are known to be harmless.
+    /// A setting of apt. Only a few settings are known to be harmless.
     Setting,
     /// A systemd unit or a service.
     Unit,
-    /// A package to install, or with a trailing dash to remove.
+    /// A package to install, or, if its name ends in a dash, to remove.
     Package,
     Removed,
     Process,
-    /// The first word of a command that takes the rest of the words.
+    /// The first word of a command, to which all further words belong.
     Command,
-    /// Text for a shell, joined from the rest of the words.
+    /// Text for a shell, joined from this and all further words.
     Script,
 }
 
@@ -104,7 +104,7 @@ pub(super) struct OperandRule {
 /// A program or a subcommand.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
-    /// All names; for a subcommand, only the last word of its path.
+    /// All names of the program or subcommand. For a subcommand, these are only the last words of its paths.
     pub(super) names: Vec<&'static str>,
     pub(super) area: &'static str,
     pub(super) class: RiskClass,
@@ -119,7 +119,8 @@ pub(super) struct Entry {
     pub(super) stops: bool,
     pub(super) harmless: bool,
     pub(super) check: Option<Check>,
-    /// A grant covers any understood call (`true`) or the exact call (`false`); `None` if the table does not say.
+    /// Scope of "allow for this session": `true` if it covers any understood call, `false` if only the exact call,
+    /// `None` if the table does not say.
     pub(super) grant: Option<bool>,
     pub(super) subs: Vec<Entry>,
 }
@@ -129,10 +130,10 @@ impl Entry {
         self.subs.iter().find(|sub| sub.names.contains(&name))
     }
 
-    /// Returns true if a word may become an option that makes the call worse than it looks.
+    /// Returns true if expansion may turn a word into an option that makes the call worse than it looks.
     ///
-    /// For a word that may also become an operand, only options that raise the class count, and globs do not: a glob
-    /// yields options only if files have such names.
+    /// If the word does not begin with a dash, only options that raise the class count, and globs are ignored, because
+    /// a glob becomes an option only if a file has such a name.
     pub(super) fn may_turn_worse_by(&self, word: &Word) -> bool {
         let is_option = word.text().starts_with('-');
         let hidden = word.expands || word.brace || word.glob && is_option;
@@ -144,7 +145,7 @@ impl Entry {
         hidden && !self.harmless && !self.begins_with_value(word) && self.options.iter().any(worse)
     }
 
-    /// Returns true if a word is a short option with its value, as in `-j$(nproc)`.
+    /// Returns true if a word is a short option followed by its value, as in `-j$(nproc)`.
     fn begins_with_value(&self, word: &Word) -> bool {
         let Some(first) = word.text().strip_prefix('-').and_then(|text| text.get(..1)) else { return false };
         let named = |rule: &&OptionRule<'_>| !rule.is_long && rule.name == first;
@@ -156,7 +157,7 @@ impl Entry {
         self.grant.unwrap_or(self.class == RiskClass::ReadOnly)
     }
 
-    /// Copies properties to the subcommands, except options that a subcommand defines itself.
+    /// Copies properties of this entry to its subcommands, except for options that a subcommand defines itself.
     fn inherit(&mut self) {
         let everywhere: Vec<_> = if self.everywhere { self.options.clone() } else { Vec::new() };
         for sub in &mut self.subs {
@@ -175,7 +176,7 @@ impl Entry {
     }
 }
 
-/// Positions of the programs in the files, so that only programs named in a command are parsed.
+/// Index of the programs in the files. With it, only the programs that a command names are parsed.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     blocks: Vec<Block>,
@@ -193,7 +194,7 @@ struct Block {
 }
 
 impl Index {
-    /// Indexes the programs; invalid statements are skipped.
+    /// Indexes the programs in the files. Invalid statements are skipped.
     pub(super) fn new(files: &[&'static str]) -> Self {
         let mut index = Self::default();
         let mut area = "";
@@ -235,7 +236,7 @@ impl Index {
         reader.finish().programs.pop()
     }
 
-    /// Returns true if a lone `--version` or `--help` of this program only prints text.
+    /// Returns true if the program only prints text when called with `--version` or `--help` alone.
     pub(super) fn is_versioned(&self, name: &str) -> bool {
         self.versioned.contains(name)
     }
@@ -258,7 +259,8 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Parses all files, for the tests and the page; returns the table and an error for each invalid statement.
+    /// Parses all files, for the tests and the generated page. Returns the table, and an error for each invalid
+    /// statement.
     #[cfg(test)]
     pub(super) fn parse(files: &[&'static str]) -> (Self, Vec<String>) {
         let mut reader = Reader::default();
@@ -272,7 +274,7 @@ impl Table {
     }
 }
 
-/// Returns the statements of a file, with continued lines joined.
+/// Returns the statements of a file; a statement includes its continuation lines.
 fn statements(file: &'static str) -> impl Iterator<Item = &'static str> {
     let mut rest = file;
     std::iter::from_fn(move || {
@@ -301,7 +303,7 @@ struct Reader {
     table: Table,
     area: &'static str,
     lists: HashMap<&'static str, &'static str>,
-    /// Paths of the entries that the next lines describe, below the last program.
+    /// Paths, below the last program, of the entries that the next statements apply to.
     current: Vec<Vec<&'static str>>,
 }
 
@@ -361,7 +363,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Parses a line about the entries named last.
+    /// Parses a statement that applies to the entries named last.
     fn property(&mut self, word: &str, rest: &'static str) -> Result<(), String> {
         let (list, why) = split_why(rest);
         let lists = &self.lists;
@@ -414,7 +416,7 @@ impl Reader {
     }
 }
 
-/// Parses the options of a line, including those of named lists.
+/// Parses the options in a line, including the options of the lists that it names.
 fn listed(
     lists: &HashMap<&'static str, &'static str>,
     line: &'static str,
@@ -435,7 +437,7 @@ fn listed(
     Ok(found)
 }
 
-/// Adds options to an entry. Only tests check for duplicates, because that is slow.
+/// Adds options to an entry. Duplicates are checked only in tests, because the check is slow.
 fn add(entry: &mut Entry, rules: &[OptionRule<'static>]) -> Result<(), String> {
     for rule in rules {
         let same = |known: &OptionRule<'_>| known.name == rule.name && known.is_long == rule.is_long;
@@ -496,7 +498,7 @@ fn operand(text: &str) -> Result<OperandRule, String> {
     Ok(OperandRule { kind: kind(name.unwrap_or(""))?, count })
 }
 
-/// Parses the name of a kind; an empty name means plain text.
+/// Parses the name of a kind. An empty name means plain text.
 pub(super) fn kind(name: &str) -> Result<Kind, String> {
     Ok(match name {
         "" | "text" => Kind::Text,

@@ -10,7 +10,7 @@ use crate::risk::RiskClass;
 use crate::state::State;
 use crate::{path, targets};
 
-/// Units required to log in or to keep the machine running.
+/// Systemd units that are needed to log in or to keep the machine running.
 const VITAL_UNITS: &str = "ssh sshd dropbear network networking networkmanager systemd-networkd systemd-resolved \
     wpa_supplicant firewalld ufw nftables iptables ip6tables netfilter-persistent dbus dbus-broker systemd-logind \
     systemd-journald systemd-udevd getty@tty1 polkit fail2ban sssd nslcd nscd multi-user.target graphical.target \
@@ -18,15 +18,15 @@ const VITAL_UNITS: &str = "ssh sshd dropbear network networking networkmanager s
     kexec.target shutdown.target rescue.target emergency.target suspend.target hibernate.target sleep.target exit.target \
     ctrl-alt-del.target soft-reboot.target hybrid-sleep.target runlevel0.target runlevel1.target runlevel6.target \
     systemd-reboot systemd-poweroff systemd-halt systemd-kexec systemd-suspend wg-quick@wg0 openvpn tailscaled netplan docker-firewall systemd-user-sessions user";
-/// Packages required to log in or to boot.
+/// Packages that are needed to log in or to boot.
 const VITAL_PACKAGES: &str = "openssh-server openssh openssh-client sudo systemd systemd-sysv linux-image linux-generic \
     kernel libc6 glibc libpam0g libpam-modules libpam-runtime pam openssl bash dash coreutils dpkg apt rpm dnf \
     network-manager networkmanager netplan.io ifupdown grub grub-pc init udev login passwd util-linux";
-/// Processes that hold logins or the whole machine.
+/// Processes on which logins or the whole machine depend, and patterns that match them.
 const VITAL_PROCESSES: &str = "sshd ssh systemd init dbus-daemon systemd-logind networkmanager systemd-networkd sysop \
     dropbear sssd . .* * ^ $ bash sh zsh fish login agetty";
 
-/// Judges the operands of a call; returns true if the entry has a place for each.
+/// Judges the operands of a call. Returns true if the entry has a place for each operand and each is of the right kind.
 pub(super) fn judge(
     state: &mut State,
     call: &ProgramCall<'_>,
@@ -68,7 +68,7 @@ fn run(state: &mut State, call: &ProgramCall<'_>, kind: Kind, rest: &[Word]) -> 
     true
 }
 
-/// Judges one option; returns true if its value is of the declared kind.
+/// Judges one option. Returns true if its value is of the declared kind.
 pub(super) fn judge_option(
     state: &mut State,
     call: &ProgramCall<'_>,
@@ -91,7 +91,7 @@ pub(super) fn judge_option(
     use_word(state, call, entry, kind, &word)
 }
 
-/// Judges one word; returns true if it is of the kind.
+/// Judges one word as an operand or value of this kind. Returns true if the word can be of this kind.
 fn use_word(state: &mut State, call: &ProgramCall<'_>, entry: &Entry, kind: Kind, word: &Word) -> bool {
     let span = call.span_of(word);
     match kind {
@@ -170,7 +170,8 @@ fn note_vital(state: &mut State, call: &ProgramCall<'_>, word: &Word, vital: &st
     }
 }
 
-/// Returns true if a name, a pattern or a versioned name may be one of the vital ones.
+/// Returns true if `text`, which may be a name, a name with a version, or a pattern, may mean one of the names in
+/// `vital`.
 fn is_vital(vital: &str, text: &str) -> bool {
     let text = text.to_lowercase();
     let bare = text.trim_end_matches(".service").trim_end_matches(".socket");
@@ -202,25 +203,28 @@ pub(super) fn is_vital_unit(text: &str) -> bool {
     is_vital(VITAL_UNITS, text)
 }
 
-/// Returns true for letters, digits and punctuation that every program takes as a name, a number or a list.
+/// Returns true for a literal word of letters, digits and harmless punctuation, which every program takes as a name, a
+/// number or a list.
 pub(super) fn is_simple(word: &Word) -> bool {
     let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-_=,.:%+/@ ".contains(&b);
     word.literal().is_some_and(|text| text.bytes().all(is_plain))
 }
 
-/// Returns true for `host:path` or a URL: a colon before any slash.
+/// Returns true for `host:path` or a URL, which have a colon before any slash, and for a path that bash opens as a
+/// network connection.
 fn is_remote(text: &str) -> bool {
     let colon = text.find(':');
     colon.is_some_and(|colon| text.find('/').is_none_or(|slash| colon < slash)) || path::is_network(text)
 }
 
-/// Returns true for `@file`, `name@file`, `name=@file`, `name=<file` and `%output{file}`, as in curl.
+/// Returns true for text that names a file to curl: `@file`, `name@file`, `name=@file`, `name=<file` or
+/// `%output{file}`.
 fn names_file(text: &str) -> bool {
     let name = text.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
     name.starts_with('@') || ["=@", ":@", "=<", "%output"].iter().any(|sign| text.contains(sign))
 }
 
-/// Returns the name of the program without its folder.
+/// Returns the name of the program in lower case, without its folder.
 fn program_name(call: &ProgramCall<'_>) -> String {
     let text = call.words.first().map_or("", Word::text);
     text.rsplit('/').next().unwrap_or(text).to_lowercase()

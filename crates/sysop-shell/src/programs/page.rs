@@ -38,7 +38,7 @@ pub(super) fn page(table: &Table) -> String {
     page
 }
 
-/// Writes one row for adjacent subcommands with the same properties.
+/// Writes the rows of the subcommands. Adjacent subcommands with the same properties share one row.
 fn subcommands(page: &mut String, entry: &Entry, before: &str) {
     let mut calls = String::new();
     for (index, sub) in entry.subs.iter().enumerate() {
@@ -55,7 +55,7 @@ fn subcommands(page: &mut String, entry: &Entry, before: &str) {
     }
 }
 
-/// Returns the remaining cells of a row, without the options listed for the parent.
+/// Returns the cells after the first one of a row. Options that are already listed for the parent are left out.
 fn cells(entry: &Entry, parent: Option<&Entry>) -> String {
     let is_new = |rule: &&OptionRule<'_>| {
         !parent.is_some_and(|parent| parent.everywhere && parent.options.contains(rule))

@@ -1,6 +1,6 @@
-//! Recognizes `sed` scripts that only edit the stream. Commands not listed here are rejected.
+//! Recognizes `sed` scripts that only edit the stream. A command that is not listed here is rejected.
 
-/// Returns true if a fully understood script neither runs commands (`e`) nor reads or writes files (`r`, `w`).
+/// Returns true if a script is fully understood and neither runs commands (`e`) nor reads or writes files (`r`, `w`).
 pub(super) fn only_edits_stream(script: &str) -> bool {
     let mut rest = script;
     loop {
@@ -17,7 +17,7 @@ pub(super) fn only_edits_stream(script: &str) -> bool {
     }
 }
 
-/// Skips `N`, `$`, `/re/`, ranges and `!`; returns the rest.
+/// Skips the addresses of a command: `N`, `$`, `/re/`, ranges and `!`. Returns the text after them.
 fn addresses(text: &str) -> Option<&str> {
     let mut rest = address(text)?;
     if let Some(second) = rest.strip_prefix(',') {
@@ -53,15 +53,15 @@ fn command(text: &str) -> Option<&str> {
     }
 }
 
-/// Skips `/a/b/` with any plain delimiter; returns the rest.
+/// Skips `/a/b/`, where the delimiter may be any ASCII punctuation except a backslash. Returns the text after it.
 fn two_parts(text: &str) -> Option<&str> {
     let mut chars = text.chars();
     let delimiter = chars.next().filter(|c| c.is_ascii_punctuation() && *c != '\\')?;
     after_delimiter(after_delimiter(chars.as_str(), delimiter)?, delimiter)
 }
 
-/// Skips to the next unescaped delimiter on this line; returns the rest. Some programs ignore a delimiter inside an
-/// open `[` and others do not, so an open one is rejected.
+/// Skips to the next unescaped delimiter on this line and returns the text after it. Returns `None` if a `[` before the
+/// delimiter is not closed, because some programs ignore a delimiter inside brackets and others do not.
 fn after_delimiter(text: &str, delimiter: char) -> Option<&str> {
     let mut escaped = false;
     for (at, c) in text.char_indices() {

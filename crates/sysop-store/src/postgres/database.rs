@@ -14,11 +14,11 @@ use super::error::{is_transient, store_error};
 pub(super) const RETRY_TIME_MAX: Duration = Duration::from_secs(4);
 /// Timeout of a statement, after which its connection counts as lost.
 const STATEMENT_TIME_MAX: Duration = Duration::from_secs(10);
-/// First pause before a retry; doubles each time.
+/// Pause before the first retry. It doubles with each further retry.
 const BACKOFF_FIRST: Duration = Duration::from_millis(10);
 /// Maximum pause before a retry.
 pub(super) const BACKOFF_MAX: Duration = Duration::from_millis(500);
-/// Connections for everything except appends.
+/// Maximum number of connections for everything except appends.
 const CONNECTIONS_MAX: u32 = 8;
 
 #[derive(Debug)]
@@ -59,7 +59,8 @@ impl Database {
         with_statement_timeout(self.options.connect()).await
     }
 
-    /// Retries while errors are transient. The attempt must be idempotent.
+    /// Runs `attempt`, and runs it again as long as it fails with a transient error and time is left. The attempt must
+    /// be idempotent.
     pub(super) async fn retry<T, F>(&self, attempt: impl Fn() -> F) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, sqlx::Error>>,
@@ -79,7 +80,7 @@ impl Database {
     }
 }
 
-/// Applies the timeout for statements. After a timeout it is unknown if the server executed the statement.
+/// Applies `STATEMENT_TIME_MAX` to `work`. After a timeout, it is unknown whether the server executed the statement.
 pub(super) async fn with_statement_timeout<T>(
     work: impl Future<Output = Result<T, sqlx::Error>>,
 ) -> Result<T, sqlx::Error> {
@@ -100,7 +101,7 @@ impl Backoff {
         Self { until: Instant::now() + RETRY_TIME_MAX, pause: BACKOFF_FIRST }
     }
 
-    /// Waits before the next attempt. Returns false if the time is used up.
+    /// Waits before the next attempt. Returns false without waiting if the total time would be exceeded.
     pub(super) async fn pause(&mut self) -> bool {
         if Instant::now() + self.pause > self.until {
             return false;

@@ -1,6 +1,6 @@
 //! Maps PostgreSQL errors to store errors.
 //!
-//! The server's message is repeated only if it cannot contain stored text; a password never is.
+//! An error repeats the server's message only if that message cannot contain stored text. No error contains a password.
 
 use sqlx::error::DatabaseError;
 use sqlx::postgres::PgDatabaseError;
@@ -9,8 +9,8 @@ use sysop_driver::port::StoreError;
 
 use super::schema::SchemaError;
 
-/// Returns true if the same statement may succeed on another connection: the statement is valid, and nothing was
-/// stored, or the result is unknown.
+/// Returns true if the same statement may succeed on another connection. Such a statement is valid, and either it
+/// stored nothing or its result is unknown.
 pub(super) fn is_transient(error: &sqlx::Error) -> bool {
     match code(error) {
         // <https://www.postgresql.org/docs/current/errcodes-appendix.html>
@@ -30,14 +30,15 @@ pub(super) fn is_transient(error: &sqlx::Error) -> bool {
     }
 }
 
-/// Returns true if the error may disappear by itself or by administration of the server: the statement is valid.
+/// Returns true if the error may disappear by itself or after an administrator has fixed the server. The statement
+/// itself is valid.
 pub(super) fn is_recoverable(error: &sqlx::Error) -> bool {
     let by_hand =
         |code| matches!(code, "53100" | "53200" | "25006" | "3D000") || str::starts_with(code, "28");
     is_transient(error) || code(error).is_some_and(by_hand)
 }
 
-/// Describes the error at the database `place`, and the remedy.
+/// Describes an error of the database at `place`, together with its remedy.
 pub(super) fn store_error(place: &str, error: &sqlx::Error) -> StoreError {
     let unavailable = StoreError::Unavailable;
     match code(error) {

@@ -1,9 +1,10 @@
-//! One node of several on a database: its lifetime, its sessions, and its messages to the others.
+//! One of several nodes that share a database: its lifetime, its sessions, and its messages to the other nodes.
 //!
-//! A node is alive as long as its row in `sysop_nodes` says so by the clock of the database. It renews the row with one
-//! statement for all its sessions, and stops by its own clock before the database would consider it dead. An expired
-//! row is deleted by any node that wants a session of its owner. A node without a row is dead for good, and begins a
-//! new lifetime under another id. The token of a session is decisive: only its newest owner can append.
+//! A node is alive as long as its row in `sysop_nodes` has not expired by the clock of the database. The node renews
+//! the row with one statement for all its sessions. If it cannot, it stops by its own clock before the database would
+//! consider it dead. Any node may delete an expired row, for example to take over a session of its owner. A node that
+//! has lost its row is dead for good, and begins a new lifetime under another id. Each owner of a session has a token
+//! of its own, and only the newest owner can append.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,18 +39,18 @@ mod listener;
 /// Lifetime of a node after its last renewal, by the clock of the database.
 const LEASE_DURATION: Duration = Duration::from_secs(6);
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(2);
-/// Time before the end of its lease at which a node stops by its own clock.
+/// A node stops by its own clock this long before its lease ends.
 const LEASE_MARGIN: Duration = Duration::from_millis(500);
-/// Maximum changes of ownership tolerated while a session is acquired.
+/// Maximum attempts to acquire a session whose owner keeps changing.
 const ACQUIRE_ATTEMPTS_MAX: usize = 8;
 /// Maximum bytes of a notification's payload; PostgreSQL accepts less than 8000.
 const PAYLOAD_BYTES_MAX: usize = 7900;
-/// Maximum bytes of text in one chunk of a delta; JSON escapes may make it six times as long.
+/// Maximum bytes of text in one chunk of a delta. JSON escapes may make the text six times as long.
 const DELTA_TEXT_BYTES_MAX: usize = 1200;
-/// Maximum queued events; on overflow all are replaced by `ClusterEvent::Lagged`.
+/// Maximum queued events. Events beyond it are dropped and replaced by one `ClusterEvent::Lagged`.
 const EVENTS_QUEUED_MAX: usize = 4096;
 
-/// A node. Cheap to clone; it ends with its last clone.
+/// A node. It is cheap to clone, and ends when its last clone is dropped.
 #[derive(Clone)]
 pub struct PostgresNode {
     inner: Arc<NodeInner>,
@@ -57,13 +58,13 @@ pub struct PostgresNode {
 
 struct NodeInner {
     name: String,
-    /// Channel that it listens on; the same for all its lifetimes.
+    /// Notification channel on which the node listens, the same in all its lifetimes.
     channel: String,
     database: Arc<Database>,
     writer: Arc<PostgresWriter>,
     incarnation: Mutex<Arc<NodeIncarnation>>,
     leaving: AtomicBool,
-    /// Set once the other nodes were notified that it leaves.
+    /// Set once the other nodes were notified that this node leaves.
     left: tokio::sync::OnceCell<()>,
     events: EventQueue,
     watched: Mutex<HashMap<SessionId, usize>>,
@@ -76,7 +77,7 @@ struct NodeInner {
 #[derive(Debug)]
 struct NodeIncarnation {
     id: Arc<str>,
-    /// Time until which no other node can take its sessions, by the clock of this machine.
+    /// Time by this machine's clock until which no other node can take this node's sessions.
     until: Mutex<Instant>,
     over: AtomicBool,
 }
@@ -141,7 +142,7 @@ impl EventQueue {
     }
 }
 
-/// Message between nodes, as the payload of a notification; `append.sql` writes the first.
+/// Message between nodes, as the payload of a notification. `append.sql` writes the payload of `Appended`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 enum NodeMessage {
@@ -186,7 +187,7 @@ impl NodeMessage {
 }
 
 impl PostgresNode {
-    /// Joins the nodes of a database under a display name.
+    /// Registers a new node in the database of `store`, with `name` as its display name.
     ///
     /// # Errors
     /// If the database is unavailable.
@@ -220,7 +221,7 @@ impl PostgresNode {
     /// Checks that the node may own sessions now.
     ///
     /// # Errors
-    /// One sentence on what is missing.
+    /// If the node may not own sessions; the error says in one sentence what is missing.
     pub fn ready(&self) -> Result<(), StoreError> {
         if self.inner.leaving.load(Ordering::SeqCst) {
             return Err(leaving());
@@ -259,7 +260,7 @@ impl NodeInner {
         Arc::new(PostgresLease { id: id.clone(), incarnation, claim, database, writer, released })
     }
 
-    /// Attempts to acquire a session; `None` if its owner changed in the meantime.
+    /// Attempts to acquire a session. Returns `None` if its owner changed during the attempt.
     async fn try_acquire(&self, id: &SessionId) -> Result<Option<AcquireOutcome>, StoreError> {
         let incarnation = self.incarnation();
         let database = &self.database;
@@ -543,8 +544,8 @@ impl Lease for PostgresLease {
     }
 }
 
-/// Releases the session in the background, unless it was released or its lifetime is over: without a worker here, it
-/// must not appear owned.
+/// Releases the session in the background, unless it was already released or the node's lifetime is over. A session
+/// that no worker of this node uses must not appear owned.
 impl Drop for PostgresLease {
     fn drop(&mut self) {
         if *self.released.get_mut() || !self.incarnation.is_valid() {
@@ -560,7 +561,7 @@ impl Drop for PostgresLease {
     }
 }
 
-/// Releases a session, if this claim is its newest.
+/// Releases a session if `claim` is its newest claim.
 async fn release_session(database: &Database, id: &SessionId, claim: &OwnerClaim) -> Result<(), StoreError> {
     let release = || {
         sqlx::query(
@@ -580,7 +581,7 @@ async fn release_session(database: &Database, id: &SessionId, claim: &OwnerClaim
 }
 
 impl PostgresLease {
-    /// Marks queued inputs as consumed that led to no event.
+    /// Marks queued inputs that led to no event as consumed.
     async fn take(&self, queued_inputs: Vec<i64>) -> Result<(), StoreError> {
         let database = &self.database;
         let take = || {

@@ -13,7 +13,7 @@ use crate::row_codec::{
     FILE_REFERENCE_MARKERS, LogDecoder, SummaryRow, referenced_files_in, summary, to_integer, to_seq,
 };
 
-/// A log has no gaps, so the range of seqs bounds a page, without sorting or counting.
+/// Selects a page of a log: at most `$3` events after the seq `$2`, in order.
 const LOAD: &str =
     "SELECT seq, at, body FROM sysop_events WHERE session = $1 AND seq > $2 ORDER BY seq LIMIT $3";
 const LIST: &str = "SELECT id, title, created, changed, last_seq, host, root FROM sysop_sessions \
@@ -23,7 +23,7 @@ const SELECT_REFERENCING_BODIES: &str =
     "SELECT body FROM sysop_events WHERE strpos(body, $1) > 0 OR strpos(body, $2) > 0";
 
 impl Database {
-    /// See `Store::load`. `NotFound` if the session does not exist.
+    /// See `Store::load`. Returns `NotFound` if the session does not exist.
     pub(super) async fn load(
         &self,
         id: &SessionId,
@@ -59,7 +59,7 @@ impl Database {
         Ok(self.retry(read).await?.into_iter().map(summary).collect())
     }
 
-    /// Returns `after` if the log ends there.
+    /// Returns `after` if the log ends there, and `Conflict` otherwise.
     pub(super) async fn check_last_seq(&self, id: &SessionId, after: Seq) -> Result<Seq, StoreError> {
         let read = || {
             sqlx::query_scalar("SELECT last_seq FROM sysop_sessions WHERE id = $1")
@@ -73,7 +73,8 @@ impl Database {
         Err(StoreError::Conflict { id: id.clone(), expected: after, found })
     }
 
-    /// See `Store::delete`. A retry after a lost answer may find nothing to delete.
+    /// See `Store::delete`. If the reply to the first attempt is lost, a retry may find nothing to delete and return
+    /// `NotFound`.
     pub(super) async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
         let delete = || async {
             let done = sqlx::query("DELETE FROM sysop_sessions WHERE id = $1").bind(id.as_str());

@@ -5,15 +5,16 @@
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection, Executor};
 
-/// Held during migrations, so that only one of several starting nodes migrates.
+/// Advisory lock that is held during migrations, so that only one of several starting nodes migrates.
 const MIGRATION_LOCK: i64 = 0x0073_7973_6f70;
 
 /// Oldest supported major version of PostgreSQL.
 pub(super) const SERVER_MIN: u32 = 13;
 
-/// Each migrates the schema from the version of its index to the next.
+/// The entry at index N migrates the schema from version N to version N + 1.
 ///
-/// Texts that are compared here and elsewhere are ordered byte by byte (`COLLATE "C"`), as everywhere else.
+/// Texts that are compared both in the database and elsewhere are ordered byte by byte (`COLLATE "C"`), as they are
+/// everywhere else.
 const MIGRATIONS: &[&str] = &[
     r#"
     CREATE TABLE sysop_nodes (
@@ -80,14 +81,14 @@ const MIGRATIONS: &[&str] = &[
 "#,
 ];
 
-/// Reason that the tables are not current.
+/// Reason that the tables could not be checked or migrated.
 #[derive(Debug)]
 pub(super) enum SchemaError {
     /// The database failed.
     Sql(sqlx::Error),
     /// The server is too old for the tables.
     UnsupportedServer {
-        /// Its major version.
+        /// Major version of the server.
         found: u32,
     },
     /// The tables were written by a newer version.
@@ -129,7 +130,7 @@ pub(super) async fn migrate(connection: &mut PgConnection) -> Result<(), SchemaE
     Ok(())
 }
 
-/// Returns true if the tables are current; an error if they are newer.
+/// Returns true if the tables are current, and an error if they are newer than this program.
 pub(super) async fn is_current(connection: &mut PgConnection) -> Result<bool, SchemaError> {
     let there: bool = sqlx::query_scalar("SELECT to_regclass('sysop_schema') IS NOT NULL")
         .fetch_one(&mut *connection)

@@ -1,6 +1,6 @@
 //! Stores the hashes of tokens in the same database as the logs, for all nodes.
 //!
-//! Few rows and few writes: each change is one statement that may be retried.
+//! There are few rows and few writes, so each change is one statement that may be retried.
 
 use async_trait::async_trait;
 use sysop_core::id::Timestamp;

@@ -1,11 +1,13 @@
 //! Writes event logs: one connection, one statement at a time, many appends per statement.
 //!
 //! Appends that arrive while a statement is in flight wait and share the next one, so that many sessions share one
-//! commit. No append is answered before it is durable. If a connection breaks, the fate of its statement is unknown; it
-//! is sent again, and an append's idempotency key identifies one that was already stored.
+//! commit. No append is answered before it is durable. If a connection breaks, it is unknown whether its statement was
+//! executed. The statement is sent again, and the idempotency key of each append shows if that append was already
+//! stored.
 //!
-//! Appends of owners wait for as long as the database is unavailable or read-only: their session continues by itself
-//! afterwards, and nothing is repeated because its outcome is unknown. All other appends fail after a while.
+//! If a node owns the session, its appends wait for as long as the database is unavailable or read-only. The session
+//! then continues by itself, and nothing has to be repeated because its outcome is unknown. All other appends fail
+//! after a while.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -23,16 +25,16 @@ use super::database::{BACKOFF_MAX, Backoff, Database, with_statement_timeout};
 use super::error::{is_recoverable, is_transient};
 use crate::row_codec::{EncodedBatch, to_integer, to_seq};
 
-/// Maximum queued writes; later callers wait before queueing.
+/// Maximum queued writes. If the queue is full, callers wait for space in it.
 const JOBS_WAITING_MAX: usize = 1024;
 /// Maximum writes per statement.
 const GROUP_JOBS_MAX: usize = 256;
 /// Bytes of events after which a statement takes no further writes.
 const GROUP_BYTES_MAX: usize = 4 << 20;
 
-/// Time without use after which a connection may be silently dead.
+/// Idle time after which a connection may be silently dead, so that it is checked with a ping before its next use.
 const IDLE_MAX: Duration = Duration::from_secs(30);
-/// Timeout of the ping that checks such a connection.
+/// Timeout of the ping that checks an idle connection.
 const PING_TIME_MAX: Duration = Duration::from_secs(2);
 
 const APPEND: &str = include_str!("append.sql");
@@ -51,9 +53,9 @@ pub(super) struct AppendRequest {
 /// Claim under which a writer appends.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OwnerClaim {
-    /// Id of the owning node; empty without an owner.
+    /// Id of the owning node; empty if there is no owner.
     pub(super) owner: Arc<str>,
-    /// Fencing token; 0 without an owner.
+    /// Fencing token; 0 if there is no owner.
     pub(super) token: i64,
 }
 
@@ -65,7 +67,7 @@ pub(super) struct PostgresWriter {
     stall_reason: StallReason,
 }
 
-/// Reason that appends wait, in one sentence.
+/// Reason that appends are waiting now, in one sentence; `None` if they are not waiting.
 type StallReason = Arc<Mutex<Option<String>>>;
 
 #[derive(Debug)]
@@ -77,8 +79,8 @@ struct AppendJob {
 }
 
 impl AppendJob {
-    /// Returns true if the append outlasts outages because its session continues afterwards. A new session does not: no
-    /// one uses it yet.
+    /// Returns true if the append waits until an outage is over, because its session continues afterwards. The first
+    /// append of a session does not wait, because nobody uses that session yet.
     fn waits_out_outage(&self) -> bool {
         self.append.claim.token != 0 && self.append.after > Seq(0)
     }
@@ -99,7 +101,7 @@ impl PostgresWriter {
         Self { jobs, database, stall_reason }
     }
 
-    /// Returns the reason that appends wait, if they do.
+    /// Returns the reason that appends are waiting now, or `None` if they are not waiting.
     pub(super) fn stall_reason(&self) -> Option<String> {
         self.stall_reason.lock().clone()
     }
@@ -164,7 +166,7 @@ impl WriterTask {
         }
     }
 
-    /// Writes a group, over new connections if the old one breaks, and answers each of its jobs.
+    /// Writes a group, over a new connection each time the old one breaks, and answers each of its jobs.
     async fn write(&mut self, mut group: Vec<AppendJob>, jobs: &mut mpsc::Receiver<AppendJob>) {
         let mut backoff = Backoff::new();
         let mut again = false;
@@ -206,7 +208,8 @@ impl WriterTask {
         }
     }
 
-    /// Writes jobs separately: one may be the cause of the error, and the others must not fail with it.
+    /// Writes the jobs of a group separately, because one job may have caused `error`, and the others must not fail
+    /// with it.
     async fn write_one_by_one(&mut self, group: Vec<AppendJob>, error: &sqlx::Error) {
         if let [job] = &*group {
             tracing::debug!(session = %job.append.id, "an append was rejected");
@@ -327,12 +330,12 @@ async fn append(connection: &mut PgConnection, group: &[AppendJob]) -> Result<Ve
         .await
 }
 
-/// Replaces NUL, which PostgreSQL's texts cannot contain. Events are not affected: JSON escapes it.
+/// Replaces NUL, which PostgreSQL's texts cannot contain. Events do not need this, because JSON escapes NUL.
 fn without_nul(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
-/// Determines why appends were not stored, or that they were stored before.
+/// Determines the reason that each append was rejected, or finds that the append was stored before.
 async fn resolve_rejected(
     connection: &mut PgConnection,
     rejected: &[&AppendJob],
@@ -374,8 +377,8 @@ async fn resolve_rejected(
     Ok(())
 }
 
-/// Finds appends that were sent more than once, stored, and followed by those of a new owner: their idempotency key is
-/// no longer in the session's row.
+/// Finds appends that were sent more than once and were stored, but whose idempotency key is no longer in the session's
+/// row, because a new owner has appended since.
 async fn confirm_stored(
     connection: &mut PgConnection,
     rejected: &[&AppendJob],

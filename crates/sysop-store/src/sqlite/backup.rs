@@ -1,8 +1,8 @@
 //! Backup of the database before it is migrated.
 //!
 //! The copy is written under a temporary name and then linked to its final name. A copy under the final name is
-//! therefore always complete, and of two concurrent migrations the first copy stays: the second may already contain the
-//! migrated database.
+//! therefore always complete. If two migrations run concurrently, the first copy stays, because the second one may
+//! already contain the migrated database.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -17,7 +17,7 @@ use super::database_file::BUSY_TIMEOUT;
 use super::error::{OpenDatabaseError, is_busy_error};
 use super::schema;
 
-/// Distinguishes copies that one process writes concurrently.
+/// Counter in the temporary names of copies, which distinguishes copies that one process writes concurrently.
 static COPIES: AtomicU64 = AtomicU64::new(0);
 
 /// Ensures that a backup of this version exists beside the database.
@@ -41,7 +41,7 @@ pub(super) fn ensure(connection: &Connection, path: &Path, version: i64) -> Resu
     Ok(())
 }
 
-/// Returns the backups beside a database; there are some if it was migrated.
+/// Returns the existing backups beside a database. A database has backups if it was migrated.
 pub(super) fn all(path: &Path) -> Vec<PathBuf> {
     let backups = schema::backup_versions().map(|version| with_suffix(path, &format!(".v{version}.bak")));
     backups.filter(|backup| backup.exists()).collect()
@@ -84,7 +84,7 @@ impl Drop for UnfinishedCopy {
     }
 }
 
-/// Creates an empty file that only its owner can read; SQLite treats it like a missing one.
+/// Creates an empty file that only its owner can read. SQLite treats such a file like a missing one.
 fn create_private(path: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);

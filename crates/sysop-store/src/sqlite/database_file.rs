@@ -1,7 +1,7 @@
 //! The database file on disk: its path, permissions and connections.
 //!
-//! Never opens an existing file directly: closing any descriptor of it would drop the locks that SQLite holds on it in
-//! this process (<https://www.sqlite.org/howtocorrupt.html>, section 2.2).
+//! This module never opens an existing database file itself, because closing any descriptor of the file would drop the
+//! locks that SQLite holds on it in this process (<https://www.sqlite.org/howtocorrupt.html>, section 2.2).
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::ErrorKind;
@@ -14,8 +14,8 @@ use sysop_driver::port::StoreError;
 
 /// Maximum time that a connection waits while another process writes.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Held while a file is created, so that no other store of this process connects to it before its first descriptor is
-/// closed.
+/// Held while a file is created, so that no other store of this process connects to the file before the descriptor that
+/// created it is closed.
 static CREATING: Mutex<()> = Mutex::new(());
 
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl DatabaseFile {
         Ok(Self { path })
     }
 
-    /// Absolute path of the file.
+    /// Returns the absolute path of the file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -69,7 +69,7 @@ impl DatabaseFile {
         self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)
     }
 
-    /// Opens a connection without SQLite's mutexes: only one thread at a time uses it.
+    /// Opens a connection without SQLite's mutexes, because only one thread at a time uses the connection.
     fn connect(&self, flags: OpenFlags) -> rusqlite::Result<Connection> {
         let connection = Connection::open_with_flags(&self.path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
@@ -96,7 +96,7 @@ fn create(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Removes access of other users that an older umask or a copy left behind.
+/// Removes the access that other users have because of an older umask or a copy.
 #[cfg(unix)]
 fn restrict_permissions(path: &Path, found: &std::fs::Metadata) {
     use std::os::unix::fs::PermissionsExt;

@@ -1,6 +1,6 @@
 //! Maps SQLite errors to store errors.
 //!
-//! SQLite's message is repeated only if it cannot contain stored text.
+//! An error repeats SQLite's message only if that message cannot contain stored text.
 
 use std::path::Path;
 
@@ -43,7 +43,8 @@ impl OpenDatabaseError {
         }
     }
 
-    /// Returns true if a read-only connection cannot continue: a crash left a journal that must be rolled back first.
+    /// Returns true if a read-only connection cannot continue, because a crash left a journal that must be rolled back
+    /// first.
     pub(super) fn is_read_only(&self) -> bool {
         match self {
             Self::Sql(error) => primary_code(error) == Some(READONLY),
@@ -60,7 +61,7 @@ impl OpenDatabaseError {
     }
 }
 
-/// Describes the error at the database `path`, and the remedy.
+/// Describes an error of the database at `path`, together with its remedy.
 pub(super) fn store_error(path: &Path, error: &rusqlite::Error) -> StoreError {
     let path = path.display();
     let unavailable = StoreError::Unavailable;

@@ -19,7 +19,8 @@ use crate::row_codec::{
     FILE_REFERENCE_MARKERS, LogDecoder, SummaryRow, referenced_files_in, summary, to_integer, to_seq,
 };
 
-/// Maximum concurrent reads; later ones wait. Each connection has a cache of its own.
+/// Maximum concurrent reads; further reads wait. Each read uses one connection, and each connection has a cache of its
+/// own.
 const READS_MAX: usize = 4;
 
 const SELECT_LAST_SEQ: &str = "SELECT last_seq FROM sessions WHERE id = ?";
@@ -45,7 +46,7 @@ impl SqliteReader {
         Self { file, writer, idle: Mutex::default(), permits: Arc::new(Semaphore::new(READS_MAX)) }
     }
 
-    /// See `Store::load`. `NotFound` if the session does not exist.
+    /// See `Store::load`. Returns `NotFound` if the session does not exist.
     pub(super) async fn load(
         self: &Arc<Self>,
         id: &SessionId,
@@ -123,7 +124,7 @@ impl SqliteReader {
         Arc::clone(&self.permits).acquire_owned().await.expect("the semaphore is never closed")
     }
 
-    /// Returns a connection for exclusive use. One that failed is not returned to the pool.
+    /// Takes an idle connection or opens one, for exclusive use. A connection that failed is not used again.
     fn take(&self) -> Result<Connection, StoreError> {
         let idle = self.idle.lock().pop();
         if let Some(connection) = idle {
@@ -146,8 +147,8 @@ impl SqliteReader {
         }
     }
 
-    /// Opens a connection. `None` if the tables are not current, so that a writer must migrate them first. A crash that
-    /// left a journal is an error instead: `OpenDatabaseError::is_read_only`.
+    /// Opens a connection. Returns `None` if the tables are not current, so that a writer must migrate them first. If a
+    /// crash left a journal, returns an error for which `OpenDatabaseError::is_read_only` is true.
     fn try_connect(&self) -> Result<Option<Connection>, OpenDatabaseError> {
         let connection = self.file.connect_read_only()?;
         let current = schema::is_current(&connection, self.file.path())?;
@@ -159,7 +160,8 @@ impl SqliteReader {
     }
 }
 
-/// Loads a page of a log. One transaction, so that a session deleted in the meantime is not taken for a damaged one.
+/// Loads a page of a log in one transaction, so that a session that is deleted in the meantime is not mistaken for a
+/// damaged one.
 fn load(
     connection: &Connection,
     path: &Path,

@@ -13,14 +13,14 @@ use super::backup;
 use super::database_file::{BUSY_TIMEOUT, DatabaseFile};
 use super::error::OpenDatabaseError;
 
-/// Pause before a busy database is opened again; SQLite itself does not wait when the journal mode of a new file is
-/// changed.
+/// Pause before a busy database is opened again. It is needed because SQLite itself does not wait when the journal mode
+/// of a new file is changed.
 const BUSY_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Each migrates the schema from the version of its index to the next.
+/// The entry at index N migrates the schema from version N to version N + 1.
 ///
-/// `events` keeps its rowid: with 32 sessions appending concurrently, it accepts 1.7 times as many appends per second
-/// as a table clustered by session, and reading a log costs the same.
+/// `events` keeps its rowid. With 32 sessions that append concurrently, such a table accepts 1.7 times as many appends
+/// per second as a table clustered by session, and reading a log costs the same.
 const MIGRATIONS: &[&str] = &[
     "
     CREATE TABLE sessions (
@@ -84,7 +84,7 @@ pub(super) fn open(file: &DatabaseFile) -> Result<Connection, StoreError> {
     }
 }
 
-/// Returns true if the tables are current; an error if they are newer.
+/// Returns true if the tables are current, and an error if they are newer than this program.
 pub(super) fn is_current(connection: &Connection, path: &Path) -> Result<bool, OpenDatabaseError> {
     Ok(supported_version(connection, path)? == newest_version())
 }
@@ -93,7 +93,7 @@ fn newest_version() -> i64 {
     i64::try_from(MIGRATIONS.len()).expect("there are few migrations")
 }
 
-/// Returns the version of the tables; an error if they are newer than this program.
+/// Returns the version of the tables, or an error if they are newer than this program.
 fn supported_version(connection: &Connection, path: &Path) -> Result<i64, OpenDatabaseError> {
     let (version, known) = (version(connection)?, newest_version());
     if version > known {
@@ -131,7 +131,7 @@ fn try_open(file: &DatabaseFile) -> Result<Connection, OpenDatabaseError> {
     Ok(connection)
 }
 
-/// Rejects a file without sysop's version that has tables: it belongs to another program.
+/// Rejects a file that has tables but no schema version of sysop, because it belongs to another program.
 fn reject_foreign_database(connection: &Connection, path: &Path) -> Result<(), OpenDatabaseError> {
     let foreign: bool = connection.query_row(
         "SELECT user_version = 0 AND EXISTS (SELECT 1 FROM sqlite_schema) FROM pragma_user_version",
@@ -147,7 +147,8 @@ fn reject_foreign_database(connection: &Connection, path: &Path) -> Result<(), O
     Ok(())
 }
 
-/// Must run inside a transaction. Reads the version again, because another process may have migrated in the meantime.
+/// Runs the migrations that are still missing. Must be called inside a transaction. Reads the version again, because
+/// another process may have migrated the tables in the meantime.
 fn migrate(connection: &Connection) -> Result<(), OpenDatabaseError> {
     let done = usize::try_from(version(connection)?).unwrap_or(0);
     for migration in MIGRATIONS.iter().skip(done) {

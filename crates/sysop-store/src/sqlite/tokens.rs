@@ -1,6 +1,6 @@
 //! Stores the hashes of tokens in the same file as the logs.
 //!
-//! Few rows and few writes: each statement is a transaction of its own on the writer's connection.
+//! There are few rows and few writes, so each statement is a transaction of its own on the writer's connection.
 
 use async_trait::async_trait;
 use rusqlite::{Connection, params};

@@ -2,7 +2,7 @@
 //!
 //! Appends that arrive while a transaction is in progress wait and share the next one, so that many sessions share one
 //! fsync. No append is answered before it is durable. A dedicated thread writes, so that no other blocking work delays
-//! it; it ends after a while without work.
+//! the writes. The thread ends after a while without work.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::{backup, run_blocking, schema};
 use crate::batch::{BatchSummary, check_seq_order};
 use crate::row_codec::{EncodedBatch, EventRow, to_integer, to_seq};
 
-/// Maximum queued writes; later callers wait before queueing.
+/// Maximum queued writes. If the queue is full, callers wait for space in it.
 pub(super) const JOBS_WAITING_MAX: usize = 1024;
 /// Maximum writes per transaction.
 const GROUP_JOBS_MAX: usize = 256;
@@ -122,7 +122,7 @@ impl SqliteWriter {
         }
     }
 
-    /// Connects, and creates the tables if there are none. Blocks.
+    /// Connects if there is no connection yet, and creates or migrates the tables. Blocks the calling thread.
     pub(super) fn ensure_open(&self) -> Result<(), StoreError> {
         let mut slot = self.connection.blocking_lock();
         if slot.is_none() {
@@ -181,7 +181,7 @@ impl SqliteWriter {
         })
     }
 
-    /// Starts the writer thread. If the system provides none, queued writes fail.
+    /// Starts the writer thread. If the system cannot create a thread, the queued writes fail.
     fn start(self: &Arc<Self>) -> Result<(), StoreError> {
         let worker = WriterThread { writer: Arc::clone(self) };
         let started = thread::Builder::new().name("sysop-sqlite".to_owned()).spawn(move || worker.run());
@@ -216,7 +216,7 @@ impl SqliteWriter {
         }
     }
 
-    /// Runs one transaction. On error nothing of it was stored.
+    /// Runs a group of jobs in one transaction. If this fails, nothing was stored.
     fn run_transaction(&self, group: &[WriteJob]) -> Result<Vec<Result<Seq, StoreError>>, StoreError> {
         let mut slot = self.connection.blocking_lock();
         // Taken out during the transaction: if SQLite fails, the connection is dropped, which rolls it back.
@@ -253,7 +253,7 @@ impl WriterThread {
         }
     }
 
-    /// Waits for work; `None` after a while without any.
+    /// Waits for work and returns the next group of jobs, or `None` after a while without work.
     fn next_group(&self) -> Option<Vec<WriteJob>> {
         let mut queue = self.writer.queue.lock();
         self.writer.work_available.wait_while_for(&mut queue, |queue| queue.jobs.is_empty(), IDLE_MAX);
@@ -332,7 +332,8 @@ fn run(connection: &Connection, statement: &str) -> rusqlite::Result<()> {
     connection.prepare_cached(statement)?.execute([]).map(|_| ())
 }
 
-/// Advances the session's last seq from `after` to `last`. Returns false, without a change, if it is not `after`.
+/// Advances the session's last seq from `after` to `last`. If the last seq is not `after`, changes nothing and returns
+/// false.
 fn advance_last_seq(
     connection: &Connection,
     id: &SessionId,
@@ -362,7 +363,7 @@ fn advance_last_seq(
     Ok(changed? == 1)
 }
 
-/// Only compares: returns `after` if the log ends there.
+/// Returns `after` if the log ends there, and `Conflict` otherwise. Does not change the database.
 fn check_last_seq(
     connection: &Connection,
     job: &WriteJob,

@@ -2,7 +2,7 @@
 
 #[derive(Debug)]
 pub struct Language {
-    /// Names in code blocks, and file extensions; like all word lists here separated by spaces.
+    /// Names used in code blocks, and file extensions. Like all word lists here, they are separated by spaces.
     names: &'static str,
     pub(super) family: SyntaxFamily,
     pub(super) line_comments: &'static [&'static str],
@@ -11,7 +11,7 @@ pub struct Language {
     pub(super) keywords: &'static str,
     /// Words that are constants.
     pub(super) values: &'static str,
-    /// Prefix of attributes and directives.
+    /// Prefix that begins an attribute or directive.
     pub(super) attributes: &'static str,
     /// True if a dollar sign begins a variable.
     pub(super) dollar: bool,
@@ -19,7 +19,7 @@ pub struct Language {
     pub(super) any_case: bool,
     /// True if capitalized words are types.
     pub(super) types: bool,
-    /// True if the first word of a command is the called program.
+    /// True if the first word of a command is the program that is called.
     pub(super) shell: bool,
 }
 
@@ -48,7 +48,8 @@ pub(super) struct Quote {
 }
 
 impl Quote {
-    /// Returns the offset of the string's end, including the delimiter, and true if the string ends here.
+    /// Returns the offset after the string and its closing delimiter, and true. If the string does not end in `text`,
+    /// returns the length of `text`, and false.
     pub(super) fn end_in(self, text: &str) -> (usize, bool) {
         let mut at = 0;
         while let Some(c) = text[at..].chars().next() {
@@ -65,7 +66,7 @@ impl Quote {
 }
 
 impl Language {
-    /// Returns the language with this name or file extension.
+    /// Returns the language with this name or file extension, if it is known.
     pub fn named(name: &str) -> Option<&'static Self> {
         let word = name.split([' ', ',', '{', ':', '\t']).next().unwrap_or_default().trim_start_matches('.');
         if word.is_empty() || word.len() > 20 {

@@ -12,10 +12,10 @@ use crate::code::{Highlighter, Language};
 use crate::link;
 use crate::theme::StyleRole;
 
-/// Minimum columns for indentation.
+/// Minimum number of columns that an indented block must have left; otherwise it is not made narrower.
 const COLUMNS_MIN: usize = 8;
 
-/// Lays out a chunk; `number` is that of its first item.
+/// Lays out a chunk. `number` is the number of its first list item, if it has one.
 pub(super) fn rows(source: &str, number: Option<u64>, markdown_style: &MarkdownStyle) -> Vec<TextRow> {
     let options = Options::ENABLE_TABLES | Options::ENABLE_TASKLISTS | Options::ENABLE_STRIKETHROUGH;
     let mut layout = BlockRenderer {
@@ -37,7 +37,7 @@ pub(super) fn rows(source: &str, number: Option<u64>, markdown_style: &MarkdownS
 
 struct BlockRenderer {
     markdown_style: MarkdownStyle,
-    /// Number for the first item, until used.
+    /// Number for the first list item, until it is used.
     number: Option<u64>,
     /// Open blocks, outermost first; the root always stays.
     containers: Vec<Container>,
@@ -54,14 +54,14 @@ struct Container {
     block: ContainerKind,
     columns: usize,
     rows: Vec<TextRow>,
-    /// True if its last block was text; another text then gets an empty row before it.
+    /// True if the container's last block was text. If text follows, an empty row is put between the two.
     text: bool,
 }
 
 enum ContainerKind {
     Root,
     Quote,
-    /// Number of the next item, in a numbered list.
+    /// A list. Holds the number of the next item if the list is numbered.
     List(Option<u64>),
     Item {
         mark: String,
@@ -258,8 +258,8 @@ impl BlockRenderer {
         self.put(text, style);
     }
 
-    /// Adds text to the line, joined with text of the same style, so that an address that the parser split at an
-    /// underscore is whole again.
+    /// Adds text to the current line, and joins it with preceding text of the same style. So an address that the parser
+    /// split at an underscore becomes whole again.
     fn put(&mut self, text: &str, style: Style) {
         let target = self.link.as_mut().and_then(|link| {
             link.text.push_str(text);

@@ -26,7 +26,7 @@ pub(super) enum LineStart<'a> {
     Heading,
     Rule,
     Quote,
-    /// A list item: its column, the column of its text, its number with delimiter.
+    /// A list item: its indent, the column of its text, and its number with delimiter.
     Item {
         indent: usize,
         content: usize,
@@ -36,7 +36,7 @@ pub(super) enum LineStart<'a> {
 }
 
 impl LineStart<'_> {
-    /// Returns true if the line ends a preceding paragraph. A row of dashes does not: it turns the paragraph into a
+    /// Returns true if the line ends a preceding paragraph. A line of dashes does not end it, but turns it into a
     /// heading.
     pub(super) fn interrupts(self) -> bool {
         match self {
@@ -47,7 +47,7 @@ impl LineStart<'_> {
     }
 }
 
-/// Number of leading spaces.
+/// Returns the number of leading spaces.
 pub(super) fn indent(line: &str) -> usize {
     line.bytes().take_while(|b| *b == b' ').count()
 }
@@ -74,7 +74,7 @@ pub(super) fn start(line: &str) -> LineStart<'_> {
     item(text, indent)
 }
 
-/// Returns the code fence that a line opens, and its language.
+/// Returns the code fence that a line opens and the language after it, or `None` if the line opens none.
 pub(super) fn fence(line: &str) -> Option<(CodeFence, &str)> {
     let indent = indent(line);
     let text = &line[indent..];

@@ -1,4 +1,4 @@
-//! Markdown for a terminal to which rows are only appended: a row is emitted once later text cannot change it.
+//! Markdown for a terminal to which rows are only appended. A row is emitted as soon as later text cannot change it.
 
 use ratatui::style::Style;
 
@@ -6,19 +6,20 @@ use super::{MarkdownDocument, MarkdownStyle, OpenBlock, line};
 use crate::cells::TextRow;
 use crate::theme::Theme;
 
-/// Text that closes emphasis which may be open. A row of an open paragraph is settled if none of these changes it.
+/// Texts that close emphasis which may be open. A row of an open paragraph is settled if appending any of these does
+/// not change it.
 const CLOSERS: [&str; 13] = ["*", "x*", "**", "x**", "***", "x***", "_", "x_", "__", "x__", "~", "~~", "x~~"];
 
 /// Takes text in chunks and emits rows. The rows do not depend on how the text was split, with one exception: if the
-/// head of a table does not begin with a bar and is longer than a row, rows of it may be emitted before its first bar
-/// arrives. They are then emitted again as a table.
+/// head of a table does not begin with a bar and is longer than a row, some of its rows may be emitted before its first
+/// bar arrives. These rows are then emitted again as part of the table.
 #[derive(Debug)]
 pub struct MarkdownStream {
     document: MarkdownDocument,
     text: String,
     /// Number of rows emitted.
     given: usize,
-    /// Emitted rows that were still open, with their indices.
+    /// Rows that were emitted while their chunk was still open, with their indices.
     early: Vec<(usize, TextRow)>,
 }
 
@@ -50,7 +51,7 @@ impl MarkdownStream {
         self.give(self.document.rows.len() + self.settled_open_rows())
     }
 
-    /// Returns the last row as it looks so far; `None` if every row was emitted.
+    /// Returns the last row as it looks so far, or `None` if every row was emitted.
     pub fn tail(&self) -> Option<&TextRow> {
         let last = self.document.len().checked_sub(1)?;
         if last < self.given { None } else { self.document.row(last) }
@@ -71,7 +72,8 @@ impl MarkdownStream {
         rows
     }
 
-    /// Detects rows that changed after they were emitted early; they are emitted again, so that no text is lost.
+    /// Detects rows that changed after they were emitted early. These rows and all later ones are emitted again, so
+    /// that no text is lost.
     fn take_back(&mut self) {
         let changed =
             |(at, row): &(usize, TextRow)| self.document.row(*at).is_none_or(|now| now.text() != row.text());
@@ -83,7 +85,8 @@ impl MarkdownStream {
         self.early.retain(|(at, _)| *at >= settled);
     }
 
-    /// Number of rows of the open paragraph or item that are settled. The last one may always grow.
+    /// Returns the number of rows of the open paragraph or item that are settled. The last row is never settled,
+    /// because it may grow.
     fn settled_open_rows(&self) -> usize {
         let tail = &self.document.tail;
         let start = match &self.document.parser.open {
@@ -116,9 +119,9 @@ impl MarkdownStream {
     }
 }
 
-/// Returns true if the last line may yet start another block or none, or its last mark become a longer one. A line of
-/// dashes turns the text before it into a heading, or becomes a paragraph with what follows. A fence of backticks is
-/// one until another backtick arrives.
+/// Returns true if it is not certain yet whether the last line starts another block, or if the mark at its end may
+/// become longer. A line of dashes turns the text before it into a heading, unless more text follows that makes it part
+/// of a paragraph. A fence of backticks stays a fence only until another backtick arrives.
 fn may_begin_block(text: &str) -> bool {
     let last = text.rsplit('\n').next().unwrap_or_default();
     let underlines = |line: &str| {
@@ -132,8 +135,9 @@ fn may_begin_block(text: &str) -> bool {
         || text.lines().any(underlines)
 }
 
-/// Returns the first offset in an open paragraph where a construct begins that later text may shorten: a code span, a
-/// link, a tag, an entity, an escape. A bar may turn everything into a table.
+/// Returns the first offset in an open paragraph at which a construct begins that later text may shorten: a code span,
+/// a link, a tag, an entity or an escape. Returns 0 if there is a bar, because it may turn the whole paragraph into a
+/// table.
 fn unfinished(text: &str) -> Option<usize> {
     if text.contains('|') {
         return Some(0);
@@ -157,7 +161,7 @@ fn unfinished(text: &str) -> Option<usize> {
     None
 }
 
-/// Length of the code span at the start, if it is closed.
+/// Returns the length of the code span at the start of a text, if the span is closed.
 fn code_span(text: &str) -> Option<usize> {
     let run = |text: &str| text.bytes().take_while(|b| *b == b'`').count();
     let length = run(text);
@@ -173,7 +177,7 @@ fn code_span(text: &str) -> Option<usize> {
     None
 }
 
-/// Length of the plain link at the start, if it is complete.
+/// Returns the length of the plain link at the start of a text, if the link is complete.
 fn link(text: &str) -> Option<usize> {
     let end = 1 + text[1..].find(['[', ']', '`', '<', '\\'])?;
     let target = text[end..].strip_prefix("](")?;

@@ -1,4 +1,5 @@
-//! Tables: columns in natural width if they fit, otherwise wrapped, otherwise each row as a list of its values.
+//! Tables. Columns have their natural width if they fit; otherwise their cells are wrapped. If there is no room even
+//! for that, each row becomes a list of its values.
 
 use pulldown_cmark::Alignment;
 
@@ -10,7 +11,7 @@ use crate::theme::StyleRole;
 const COLUMN_MIN: usize = 4;
 const BORDER: &str = " │ ";
 
-/// A table while it is read.
+/// A table that is being read.
 pub(super) struct Table {
     alignments: Vec<Alignment>,
     rows: Vec<Vec<Vec<Span>>>,
@@ -27,7 +28,7 @@ impl Table {
         self.row.push(spans);
     }
 
-    /// Ends the row; the first row is the head.
+    /// Ends the current row. The first row is the head.
     pub(super) fn end_row(&mut self) {
         self.rows.push(std::mem::take(&mut self.row));
     }
@@ -39,7 +40,7 @@ impl Table {
         }
     }
 
-    /// Returns the width of each column; `None` if they do not fit side by side.
+    /// Returns the width of each column, or `None` if the columns do not fit side by side.
     fn widths(&self, columns: usize) -> Option<Vec<usize>> {
         let count = self.alignments.len();
         let borders = count.saturating_sub(1) * BORDER.chars().count();

@@ -1,4 +1,4 @@
-//! Requests of `App` to the run loop.
+//! Requests from `App` to the run loop.
 
 use sysop_core::event::Input;
 use sysop_core::question::QuestionId;
@@ -11,7 +11,7 @@ use sysop_term::theme::ThemeName;
 #[derive(Debug)]
 pub enum Action {
     Send(Input),
-    /// Write this rule and allow the call for which it was offered.
+    /// Write this rule to its file, and allow the call for which the rule was offered.
     AllowAlways(OfferedRule),
     AnswerQuestion(QuestionId, PromptReply),
     /// Open the user's editor with this text.
@@ -24,7 +24,7 @@ pub enum Action {
     /// Replace the current session by another one.
     OpenSession(SessionSelector),
     ListSessions,
-    /// Trust the files with instructions of the session's workspace.
+    /// Trust the instruction files in the session's workspace.
     TrustWorkspace,
     ListModels,
     FindPaths(String),
@@ -47,13 +47,13 @@ pub enum EditTarget {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExitReason {
-    /// On the user's request.
+    /// The user asked to exit.
     Quit,
-    /// Ctrl+C while a turn was being stopped.
+    /// The user pressed Ctrl+C while a turn was being stopped.
     Interrupted,
-    /// The session failed; one sentence.
+    /// The session failed, for the reason in this sentence.
     Failed(String),
-    /// SIGTERM.
+    /// The process received SIGTERM.
     Terminated,
     /// The terminal was closed.
     HungUp,

@@ -120,7 +120,8 @@ impl App {
         }
     }
 
-    /// Changes the approval mode, or shows it. When a mode that runs calls is chosen, offers the proposed steps.
+    /// Changes the approval mode, or shows it if `mode` is `None`. If the chosen mode runs calls, shows a message that
+    /// offers the proposed steps.
     pub(super) fn approve(&mut self, mode: Option<ApprovalMode>, now: Duration) -> Vec<Action> {
         let Some(mode) = mode else {
             let mode = self.transcript.session_info().map_or(ApprovalMode::Ask, |facts| facts.approve);

@@ -1,4 +1,4 @@
-//! Completion of the word at the cursor: commands, or paths below the root.
+//! Completion of the word at the cursor, which is a command or a path below the root.
 
 use sysop_driver::frontend::NamedItem;
 use sysop_term::command::{self, CompletionNames};
@@ -16,11 +16,11 @@ pub struct Completion {
     pub offers: Vec<NamedItem>,
     /// Candidate selected with the arrow keys, if any.
     pub chosen: Option<usize>,
-    /// Prefix of a candidate in the text.
+    /// Text to put before the chosen candidate when it is inserted.
     before: &'static str,
 }
 
-/// Completion that the text at the cursor needs.
+/// Kind of completion that the text at the cursor needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CompletionRequest {
     Offers(Completion),
@@ -29,14 +29,14 @@ pub(super) enum CompletionRequest {
 }
 
 impl Completion {
-    /// Creates completions from the paths found for a word.
+    /// Creates completions from the paths that were found for a word; `None` if there are none.
     pub(super) fn paths(word: &str, paths: Vec<String>) -> Option<Self> {
         let offers: Vec<NamedItem> =
             paths.into_iter().map(|name| NamedItem { name, description: String::new() }).collect();
         (!offers.is_empty()).then(|| Self { word: format!("@{word}"), offers, chosen: None, before: "@" })
     }
 
-    /// Replacement for the word: the selected candidate, or the first.
+    /// Returns the replacement for the word, which is the selected candidate or else the first one.
     pub(super) fn text(&self) -> Option<String> {
         let offer = self.offers.get(self.chosen.unwrap_or(0))?;
         // After a folder, the path continues.
@@ -55,7 +55,8 @@ impl Completion {
     }
 }
 
-/// Determines the completion for the line up to the cursor, `before`. `whole` is true if the composer contains nothing else.
+/// Returns the completion that is needed at the cursor. `before` is the line up to the cursor; `whole` is true if the
+/// composer contains nothing else.
 pub(super) fn completion_request(before: &str, whole: bool, known: &CompletionNames) -> CompletionRequest {
     let word = before.rsplit([' ', '\t']).next().unwrap_or_default();
     if let Some(path) = word.strip_prefix('@').filter(|path| !path.is_empty()) {

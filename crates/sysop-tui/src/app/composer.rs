@@ -1,13 +1,13 @@
-//! The composer for prompts: multiple lines, with large pastes shown as placeholders.
+//! The multi-line text field in which the user writes prompts. Large pastes are shown as placeholders.
 
 use crossterm::event::{KeyCode, KeyEvent};
 use ratatui_textarea::{CursorMove, DataCursor, TextArea};
 
 use super::text_area::{self, EditResult};
 
-/// Minimum number of lines for which a paste becomes a placeholder.
+/// Number of lines from which a paste is shown as a placeholder.
 const FOLDED_LINES_MIN: usize = 10;
-/// Minimum number of characters for which a paste becomes a placeholder.
+/// Number of characters from which a paste is shown as a placeholder.
 const FOLDED_CHARS_MIN: usize = 1_000;
 /// Maximum size of a paste, in bytes.
 const PASTE_BYTES_MAX: usize = 1024 * 1024;
@@ -30,34 +30,34 @@ impl Composer {
         self.area.is_empty()
     }
 
-    /// Full text, with placeholders expanded.
+    /// Returns the full text, with placeholders expanded to the pasted texts.
     pub fn text(&self) -> String {
         self.pastes
             .iter()
             .fold(text_area::text(&self.area), |text, (sign, paste)| text.replacen(sign, paste, 1))
     }
 
-    /// Text as displayed, with placeholders.
+    /// Returns the text as displayed, with placeholders for large pastes.
     pub fn display_text(&self) -> String {
         text_area::text(&self.area)
     }
 
-    /// Underlying text area, for drawing.
+    /// Returns the underlying text area, for drawing.
     pub fn area(&self) -> &TextArea<'static> {
         &self.area
     }
 
-    /// Underlying text area, for setting styles.
+    /// Returns the underlying text area, for setting styles.
     pub fn area_mut(&mut self) -> &mut TextArea<'static> {
         &mut self.area
     }
 
-    /// Number of rows needed for a width of `columns`.
+    /// Returns the number of rows that the text needs at a width of `columns`.
     pub fn rows(&self, columns: u16) -> u16 {
         text_area::rows(&self.area, columns)
     }
 
-    /// Replaces the text; can be undone.
+    /// Replaces the text. The user can undo this.
     pub fn set(&mut self, text: &str) {
         text_area::replace(&mut self.area, &text_area::strip_control(text));
     }
@@ -76,7 +76,7 @@ impl Composer {
         text_area::key(&mut self.area, key)
     }
 
-    /// Inserts a paste; a large one as a placeholder.
+    /// Inserts a pasted text; a large one is shown as a placeholder.
     pub fn paste(&mut self, text: &str) {
         let cut = text.floor_char_boundary(text.len().min(PASTE_BYTES_MAX));
         let text = text_area::strip_control(&text[..cut]);
@@ -102,13 +102,13 @@ impl Composer {
         self.area.cursor().0 + 1 == self.area.lines().len()
     }
 
-    /// The word before the cursor.
+    /// Returns the word before the cursor.
     pub fn word(&self) -> &str {
         let before = self.before_cursor();
         before.rsplit([' ', '\t']).next().unwrap_or_default()
     }
 
-    /// The current line up to the cursor.
+    /// Returns the current line up to the cursor.
     pub fn before_cursor(&self) -> &str {
         let DataCursor(row, column) = self.area.cursor();
         let line = self.area.lines().get(row).map_or("", String::as_str);
@@ -129,7 +129,7 @@ impl Composer {
         self.area.move_cursor(CursorMove::End);
     }
 
-    /// Deletes the whole placeholder that ends at the cursor.
+    /// Deletes the whole placeholder that ends at the cursor. Returns false if there is none.
     fn remove_paste(&mut self) -> bool {
         let before = self.before_cursor();
         let Some(at) = self.pastes.iter().position(|(sign, _)| before.ends_with(sign.as_str())) else {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-/// Time after display during which a question ignores keys.
+/// Time for which a question ignores keys after it was displayed.
 pub const KEY_DEBOUNCE: Duration = Duration::from_millis(300);
-/// Time without typing before a key counts as an answer, if the user was typing something else.
+/// Time for which a question ignores keys after the last key that the user typed into something else.
 pub(super) const TYPING_DEBOUNCE: Duration = Duration::from_millis(700);
 
 /// Time from which a question accepts keys.
@@ -39,7 +39,7 @@ impl KeyDebounce {
         }
     }
 
-    /// Returns true if a key counts now; changes nothing.
+    /// Returns true if a key counts now. Unlike [`Self::accepts`], does not restart the delay.
     pub(super) fn is_over(self, now: Duration) -> bool {
         self.until.is_some_and(|until| now >= until)
     }
@@ -49,7 +49,7 @@ impl KeyDebounce {
         self.until = self.until.map(|until| until.max(now + TYPING_DEBOUNCE));
     }
 
-    /// Time from which keys count, if it lies in the future.
+    /// Returns the time from which keys count, or `None` if it is unknown or has passed.
     pub(super) fn blocked_until(&self, now: Duration) -> Option<Duration> {
         self.until.filter(|until| *until > now)
     }

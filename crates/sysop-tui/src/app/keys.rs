@@ -1,4 +1,4 @@
-//! Key bindings, from the foremost layer of the screen to the back.
+//! Key bindings. A key goes to the frontmost layer of the screen first.
 #![expect(clippy::wildcard_enum_match_arm, reason = "most keys have no binding")]
 
 use std::time::Duration;
@@ -22,12 +22,12 @@ use super::{Action, App, EditTarget, ExitReason, Focus, PendingAck, State};
 use crate::view::Scroll;
 use crate::{BY, RunningTurnPolicy};
 
-/// Time within which a second Ctrl+C exits.
+/// Time after a Ctrl+C within which a second Ctrl+C exits.
 const LEAVE: Duration = Duration::from_secs(3);
 /// Rows scrolled per step of the mouse wheel.
 const WHEEL_ROWS: usize = 3;
 
-/// Ctrl+C as a key event; SIGINT is handled the same way.
+/// Returns Ctrl+C as a key event, which is also used for SIGINT.
 pub fn ctrl_c() -> KeyEvent {
     KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)
 }
@@ -66,7 +66,8 @@ impl App {
         actions
     }
 
-    /// Returns true if the key continues the typing of an answer to a closed question. Ends when the user stops typing.
+    /// Returns true if a key must be ignored because the user is still typing the answer to a question that was closed.
+    /// Each such key extends the time for which keys are ignored.
     fn are_keys_muted(&mut self, now: Duration) -> bool {
         self.keys_muted_until =
             self.keys_muted_until.filter(|until| now < *until).map(|_| now + TYPING_DEBOUNCE);
@@ -144,7 +145,8 @@ impl App {
         self.complete()
     }
 
-    /// Cycles `ask`, `each`, `never`. Never selects `auto`, which takes a command.
+    /// Switches to the next approval mode of `ask`, `each` and `never`. Does not select `auto`, for which the user must
+    /// enter a command.
     fn next_approval_mode(&mut self, now: Duration) -> Vec<Action> {
         let mode = self.transcript.session_info().map_or(ApprovalMode::Ask, |info| info.approve);
         let next = match mode {
@@ -182,7 +184,7 @@ impl App {
         }
     }
 
-    /// Handles Ctrl+C: closes the foremost layer, then cancels the turn, then exits.
+    /// Handles Ctrl+C, which closes the frontmost layer, else cancels the turn, else exits.
     fn interrupt(&mut self, now: Duration) -> Vec<Action> {
         if self.close_overlay() {
             return Vec::new();
@@ -209,7 +211,7 @@ impl App {
         Vec::new()
     }
 
-    /// Exits; drafts go to the prompt history.
+    /// Exits and saves drafts to the prompt history.
     pub fn leave(&mut self, left: ExitReason) -> Vec<Action> {
         let mut actions = Vec::new();
         for text in [self.input.take(), self.next.take()] {
@@ -456,7 +458,7 @@ impl App {
         }
     }
 
-    /// Handles Esc: cancels the turn, or scrolls to the end of the history if nothing runs.
+    /// Handles Esc, which cancels the turn, or scrolls to the end of the history if no turn runs.
     fn escape(&mut self) -> Vec<Action> {
         match (self.state(), self.transcript.phase()) {
             (_, SessionPhase::Stopping) => Vec::new(),
@@ -484,7 +486,7 @@ impl App {
         Vec::new()
     }
 
-    /// Handles keys of the completion list; `None` if the key is for the composer.
+    /// Handles the keys of the completion list. Returns `None` if the key is for the composer.
     fn key_in_completion(&mut self, key: KeyEvent) -> Option<Vec<Action>> {
         let completion = self.completion.as_mut()?;
         match key.code {
@@ -505,7 +507,7 @@ impl App {
         Some(Vec::new())
     }
 
-    /// Completes an abbreviated command to the first candidate.
+    /// Replaces an abbreviated command with the first candidate.
     fn take_first_command(&mut self) {
         let Some(completion) = self.completion.take() else { return };
         let shown = self.composer().display_text();
@@ -525,7 +527,7 @@ impl App {
         self.complete()
     }
 
-    /// Updates the completions for the word at the cursor.
+    /// Updates the completions for the word at the cursor. Paths must be requested with the returned actions.
     fn complete(&mut self) -> Vec<Action> {
         let composer = self.composer();
         let whole = composer.before_cursor() == composer.display_text();
@@ -584,7 +586,8 @@ impl App {
         actions
     }
 
-    /// Adds a prompt to the history. As in a shell, one that starts with a space is not written to the file.
+    /// Adds a prompt to the history. As in a shell, a prompt that starts with a space is not written to the history
+    /// file.
     fn remember(&mut self, text: &str) -> Option<Action> {
         (self.prompt_history.push(text) && !text.starts_with(' '))
             .then(|| Action::AppendPromptHistory(text.to_owned()))

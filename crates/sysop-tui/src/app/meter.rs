@@ -1,4 +1,4 @@
-//! Usage of a session: time, tokens, cost.
+//! Usage of a session: time, tokens and cost.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use sysop_core::model_table::ModelPrice;
 #[derive(Debug, Default)]
 pub(super) struct UsageMeter {
     prices: HashMap<String, ModelPrice>,
-    /// Start of the turn, and its duration once it is over.
+    /// Start of the current or last turn. `took` is the duration of the turn once it is over.
     turn: Option<Duration>,
     took: Option<Duration>,
     phase: Duration,
     /// True once a part of the reply has arrived.
     answering: bool,
-    /// Last notice while waiting for the model.
+    /// Last notice that arrived while waiting for the model.
     notice: Option<String>,
     last: Usage,
     report: CostReport,
@@ -85,12 +85,12 @@ impl UsageMeter {
         self.phase = now;
     }
 
-    /// Time spent in the current phase.
+    /// Returns the time spent in the current phase.
     pub(super) fn waited(&self, now: Duration) -> Duration {
         now.saturating_sub(self.phase)
     }
 
-    /// Duration of the current or last turn.
+    /// Returns the duration of the current or last turn, or `None` if there was none.
     pub(super) fn turn(&self, now: Duration) -> Option<Duration> {
         self.took.or_else(|| self.turn.map(|began| now.saturating_sub(began)))
     }
@@ -103,12 +103,12 @@ impl UsageMeter {
         self.notice.as_deref()
     }
 
-    /// Tokens of the last request and reply: the size of the model's context.
+    /// Returns the tokens of the last request and reply, which is the size of the model's context.
     pub(super) fn context(&self) -> u64 {
         self.last.input_tokens + self.last.output_tokens
     }
 
-    /// Model calls of the session with their cost.
+    /// Returns the model calls of the session with their cost.
     pub(super) fn report(&self) -> &CostReport {
         &self.report
     }

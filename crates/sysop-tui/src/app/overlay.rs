@@ -1,4 +1,4 @@
-//! Overlays that take all keys until closed: help, lists and forms.
+//! Overlays that take all keys until they are closed: the help, lists and forms.
 #![expect(clippy::wildcard_enum_match_arm, reason = "most keys have no binding")]
 
 use std::time::Duration;
@@ -18,15 +18,15 @@ use crate::picker::{FormVariable, Picker, PickerEvent, PickerItem, VariableForm,
 /// Rows per page of the help.
 const HELP_PAGE_ROWS: usize = 10;
 
-/// Message if a list is requested before the session service is connected.
+/// Message shown if a list is requested before the session service is connected.
 pub(super) const NOT_CONNECTED: &str = "still starting; try again in a moment";
 
 pub enum Overlay {
-    /// Help; the first visible row.
+    /// The help, scrolled so that this row is the first visible one.
     Help(usize),
     Picker {
         picker: Picker,
-        /// Targets of the entries, by index.
+        /// Targets of the picker's entries, in the same order.
         targets: Vec<PickerTarget>,
     },
     Form {
@@ -36,7 +36,7 @@ pub enum Overlay {
     },
 }
 
-/// List whose entries must be fetched.
+/// List whose entries must be fetched from the session service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ListKind {
     Sessions,
@@ -46,13 +46,13 @@ pub(super) enum ListKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PickerTarget {
     Session(SessionId),
-    /// Model for the next step.
+    /// Model to use from the next step on.
     Model(ModelRef),
     Host(String),
     Theme(ThemeName),
     /// Earlier prompt to put into the composer.
     Message(String),
-    /// Prompt before which a forked session branches off, with its text.
+    /// Turn before which a forked session branches off, and the text of its prompt.
     Fork(TurnId, String),
     Routine(usize),
 }
@@ -155,7 +155,8 @@ impl App {
         self.overlay.take().is_some()
     }
 
-    /// Opens an empty list while its entries are fetched, so that it does not pop up later over what the user is typing.
+    /// Opens an empty list at once and requests its entries, so that the list does not pop up later over what the user
+    /// is typing.
     pub(super) fn fetch_list(&mut self, list: ListKind) -> Vec<Action> {
         let (title, action) = match list {
             ListKind::Sessions => ("Sessions · loading…", Action::ListSessions),
@@ -174,7 +175,7 @@ impl App {
         self.show_flash(why, now);
     }
 
-    /// Fills the waiting list; ignored if the user has closed it.
+    /// Fills the list that waits for its entries. Does nothing if the user has closed the list.
     fn fill_list(&mut self, list: ListKind, title: &str, choices: Vec<(PickerTarget, PickerItem)>) {
         if self.pending_list != Some(list) {
             return;

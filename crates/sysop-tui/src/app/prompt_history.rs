@@ -1,22 +1,23 @@
-//! History of prompts in this and earlier sessions, browsed with the arrow keys, and its file format.
+//! History of the prompts of this and earlier sessions, which the user browses with the arrow keys, and its file
+//! format.
 
 /// Maximum number of prompts to keep.
 const MESSAGES_MAX: usize = 10_000;
-/// Encoding of a newline in the file; the same as reedline's.
+/// Encoding of a newline in the history file. Reedline uses the same.
 const LINE_END: &str = "<\\n>";
 
 /// Earlier prompts, oldest first.
 #[derive(Debug, Default)]
 pub struct PromptHistory {
     messages: Vec<String>,
-    /// Index of the prompt shown while browsing; `None` while writing.
+    /// Index of the prompt that is shown while browsing; `None` while the user writes.
     at: Option<usize>,
     /// Draft that was interrupted by browsing.
     begun: String,
 }
 
 impl PromptHistory {
-    /// Parses the content of the file.
+    /// Parses the content of the history file.
     pub fn read(text: &str) -> Self {
         let mut prompt_history = Self::default();
         for line in text.lines().filter(|line| !line.is_empty()) {
@@ -26,12 +27,12 @@ impl PromptHistory {
         prompt_history
     }
 
-    /// Encodes a prompt as a line of the file.
+    /// Encodes a prompt as a line of the history file.
     pub fn line(message: &str) -> String {
         format!("{}\n", message.replace('\n', LINE_END))
     }
 
-    /// Prompts, newest first.
+    /// Returns the prompts, newest first.
     pub fn newest_first(&self) -> impl Iterator<Item = &str> {
         self.messages.iter().rev().map(String::as_str)
     }
@@ -47,7 +48,8 @@ impl PromptHistory {
         true
     }
 
-    /// Goes to the previous prompt; `now` is the current text of the composer.
+    /// Goes to the previous prompt and returns it, or `None` if there is none. `now` is the current text of the
+    /// composer.
     pub fn older(&mut self, now: &str) -> Option<&str> {
         let at = match self.at {
             None => {
@@ -61,7 +63,8 @@ impl PromptHistory {
         Some(&self.messages[at])
     }
 
-    /// Goes to the next prompt; after the last one, to the draft.
+    /// Goes to the next prompt, or from the last prompt to the draft, and returns its text. Returns `None` if the user
+    /// is not browsing.
     pub fn newer(&mut self) -> Option<&str> {
         let at = self.at? + 1;
         match self.messages.get(at) {
@@ -81,7 +84,7 @@ impl PromptHistory {
         self.at = None;
     }
 
-    /// Returns true while browsing.
+    /// Returns true while the user is browsing.
     pub fn is_browsing(&self) -> bool {
         self.at.is_some()
     }

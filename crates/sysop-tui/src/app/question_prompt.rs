@@ -1,4 +1,5 @@
-//! Question of a program: a secret typed invisibly, a visible text, or first a choice between the two.
+//! Prompt for a program's question. The user types a secret invisibly or a text visibly; if the kind of question is
+//! doubtful, the user first chooses one of the two.
 #![expect(clippy::wildcard_enum_match_arm, reason = "most keys have no binding")]
 
 use std::fmt;
@@ -11,14 +12,14 @@ use sysop_core::question::{Question, QuestionId, QuestionKind};
 
 use super::key_debounce::KeyDebounce;
 
-/// Maximum length of an answer, in bytes; the limit of a terminal's line discipline.
+/// Maximum length of an answer in bytes, which is the limit of a terminal's line discipline.
 const ANSWER_BYTES_MAX: usize = 4_095;
 
 #[derive(Debug)]
 pub struct QuestionPrompt {
     question: Question,
     line: SecretLine,
-    /// True until the user has said whether it asks for a secret.
+    /// True until the user has said whether the question asks for a secret.
     doubtful: bool,
     pub(super) debounce: KeyDebounce,
 }
@@ -49,12 +50,12 @@ impl QuestionPrompt {
         &self.question
     }
 
-    /// Returns true if the user must first say whether it asks for a secret.
+    /// Returns true if the user must first say whether the question asks for a secret.
     pub fn is_doubtful(&self) -> bool {
         self.doubtful
     }
 
-    /// Typed text; `None` if it must not be shown.
+    /// Returns the typed text, or `None` if it must not be shown.
     pub fn shown(&self) -> Option<&str> {
         match self.question.kind {
             QuestionKind::Text => Some(&self.line.0),
@@ -99,7 +100,7 @@ impl QuestionPrompt {
     }
 }
 
-/// Line buffer with fixed capacity, so that growing leaves no copies in memory; wiped on drop.
+/// Line buffer that is wiped on drop. Its capacity is fixed, because growing would leave copies of the text in memory.
 struct SecretLine(Zeroizing<String>);
 
 impl Default for SecretLine {

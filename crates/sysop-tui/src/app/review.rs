@@ -32,30 +32,30 @@ pub struct Review {
     proposed: String,
     /// True if the proposal is a command, which can be edited.
     editable: bool,
-    /// True if only `Y` runs it: Enter is pressed too easily.
+    /// True if only `Y` runs the call, because Enter is pressed too easily.
     takes_capital_y: bool,
-    /// True if the call can be allowed for the session.
+    /// True if the call can be allowed for the rest of the session.
     session: bool,
     mode: ReviewMode,
     area: TextArea<'static>,
     reason: TextArea<'static>,
     pub(super) debounce: KeyDebounce,
     scroll: u16,
-    /// Rows below the visible ones; set by drawing.
+    /// Number of rows below the visible ones; set when the pane is drawn.
     below: u16,
     page: u16,
     /// True if the editor shows the whole command.
     whole: bool,
-    /// Rule for "allow always"; the outer `None` until it was looked up.
+    /// Rule for "allow always". `None` until it is looked up, `Some(None)` if there is none.
     offered: Option<Option<OfferedRule>>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReviewEvent {
-    /// Handled; nothing else to do.
+    /// The key was handled, and nothing else is to be done.
     Consumed,
     Decided(Decision),
-    /// Allowed, and this rule must be written.
+    /// The call was allowed, and this rule must be written.
     AllowedAlways(OfferedRule),
     Cancelled,
     OpenEditor,
@@ -102,7 +102,7 @@ impl Review {
         self.offered = Some(offered);
     }
 
-    /// Rule for "allow always"; `None` for an edited command.
+    /// Returns the rule for "allow always", or `None` if there is none or the command was edited.
     pub fn offered_rule(&self) -> Option<&OfferedRule> {
         self.offered.as_ref()?.as_ref().filter(|_| !self.is_edited())
     }
@@ -111,7 +111,7 @@ impl Review {
         &self.call
     }
 
-    /// Meaning of the keys.
+    /// Returns the current meaning of the keys.
     pub fn mode(&self) -> ReviewMode {
         self.mode
     }
@@ -121,17 +121,17 @@ impl Review {
         self.editable
     }
 
-    /// Returns true if only `Y` runs it.
+    /// Returns true if only `Y` runs the call.
     pub fn takes_capital_y(&self) -> bool {
         self.takes_capital_y
     }
 
-    /// Returns true if it can be allowed for the session.
+    /// Returns true if the call can be allowed for the rest of the session.
     pub fn has_session_grant(&self) -> bool {
         self.session
     }
 
-    /// The command in its current form.
+    /// Returns the command in its current, possibly edited form.
     pub fn command(&self) -> String {
         text_area::text(&self.area)
     }
@@ -145,17 +145,17 @@ impl Review {
         &self.area
     }
 
-    /// Editor of the command, for setting styles.
+    /// Returns the editor of the command, for setting styles.
     pub fn area_mut(&mut self) -> &mut TextArea<'static> {
         &mut self.area
     }
 
-    /// Editor of the feedback.
+    /// Returns the editor of the feedback for the model.
     pub fn reason_mut(&mut self) -> &mut TextArea<'static> {
         &mut self.reason
     }
 
-    /// First visible row.
+    /// Returns the index of the first visible row.
     pub fn scroll(&self) -> u16 {
         self.scroll
     }
@@ -165,7 +165,7 @@ impl Review {
         self.below == 0
     }
 
-    /// Records the total and visible number of rows; returns the first row to draw.
+    /// Records the total number of rows and the number of visible rows (`page`). Returns the first row to draw.
     pub fn set_viewport(&mut self, rows: u16, page: u16) -> u16 {
         self.scroll = self.scroll.min(rows.saturating_sub(page));
         self.page = page.max(1);
@@ -178,7 +178,7 @@ impl Review {
         self.whole
     }
 
-    /// Records the rows that the editor needs and has.
+    /// Records the number of rows that the editor needs (`wants`) and the number that it has.
     pub fn set_editor_rows(&mut self, wants: u16, rows: u16) {
         self.whole = wants <= rows;
     }
@@ -249,7 +249,7 @@ impl Review {
         }
     }
 
-    /// Displays the rule; it must be visible before a key confirms it.
+    /// Displays the offered rule, because the user must see it before a key confirms it.
     fn show_rule(&mut self) -> ReviewEvent {
         if self.is_edited() {
             return ReviewEvent::Message(RULE_IS_FOR_PROPOSED);

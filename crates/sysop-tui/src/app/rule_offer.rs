@@ -16,7 +16,7 @@ impl App {
         self.transcript.plan(review.call())
     }
 
-    /// Sets the rule for the proposal under review; `None` if none can be offered.
+    /// Sets the rule for the proposal under review. `None` means that no rule can be offered.
     pub fn set_offered_rule(&mut self, offered: Option<OfferedRule>) {
         if let Some(review) = &mut self.review {
             let offered = offered.filter(|offered| offered.call == *review.call());

@@ -1,5 +1,5 @@
-//! States shown to the user, derived from the transcript and the user's last action. Follows the six states of the agent-rs
-//! design.
+//! States shown to the user, derived from the transcript and the user's last action. They are the six states of the
+//! agent-rs design.
 
 use sysop_core::event::Decision;
 use sysop_core::transcript::{ItemBody, SessionPhase, Transcript};
@@ -38,7 +38,7 @@ impl State {
         }
     }
 
-    /// State that a decision leads to, before the log confirms it.
+    /// Returns the state to show after a decision, until the log confirms the decision.
     pub(super) fn after(decision: &Decision) -> Self {
         match decision {
             Decision::Allow { .. } | Decision::AllowSession { .. } => Self::Executing,
@@ -47,7 +47,8 @@ impl State {
     }
 }
 
-/// Returns true if the newest item is a finished tool output, to which the model has not replied yet.
+/// Returns true if the newest item, not counting notices, is a finished tool output, so that the model has not replied
+/// to it yet.
 fn has_new_outcome(transcript: &Transcript) -> bool {
     let newest = transcript.items().rev().find(|item| !matches!(item.body, ItemBody::Notice(_)));
     newest.is_some_and(|item| matches!(&item.body, ItemBody::ToolOutput(output) if output.outcome.is_some()))

@@ -1,4 +1,4 @@
-//! Text of the two status lines: current activity, and status of the session.
+//! Text of the two status lines: one shows the current activity, the other the status of the session.
 
 use std::time::Duration;
 
@@ -20,19 +20,19 @@ const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "�
 pub enum Tone {
     Plain,
     Dim,
-    /// Name of the host; emphasized, because acting on the wrong host is costly.
+    /// Name of the host, which is emphasized because acting on the wrong host is costly.
     Host,
     Busy,
     Good,
     Warn,
 }
 
-/// A part of the status line; control characters are neutralized.
+/// A part of the status line. Control characters in its text are neutralized.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusSegment {
     pub text: String,
     pub tone: Tone,
-    /// Priority if space is short: the highest rank is dropped first, 0 never.
+    /// Order in which segments are dropped if space is short: the highest rank first, rank 0 never.
     pub rank: u8,
 }
 
@@ -50,7 +50,7 @@ fn segment(text: impl AsRef<str>, tone: Tone, rank: u8) -> StatusSegment {
     StatusSegment { text: neutralize_line(text.as_ref()).into_owned(), tone, rank }
 }
 
-/// Formats a duration in whole seconds, so that the width rarely changes.
+/// Formats a duration without fractions of a second, so that the width of the text rarely changes.
 fn seconds(time: Duration) -> String {
     match time.as_secs() {
         short @ 0..60 => format!("{short} s"),
@@ -60,7 +60,7 @@ fn seconds(time: Duration) -> String {
 }
 
 impl App {
-    /// Status of the session, from left to right.
+    /// Returns the segments of the session's status, from left to right.
     pub fn status(&self, now: Duration) -> Vec<StatusSegment> {
         let Some(facts) = self.transcript().session_info() else {
             let text = if self.session.is_some() { "reading the session…" } else { "opening…" };
@@ -128,7 +128,7 @@ impl App {
         !self.is_replaying() && *self.transcript().phase() != SessionPhase::Idle
     }
 
-    /// Current activity; `None` if the session only waits for a prompt.
+    /// Returns the current activity, or `None` if the session only waits for a prompt.
     pub fn activity(&self, now: Duration) -> Option<ActivityIndicator> {
         if self.is_replaying() {
             return None;

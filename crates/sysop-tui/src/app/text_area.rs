@@ -33,7 +33,7 @@ pub(super) fn text(area: &TextArea<'_>) -> String {
     area.lines().join("\n")
 }
 
-/// Replaces the whole text; can be undone.
+/// Replaces the whole text. The user can undo this.
 pub(super) fn replace(area: &mut TextArea<'_>, text: &str) {
     let yank = area.yank_text();
     area.select_all();
@@ -44,7 +44,7 @@ pub(super) fn replace(area: &mut TextArea<'_>, text: &str) {
     area.insert_str(text);
 }
 
-/// Number of rows that the text needs for a width of `columns`.
+/// Returns the number of rows that the text needs at a width of `columns`.
 pub fn rows(area: &TextArea<'_>, columns: u16) -> u16 {
     let columns = usize::from(columns.max(1));
     let rows: usize = area.lines().iter().map(|line| rows_of(line, columns)).sum();
@@ -65,7 +65,7 @@ fn rows_of(line: &str, columns: usize) -> usize {
     rows + usize::from(used >= columns)
 }
 
-/// Returns true if the key inserts a newline where Enter submits.
+/// Returns true if the key inserts a newline in a text area in which Enter submits.
 pub(super) fn is_newline(key: KeyEvent) -> bool {
     match key.code {
         KeyCode::Enter => key.modifiers.intersects(KeyModifiers::ALT | KeyModifiers::SHIFT),
@@ -142,8 +142,8 @@ fn moved(area: &mut TextArea<'_>, to: CursorMove) -> EditResult {
     EditResult::Moved
 }
 
-/// Removes control characters except newline and tab, and bidirectional formatting characters: a text area would hide or
-/// obey them.
+/// Removes control characters except newline and tab, and removes bidirectional formatting characters. A text area
+/// would hide or obey these characters.
 pub(super) fn strip_control(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let hides = |sign: char| {

@@ -12,7 +12,7 @@ const KEY_COLUMNS: usize = 22;
 /// Width of the column with commands and their arguments.
 const COMMAND_COLUMNS: usize = 26;
 
-/// Sections with their keys and actions.
+/// Sections of the help, each with its keys and what they do.
 const KEYS: &[(&str, &[(&str, &str)])] = &[
     (
         "Input",
@@ -62,7 +62,8 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
     ),
 ];
 
-/// Draws the help from row `first`, limited so that the last page is full; returns the row used.
+/// Draws the help from row `first`, or from an earlier row if the last page would not be full. Returns the row that was
+/// used.
 pub(super) fn draw(theme: Theme, area: Rect, first: usize, buffer: &mut Buffer) -> usize {
     let rows = rows(theme);
     let page = usize::from(area.height).saturating_sub(1);

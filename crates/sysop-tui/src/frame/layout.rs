@@ -20,23 +20,24 @@ pub struct Regions {
     pub status: Rect,
 }
 
-/// Minimum width for the history to be left of the session's terminal, in columns.
+/// Width of the screen, in columns, from which the history is shown to the left of the session's terminal.
 const BESIDE_COLUMNS_MIN: u16 = 168;
-/// Minimum height for the history to be above it, in rows.
+/// Height of the screen, in rows, from which the history is shown above the session's terminal.
 const ABOVE_ROWS_MIN: u16 = 33;
-/// Minimum size of the terminal when it shares the screen.
+/// Minimum width of the session's terminal when it shares the screen, in columns; `TERMINAL_ROWS` is its minimum
+/// height.
 const TERMINAL_COLUMNS: u16 = 100;
 const TERMINAL_ROWS: u16 = 24;
 
 /// Regions of the screen while the session's terminal is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PaneRegions {
-    /// History and its border to the terminal, if they fit.
+    /// History, and the border between it and the terminal, if they fit.
     pub(super) history: Option<(Rect, Rect)>,
     pub(super) pane: Rect,
 }
 
-/// Divides the area between history and terminal.
+/// Divides the screen between the history and the session's terminal.
 pub(super) fn pane_regions(area: Rect) -> PaneRegions {
     if area.width >= BESIDE_COLUMNS_MIN {
         let left = (area.width - TERMINAL_COLUMNS - 1).min(area.width / 2);
@@ -55,8 +56,8 @@ pub(super) fn pane_regions(area: Rect) -> PaneRegions {
     PaneRegions { history: None, pane: area }
 }
 
-/// Divides an area of at least [`COLUMNS_MIN`] by [`ROWS_MIN`] cells. `middle` and `input` are the rows needed; 0 for
-/// `middle` means that there is no middle pane.
+/// Divides an area of at least [`COLUMNS_MIN`] by [`ROWS_MIN`] cells. `middle` and `input` are the numbers of rows that
+/// the middle pane and the composer need. If `middle` is 0, there is no middle pane.
 pub fn regions(area: Rect, middle: u16, input: u16) -> Regions {
     // The two lines take one row each.
     let rest = area.height.saturating_sub(2);

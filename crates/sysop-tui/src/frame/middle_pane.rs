@@ -18,29 +18,29 @@ use sysop_term::{Span, TextRow};
 use super::{DOT, write_area};
 use crate::app::{App, ReviewMode};
 
-/// Maximum number of rows of live output, which also gets at most a third of the screen.
+/// Maximum number of rows of live output, which is also limited to a third of the screen.
 const LIVE_ROWS_MAX: u16 = 16;
 /// Indentation of the text, in columns.
 const INDENT: u16 = 2;
 
-/// Content of the middle pane, laid out for a width.
+/// Content of the middle pane, laid out for a certain width.
 pub(super) enum MiddlePane {
-    /// No middle pane.
+    /// There is no middle pane.
     Hidden,
-    /// Rows below a title.
+    /// A title, and rows below it.
     Rows { title: TextRow, rows: Vec<TextRow>, content: MiddleContent },
-    /// Command editor: rows above it, number of rows it needs, rows below it.
+    /// The command editor: a title, the rows above the editor, the number of rows that it needs, and the rows below it.
     Editing { title: TextRow, above: Vec<TextRow>, wants: u16, below: Vec<TextRow> },
 }
 
-/// Kind of the rows; determines the visible part if they do not all fit.
+/// Kind of content, which determines the visible rows if not all fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MiddleContent {
-    /// Must be scrolled to its end before it is answered.
+    /// A proposal, which must be scrolled to its end before it can be answered.
     Proposal,
-    /// Shows the beginning.
+    /// A question, of which the beginning is shown.
     Question,
-    /// Shows the end.
+    /// Live output, of which the end is shown.
     Live,
 }
 
@@ -85,7 +85,7 @@ impl MiddlePane {
         }
     }
 
-    /// Rows as text, without the title.
+    /// Returns the rows as text, without the title.
     #[cfg(test)]
     pub(super) fn text(&self) -> Vec<String> {
         match self {
@@ -106,7 +106,7 @@ impl MiddlePane {
         }
     }
 
-    /// Draws the pane; returns the cursor position if the cursor is here.
+    /// Draws the pane. Returns the cursor position if the cursor is in the pane.
     pub(super) fn draw(
         &self,
         app: &mut App,
@@ -224,7 +224,7 @@ fn proposal_rows(
     rows
 }
 
-/// Rows with the rule and the file it would be written to.
+/// Returns rows with the rule and the file that it would be written to.
 fn rule_rows(offered: &OfferedRule, theme: Theme, columns: usize) -> Vec<TextRow> {
     let mut rows = Vec::new();
     for line in offered.toml.lines() {
@@ -236,7 +236,7 @@ fn rule_rows(offered: &OfferedRule, theme: Theme, columns: usize) -> Vec<TextRow
     rows
 }
 
-/// Rows with the risk, and the scope of "for this session".
+/// Returns rows with the risk of the call and with the scope of allowing it "for this session".
 fn risk_rows(plan: &Proposal, risk: &Risk, theme: Theme, columns: usize) -> Vec<TextRow> {
     let (sign, ink) = match risk.class {
         RiskClass::ReadOnly => ("✓ ", StyleRole::Good),

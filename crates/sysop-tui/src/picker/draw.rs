@@ -15,9 +15,9 @@ use unicode_width::UnicodeWidthStr as _;
 use super::fuzzy::FuzzyPattern;
 use super::{Picker, PickerItem};
 
-/// Minimum width for showing details, in columns.
+/// Minimum width of a row for which details are shown, in columns.
 const DETAIL_COLUMNS_MIN: usize = 36;
-/// Divisor of the row width; gives the maximum width of a detail.
+/// Number by which the row width is divided to get the maximum width of a detail.
 const DETAIL_SHARE: usize = 2;
 
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +25,7 @@ pub struct PickerStyle {
     pub text: Style,
     pub dim: Style,
     pub matched: Style,
-    /// Style of the selected row, applied over the others.
+    /// Style of the selected row, applied over the other styles.
     pub selected: Style,
     pub border: Style,
     pub title: Style,
@@ -50,7 +50,7 @@ fn safe(text: &str) -> Cow<'_, str> {
 }
 
 impl Picker {
-    /// Returns a suitable area for the list as a popup.
+    /// Returns a suitable area in which to show the list as a popup.
     pub fn popup_area(&self, screen: Rect) -> Rect {
         let width = screen.width.min((screen.width / 8 * 7).max(72)).min(110);
         let wanted = u16::try_from(self.entries.len()).unwrap_or(u16::MAX).saturating_add(5).max(8);
@@ -63,7 +63,8 @@ impl Picker {
         }
     }
 
-    /// Draws the list over the existing content and returns the cursor position, if visible. Remembers the page size.
+    /// Draws the list over the existing content and returns the cursor position if the cursor is visible. Remembers the
+    /// number of rows as the page size.
     pub fn draw(&mut self, area: Rect, buffer: &mut Buffer, picker_style: &PickerStyle) -> Option<Position> {
         let area = area.intersection(buffer.area);
         Clear.render(area, buffer);

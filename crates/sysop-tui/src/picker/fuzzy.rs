@@ -8,14 +8,14 @@ const LETTER: i32 = 16;
 const NEXT: i32 = 15;
 /// Bonus for a letter that starts a word.
 const BEGINNING: i32 = 10;
-/// Gap penalty: (first, each further).
+/// Penalty for a gap between two matching letters: a fixed part, and a part for each skipped character.
 const GAP: (i32, i32) = (3, 1);
-/// Maximum length of the searched text, in characters.
+/// Number of characters of a text that are searched.
 const QUEUE_BATCH_MAX: usize = 512;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct FuzzyPattern {
-    /// Lower case, unless the user typed an upper case letter.
+    /// Words to search for, in lower case unless the user typed an upper case letter.
     words: Vec<Vec<char>>,
     exact_case: bool,
 }
@@ -32,7 +32,7 @@ impl FuzzyPattern {
         self.words.iter().try_fold(0, |sum, word| Some(sum + fit(word, letters, None)?))
     }
 
-    /// Returns the indexes of the matching characters.
+    /// Returns the indexes of the characters of `text` that match.
     pub(super) fn places(&self, text: &str) -> Vec<usize> {
         let (mut letters, mut places) = (Vec::new(), Vec::new());
         self.prepare(text, &mut letters);

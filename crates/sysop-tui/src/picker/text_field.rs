@@ -11,12 +11,12 @@ const LINE_BYTES_MAX: usize = 16 * 1024;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct TextField {
     text: String,
-    /// Byte offset, on a character boundary.
+    /// Byte offset of the cursor in `text`, on a character boundary.
     cursor: usize,
 }
 
 impl TextField {
-    /// Creates a field with a text and the cursor at its end.
+    /// Creates a field that contains `text`, with the cursor at its end.
     pub(super) fn new(text: &str) -> Self {
         let mut field = Self::default();
         field.insert(text);
@@ -73,7 +73,7 @@ impl TextField {
         true
     }
 
-    /// Returns the visible part of the text for a width, and the cursor's column in it.
+    /// Returns the part of the text that is visible at a width of `columns`, and the cursor's column in that part.
     pub(super) fn view(&self, columns: usize) -> (String, usize) {
         let room = columns.saturating_sub(1);
         let mut start = self.cursor;

@@ -22,7 +22,7 @@ pub struct VariableForm {
     variables: Vec<FormVariable>,
     answers: Vec<String>,
     field: TextField,
-    /// Reason for refusing the last answer.
+    /// Reason why the last answer was refused, if it was.
     wrong: Option<String>,
 }
 
@@ -31,12 +31,12 @@ pub enum VariableFormEvent {
     Pending,
     /// The variable with this index was answered; [`VariableForm::refuse`] can reject the answer.
     Answered(usize),
-    /// Escape: canceled.
+    /// The user canceled with Escape.
     Cancelled,
 }
 
 impl VariableForm {
-    /// Creates a form. Without variables, [`VariableForm::values`] is complete immediately.
+    /// Creates a form. If there are no variables, [`VariableForm::values`] is complete at once.
     pub fn new(title: &str, variables: Vec<FormVariable>) -> Self {
         Self {
             title: title.to_owned(),
@@ -47,7 +47,7 @@ impl VariableForm {
         }
     }
 
-    /// Returns all names and values; `None` until the last one is answered.
+    /// Returns the names and values of all variables, or `None` until the last one is answered.
     pub fn values(&self) -> Option<Vec<(String, String)>> {
         let names = self.variables.iter().map(|variable| variable.name.clone());
         (self.answers.len() == self.variables.len())
@@ -91,7 +91,7 @@ impl VariableForm {
         VariableFormEvent::Pending
     }
 
-    /// Returns a suitable area for the form as a popup.
+    /// Returns a suitable area in which to show the form as a popup.
     pub fn popup_area(&self, screen: Rect) -> Rect {
         let width = screen.width.min(72);
         let rows = u16::try_from(self.answers.len()).unwrap_or(u16::MAX).saturating_add(5);
@@ -104,7 +104,7 @@ impl VariableForm {
         }
     }
 
-    /// Draws the form over the existing content and returns the cursor position, if visible.
+    /// Draws the form over the existing content and returns the cursor position if the cursor is visible.
     pub fn draw(&self, area: Rect, buffer: &mut Buffer, picker_style: &PickerStyle) -> Option<Position> {
         let area = area.intersection(buffer.area);
         Clear.render(area, buffer);

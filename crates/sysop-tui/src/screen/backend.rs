@@ -1,6 +1,6 @@
-//! Encodes frames: ratatui's encoding of the changed cells, with hyperlinks and without control characters.
+//! Encodes frames: uses ratatui's encoding of the changed cells, adds hyperlinks and removes control characters.
 //!
-//! Draws into memory only. The output is written as one piece when the terminal is ready.
+//! Draws only into memory. The output is written in one piece when the terminal is ready.
 
 use std::io::{self, Write as _};
 
@@ -18,7 +18,7 @@ pub struct Hyperlink {
     pub address: String,
 }
 
-/// Maximum length of a link target, in bytes; longer ones fail in some browsers.
+/// Maximum length of a link target, in bytes. Longer targets fail in some browsers.
 const ADDRESS_BYTES_MAX: usize = 2083;
 
 /// Encoder for the frames of one terminal.
@@ -42,7 +42,7 @@ impl CellBackend {
         self.size = size;
     }
 
-    /// Output since [`Self::clear_output`].
+    /// Returns the output since the last [`Self::clear_output`].
     pub(super) fn output(&self) -> &[u8] {
         &self.output
     }
@@ -81,7 +81,8 @@ impl CellBackend {
         self.draw(changed.into_iter())
     }
 
-    /// Draws neighboring cells of one link and clears `run`. The cursor is positioned at the start of each run.
+    /// Draws `run`, a run of neighboring cells with the same link or none, and clears it. The cursor is positioned at
+    /// the start of each run.
     fn draw_run(&mut self, run: &mut Vec<(u16, u16, &Cell)>, link: Option<&str>) -> io::Result<()> {
         if run.is_empty() {
             return Ok(());
@@ -96,13 +97,13 @@ impl CellBackend {
         Ok(())
     }
 
-    /// Ratatui's encoder, appending to the output.
+    /// Returns ratatui's encoder, which appends to the output.
     fn encoder(&mut self) -> CrosstermBackend<&mut Vec<u8>> {
         CrosstermBackend::new(&mut self.output)
     }
 }
 
-/// Returns true for a printable `http` or `https` address.
+/// Returns true for an `http` or `https` address that is printable ASCII and not too long.
 fn is_plain(address: &str) -> bool {
     let web = address.starts_with("https://") || address.starts_with("http://");
     web && address.len() <= ADDRESS_BYTES_MAX && address.bytes().all(|byte| byte.is_ascii_graphic())
@@ -185,7 +186,7 @@ impl Backend for CellBackend {
     }
 }
 
-/// The cell, or U+FFFD in place of a cell with a control character.
+/// Returns the cell, or a cell with U+FFFD if it contains a control character.
 fn safe(cell: &Cell) -> &Cell {
     const REPLACEMENT: &Cell = &Cell::new("\u{fffd}");
     let has_control = cell.symbol().chars().any(char::is_control);

@@ -1,7 +1,8 @@
-//! Decodes terminal input to keys, pastes, clicks and focus changes. Pure: bytes in, events out; the caller measures time.
+//! Decodes terminal input into keys, pastes, clicks and focus changes. Pure: it turns bytes into events, and the caller
+//! measures time.
 //!
-//! Supports the keys of xterm and the Linux console, rxvt's Alt, the kitty keyboard protocol, and both mouse encodings.
-//! Replies to queries that another program sent before us are dropped.
+//! Supports the keys of xterm and the Linux console, rxvt's encoding of Alt, the kitty keyboard protocol, and both
+//! mouse encodings. Drops replies to queries that an earlier program sent to the terminal.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,17 +11,18 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent,
 
 use super::events::TerminalEvent;
 
-/// Maximum time to wait for the rest of a sequence before its ESC counts as the Escape key.
+/// Maximum time to wait for the end of a sequence before its ESC counts as the Escape key.
 const REST_OF_SEQUENCE: Duration = Duration::from_millis(30);
-/// Maximum pause within a paste before its first part is reported. The rest is reported as another paste.
+/// Maximum pause within a paste. After a longer pause, the part so far is reported, and what follows is reported as
+/// another paste.
 const REST_OF_PASTE: Duration = Duration::from_secs(2);
-/// Maximum length of a sequence, in bytes; longer ones are discarded.
+/// Maximum length of a sequence, in bytes; a longer sequence is discarded.
 const SEQUENCE_BYTES_MAX: usize = 4096;
-/// Maximum size of a paste, in bytes; the rest is dropped.
+/// Maximum size of a paste, in bytes; everything beyond it is dropped.
 const PASTE_BYTES_MAX: usize = 4 * 1024 * 1024;
 const PASTE_END: &[u8] = b"\x1b[201~";
 
-/// Input that is not complete yet.
+/// Decoder, which holds input that is not complete yet.
 #[derive(Default)]
 pub(super) struct InputDecoder {
     waiting: Vec<u8>,
@@ -31,7 +33,7 @@ pub(super) struct InputDecoder {
 
 /// Result of decoding the start of the input.
 enum DecodeStep {
-    /// This many bytes are consumed; they are an event, or are dropped.
+    /// This many bytes are consumed. They are an event, or are dropped if there is none.
     Consumed(usize, Option<TerminalEvent>),
     Incomplete,
 }
@@ -80,7 +82,8 @@ impl InputDecoder {
         }
     }
 
-    /// Time to wait for more input before calling [`Self::flush_incomplete`]; `None` if nothing is incomplete.
+    /// Returns the time to wait for more input before calling [`Self::flush_incomplete`], or `None` if no input is
+    /// incomplete.
     pub(super) fn sequence_timeout(&self) -> Option<Duration> {
         if self.paste.as_ref().is_some_and(|paste| !(self.stalled && paste.is_empty())) {
             return Some(REST_OF_PASTE);
@@ -88,7 +91,7 @@ impl InputDecoder {
         (!self.waiting.is_empty()).then_some(REST_OF_SEQUENCE)
     }
 
-    /// Reports incomplete input, because no more arrived in time.
+    /// Reports incomplete input as events, because its end did not arrive in time.
     pub(super) fn flush_incomplete(&mut self, events: &mut VecDeque<TerminalEvent>) {
         if let Some(paste) = &mut self.paste {
             if self.stalled && paste.is_empty() && self.waiting == b"\x1b" {
@@ -118,7 +121,8 @@ impl InputDecoder {
     }
 }
 
-/// Appends input up to the end marker to a paste. Returns the bytes consumed, or `None` if the marker is missing.
+/// Appends the input before the end marker to a paste. Returns the number of bytes consumed, or `None` if there is no
+/// end marker.
 fn take_paste(paste: &mut Vec<u8>, bytes: &[u8]) -> Option<usize> {
     let end = bytes.windows(PASTE_END.len()).position(|window| window == PASTE_END)?;
     paste.extend_from_slice(&bytes[..end.min(PASTE_BYTES_MAX.saturating_sub(paste.len()))]);
@@ -171,7 +175,7 @@ fn character(bytes: &[u8]) -> DecodeStep {
     }
 }
 
-/// Decodes input that starts with ESC; `rest` is the part after it.
+/// Decodes input that starts with ESC. `rest` is the input after the ESC.
 fn escape(bytes: &[u8], rest: &[u8]) -> DecodeStep {
     match rest {
         [] | [0x1b] | [b'O' | b'[' | b'P' | b']'] => DecodeStep::Incomplete,

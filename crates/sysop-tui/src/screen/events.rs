@@ -1,6 +1,7 @@
-//! Events of the user's terminal and the system: keys, clicks, resizing, signals.
+//! Events from the user's terminal and the system: keys, clicks, resizing and signals.
 //!
-//! There are no ticks: without events, nothing runs. Input that arrives while nobody reads stays in the kernel.
+//! There are no ticks: nothing runs unless there is an event. Input that arrives while nobody reads it stays in the
+//! kernel.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,7 +19,7 @@ use tokio::time::{Instant, sleep_until};
 use super::decode::InputDecoder;
 
 const READ_BYTES: usize = 4096;
-/// Reads in a row before other tasks get their turn.
+/// Maximum number of reads in a row before other tasks get their turn.
 const READS_MAX: usize = 16;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub enum TerminalEvent {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessSignal {
-    /// SIGINT: interrupt. Sent by another program, because Ctrl+C arrives as a key.
+    /// SIGINT: interrupt. It was sent by another program, because Ctrl+C arrives as a key.
     Interrupt,
     /// SIGQUIT: exit.
     Quit,
@@ -48,7 +49,7 @@ pub enum ProcessSignal {
     Hangup,
     /// SIGTSTP: suspend until continued.
     Suspend,
-    /// SIGCONT: another process has stopped this one, and it was continued.
+    /// SIGCONT: this process was stopped by another one, and has been continued.
     Continued,
 }
 
@@ -98,10 +99,11 @@ impl SignalStreams {
 }
 
 impl TerminalEvents {
-    /// Starts listening. From now on, these signals no longer end the process by themselves.
+    /// Starts listening for input and signals. From now on, the signals of [`ProcessSignal`] no longer end or stop the
+    /// process by themselves.
     ///
     /// # Errors
-    /// If standard input cannot be polled, or outside of a tokio runtime.
+    /// If standard input cannot be polled, or if not called within a tokio runtime.
     pub fn new() -> io::Result<Self> {
         let input = listen(io::stdin().as_fd().try_clone_to_owned()?)?;
         Ok(Self {
@@ -140,17 +142,17 @@ impl TerminalEvents {
         }
     }
 
-    /// Returns an event that is already available.
+    /// Returns the next event if it is already available.
     pub fn try_next(&mut self) -> Option<TerminalEvent> {
         self.next().now_or_never()
     }
 
-    /// Waits for the next signal, while another program has the terminal and its input.
+    /// Waits for the next signal. Used while another program has the terminal and its input.
     pub(crate) async fn next_signal(&mut self) -> ProcessSignal {
         self.asked.next().await
     }
 
-    /// Queues a signal again for the main loop.
+    /// Queues a signal again, so that the main loop handles it.
     pub(crate) fn put_back(&mut self, request: ProcessSignal) {
         self.waiting.push_back(TerminalEvent::Signal(request));
     }

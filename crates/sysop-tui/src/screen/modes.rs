@@ -8,8 +8,8 @@ use sysop_term::grid::Mouse;
 /// Kind of the terminal, as far as it affects the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TerminalKind {
-    /// True if the terminal handles the kitty keyboard protocol and cursor shapes. The Linux console would print parts of
-    /// both.
+    /// True if the terminal handles or ignores the kitty keyboard protocol and cursor shapes. The Linux console would
+    /// print parts of both.
     rich: bool,
 }
 
@@ -30,8 +30,8 @@ pub(super) fn switch_mouse(from: Mouse, to: Mouse) -> String {
     }
 }
 
-/// Enters the alternate screen and enables bracketed paste and focus reports. Disables line wrap, so that a character wider
-/// than expected affects only its own row.
+/// Returns the sequences that enter the alternate screen and enable bracketed paste and focus reports. They disable
+/// line wrap, so that a character wider than expected affects only its own row.
 pub(super) fn enter(kind: TerminalKind) -> String {
     let mut all = String::from("\x1b[?1049h\x1b[?2004h\x1b[?1004h\x1b[?7l");
     if kind.rich {
@@ -42,7 +42,7 @@ pub(super) fn enter(kind: TerminalKind) -> String {
     all
 }
 
-/// Resets all modes in reverse order, even in the middle of a frame.
+/// Returns the sequences that reset all modes in reverse order. They work even in the middle of a frame.
 pub(super) fn leave(kind: TerminalKind, mouse: Mouse) -> String {
     // Ends an open hyperlink and an unfinished synchronized update.
     let mut all = String::from("\x1b]8;;\x1b\\\x1b[?2026l");
@@ -54,5 +54,5 @@ pub(super) fn leave(kind: TerminalKind, mouse: Mouse) -> String {
     all
 }
 
-/// Start and end of a synchronized update (DEC 2026), so that a frame appears at once.
+/// Start and end of a synchronized update (DEC 2026), which makes a frame appear all at once.
 pub(super) const FRAME: (&str, &str) = ("\x1b[?2026h", "\x1b[?2026l");

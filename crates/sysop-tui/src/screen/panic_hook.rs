@@ -1,4 +1,5 @@
-//! Buffers panic messages until the terminal is restored: on the alternate screen they would be unreadable and garble it.
+//! Buffers panic messages until the terminal is restored. On the alternate screen, they would be unreadable and garble
+//! the screen.
 
 use std::io::Write as _;
 use std::sync::Once;
@@ -6,7 +7,7 @@ use std::sync::Once;
 use parking_lot::Mutex;
 use sysop_core::text::neutralize;
 
-/// Maximum number of messages to keep; the first ones are the most useful.
+/// Maximum number of messages to keep. The first ones are kept, because they are the most useful.
 const PANICS_MAX: usize = 8;
 
 struct PanicBuffer {

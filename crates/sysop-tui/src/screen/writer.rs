@@ -10,7 +10,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use tokio::sync::Notify;
 
-/// Maximum number of bytes waiting; further output is dropped. Frames are drawn only when nothing is waiting.
+/// Maximum number of bytes that wait to be written; further output is dropped. Frames are drawn only when no bytes
+/// wait.
 const WAITING_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Queue to the writer thread.
@@ -22,7 +23,7 @@ struct WriterQueue {
     state: Mutex<State>,
     /// Notified when there is output to write, or the queue is closed.
     work_available: Condvar,
-    /// Notified when output was written, or cannot be.
+    /// Notified when output was written, or when it cannot be written.
     written: Condvar,
     /// Like `written`, for async tasks.
     idle: Notify,
@@ -74,7 +75,7 @@ impl ScreenWriter {
         self.queue.state.lock().lost
     }
 
-    /// Waits until all output is written, however long the terminal accepts none.
+    /// Waits until all output is written, however long the terminal accepts no output.
     pub(super) async fn idle(&self) {
         loop {
             let notified = self.queue.idle.notified();
@@ -85,7 +86,7 @@ impl ScreenWriter {
         }
     }
 
-    /// Waits until all output is written, at most `longest`.
+    /// Waits until all output is written, but for at most `longest`.
     pub(super) fn settle(&self, longest: Duration) {
         let until = Instant::now() + longest;
         let mut state = self.queue.state.lock();

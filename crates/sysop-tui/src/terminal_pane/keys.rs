@@ -4,7 +4,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent,
 use sysop_core::text::neutralize;
 use sysop_term::grid::TerminalModes;
 
-/// Encodes a key; `None` if terminals have no encoding for it.
+/// Encodes a key. Returns `None` if terminals have no encoding for it.
 #[expect(clippy::wildcard_enum_match_arm, reason = "most keys have no encoding")]
 pub(super) fn key(key: KeyEvent, modes: TerminalModes) -> Option<Vec<u8>> {
     let held = key.modifiers;
@@ -87,7 +87,7 @@ fn control(letter: char) -> Option<u8> {
     })
 }
 
-/// Encodes a paste. Control characters are removed, so that nothing in it can end the paste or press a key.
+/// Encodes a paste. Control characters are removed, so that the text can neither end the paste early nor act as keys.
 pub(super) fn paste(text: &str, modes: TerminalModes) -> Vec<u8> {
     let mut typed = String::with_capacity(text.len());
     for letter in text.replace("\r\n", "\n").chars() {
@@ -109,7 +109,7 @@ fn is_plain(letter: char) -> bool {
         || matches!(neutralize(letter.encode_utf8(&mut bytes)), std::borrow::Cow::Borrowed(_))
 }
 
-/// Encodes a mouse event at a cell (from 0); `None` if the program did not enable it.
+/// Encodes a mouse event at a cell, counted from 0. Returns `None` if the program did not enable such events.
 pub(super) fn mouse(event: MouseEvent, (column, row): (u16, u16), modes: TerminalModes) -> Option<Vec<u8>> {
     use sysop_term::grid::Mouse;
     let button = |button: MouseButton| match button {

@@ -15,10 +15,10 @@ use sysop_term::theme::{StyleRole, Theme};
 
 use super::item::{ItemLayout, LayoutOptions, ToolLocation};
 
-/// Maximum number of laid-out rows kept in memory besides the visible ones.
+/// Maximum number of laid-out rows that are kept in memory besides the visible ones.
 pub const CACHED_ROWS_MAX: usize = 10_000;
 
-/// Minimum number of rows to evict per frame while there are too many.
+/// Minimum number of rows to evict per frame while too many are in memory.
 const EVICTED_ROWS_MIN: usize = 200;
 
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ pub struct HistoryView {
     cached_rows: usize,
     /// Rows laid out during the current frame.
     new_rows: usize,
-    /// Items to evict with the frame in which they were last drawn; the oldest is at the end.
+    /// Items to evict, each with the frame in which it was last drawn. The oldest is at the end.
     eviction_queue: Vec<(u64, ItemId)>,
     /// Frame counter, for finding items not drawn recently.
     frame: u64,
@@ -36,7 +36,7 @@ pub struct HistoryView {
     moves: Vec<Scroll>,
     open: HashSet<ItemId>,
     focus: Option<ItemId>,
-    /// True to scroll the focused item into view.
+    /// True if the next frame must scroll the focused item into view.
     seek: bool,
     visible: Vec<VisibleItem>,
     /// First visible item with truncated text.
@@ -46,9 +46,9 @@ pub struct HistoryView {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scroll {
-    /// Rows up.
+    /// Scroll up by this number of rows.
     Up(usize),
-    /// Rows down.
+    /// Scroll down by this number of rows.
     Down(usize),
     PageUp,
     PageDown,
@@ -63,7 +63,7 @@ struct LayoutCacheKey {
     theme: Theme,
     host: String,
     root: String,
-    /// Client tools, and the place where they run.
+    /// Names of the client tools. `lent_place` is the host and root where they run.
     client_tools: Vec<String>,
     lent_place: (String, String),
 }
@@ -114,7 +114,7 @@ struct LayoutCacheEntry {
 enum ScrollAnchor {
     #[default]
     End,
-    /// A row of an item is at the top of the screen.
+    /// The view stays at a position: this row of this item is at the top of the screen.
     RowPosition {
         id: ItemId,
         /// Last known index of the item.
@@ -125,7 +125,8 @@ enum ScrollAnchor {
     },
 }
 
-/// A row of the history: index of the item and row within it, counting the empty row before the item.
+/// A row of the history, as the index of an item and the row within it. The empty row before the item counts as one of
+/// its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct RowPosition {
     index: usize,
@@ -140,12 +141,12 @@ struct VisibleItem {
 }
 
 impl HistoryView {
-    /// Requests scrolling, applied in the next frame.
+    /// Requests scrolling, which is applied in the next frame.
     pub fn scroll(&mut self, scroll: Scroll) {
         self.moves.push(scroll);
     }
 
-    /// Returns true if the view follows the end.
+    /// Returns true if the view follows the end of the history.
     pub fn follows(&self) -> bool {
         matches!(self.place, ScrollAnchor::End)
     }
@@ -160,14 +161,14 @@ impl HistoryView {
         self.focus(last.map(|item| item.id.clone()));
     }
 
-    /// Focuses the next card; the newest if none has the focus.
+    /// Focuses the next card, or the newest one if no card has the focus.
     pub fn focus_next(&mut self, transcript: &Transcript) {
         let Some(index) = self.focus_index(transcript) else { return self.focus_last(transcript) };
         let next = transcript.items().skip(index + 1).find(|item| is_card(item));
         self.focus(next.map(|item| item.id.clone()));
     }
 
-    /// Focuses the previous card; the newest if none has the focus.
+    /// Focuses the previous card, or the newest one if no card has the focus.
     pub fn focus_previous(&mut self, transcript: &Transcript) {
         let Some(index) = self.focus_index(transcript) else { return self.focus_last(transcript) };
         let before = transcript.items().take(index).rev().find(|item| is_card(item));
@@ -206,12 +207,12 @@ impl HistoryView {
         self.truncated_item.as_ref()
     }
 
-    /// Number of laid-out rows in memory.
+    /// Returns the number of laid-out rows in memory.
     pub fn cached_rows(&self) -> usize {
         self.cached_rows
     }
 
-    /// Draws the visible part, except the item `hidden`, which is shown elsewhere.
+    /// Draws the visible part of the history, except for the item `hidden`, which is shown elsewhere.
     pub fn draw(
         &mut self,
         transcript: &Transcript,
@@ -262,7 +263,7 @@ impl HistoryView {
         }
     }
 
-    /// Returns the layout of an item, cached if possible.
+    /// Returns the layout of an item, from the cache if possible.
     fn item_layout(&mut self, item: &Item) -> &ItemLayout {
         let Self { retention, cached_rows, new_rows, cache_key, open, frame, .. } = self;
         let cache_key = cache_key.as_ref().expect("`fit` comes first");
@@ -292,7 +293,7 @@ impl HistoryView {
         &retention.item_layout
     }
 
-    /// Evicts the least recently drawn layouts beyond the limit.
+    /// Evicts the least recently drawn layouts while too many rows are in memory.
     fn evict_layouts(&mut self, transcript: &Transcript) {
         if self.cached_rows > CACHED_ROWS_MAX / 4 * 3 && self.eviction_queue.is_empty() {
             let old = self.retention.iter().filter(|(_, retention)| retention.frame != self.frame);
@@ -334,7 +335,7 @@ struct HistoryLayout<'h, 't> {
 }
 
 impl HistoryLayout<'_, '_> {
-    /// Height of an item in rows, including the empty row before it.
+    /// Returns the height of an item in rows, including the empty row before it. Returns 0 for a hidden or empty item.
     fn height(&mut self, index: usize) -> usize {
         let Some(item) = self.transcript.at(index) else { return 0 };
         if self.hidden == Some(&item.id) {
@@ -352,7 +353,7 @@ impl HistoryLayout<'_, '_> {
         usize::from(before.is_some_and(|before| !is_close(before, item)))
     }
 
-    /// First visible row, after applying all scroll requests.
+    /// Returns the first visible row after applying all scroll requests.
     fn top(&mut self) -> RowPosition {
         let rows = self.history.rows;
         let mut top = self.anchored_top();
@@ -386,7 +387,7 @@ impl HistoryLayout<'_, '_> {
         top
     }
 
-    /// First visible row before scrolling.
+    /// Returns the first visible row before scroll requests are applied.
     fn anchored_top(&mut self) -> RowPosition {
         let (index, row, of) = match &self.history.place {
             ScrollAnchor::End => return self.end(),
@@ -407,15 +408,15 @@ impl HistoryLayout<'_, '_> {
         RowPosition { index, row: row.min(height.saturating_sub(1)) }
     }
 
-    /// Returns the index of an item last seen at `hint`. Items are only removed from the beginning, so it is at or before
-    /// `hint`.
+    /// Returns the index of an item that was last seen at index `hint`, or `None` if it was removed. Searches backward
+    /// from `hint` first, because items are only removed from the beginning.
     fn index_of(&self, id: &ItemId, hint: usize) -> Option<usize> {
         let is = |index: &usize| self.transcript.at(*index).is_some_and(|item| item.id == *id);
         let count = self.transcript.items().len();
         (0..=hint.min(count)).rev().find(is).or_else(|| (hint..count).find(is))
     }
 
-    /// First visible row when the last row is at the bottom.
+    /// Returns the row that is the first visible one when the last row is at the bottom.
     fn end(&mut self) -> RowPosition {
         let mut rows = self.history.rows;
         for index in (0..self.transcript.items().len()).rev() {
@@ -455,7 +456,7 @@ impl HistoryLayout<'_, '_> {
         }
     }
 
-    /// Adjusts the first visible row so that the focused item is in view.
+    /// Returns the first visible row, adjusted so that the focused item is in view.
     fn with_focus(&mut self, top: RowPosition) -> RowPosition {
         let Some(index) = self.history.focus_index(self.transcript) else { return top };
         let first = RowPosition { index, row: self.gap(index).min(self.height(index).saturating_sub(1)) };
@@ -534,7 +535,7 @@ fn is_card(item: &Item) -> bool {
     }
 }
 
-/// Returns true if no empty row separates the items.
+/// Returns true if no empty row separates two successive items.
 fn is_close(before: &Item, item: &Item) -> bool {
     match (&before.body, &item.body) {
         (ItemBody::Proposal(_), ItemBody::ToolOutput(_)) | (ItemBody::Notice(_), ItemBody::Notice(_)) => true,

@@ -1,4 +1,4 @@
-//! Layout of a single item. Each kind has its own symbol, so that they can be told apart without colors.
+//! Layout of a single item. Each kind of item has its own symbol, so that the kinds can be told apart without colors.
 
 use ratatui::buffer::Buffer;
 use ratatui::style::{Modifier, Style};
@@ -12,11 +12,11 @@ use sysop_term::theme::{StyleRole, Theme};
 
 use super::{output, plan};
 
-/// Columns left of the text.
+/// Number of columns to the left of the text.
 const GUTTER: usize = 2;
-/// Maximum number of rows of a prompt before it is folded.
+/// Maximum number of rows of a prompt; a longer prompt is folded.
 const PROMPT_ROWS_MAX: usize = 12;
-/// Number of rows shown of a thought while it streams.
+/// Number of rows that are shown of the model's reasoning while it streams.
 const LIVE_THOUGHT_ROWS: usize = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,16 +30,16 @@ pub(super) struct LayoutOptions<'a> {
     pub(super) columns: usize,
     pub(super) theme: Theme,
     pub(super) place: ToolLocation<'a>,
-    /// True if unfolded.
+    /// True if the item is unfolded.
     pub(super) open: bool,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct ItemLayout {
     rows: Vec<TextRow>,
-    /// Text that may grow, below `rows`.
+    /// Text that may grow, shown below `rows`.
     document: Option<MarkdownDocument>,
-    /// Number of rows shown from the end of the document.
+    /// Number of rows at the end of the document that are shown.
     window: usize,
     after: Vec<TextRow>,
     first: Span,
@@ -164,7 +164,7 @@ fn prompt(text: &str, options: LayoutOptions<'_>) -> ItemLayout {
     item_layout
 }
 
-/// Returns true if the text of a thought is shown rather than its title only.
+/// Returns true if the text of the model's reasoning is shown, and not only its title.
 fn is_shown(text: &StreamedText, options: LayoutOptions<'_>) -> bool {
     options.open || text.state == TextState::Streaming
 }
@@ -230,7 +230,7 @@ fn signed(sign: &str, text: &str, options: LayoutOptions<'_>, role: StyleRole) -
     hang(rows, &Span::new(sign, style), &Span::new("  ", style))
 }
 
-/// Keeps the first and last rows and states how many are hidden.
+/// Keeps the first and last rows if there are more than `rows_max`, and adds a row that says how many are hidden.
 pub(super) fn fold(mut rows: Vec<TextRow>, rows_max: usize, first: usize, style: Style) -> Vec<TextRow> {
     if rows.len() <= rows_max {
         return rows;

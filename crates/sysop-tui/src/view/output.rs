@@ -11,13 +11,14 @@ use sysop_term::theme::{StyleRole, Theme};
 
 use super::item::fold;
 
-/// Maximum number of rows before an output is folded, and rows kept at its start.
+/// Maximum number of rows of an output; a longer output is folded and then shows its first `FIRST_ROWS` and its last
+/// rows.
 const ROWS_MAX: usize = 12;
 const FIRST_ROWS: usize = 5;
-/// Maximum number of rows of a running tool's output.
+/// Maximum number of rows that are shown of a running tool's output.
 const LIVE_ROWS: usize = 10;
 
-/// Rows of an output; a long one is folded unless `open`.
+/// Returns the rows of an output. A long output is folded unless `open` is true.
 pub(super) fn history_rows(output: &ToolOutput, columns: usize, theme: Theme, open: bool) -> Vec<TextRow> {
     let bar = Span::new("│ ", theme.style(StyleRole::Dim));
     let room = columns.saturating_sub(2).max(1);

@@ -10,12 +10,12 @@ use sysop_term::theme::{StyleRole, Theme};
 
 use super::item::{ToolLocation, fold};
 
-/// Maximum number of rows of a command before it is folded.
+/// Maximum number of rows of a command; a longer command is folded.
 const COMMAND_ROWS_MAX: usize = 8;
-/// Maximum number of rows of an edit before it is folded.
+/// Maximum number of rows of an edit; a longer edit is folded.
 const EDIT_ROWS_MAX: usize = 16;
 
-/// Rows of a call; a long command or edit is folded unless `open`.
+/// Returns the rows of a call. A long command or edit is folded unless `open` is true.
 pub(super) fn history_rows(
     plan: &Proposal,
     place: ToolLocation<'_>,

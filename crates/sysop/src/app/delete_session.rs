@@ -14,8 +14,8 @@ use crate::settings::Settings;
 /// Number of events per read from the store.
 const PAGE_EVENTS: usize = 1000;
 
-/// Deletes a session and the artifacts that no other log references. A fork has the same log, and identical artifacts are
-/// stored once.
+/// Deletes a session and those of its artifacts that no other log references. Other logs may reference them, because a
+/// fork has the same events and identical artifacts are stored once.
 ///
 /// # Errors
 /// If the session does not exist, or the store fails to delete it or all of its text. Artifacts that cannot be removed are
@@ -59,8 +59,8 @@ async fn is_gone(store: &dyn Store, id: &SessionId) -> bool {
     }
 }
 
-/// Returns the artifacts that a log references and the time of its last event. A log that is unreadable in part can still be
-/// deleted.
+/// Returns the artifacts that a log references and the time of its last event. Reading stops at the first error, so
+/// that a log that is unreadable in part can still be deleted.
 async fn referenced_artifacts(store: &dyn Store, id: &SessionId) -> (HashSet<String>, Timestamp) {
     let (mut files, mut last, mut seq) = (HashSet::new(), Timestamp(0), Seq(0));
     while let Ok(page) = store.load(id, seq, PAGE_EVENTS).await
@@ -72,8 +72,8 @@ async fn referenced_artifacts(store: &dyn Store, id: &SessionId) -> (HashSet<Str
     (files, last)
 }
 
-/// Returns the local file if the sessions are in a database: both use the same directory, where identical artifacts are
-/// stored once.
+/// Returns the store in the local file if the sessions are in a database and the file exists. Both stores use the same
+/// directory of artifacts, where identical artifacts are stored once.
 fn own_file(kept: &Storage, settings: &Settings) -> Option<Arc<dyn Store>> {
     match kept {
         Storage::Sqlite(_) => None,

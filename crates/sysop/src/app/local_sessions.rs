@@ -44,7 +44,7 @@ pub(crate) struct LocalSessions {
     store: Arc<AuditedStore>,
     node: Option<PostgresNode>,
     driver: Driver,
-    /// Set once the release of all sessions was attempted.
+    /// Set as soon as the server has attempted to release all sessions.
     left: AtomicBool,
 }
 
@@ -64,7 +64,8 @@ impl LocalSessions {
         sessions
     }
 
-    /// Returns the first inputs of each resumed session: the current rules.
+    /// Returns the inputs that each resumed session receives first: the current rules, and the approval mode `never` if
+    /// the server is read-only.
     fn opening_inputs(&self) -> Vec<Input> {
         let reads_only = self.is_read_only().then_some(ConfigChange::Approve(ApprovalMode::Never));
         [self.services.rules(&self.services.settings.host)]
@@ -386,7 +387,7 @@ fn found(driver: &Driver, session: Arc<dyn SessionHandle>) -> OpenedSession {
 }
 
 enum SessionTools {
-    /// None; the session can use these models.
+    /// No tools. The session can use the models of this provider.
     None(Arc<dyn Provider>),
     Machine {
         place: ToolLocation,
@@ -397,8 +398,8 @@ enum SessionTools {
 }
 
 impl SessionTools {
-    /// Creates the runtime, anew for each stay of the session on this node: host state such as a terminal ends with each
-    /// stay.
+    /// Returns a factory that creates a new runtime each time the session is opened on this node. State of the host,
+    /// such as a terminal, is lost when the session leaves the node.
     fn into_runtime_factory(self, decorate: HostDecorator) -> RuntimeFactory {
         match self {
             Self::None(provider) => Arc::new(move || {
@@ -424,13 +425,13 @@ impl SessionTools {
     }
 }
 
-/// Replaces paths in sysop's own directories in an error for clients by paths relative to them.
+/// Rewrites an error for clients so that paths in sysop's own directories become relative to these directories.
 fn hide_own_folders(error: String, folders: &UserDirs) -> String {
     let own = [&folders.data, &folders.cache, &folders.config];
     own.into_iter().fold(error, |error, folder| hide_folder(&error, folder))
 }
 
-/// Replaces paths below a directory by relative paths, and the directory by its name.
+/// Replaces paths below a directory with paths relative to it, and the path of the directory with its name.
 fn hide_folder(text: &str, folder: &Path) -> String {
     let (Some(whole), Some(name)) = (folder.to_str(), folder.file_name().and_then(|name| name.to_str()))
     else {

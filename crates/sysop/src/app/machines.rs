@@ -112,7 +112,8 @@ impl Machines {
         }
     }
 
-    /// Returns the sandbox features of the kernel; not queried if the sandbox is off.
+    /// Returns the sandbox features of the kernel. If the sandbox is off, the kernel is not queried and none are
+    /// returned.
     fn sandbox(&self) -> SandboxSupport {
         match self.settings.sandbox_mode() {
             SandboxMode::Off => SandboxSupport::NONE,
@@ -154,7 +155,7 @@ impl Machines {
         Ok(connection)
     }
 
-    /// Returns the machine for `ollama+ssh` models, if any.
+    /// Returns the machine that runs `ollama+ssh` models, or `None` unless the host is a single, valid ssh host.
     pub(crate) fn remote_machine(&self, host: &HostChoice) -> Option<Arc<dyn RemoteMachine>> {
         let HostChoice::Ssh(target) = host else { return None };
         let connection = self.connection(target).ok()?;
@@ -191,7 +192,7 @@ pub(crate) struct ToolLocation {
     pub(crate) host: HostChoice,
     /// Root of the file tools on this machine; `host` has the roots of remote machines.
     pub(crate) root: PathBuf,
-    /// Start of the session. Scripts that changed since are judged by their text.
+    /// Start of the session. A script that has changed since then is judged by its text.
     pub(crate) session_start: SystemTime,
 }
 

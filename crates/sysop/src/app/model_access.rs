@@ -1,7 +1,7 @@
 //! Restricts models to the hosts whose output they may receive (`[hosts.NAME] models`).
 //!
-//! The check is in front of a host's provider, so it applies to every request of every session there, regardless of later
-//! changes.
+//! The check wraps the provider of a host, so it applies to every request of every session on that host, regardless of
+//! later changes.
 
 use std::sync::Arc;
 
@@ -26,7 +26,8 @@ impl ModelAccess {
         self.0.push(HostModels { host, models });
     }
 
-    /// Returns the reason for refusing a model, for the first host that does not allow it; `None` if all allow it.
+    /// Returns the reason for refusing a model, which names the first host that does not allow it. Returns `None` if
+    /// all hosts allow the model.
     pub(crate) fn refusal(&self, model: &ModelRef) -> Option<String> {
         let name = model.to_string();
         let is_refused = |host: &&HostModels| !host.models.iter().any(|glob| glob_matches(glob, &name));

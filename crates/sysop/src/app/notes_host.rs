@@ -31,7 +31,7 @@ pub(super) struct NotesHost {
 }
 
 impl NotesHost {
-    /// Adds the tool to a host. `notes` is the file for its notes.
+    /// Adds the tool `remember` to a host. `notes` is the path of the file with the notes on that host.
     pub(super) fn new(inner: Arc<dyn Host>, notes: PathBuf) -> Self {
         let mut tools = inner.tools().to_vec();
         tools.push(catalog::remember());

@@ -171,7 +171,8 @@ fn routine_view(name: &str, routine: &crate::config::Routine) -> Routine {
     }
 }
 
-/// Returns the paths below `root` that start with `prefix`, breadth first, without hidden and ignored files.
+/// Returns at most `limit` paths below `root` that contain `prefix`, ignoring case. Paths that start with `prefix` come
+/// first, then paths with fewer components. Hidden and ignored files are left out.
 fn paths_below(root: &std::path::Path, prefix: &str, limit: usize) -> Vec<String> {
     let mut found = Vec::new();
     let walk = ignore::WalkBuilder::new(root).follow_links(false).require_git(false).build();

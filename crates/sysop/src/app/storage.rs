@@ -53,7 +53,7 @@ impl Storage {
         }
     }
 
-    /// Checks that the storage accepts writes; the error says why not.
+    /// Checks that the storage can be used. The error says why it cannot.
     pub(crate) async fn ready(&self) -> Result<(), StoreError> {
         match self {
             Self::Sqlite(store) => store.list(1).await.map(|_| ()),

@@ -45,10 +45,10 @@ impl WorkspaceInstructions {
         Self { machines, place }
     }
 
-    /// Trusts the files of the workspace as they are now. Returns them.
+    /// Trusts the files of the workspace with their current content, and returns them.
     ///
     /// # Errors
-    /// One sentence if the location cannot be reached, or the answer cannot be saved.
+    /// The location cannot be reached, or the answer cannot be saved. The error is one sentence.
     pub(super) async fn trust(&self) -> Result<Vec<InstructionText>, String> {
         let found = self.workspace_files().await?;
         if !found.is_empty() {
@@ -79,8 +79,9 @@ impl WorkspaceInstructions {
         }
     }
 
-    /// Returns false if the workspace is on a host that is not connected, unless the user trusted its files before: a
-    /// question to the model alone must not connect.
+    /// Returns true if the files of the workspace may be read now. A mere question to the model must not open a
+    /// connection, so a workspace on an ssh host that is not connected is read only if its files are trusted, or were
+    /// trusted before.
     fn is_worth_reading(&self) -> bool {
         let HostChoice::Ssh(target) = &self.place.host else { return true };
         let settings = self.machines.settings();
@@ -89,7 +90,7 @@ impl WorkspaceInstructions {
             || self.machines.connection(target).is_ok_and(|connection| connection.is_connected())
     }
 
-    /// Name of the workspace in the file of answers.
+    /// Returns the name of the workspace in the file of trust decisions.
     fn place_name(&self) -> String {
         match &self.place.host {
             HostChoice::Local => self.place.display_root(),
@@ -202,7 +203,7 @@ fn own_file(path: &Path, source: InstructionSource) -> Option<InstructionFile> {
     Some(InstructionFile::new(display_path(path), source, text, bytes))
 }
 
-/// Returns true if a host's name can name a file in a folder.
+/// Returns true if a host's name can be used as a file name.
 fn is_file_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0'])
 }

@@ -17,16 +17,16 @@ use super::keys::{self, KeyPath, PROVIDERS};
 use super::value::{self, ConfigValue};
 use super::{ConfigEntry, ConfigLayer, ConfigOrigin};
 
-/// Variables with our prefix that are not keys.
+/// Variables with the prefix `SYSOP_` that do not set a config key.
 const NO_KEYS: &[&str] = &["SYSOP_TOKEN", "SYSOP_LOG"];
 
-/// Environment variables as a value, so that no other code queries the process.
+/// A copy of the environment variables, so that no other code queries those of the process.
 #[derive(Clone, Default)]
 pub(crate) struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    /// Returns the variables that the process was started with, including secrets wiped since. Variables that are not UTF-8
-    /// are omitted.
+    /// Returns the variables that the process was started with, including secrets that have been wiped since then.
+    /// Variables that are not UTF-8 are omitted.
     pub(crate) fn of_process() -> Self {
         static STARTED_WITH: OnceLock<Environment> = OnceLock::new();
         STARTED_WITH.get_or_init(Self::read_process).clone()
@@ -132,7 +132,8 @@ fn own(layer: &mut ConfigLayer, name: &str, key: &str, value: &str) {
     }
 }
 
-/// Sets both halves of `SYSOP_MODEL`. Errors in it are reported when a model is needed.
+/// Sets `model.provider` and `model.name` from the two halves of `SYSOP_MODEL`. An error in the value is reported only
+/// when a model is needed.
 fn model(layer: &mut ConfigLayer, name: &str, value: &str) {
     let (provider, model) = match value {
         keys::DEMO => (keys::DEMO, keys::DEMO),
@@ -175,7 +176,7 @@ pub(crate) fn variable_of(path: &KeyPath) -> String {
     format!("SYSOP_{}", names.join("__"))
 }
 
-/// Returns the names of variables whose values are always secret: provider keys and our own token.
+/// Returns the names of variables whose values are always secret, such as provider keys and sysop's own token.
 pub(crate) fn secret_variables(environment: &Environment) -> Vec<String> {
     let borrowed = model_provider::PROVIDERS.iter().flat_map(|provider| provider.key_variables);
     let of_providers =

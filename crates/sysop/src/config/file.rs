@@ -1,4 +1,4 @@
-//! Parses a TOML file into a layer: valid entries keep their line, and warnings name theirs.
+//! Parses a TOML file into a layer. Valid entries and warnings record their line in the file.
 //!
 //! Files of sysop, Jexida and agent-rs follow the same rules, except for the meaning of a bare model name.
 
@@ -20,11 +20,11 @@ pub(crate) const FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// Dialect of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flavor {
-    /// Sysop's, or Jexida's, which reads the same.
+    /// Sysop's dialect. Files of Jexida are read in the same way.
     Own,
     /// The built-in defaults.
     BuiltIn,
-    /// Agent-rs, where `api_key` and a bare `model` refer to Gemini.
+    /// Dialect of agent-rs, in which `api_key` and a bare `model` refer to Gemini.
     AgentRs,
 }
 

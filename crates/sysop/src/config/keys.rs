@@ -44,7 +44,7 @@ impl KeyPath {
 }
 
 impl From<&str> for KeyPath {
-    /// Splits a path at its dots; no name may contain one.
+    /// Splits a path at its dots. None of the names may contain a dot.
     fn from(text: &str) -> Self {
         Self::new(text.split('.'))
     }
@@ -70,7 +70,7 @@ impl fmt::Display for KeyPath {
 /// Key of a config.
 #[derive(Debug)]
 pub(crate) struct ConfigKey {
-    /// Names of its path; `*` stands for a name chosen by the user.
+    /// Names in the key's path; `*` stands for a name chosen by the user.
     pub(crate) pattern: &'static [&'static str],
     pub(crate) kind: ValueKind,
     /// Changes that an untrusted workspace may make to the value.
@@ -139,15 +139,15 @@ pub(crate) enum ListKind {
 /// Rights of an untrusted workspace regarding a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WorkspaceRule {
-    /// None.
+    /// No rights; the key is ignored.
     Ignored,
-    /// A stricter one of these words, which are ordered from loosest to strictest.
+    /// May set a stricter one of these words, which are ordered from loosest to strictest.
     Stricter(&'static [&'static str]),
-    /// This value, which is the stricter one.
+    /// May set this value, which is the stricter one.
     Only(bool),
-    /// A lower number; 0, where it is valid, means no limit.
+    /// May set a lower number. Where 0 is valid, it means no limit.
     Lower,
-    /// More elements.
+    /// May add elements to the list.
     Adds,
 }
 
@@ -157,7 +157,7 @@ const URL: ValueKind = ValueKind::Text(TextKind::Url);
 /// Price of a million tokens, in any currency.
 const PRICE: ValueKind = ValueKind::Number { least: 0.0, most: PRICE_MAX };
 
-/// Integer of at least one.
+/// Returns the kind of an integer from 1 to `most`.
 const fn count(most: i64) -> ValueKind {
     ValueKind::Integer { least: 1, most }
 }
@@ -297,7 +297,7 @@ pub(crate) fn nearest(path: &KeyPath) -> Option<KeyPath> {
     Some(KeyPath::new(outer).child(name))
 }
 
-/// Maximum characters of a word that are compared with known ones.
+/// Maximum number of characters of a word that are compared with known words.
 const WORD_CHARS_MAX: usize = 64;
 
 /// Returns the known word that is most similar to a mistyped one, if any is similar enough.

@@ -177,8 +177,9 @@ impl Variable {
     }
 }
 
-/// Returns true if a quoted word may follow this part of a command: outside quotes, comments and expansions, and not after
-/// backticks, arithmetic or a here-document. Returns false in case of doubt.
+/// Returns true if a quoted word may follow this beginning of a command. This requires that the beginning ends outside
+/// quotes, comments and expansions, and that it contains no backticks, arithmetic or here-document. Returns false in
+/// case of doubt.
 fn takes_a_word(beginning: &str) -> bool {
     let mut chars = beginning.chars().peekable();
     let mut before = '\n';

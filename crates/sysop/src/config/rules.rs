@@ -13,7 +13,7 @@ const RULES_MAX: usize = 256;
 /// Maximum number of globs or examples per list.
 const LIST_MAX: usize = 64;
 
-/// A rule or its error, with its offset.
+/// Byte offset of an entry in the file, with its rule or the error in it.
 pub(super) type ReadRule = (usize, Result<Rule, String>);
 
 /// Parses the table `[policy]`; each key other than `rules` is an error.
@@ -93,7 +93,7 @@ fn rule(entry: &Spanned<DeValue<'_>>, origin: String) -> Result<Rule, String> {
     Ok(rule)
 }
 
-/// Checks the examples as bash commands on any host.
+/// Checks the examples of a rule as bash commands. The rule's condition on the host is left out.
 fn try_examples(rule: &Rule, examples: &Examples) -> Result<(), String> {
     let anywhere = Rule { pattern: CommandPattern { host: None, ..rule.pattern.clone() }, ..rule.clone() };
     let survey = Survey::elsewhere(CommandContext::bash());
@@ -109,7 +109,7 @@ fn try_examples(rule: &Rule, examples: &Examples) -> Result<(), String> {
     Ok(())
 }
 
-/// A rule in one line, for `config show`.
+/// Displays a rule in one line, for `config show`.
 pub(super) struct RuleLine<'a>(pub(super) &'a Rule);
 
 impl fmt::Display for RuleLine<'_> {

@@ -1,6 +1,8 @@
-//! Trusted workspace files, by path and content; asked once and stored beside the sessions.
+//! Decisions to trust workspace files, by path and content. The user is asked once, and the decision is stored beside
+//! the sessions.
 //!
-//! This module does not ask: a front end does and passes the answer to [`save_trust`]. A changed file is unknown again.
+//! This module does not ask. A front end asks, and passes the answer to [`save_trust`]. A changed file is unknown
+//! again.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::private_files::{create_private_folder, replace_private_file};
 
-/// A workspace's config file of which parts are ignored, because the user does not trust it.
+/// A workspace's config file, parts of which are ignored because the user does not trust it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UntrustedWorkspace {
     /// File below the canonical root.
@@ -53,7 +55,7 @@ pub(super) fn hash(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }
 
-/// Returns the path of the decisions in the data directory.
+/// Returns the path of the file with the decisions, in the data directory.
 pub(crate) fn trust_file(data: &Path) -> PathBuf {
     data.join("trust.toml")
 }
@@ -67,7 +69,7 @@ fn load(data: &Path) -> TrustFile {
         .unwrap_or_default()
 }
 
-/// Returns the decision on a file with this content.
+/// Returns the decision on a file with this content, or `None` if there is none.
 pub(super) fn answer(data: &Path, path: &Path, hash: &str) -> Option<TrustDecision> {
     known_answer(data, path.to_str()?, hash)
 }
@@ -78,7 +80,7 @@ fn known_answer(data: &Path, path: &str, hash: &str) -> Option<TrustDecision> {
     known.map(|known| known.answer)
 }
 
-/// A workspace's files with instructions, by place and content.
+/// Identity of a workspace's files with instructions: their place and a hash of their content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InstructionSet {
     place: String,
@@ -86,7 +88,8 @@ pub(crate) struct InstructionSet {
 }
 
 impl InstructionSet {
-    /// Identifies the files, given as path, size in bytes and text, of a place such as `web1:/srv`.
+    /// Identifies the files of a place such as `web1:/srv`. Each file is given as its path, its size in bytes, and its
+    /// text.
     pub(crate) fn new<'a>(place: &str, files: impl Iterator<Item = (&'a str, u64, &'a str)>) -> Self {
         let mut hasher = blake3::Hasher::new();
         for (path, bytes, text) in files {
@@ -118,12 +121,12 @@ impl InstructionSet {
     }
 }
 
-/// Path under which the answer for a place is saved; no file has this path.
+/// Returns the path under which the decision for a place is saved. No file has this path.
 fn place_key(place: &str) -> String {
     format!("{place} (instructions)")
 }
 
-/// Saves the decision on this file and content; effective when settings are loaded again.
+/// Saves the decision on this file with this content. The decision takes effect when settings are loaded again.
 ///
 /// # Errors
 /// If the data directory is not writable, or the path is not UTF-8.

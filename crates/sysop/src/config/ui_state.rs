@@ -1,5 +1,5 @@
-//! Persistent choices made in a front end: the theme. Stored beside the sessions, as a layer between the defaults and the
-//! user's file, which is never written.
+//! Persistent choices made in a front end: the theme. They are stored beside the sessions, and form a layer between the
+//! defaults and the user's file, which is never written.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub(crate) fn ui_state_file(data: &Path) -> PathBuf {
     data.join("chosen.toml")
 }
 
-/// Loads the layer; errors in it do not prevent a start.
+/// Loads the layer. Errors in its file become warnings, so they do not prevent a start.
 pub(super) fn layer(data: &Path) -> ConfigLayer {
     let path = ui_state_file(data);
     let read = file::read(&path).and_then(|text| match text {

@@ -40,7 +40,7 @@ impl ConfigValue {
 }
 
 impl fmt::Display for ConfigValue {
-    /// Formats as TOML with escaped control characters, and a secret as `[set]`.
+    /// Formats the value as TOML. Control characters are escaped, and a secret is shown as `[set]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(text) => f.write_str(&quoted(&without_credentials(text))),
@@ -56,7 +56,8 @@ impl fmt::Display for ConfigValue {
     }
 }
 
-/// Returns a text in quotes: single quotes if it then needs no escapes, so that regular expressions stay readable.
+/// Returns a text in double quotes, or in single quotes if only these need no escapes, so that regular expressions stay
+/// readable.
 pub(crate) fn quoted(text: &str) -> String {
     let escaped = format!("{text:?}");
     let plain = text.chars().all(|c| c == '\\' || c == '"' || c.escape_debug().len() == 1);
@@ -67,7 +68,7 @@ pub(crate) fn quoted(text: &str) -> String {
     }
 }
 
-/// Returns a text; if it is a URL, without its user name and password.
+/// Returns the text. If it is a URL, its user name and password are replaced with `[set]`.
 pub(crate) fn without_credentials(text: &str) -> String {
     if let Some((scheme, rest)) = text.split_once("://")
         && let Some((credentials, _)) =
@@ -87,22 +88,22 @@ pub(crate) struct ValueError {
     pub(crate) why: String,
 }
 
-/// Value, if it is usable, and its errors; both if only parts of a list are invalid.
+/// A value, if it is usable, and the errors in it. A list of which only parts are invalid has both.
 pub(crate) type ReadValue = (Option<ConfigValue>, Vec<ValueError>);
 
 /// Maximum number of elements in a list.
 const LIST_MAX: usize = 256;
 
-/// Invalid regular expression, with which the policy denies every command.
+/// Invalid regular expression, which makes the policy deny every command.
 const DENY_ALL: &str = "(";
 /// End of an error that makes the policy deny every command.
 const DENIED: &str = "; all commands are denied until it is fixed";
 
-/// Compile regular expressions to find invalid ones.
+/// Selects the check of regular expressions, which finds invalid ones by compiling them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PatternCheck {
     Compile,
-    /// For the built-in ones, because compiling takes time at each start.
+    /// Does not compile. Used for the built-in expressions, because compiling takes time at each start.
     Skip,
 }
 
@@ -136,8 +137,8 @@ pub(crate) fn from_toml(kind: ValueKind, raw: &Spanned<DeValue<'_>>, check: Patt
     read_scalar(value, at)
 }
 
-/// Reads a value of an environment variable. A list is one element or a TOML array. An invalid one is not used, unless that
-/// would permit more.
+/// Reads a value of an environment variable. The text of a list is one element or a TOML array. A list with errors is
+/// not used, unless leaving it out would permit more.
 pub(crate) fn from_text(kind: ValueKind, text: &str) -> ReadValue {
     let value = match kind {
         ValueKind::Text(kind) => text_value(kind, text),

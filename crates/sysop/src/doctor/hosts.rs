@@ -61,7 +61,7 @@ fn tags(known: &ConfiguredHost) -> String {
     }
 }
 
-/// Returns name, destination if different, root and description.
+/// Returns the name of a machine, its destination if that differs from the name, its root and its description.
 fn described(target: &SshTarget) -> String {
     let mut text = target.name.clone();
     let place = ssh_command(target);

@@ -11,11 +11,11 @@ use super::DisplayOptions;
 
 /// Minimum characters shown of an id.
 const ID_CHARS_MIN: usize = 8;
-/// Maximum columns for hosts and for roots; less on a narrow terminal.
+/// Maximum width of a host and of a root, in terminal columns. It is smaller on a narrow terminal.
 const PLACE_COLUMNS_MAX: usize = 24;
-/// Minimum columns for hosts and for roots.
+/// Minimum width of a host and of a root, in terminal columns.
 const PLACE_COLUMNS_MIN: usize = 8;
-/// Minimum columns for titles.
+/// Minimum width of a title, in terminal columns.
 const TITLE_COLUMNS_MIN: usize = 8;
 /// Space between two columns.
 const GAP: &str = "  ";
@@ -72,7 +72,7 @@ pub(super) fn one_line(text: &str) -> String {
     neutralize(text).chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
 }
 
-/// Number of leading characters that make all ids distinct.
+/// Returns the number of leading characters that make all ids distinct.
 fn unique_chars(summaries: &[SessionSummary]) -> usize {
     let mut ids: Vec<&str> = summaries.iter().map(|summary| summary.id.as_str()).collect();
     ids.sort_unstable();
@@ -90,7 +90,7 @@ fn age(changed: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// Beginning of a text, at most `columns` wide.
+/// Returns the beginning of a text, at most `columns` wide.
 fn cut_end(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
@@ -98,7 +98,7 @@ fn cut_end(text: &str, columns: usize) -> String {
     format!("{}…", fitting(text.chars(), columns.saturating_sub(1)))
 }
 
-/// End of a text, at most `columns` wide; the end of a path is more informative.
+/// Returns the end of a text, at most `columns` wide. Used for paths, because the end of a path is more informative.
 fn cut_start(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();

@@ -30,7 +30,7 @@ pub(super) enum TranscriptFormat {
 #[derive(Debug)]
 pub(super) struct TranscriptWriter {
     form: TranscriptFormat,
-    /// Calls of the last reply that have not started. A call that ends without having started is shown at its end.
+    /// Calls of the last reply that have not started. A call that ends without having started is shown when it ends.
     waiting: HashMap<CallId, String>,
     /// Call that has started and not ended.
     running: Option<CallId>,
@@ -54,7 +54,7 @@ enum TranscriptEntry {
 }
 
 impl TranscriptWriter {
-    /// Starts before the first event.
+    /// Creates a writer that has not seen any event.
     pub(super) fn new(form: TranscriptFormat) -> Self {
         Self { form, waiting: HashMap::new(), running: None, readers: OutputReaders::default() }
     }
@@ -78,14 +78,14 @@ impl TranscriptWriter {
         }
     }
 
-    /// Writes the visible part of an event; most internal events have none.
+    /// Writes the visible part of an event. Most internal events have no visible part.
     pub(super) fn write_event(&mut self, event: &Event, out: &mut impl Write) -> io::Result<()> {
         self.readers.apply(event);
         self.entries(event).iter().try_for_each(|entry| self.write_entry(entry, out))
     }
 
-    /// Writes the end of the transcript: a note if a call has no result, and the models that received tool output. The log
-    /// does not record if the process that started the call is still running.
+    /// Writes the end of the transcript: a note if a call has no result, and the models that received tool output. The
+    /// log does not record if the process that started the call is still running, so the note allows for both.
     pub(super) fn write_end(&self, out: &mut impl Write) -> io::Result<()> {
         let interrupted =
             "interrupted when sysop exited (result unknown), or still running in another sysop process";
@@ -228,7 +228,7 @@ fn write_markdown(entry: &TranscriptEntry, out: &mut impl Write) -> io::Result<(
     }
 }
 
-/// One-line note about a change that matters to a reader.
+/// Returns a one-line note about a change that matters to a reader, or `None` for any other event.
 fn note(event: &Event) -> Option<String> {
     match event {
         Event::Configured { change: ConfigChange::Model(model) } => Some(format!("model set to {model}")),
@@ -276,7 +276,7 @@ fn note(event: &Event) -> Option<String> {
     }
 }
 
-/// Command, or the tool's name with its arguments.
+/// Returns the command of a call, or the tool's name with its arguments if there is no command.
 fn call_summary(call: &ToolCall) -> String {
     if let Some(command) = call.text_argument("command") {
         return command.to_owned();
@@ -366,7 +366,7 @@ fn date(summary: &SessionSummary, view: &DisplayOptions) -> String {
     }
 }
 
-/// Writes each line of a text with a prefix, neutralized.
+/// Neutralizes a text and writes each of its lines with the prefix `before`.
 fn indented(text: &str, before: &str, out: &mut impl Write) -> io::Result<()> {
     neutralize(text).lines().try_for_each(|line| writeln!(out, "{before}{line}"))
 }

@@ -99,12 +99,12 @@ impl SshTarget {
         Self { name: name.to_owned(), destination, user, port, approve: None, root: None, description: None }
     }
 
-    /// Host that is not in the config: an ssh alias or an address.
+    /// Creates the target for a host that is not in the config: an ssh alias or an address.
     fn unknown(destination: &str) -> Self {
         Self::new(destination, destination, None, None)
     }
 
-    /// Returns the reason to reject the host: a part that `ssh` or a terminal could misinterpret.
+    /// Returns the reason to reject the host, which is a part that `ssh` or a terminal could misinterpret, or `None`.
     fn complaint(&self) -> Option<String> {
         let unfit = |text: &String| invalid_name_reason(text);
         invalid_name_reason(&self.destination)
@@ -138,7 +138,7 @@ impl SshTarget {
     }
 }
 
-/// Returns the reason that a name is invalid, because `ssh` or a terminal could misinterpret it.
+/// Returns the reason that `ssh` or a terminal could misinterpret a name, or `None` if the name is valid.
 pub(super) fn invalid_name_reason(text: &str) -> Option<String> {
     if text.is_empty() {
         Some("it is empty".to_owned())
@@ -273,7 +273,8 @@ impl HostInventory {
         }
     }
 
-    /// Returns the models that may see these hosts' output. A configured host matches every name of its machine.
+    /// Returns the models that may see these hosts' output. The restriction of a configured host applies to every
+    /// destination that names its machine, with any user and port.
     pub(crate) fn model_access(&self, choice: &HostChoice) -> ModelAccess {
         let mut access = ModelAccess::default();
         for known in &self.known {
@@ -447,7 +448,7 @@ fn stricter(one: ApprovalMode, other: ApprovalMode) -> ApprovalMode {
     std::cmp::max_by_key(one, other, rank)
 }
 
-/// Checks that `canary` leaves other hosts to run on afterwards.
+/// Checks that there are more hosts than `canary`, so that some remain to run on afterwards.
 ///
 /// # Errors
 /// There are too few hosts.

@@ -11,8 +11,8 @@ impl Settings {
         self.config.get("sandbox").unwrap_or_default()
     }
 
-    /// Sandbox options on these hosts: none on remote hosts. If this machine does not support the sandbox, `auto` runs
-    /// without it, and `on` is kept, so that nothing runs.
+    /// Returns the sandbox options on these hosts. Remote hosts have no sandbox. If this machine does not support the
+    /// sandbox, `auto` runs commands without it, and `on` is kept, so that nothing runs.
     pub(crate) fn sandbox_options(&self, host: &HostChoice) -> SandboxOptions {
         let mode = self.sandbox_mode();
         match (host, mode) {

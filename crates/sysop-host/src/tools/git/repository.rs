@@ -1,9 +1,9 @@
-//! The repository at the root. Git tools run only if everything that git would read of it is below the root.
+//! The repository at the root. Git tools run only if every part of it that git would read is below the root.
 //!
 //! A `.git` file, a link, `commondir`, alternates, an included file or a submodule may lead git anywhere. A script
-//! (`repository.sh`) follows all of them on the host, right before each call, and stops at the first one that leads outside.
-//! The names of the other settings are judged by the same list as git in shell commands: a setting is plain, is overridden,
-//! or the repository is refused.
+//! (`repository.sh`) follows all of them on the host, right before each call, and stops at the first one that leads
+//! outside. The names of all other settings are judged by the same list as for git in shell commands. A setting is kept
+//! because it is plain, or it is overridden, or the repository is refused.
 
 use sysop_core::policy::is_plain_git_setting;
 
@@ -13,9 +13,9 @@ use crate::machine::{ExitReason, MachineError, Program, SCRIPT_TEXT_BYTES_MAX};
 use crate::output::capture::Capture;
 
 const FOLLOW: &str = concat!(include_str!("../../real_path.sh"), include_str!("repository.sh"));
-/// Exit status of the script if a reference leads outside; the output names it.
+/// Exit status of the script if a reference leads outside. The output of the script names the reference.
 const LEADS_OUTSIDE: i32 = 3;
-/// Maximum links, borrowed repositories and included files to follow.
+/// Maximum number of links, borrowed repositories and included files that are followed.
 const FOLLOWED_MAX: usize = 1_000;
 /// Maximum bytes of all settings.
 const CONFIG_BYTES_MAX: usize = 1024 * 1024;
@@ -48,7 +48,7 @@ pub(super) struct Repository {
 }
 
 impl Toolbox {
-    /// Follows the repository at the root and reads its config without running any program of it.
+    /// Follows the repository at the root and reads its config, without running any program that the repository names.
     pub(super) async fn repository(&self, call: &CallContext<'_>) -> Result<Repository, ToolError> {
         let arguments = [SCRIPT_TEXT_BYTES_MAX, FOLLOWED_MAX].map(|most| most.to_string()).to_vec();
         let mut capture = Capture::for_tool(CONFIG_BYTES_MAX);
@@ -86,8 +86,8 @@ fn refusal(said: &str) -> String {
     }
 }
 
-/// Parses `scope NUL key LF value NUL`. The user's own settings for all repositories are kept. A setting of this repository
-/// is overridden if it names a program or a file, and refused if its effect is unknown.
+/// Parses settings of the form `scope NUL key LF value NUL`. The user's own settings for all repositories are kept. A
+/// setting of this repository is overridden if it names a program or a file, and refused if its effect is unknown.
 fn parse(bytes: &[u8]) -> Result<Repository, String> {
     let mut repository = Repository::default();
     let mut fields = bytes.split(|byte| *byte == 0);
@@ -109,7 +109,8 @@ fn parse(bytes: &[u8]) -> Result<Repository, String> {
 }
 
 impl Repository {
-    /// `key` is in git's form: section and variable in lower case, the name between them unchanged.
+    /// Takes one setting. `key` is in git's form: section and variable are in lower case, and the name between them is
+    /// unchanged.
     fn take(&mut self, key: &str, value: &str) -> Result<(), String> {
         let mut set = |name: String, value: &str| self.overrides.push((name, value.to_owned()));
         let section = key.split('.').next().unwrap_or_default();

@@ -1,6 +1,7 @@
 //! Decodes a stream of the Responses API.
 //!
-//! Text and reasoning are shown as they arrive. The items that count come whole with `response.output_item.done`.
+//! Text and reasoning are shown as they arrive. Complete items come with `response.output_item.done`; only those are
+//! kept.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -68,7 +69,7 @@ struct InputDetails {
 pub(crate) struct ResponsesDecoder {
     model: ModelRef,
     text: String,
-    /// Text of the current message item that arrived in pieces.
+    /// Text of the current message item arrived in pieces and was already shown.
     streamed: bool,
     reasoning: String,
     items: Vec<Value>,
@@ -102,7 +103,7 @@ impl ResponsesDecoder {
         self.reasoning.push_str(text);
     }
 
-    /// Takes a complete item. Its text is new only if the server does not stream.
+    /// Takes a complete item. Its text is shown only if it did not arrive in pieces before.
     fn take_item(&mut self, item: Value, out: &mut Vec<ModelEvent>) {
         if item["type"] == "message" {
             for part in item["content"].as_array().into_iter().flatten() {
@@ -146,7 +147,9 @@ impl ResponsesDecoder {
         }
     }
 
-    /// Returns the items to send back. Reasoning without what it led to is refused, and so is a call that was cut.
+    /// Returns the items to send back with later requests. Leaves out reasoning at the end, because the server refuses
+    /// reasoning that is not followed by the item it led to. Returns `None` for a reply that was cut off, whose calls
+    /// the server would refuse.
     fn raw(&mut self, finish: FinishReason) -> Option<RawReply> {
         while self.items.last().is_some_and(|item| item["type"] == "reasoning") {
             self.items.pop();
@@ -248,7 +251,7 @@ impl ReplyDecoder for ResponsesDecoder {
     }
 }
 
-/// Parses `response.failed` or `error`: the error is inside the response, in `error`, or the event itself.
+/// Parses a `response.failed` or `error` event. The error is in `response.error`, in `error`, or is the event itself.
 fn failure(data: &str) -> FrameError {
     let value: Value = serde_json::from_str(data).unwrap_or_default();
     let inner = [value.pointer("/response/error"), value.get("error"), Some(&value)];

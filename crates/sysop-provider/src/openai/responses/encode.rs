@@ -79,7 +79,7 @@ fn push_reasoning(body: &mut String, request: &ModelRequest, quirks: &ModelQuirk
     }
 }
 
-/// Returns the items of a message, each followed by a comma.
+/// Returns the API items of a message, each followed by a comma.
 fn encoded<'a>(message: &'a HistoryMessage, model: &ModelRef, echoes: bool) -> Cow<'a, str> {
     let own = match message.message() {
         Message::Assistant { reply } => echoes && own_items(reply, model).is_some(),
@@ -93,7 +93,7 @@ fn encoded<'a>(message: &'a HistoryMessage, model: &ModelRef, echoes: bool) -> C
     }
 }
 
-/// Returns the items of a reply as this model's server sent them.
+/// Returns the items of a reply as the server sent them, or `None` if another model wrote it or it has no items.
 fn own_items<'a>(reply: &'a Reply, model: &ModelRef) -> Option<&'a Vec<Value>> {
     let raw = reply.raw.as_ref().filter(|raw| raw.model == *model)?;
     raw.value.get(ITEMS)?.as_array().filter(|items| !items.is_empty())
@@ -121,7 +121,8 @@ fn own_items_of_any(reply: &Reply) -> Option<&Vec<Value>> {
     reply.raw.as_ref().and_then(|raw| own_items(reply, &raw.model))
 }
 
-/// Writes a reply of another model, or one without its server's items, anew.
+/// Builds the items of a reply from its text and calls, because another model wrote it or the server's own items are
+/// missing.
 fn rebuilt(reply: &Reply) -> String {
     let mut items = String::new();
     if !reply.text.is_empty() {
@@ -139,7 +140,7 @@ fn item(value: &Value) -> String {
     format!("{value},")
 }
 
-/// Returns an id that the server accepts; the same for a call and its result.
+/// Returns an id that the server accepts. A call and its result get the same id.
 fn call_id(id: &str) -> String {
     if id.len() <= ID_BYTES_MAX { id.to_owned() } else { short_id(id) }
 }

@@ -1,7 +1,7 @@
 //! `/shell`: connects the user to the session's terminal while the session continues.
 //!
-//! Opening may need a connection, and the connection may need a password, so the main loop treats it as one more event
-//! source instead of blocking on it. Rows of the conversation wait until the user returns.
+//! Opening the terminal may need a connection, and the connection may need a password. So the main loop treats the
+//! terminal as one more event source instead of blocking on it. Rows of the conversation wait until the user returns.
 
 use std::io;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(super) struct AttachedShell {
 }
 
 enum State {
-    /// Not requested yet.
+    /// The terminal has not been opened yet.
     New,
     Opening(BoxFuture<'static, Result<TerminalView, String>>),
     Open {
@@ -42,11 +42,11 @@ enum State {
 pub(super) enum ShellEvent {
     /// Opening succeeded or failed.
     Opened(Result<TerminalView, String>),
-    /// Output; `None` if the terminal closed for good.
+    /// Output, or `None` if the terminal closed for good.
     Output(Option<TerminalOutput>),
 }
 
-/// Returns the next event; pending forever without a connection.
+/// Returns the next event of the session's terminal. Never completes if there is no connection.
 pub(super) async fn next_shell_event(shell: &mut Option<AttachedShell>) -> ShellEvent {
     match shell.as_mut().map(|shell| &mut shell.state) {
         Some(State::Opening(opening)) => ShellEvent::Opened(opening.await),
@@ -55,7 +55,7 @@ pub(super) async fn next_shell_event(shell: &mut Option<AttachedShell>) -> Shell
     }
 }
 
-/// Size of the user's terminal without our status row.
+/// Returns the size of the user's terminal without the status row of sysop.
 fn size_within() -> TerminalSize {
     let (columns, rows) = terminal_size();
     let cells = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
@@ -79,7 +79,7 @@ impl Repl {
         Ok(self.request_shell()?)
     }
 
-    /// Requests the session's terminal.
+    /// Requests the session's terminal, which is then opened by [`Self::enter_shell`].
     pub(super) fn request_shell(&mut self) -> io::Result<()> {
         if let (Some(terminal), None) = (self.session.terminal(), &self.shell) {
             self.shell = Some(AttachedShell { terminal, state: State::New });
@@ -87,7 +87,7 @@ impl Repl {
         Ok(())
     }
 
-    /// Advances the connection once nothing else is read from the user.
+    /// Opens the session's terminal, or attaches the user's keys to it. Called once nothing else is read from the user.
     pub(super) fn enter_shell(&mut self) -> io::Result<()> {
         let Some(shell) = &mut self.shell else { return Ok(()) };
         match &mut shell.state {
@@ -150,14 +150,15 @@ impl Repl {
         self.note(why)
     }
 
-    /// Detaches the user's keys: the user left, or has to answer a prompt.
+    /// Called when the user's keys no longer go to the session's terminal. Gives back control and ends the connection,
+    /// unless the user was only called away to answer a prompt.
     pub(super) fn left_shell(&mut self, called_away: bool) {
         if !called_away && let Some(shell) = self.shell.take() {
             shell.terminal.release(BY);
         }
     }
 
-    /// Handles Ctrl+C while the terminal opens.
+    /// Cancels the opening of the session's terminal on Ctrl+C. Returns false if the terminal is not being opened.
     pub(super) fn cancel_shell(&mut self) -> bool {
         self.active_read == ActiveRead::None && self.shell.take().is_some()
     }

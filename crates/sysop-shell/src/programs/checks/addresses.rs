@@ -1,4 +1,4 @@
-//! Programs that show addresses: names given to them, or names that they show, must be resolved.
+//! Programs that show addresses. They resolve names that they are given or that they show.
 
 use std::net::IpAddr;
 
@@ -8,12 +8,13 @@ use crate::program_call::ProgramCall;
 use crate::risk::RiskClass;
 use crate::state::State;
 
-/// Words of the filters of `ss` and of `ip route get`.
+/// Words of the filter languages of `ss` and `ip route get`.
 const KEYWORDS: &str = "state exclude dst src sport dport dev and or not eq ne gt lt ge le = == != > < all connected \
     synchronized bucket big established syn-sent syn-recv fin-wait-1 fin-wait-2 time-wait closed close-wait last-ack \
     listening closing fibmatch from to via oif iif mark uid ipproto vrf table main default proto root match exact";
 
-/// Judges operands: numbers and filter words resolve nothing. The word after `dev` and similar ones names a link.
+/// Judges operands. Numbers and filter words resolve nothing, and neither does a word after `dev` or a similar keyword,
+/// which names a link. Any other word is resolved as a name.
 pub(super) fn operands(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let texts = reading.operands.iter().map(|word| word.text());
     let mut link = false;
@@ -26,7 +27,7 @@ pub(super) fn operands(state: &mut State, call: &ProgramCall<'_>, reading: &Read
     }
 }
 
-/// Judges programs that resolve the addresses they show, unless an option forbids it.
+/// Judges programs that resolve the addresses that they show, unless an option prevents this.
 pub(super) fn numeric(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let has = |names: &[&str]| names.iter().any(|name| reading.has(name));
     let name = call.words.first().map_or("", Word::text).rsplit('/').next().unwrap_or("");

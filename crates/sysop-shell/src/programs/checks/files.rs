@@ -86,16 +86,16 @@ pub(super) fn moves(state: &mut State, call: &ProgramCall<'_>, reading: &Reading
     }
 }
 
-/// Read-only tests and flags of `find`.
+/// Tests and flags of `find` that only read and take no value.
 const FIND_FLAGS: &str = "-print -print0 -ls -prune -empty -depth -d -mount -xdev -follow -daystart -true -false -not -a \
     -o -and -or -readable -writable -executable -nouser -nogroup -noleaf -L -P -H ! ( ) , -quit -warn -nowarn \
     -ignore_readdir_race -noignore_readdir_race -O0 -O1 -O2 -O3";
-/// Read-only tests of `find` that take a word.
+/// Tests and actions of `find` that only read and take one word as a value.
 const FIND_VALUED: &str = "-name -iname -path -ipath -wholename -iwholename -regex -iregex -regextype -type -xtype -size \
     -mtime -atime -ctime -mmin -amin -cmin -newer -anewer -cnewer -newermt -newerct -newerat -user -group -uid -gid -perm \
     -maxdepth -mindepth -links -inum -samefile -lname -ilname -printf -fstype -used -context";
 
-/// Judges `find` and `fd`; returns true if every part is understood.
+/// Judges `find` and `fd`. Returns true if every part is understood.
 pub(super) fn find(state: &mut State, call: &ProgramCall<'_>) -> bool {
     let arguments = call.arguments();
     let is_fd = call.words.first().is_some_and(|name| name.text().contains("fd"));
@@ -153,7 +153,8 @@ pub(super) fn find(state: &mut State, call: &ProgramCall<'_>) -> bool {
     understood
 }
 
-/// Matches `-x`, `-X` in any cluster, and any abbreviation of `--exec` and `--exec-batch`.
+/// Returns true for an option of `fd` that runs a command: `-x` or `-X` in any cluster, or any abbreviation of `--exec`
+/// and `--exec-batch` from `--exe` on.
 fn fd_executes(text: &str) -> bool {
     match text.strip_prefix("--") {
         Some(long) => {
@@ -164,7 +165,7 @@ fn fd_executes(text: &str) -> bool {
     }
 }
 
-/// Judges the command from `start` up to `;` or `+`; returns its number of words.
+/// Judges the command that begins at index `start` and ends before `;` or `+`. Returns its number of words.
 fn executed(state: &mut State, call: &ProgramCall<'_>, start: usize) -> usize {
     let rest = call.arguments().get(start..).unwrap_or(&[]);
     let length = rest.iter().position(|end| matches!(end.text(), ";" | "+")).unwrap_or(rest.len());
@@ -178,7 +179,7 @@ fn executed(state: &mut State, call: &ProgramCall<'_>, start: usize) -> usize {
     (length + 1).min(rest.len())
 }
 
-/// Options of `tar`. The first word may be a cluster without a dash.
+/// Options of `tar` that are known.
 const TAR_KNOWN: &str = "-cxtrudAvzjJZakmpSswOhWlnRGiUM -fCTXbgKNVLH: --create --extract --get --list --append --update \
     --diff --compare --verbose --gzip --gunzip --bzip2 --xz --zstd --lzma --lzip --auto-compress --keep-old-files \
     --keep-newer-files --overwrite --touch --preserve-permissions --same-owner --no-same-owner --no-same-permissions \
@@ -193,7 +194,8 @@ const TAR_KNOWN: &str = "-cxtrudAvzjJZakmpSswOhWlnRGiUM -fCTXbgKNVLH: --create -
 /// Options of `tar` that name a program.
 const TAR_RUNS: &str = "checkpoint-action use-compress-program to-command rsh-command rmt-command info-script new-volume-script I F";
 
-/// Judges `tar`: files packed and unpacked, and programs run. Returns true if every part is understood.
+/// Judges `tar`: the files that it packs and unpacks, and the programs that it runs. Returns true if every part is
+/// understood.
 pub(super) fn tar(state: &mut State, call: &ProgramCall<'_>) -> bool {
     let mut words: Vec<Word> = call.arguments().to_vec();
     expand_bundle(&mut words);
@@ -251,7 +253,8 @@ pub(super) fn tar(state: &mut State, call: &ProgramCall<'_>) -> bool {
     reading.unknown.is_empty()
 }
 
-/// Rewrites `xzf a` as `-x -z -f a`: the values of a cluster without a dash follow it in order.
+/// Rewrites `xzf a` as `-x -z -f a`. The first word may be a cluster of options without a dash; the values of these
+/// options follow the cluster in order.
 fn expand_bundle(words: &mut Vec<Word>) {
     let Some(first) = words.first().filter(|word| !word.text().starts_with('-') && word.literal().is_some())
     else {

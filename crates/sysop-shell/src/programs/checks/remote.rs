@@ -8,14 +8,14 @@ use crate::risk::RiskClass;
 use crate::state::State;
 use crate::targets;
 
-/// Notes an address that is a command: `ext::sh -c …`.
+/// Notes an address that contains a command, as in `ext::sh -c …`.
 pub(super) fn address(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word]) {
     if arguments.iter().any(|word| word.text().contains("ext::") || word.text().contains("fd::")) {
         state.note(call.span, RiskClass::Opaque, "an address that specifies a program to run");
     }
 }
 
-/// Judges a program that sends its standard input. `wget` writes a file named after the URL.
+/// Judges a program that may send its standard input to a server. `wget` also writes a file named after the URL.
 pub(super) fn sender(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let names = ["O", "output-document", "spider", "P", "directory-prefix"];
     let is_wget = call.words.first().is_some_and(|word| word.text().ends_with("wget"));
@@ -34,8 +34,8 @@ pub(super) fn sender(state: &mut State, call: &ProgramCall<'_>, reading: &Readin
     }
 }
 
-/// Judges `ssh`. The remote command is analyzed as a shell would read it, but the remote aliases and programs are
-/// unknown.
+/// Judges `ssh`. The remote command is analyzed like one for a shell, but the call is always opaque, because the
+/// aliases and programs of the remote host are unknown.
 pub(super) fn ssh(state: &mut State, call: &ProgramCall<'_>) {
     let arguments = call.arguments();
     state.note(call.span, RiskClass::Opaque, "acts on another host");

@@ -1,4 +1,4 @@
-//! Subcommands of git whose arguments need more than the table.
+//! Git subcommands whose arguments the language of the table cannot describe.
 
 use crate::lexer::Word;
 use crate::options::{Reading, is_listed};
@@ -6,7 +6,7 @@ use crate::program_call::ProgramCall;
 use crate::risk::RiskClass;
 use crate::state::State;
 
-/// `git checkout`: switches branches or discards changes of files, with the same words.
+/// Judges `git checkout`, which switches branches or discards changes of files, depending on what its arguments name.
 pub(super) fn checkout(
     state: &mut State,
     call: &ProgramCall<'_>,
@@ -38,7 +38,7 @@ pub(super) fn checkout(
     }
 }
 
-/// `git reset`: with paths it unstages changes; with another commit it moves the branch.
+/// Judges `git reset`. With paths, it unstages changes; with a commit other than HEAD, it moves the branch.
 pub(super) fn reset(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let dashes = call.arguments().iter().any(|word| word.text() == "--");
     let is_here = |word: &&Word| matches!(word.literal(), Some("HEAD" | "@"));
@@ -52,12 +52,12 @@ pub(super) fn reset(state: &mut State, call: &ProgramCall<'_>, reading: &Reading
     }
 }
 
-/// Settings that run no program.
+/// Git settings that make git run no program.
 const PLAIN_SETTINGS: &str = "user.name user.email init.defaultbranch pull.rebase pull.ff push.default push.autosetupremote \
     fetch.prune rebase.autostash merge.conflictstyle core.autocrlf core.eol core.filemode core.ignorecase core.quotepath \
     color.ui advice.detachedhead commit.verbose diff.algorithm rerere.enabled";
 
-/// `git config`: one name is shown, a name with a value is set.
+/// Judges `git config`. A name alone shows a setting, and a name with a value sets it.
 pub(super) fn config(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let shows = ["get", "get-all", "get-regexp", "get-urlmatch", "get-color", "get-colorbool", "l", "list"];
     if shows.iter().any(|name| reading.has(name)) {

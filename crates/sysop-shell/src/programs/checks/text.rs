@@ -3,7 +3,7 @@
 use crate::lexer::Word;
 use crate::options::{is_listed, is_one_word};
 
-/// Operators with a number on both sides.
+/// Operators that take a number on both sides.
 const COMPARE: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge"];
 
 pub(super) fn is_test(arguments: &[Word]) -> bool {
@@ -16,7 +16,8 @@ pub(super) fn is_test(arguments: &[Word]) -> bool {
     })
 }
 
-/// Returns true if all operators of a test are literal, so no value can be taken for one.
+/// Returns true if all operators of a test are literal and in their places, so that no value can be mistaken for an
+/// operator.
 pub(super) fn takes_any_value(arguments: &[Word]) -> bool {
     const UNARY: &str = "-n -z -e -f -d -r -w -x -s -L -h -b -c -p -S -u -g -k -O -G -N";
     const BINARY: &str = "= == != < > -nt -ot -ef";
@@ -34,8 +35,9 @@ pub(super) fn takes_any_value(arguments: &[Word]) -> bool {
         }
 }
 
-/// Accepts a format whose conversions only print (`%n` would write to a variable), with a literal number for each
-/// numeric conversion: some shells evaluate that argument.
+/// Returns true if `printf` only prints with these arguments. The conversions of the format must only print (`%n` would
+/// write to a variable), and each numeric conversion needs a literal number, because some shells evaluate that
+/// argument.
 pub(super) fn is_printf(arguments: &[Word]) -> bool {
     let rest = match arguments {
         [dashes, rest @ ..] if dashes.text() == "--" => rest,
@@ -59,7 +61,7 @@ fn is_number(text: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit() || b == b'.')
 }
 
-/// Returns the letters of the conversions; `None` if one is not known to only print.
+/// Returns the letters of a format's conversions, or `None` if one of them is not known to only print.
 fn conversions(format: &str) -> Option<Vec<char>> {
     let mut found = Vec::new();
     let mut rest = format;

@@ -15,13 +15,13 @@ use uuid::Uuid;
 use super::super::database::Database;
 use super::{HEARTBEAT_INTERVAL, LEASE_DURATION, LEASE_MARGIN, NodeIncarnation, NodeInner};
 
-/// Retention of consumed inputs, so that a repeated post is recognized.
+/// Time for which consumed inputs are kept, so that an input that is sent twice is recognized.
 const INPUT_RETENTION: &str = "10 minutes";
 /// Pause after a database failure.
 const RETRY_INTERVAL: std::time::Duration = std::time::Duration::from_millis(200);
 
-/// Renews the lease. Returns the success, the owned sessions with queued inputs, whose notification may have gone to an
-/// earlier owner, and the watched sessions without a live owner.
+/// Renews the lease. Returns three values: success; the sessions of this node that have queued inputs, because their
+/// notifications may have gone to an earlier owner; and the watched sessions that have no live owner.
 const RENEW: &str = "
     WITH alive AS (
         UPDATE sysop_nodes SET until = clock_timestamp() + $2 * interval '1 millisecond'
@@ -39,7 +39,7 @@ const RENEW: &str = "
         )
     )";
 
-/// Deletes dead nodes and obsolete rows. Only one of several nodes gets each row.
+/// Deletes dead nodes and obsolete inputs. If several nodes do this at once, each row is deleted by only one of them.
 const SWEEP: &str = "
     WITH dead AS (
         DELETE FROM sysop_nodes WHERE id IN (
@@ -51,7 +51,7 @@ const SWEEP: &str = "
         LIMIT 1000 FOR UPDATE SKIP LOCKED
     )";
 
-/// Begins a lifetime.
+/// Begins a lifetime of a node by inserting its row.
 pub(super) async fn register_node(
     database: &Database,
     name: &str,
@@ -83,7 +83,7 @@ fn lease_milliseconds() -> i64 {
     i64::try_from(LEASE_DURATION.as_millis()).expect("a lease is short")
 }
 
-/// Keeps the node alive until it is dropped or leaves; begins a new lifetime if one is lost.
+/// Keeps the node alive until it is dropped or leaves. If its lease is lost, begins a new lifetime.
 pub(super) async fn run(node: Weak<NodeInner>) {
     let mut connection = None;
     let mut next = Instant::now() + HEARTBEAT_INTERVAL;
@@ -121,7 +121,7 @@ pub(super) async fn run(node: Weak<NodeInner>) {
     }
 }
 
-/// Renews the lease and returns pending events; `None` if this node is dead.
+/// Renews the lease and returns pending events, or `None` if this node is dead.
 async fn renew_lease(
     inner: &NodeInner,
     incarnation: &NodeIncarnation,

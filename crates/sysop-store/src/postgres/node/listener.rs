@@ -1,5 +1,5 @@
-//! Receives the messages of other nodes. Messages sent while the connection is down are made up for by
-//! `ClusterEvent::Lagged`.
+//! Receives the messages of other nodes. After an interruption, `ClusterEvent::Lagged` takes the place of all messages
+//! that were sent while the connection was down.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -16,7 +16,8 @@ use super::{HEARTBEAT_INTERVAL, NodeInner, NodeMessage};
 /// Pause after a database failure.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A node notifies itself with each renewal; after this much silence it receives no others either.
+/// Each node also receives its own notification at every renewal. If nothing arrives for this long, the connection is
+/// dead, and the notifications of other nodes are missed, too.
 const SILENCE_MAX: Duration = HEARTBEAT_INTERVAL.saturating_mul(3);
 
 pub(super) async fn start(inner: &Arc<NodeInner>) -> Result<AbortHandle, StoreError> {
