@@ -106,6 +106,28 @@ export type ClientMessage =
     /** Message to the model, if the call is rejected. */
     reason?: string;
   }
+  /** Moves the running command to the background. */
+  | {
+    type: "tool.background";
+    /** The session; required only if the URL does not name it. */
+    sessionId?: SessionId;
+    /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
+    messageId?: string;
+    /** Trace of the message, in the format of W3C Trace Context. */
+    traceparent?: string;
+  }
+  /** Stops a background job. */
+  | {
+    type: "job.stop";
+    /** The session; required only if the URL does not name it. */
+    sessionId?: SessionId;
+    /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
+    messageId?: string;
+    /** Trace of the message, in the format of W3C Trace Context. */
+    traceparent?: string;
+    /** The job. */
+    jobId: JobId;
+  }
   /** A user's answer to a `question`: exactly one of `answer`, `refuse` and `noSecret`. */
   | {
     type: "question.answer";
@@ -473,6 +495,14 @@ export type InstructionSource =
 
 /** Identifies a background job; unique within a session. */
 export type JobId = number;
+
+/** Output of a job that ended. */
+export type JobOutput = {
+  /** Text for the model, within the output limits. */
+  text: string;
+  /** Name of the artifact with the full output, if it was kept. */
+  artifact?: string;
+};
 
 /** A tool that a client offers. */
 export type ManifestTool = {
@@ -927,6 +957,24 @@ export type ServerMessage =
     files: Array<InstructionFile>;
     /** Files that the model does not get, because the user does not trust the workspace. */
     untrusted?: Array<UntrustedFile>;
+    /** Usable ones, by unique names. */
+    skills?: Array<Skill>;
+    /** One sentence for each file that cannot be used. */
+    skipped?: Array<string>;
+  }
+  /** The prompt of the turn called up a skill or command. */
+  | {
+    type: "prompt.expanded";
+    /** The session. */
+    sessionId: SessionId;
+    /** Position of the event in the log. */
+    seq: Seq;
+    /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
+    more?: boolean;
+    /** Text that the model gets instead of the prompt. */
+    text: string;
+    /** Commands that run before the model is asked. */
+    commands?: Array<string>;
   }
   /** The agent replaced its todo list. */
   | {
@@ -977,6 +1025,8 @@ export type ServerMessage =
     status: Status;
     /** Exit code of a command that was not killed. */
     exitCode?: number;
+    /** Output of the job. */
+    output?: JobOutput;
   }
   /** A guard was armed on a host before a risky change. */
   | {
@@ -1162,6 +1212,32 @@ export type SessionState =
   | "paused"
   /** A user canceled the turn, and the running tool has not ended yet. */
   | "stopping";
+
+/** A text that can be called up by name. */
+export type Skill = {
+  /** Name, without a slash. */
+  name: string;
+  /** What it is for; may be empty for a command. */
+  description?: string;
+  kind: SkillKind;
+  source: InstructionSource;
+  /** Path of the file, for display. */
+  path: string;
+  /** Arguments that a user may give, such as `HOST [PORT]`. */
+  arguments?: string;
+  /** True if the model may call it up. */
+  listed: boolean;
+  /** Other files in the folder of a skill, relative to it. */
+  files?: Array<string>;
+  /** Text without front matter. Front ends do not get it. */
+  body?: string;
+};
+
+export type SkillKind =
+  /** A folder with a `SKILL.md`; users and models call it up. */
+  | "skill"
+  /** A Markdown file; only users call it up. */
+  | "command";
 
 /** Event reported by `state` alone. */
 export type StateEvent =

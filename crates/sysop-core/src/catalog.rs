@@ -14,7 +14,7 @@ use crate::tool::{ToolEffect, ToolSpec};
 /// Names of the argument in which the model gives its reason for a call. Each tool declares at most one of them.
 pub const REASONS: [&str; 2] = ["reason", "reasoning"];
 /// Description of the arguments named by [`REASONS`].
-const REASON: &str = "Why, in a few words, for the user";
+const REASON: &str = "Why, briefly, for the user";
 /// Argument of `bash` with which a model asks to run the command outside the sandbox.
 pub const OUTSIDE_SANDBOX: &str = "outside_sandbox";
 /// Default timeout of `bash`, in seconds.
@@ -169,10 +169,10 @@ fn todo() -> ToolSpec {
     });
     spec(
         TASK_LIST_TOOL,
-        "Set the todo list of a task with several steps; the user sees it. Keep it up to date",
+        "Set the complete todo list of a long task, which the user sees. Keep it up to date",
         ToolEffect::Session,
         &["items"],
-        &[("items", json!({ "type": "array", "items": item, "description": "The complete list" }))],
+        &[("items", json!({ "type": "array", "items": item }))],
     )
 }
 
@@ -187,7 +187,7 @@ pub fn jobs() -> ToolSpec {
         &[
             ("action", action),
             ("id", json!({ "type": "integer" })),
-            ("wait_s", number("`read`: seconds to wait for its end", 0, Some(600))),
+            ("wait_s", json!({ "type": "integer", "description": "Wait so long for its end" })),
         ],
     )
 }
@@ -221,10 +221,10 @@ pub fn skill(names: &[&str]) -> ToolSpec {
 pub fn remember() -> ToolSpec {
     spec(
         REMEMBER_TOOL,
-        "Note a lasting fact about this host for later sessions; the user is asked",
+        "Note a lasting fact about this host in one sentence, for later sessions; the user is asked",
         ToolEffect::Writes,
         &["text"],
-        &[("text", text("One sentence"))],
+        &[("text", plain_text())],
     )
 }
 
@@ -245,7 +245,7 @@ static OUTSIDE_BASH: LazyLock<ToolSpec> = LazyLock::new(|| {
     let mut parameters = (*spec.parameters).clone();
     parameters["properties"][OUTSIDE_SANDBOX] = json!({
         "type": "boolean",
-        "description": "Run outside the sandbox, which asks the user; only after the sandbox blocked the command",
+        "description": "Run outside the sandbox, if the user agrees; only after the sandbox blocked it",
     });
     spec.parameters = Arc::new(parameters);
     spec
@@ -261,21 +261,17 @@ pub fn offer_outside_sandbox(specs: &mut [ToolSpec]) {
 fn read_file() -> ToolSpec {
     spec(
         "read_file",
-        "Read the contents of a file, or a range of its lines",
+        "Read a file, or a range of its lines",
         ToolEffect::Reads,
         &["path"],
-        &[
-            ("path", plain_text()),
-            ("start_line", number("First line, from 1", 1, None)),
-            ("end_line", number("Last line", 1, None)),
-        ],
+        &[("path", plain_text()), ("start_line", plain_number(1)), ("end_line", plain_number(1))],
     )
 }
 
 fn write_file() -> ToolSpec {
     spec(
         "write_file",
-        "Write content to a file (creates or overwrites)",
+        "Create or overwrite a file",
         ToolEffect::Writes,
         &["path", "content"],
         &[("path", plain_text()), ("content", plain_text())],
@@ -300,14 +296,10 @@ fn write_file_chunk() -> ToolSpec {
 fn edit_file() -> ToolSpec {
     spec(
         "edit_file",
-        "Edit a file by replacing a string that occurs exactly once",
+        "Replace a string that occurs exactly once in a file",
         ToolEffect::Writes,
         &["path", "old_string", "new_string"],
-        &[
-            ("path", plain_text()),
-            ("old_string", text("Exact string to find and replace")),
-            ("new_string", text("String to replace with")),
-        ],
+        &[("path", plain_text()), ("old_string", plain_text()), ("new_string", plain_text())],
     )
 }
 
@@ -320,7 +312,7 @@ fn bash() -> ToolSpec {
         &[
             ("command", plain_text()),
             ("reason", text(REASON)),
-            ("timeout_s", number("Timeout in seconds; default 30", 1, Some(BASH_TIMEOUT_S_MAX))),
+            ("timeout_s", number("Default 30", 1, Some(BASH_TIMEOUT_S_MAX))),
             ("background", json!({ "type": "boolean", "description": "Run as a job; see `jobs`" })),
             ("on_timeout", json!({ "type": "string", "enum": ["kill", "background"] })),
         ],
@@ -330,19 +322,15 @@ fn bash() -> ToolSpec {
 fn run_command() -> ToolSpec {
     spec(
         "run_command",
-        "Run a shell command in the terminal that the user sees; directory, variables and functions persist",
+        "Run a shell command in the terminal that the user sees; its directory and variables persist",
         ToolEffect::Command,
         &["command", "reasoning"],
         &[
-            ("command", text("May have several lines")),
+            ("command", plain_text()),
             ("reasoning", text(REASON)),
             (
                 "timeout_s",
-                number(
-                    "Seconds to wait; default 60. The command runs on after that",
-                    1,
-                    Some(RUN_COMMAND_TIMEOUT_S_MAX),
-                ),
+                number("Default 60; the command runs on after that", 1, Some(RUN_COMMAND_TIMEOUT_S_MAX)),
             ),
         ],
     )
@@ -371,10 +359,10 @@ fn send_keys() -> ToolSpec {
 fn task_complete() -> ToolSpec {
     spec(
         "task_complete",
-        "Report that the task is finished",
+        "Report that the task is finished, and its result",
         ToolEffect::Completes,
         &["summary"],
-        &[("summary", text("Summary of the work and its result"))],
+        &[("summary", plain_text())],
     )
 }
 
@@ -384,21 +372,12 @@ fn find_files() -> ToolSpec {
         "Find files by glob, except ignored ones",
         ToolEffect::Reads,
         &["pattern"],
-        &[
-            ("pattern", text("Glob, such as `*.rs` or `src/**/*.toml`")),
-            ("path", text("Directory to search; default: the root")),
-        ],
+        &[("pattern", text("Glob, such as `*.rs` or `src/**/*.toml`")), ("path", text("Default: the root"))],
     )
 }
 
 fn ls() -> ToolSpec {
-    spec(
-        "ls",
-        "List a directory",
-        ToolEffect::Reads,
-        &[],
-        &[("path", text("Directory to list; default: the root"))],
-    )
+    spec("ls", "List a directory", ToolEffect::Reads, &[], &[("path", text("Default: the root"))])
 }
 
 fn cat() -> ToolSpec {
@@ -515,6 +494,10 @@ fn spec(
 /// Schema of a text argument whose name needs no description.
 fn plain_text() -> Value {
     json!({ "type": "string" })
+}
+
+fn plain_number(least: u64) -> Value {
+    json!({ "type": "integer", "minimum": least })
 }
 
 fn text(description: &str) -> Value {

@@ -110,8 +110,8 @@ impl Driver {
         Self { inner }
     }
 
-    /// Sets the inputs that each session receives first when it is opened from a log in this process, so that the
-    /// settings of this process apply wherever the session was before. Replaces the inputs of an earlier call.
+    /// Sets the inputs that every session receives first when this process opens it from a log. They make the settings
+    /// of this process apply even if the session last ran elsewhere. A later call replaces the inputs of an earlier one.
     pub fn set_initial_inputs(&self, inputs: Vec<Input>) {
         *self.inner.initial_inputs.lock() = inputs;
     }

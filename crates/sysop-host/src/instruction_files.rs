@@ -29,7 +29,8 @@ pub struct InstructionText {
     pub kind: InstructionKind,
     /// Absolute path on its machine.
     pub path: String,
-    /// First 32 KiB of the file. Bytes that are not UTF-8 are replaced by replacement characters.
+    /// First 32 KiB of the file, or 64 KiB of a skill or command. Bytes that are not UTF-8 are replaced by replacement
+    /// characters.
     pub text: String,
     /// Size of the whole file.
     pub bytes: u64,
@@ -132,7 +133,7 @@ pub async fn read_remote_instruction_files(
     Ok(without_repeats(String::from_utf8_lossy(&output).lines().filter_map(parsed).collect()))
 }
 
-/// Script that prints one line per file: its size, its first 32 KiB in hex and its path.
+/// Script that prints one line per file: its kind, its size, its beginning in hex and its path.
 const SCRIPT: &str = r#"unset CDPATH; [ -z "$1" ] || cd -P -- "$1" 2>/dev/null || exit 40
 folder=$(pwd -P); up=$folder; top=$folder; n=0
 while [ -O "$up" ] && [ $n -lt 16 ]; do

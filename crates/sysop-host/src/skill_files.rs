@@ -90,7 +90,9 @@ impl Walk {
             return;
         }
         let Ok(entries) = std::fs::read_dir(folder) else { return };
-        for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        let mut paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        paths.sort(); // links may lead to one folder twice: the first path counts
+        for path in paths {
             if path.is_symlink() && !self.follows_links {
                 continue;
             }

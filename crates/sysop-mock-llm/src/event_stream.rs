@@ -67,7 +67,7 @@ impl EventStream {
         }
     }
 
-    /// Appends a server-sent event named by its `type`, `times` times.
+    /// Appends `times` copies of a server-sent event, whose name is the `type` of `event`.
     pub(crate) fn push_named(&mut self, event: &Value, times: usize) {
         let name = event["type"].as_str().unwrap_or_default();
         self.raw(format!("event: {name}\ndata: {event}\n\n"), times);

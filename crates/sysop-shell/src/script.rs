@@ -193,7 +193,8 @@ fn conditionally(state: &mut State, inner: impl FnOnce(&mut State)) {
     state.folders = before.or(&state.folders);
 }
 
-/// Judges a part that may run repeatedly, so that each run starts in the folder in which the previous run ended.
+/// Judges a part that may run repeatedly. Takes into account that each run starts in the folder where the previous
+/// one ended.
 fn repeatedly(state: &mut State, inner: impl Fn(&mut State)) {
     let before = state.folders.clone();
     conditionally(state, &inner);

@@ -316,6 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a list of cases")]
     fn command_lines_are_parsed() {
         let lines = [
             "",

@@ -534,13 +534,17 @@ impl App {
             self.pausing = false;
         }
         if logged.seq > self.replay_until {
-            match (self.pending_ack, &logged.event) {
-                (Some((PendingAck::Turn, _)), Event::TurnStarted { .. } | Event::PromptQueued { .. })
-                | (Some((PendingAck::Event, _)), _) => self.pending_ack = None,
-                (Some((PendingAck::Turn, _)) | None, _) => {}
-            }
+            self.acknowledge(&logged.event);
         } else {
             self.done = false;
+        }
+    }
+
+    fn acknowledge(&mut self, event: &Event) {
+        match (self.pending_ack, event) {
+            (Some((PendingAck::Turn, _)), Event::TurnStarted { .. } | Event::PromptQueued { .. })
+            | (Some((PendingAck::Event, _)), _) => self.pending_ack = None,
+            (Some((PendingAck::Turn, _)) | None, _) => {}
         }
     }
 

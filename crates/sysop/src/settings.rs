@@ -125,7 +125,7 @@ pub(crate) struct TurnLimits {
     pub(crate) tool_timeout: Option<Duration>,
 }
 
-/// Settings of one provider.
+/// Settings of one provider, from its section of the config and from the environment.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ProviderSettings {

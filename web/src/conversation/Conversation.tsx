@@ -10,6 +10,7 @@ import { neutralize, neutralizeLine, oneLine } from "../text/neutralize";
 import { Announcer } from "./Announcer";
 import { ApprovalCard } from "./ApprovalCard";
 import { Composer, type ComposerHandle } from "./Composer";
+import { Jobs } from "./Jobs";
 import { PlanCard } from "./PlanCard";
 import { QuestionCard } from "./QuestionCard";
 import { RowView } from "./RowView";
@@ -58,7 +59,7 @@ export function Conversation({ store, commands }: Props) {
         <RowList store={store} rows={rows} caughtUp={caughtUp} empty={<Empty view={view} />} />
       </Commands>
       <div className="dock">
-        <ActivityLine view={view} name={name} />
+        <ActivityLine store={store} view={view} name={name} online={online} />
         <ErrorNotices store={store} view={view} />
         {transcript.questions.map((question) => (
           <QuestionCard key={question.id} store={store} question={question} online={online} />
@@ -75,6 +76,7 @@ export function Conversation({ store, commands }: Props) {
           />
         )}
         {plan.length > 0 && <PlanCard store={store} steps={plan} online={online} />}
+        <Jobs store={store} jobs={transcript.jobs} online={online} />
         <Composer
           ref={composer}
           store={store}
@@ -94,7 +96,8 @@ export function Conversation({ store, commands }: Props) {
 }
 
 /** What goes on, in one line. */
-function ActivityLine({ view, name }: { view: SessionView; name: string }) {
+function ActivityLine(props: { store: SessionStore; view: SessionView; name: string; online: boolean }) {
+  const { store, view, name, online } = props;
   const { transcript, stopping } = view;
   const { phase, holder, stepOpen } = transcript;
   const runs = transcript.items.findLast((item) => item.kind === "step" && item.started && !item.outcome);
@@ -112,6 +115,11 @@ function ActivityLine({ view, name }: { view: SessionView; name: string }) {
     <p key={tone} className={`live ${tone}`}>
       {tone === "busy" && <span className="spinner" aria-hidden="true" />}
       {text}
+      {tone === "busy" && phase === "running" && runs?.kind === "step" && runs.tool === "bash" && (
+        <button type="button" disabled={!online} onClick={() => store.moveToBackground()}>
+          Run in background
+        </button>
+      )}
     </p>
   ));
 }

@@ -182,6 +182,15 @@ export class SessionStore {
     this.sendCommand({ type: "cancel" }, "Cannot stop");
   }
 
+  /** Moves the running command to the background. */
+  moveToBackground(): void {
+    this.sendCommand({ type: "tool.background" }, "Cannot move the command to the background");
+  }
+
+  stopJob(jobId: number): void {
+    this.sendCommand({ type: "job.stop", jobId }, "Job not stopped");
+  }
+
   retry(): void {
     this.become({ showsAll: false });
     this.sendCommand({ type: "retry" }, "Cannot retry");

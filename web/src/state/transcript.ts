@@ -47,6 +47,13 @@ export interface SessionInfo {
   mode: Mode;
 }
 
+/** A command that runs in the background. */
+export interface Job {
+  jobId: number;
+  command: string;
+  host: string;
+}
+
 /** A session as a person reads it. */
 export interface Transcript {
   items: readonly Item[];
@@ -64,6 +71,8 @@ export interface Transcript {
   stepOpen: boolean;
   /** Queued prompts for the end of the turn. */
   queued: readonly string[];
+  /** Commands in the background, oldest first. */
+  jobs: readonly Job[];
   usage: TokenCounts;
   /** The last event here. */
   seq: number;
@@ -95,6 +104,7 @@ export const emptyTranscript: Transcript = {
   maxIterations: 0,
   stepOpen: false,
   queued: [],
+  jobs: [],
   usage: { inputTokens: 0, outputTokens: 0, cachedTokens: 0 },
   seq: 0,
   historyEnd: 0,
@@ -248,6 +258,7 @@ class TranscriptBuilder {
         return this.notice(message.seq, typedLabel(message.by, message.typed), "note");
       case "context.compacted":
       case "instructions":
+      case "prompt.expanded":
       case "todo":
       case "job.started":
       case "job.finished":
@@ -255,6 +266,7 @@ class TranscriptBuilder {
       case "guard.ended":
       case "approval.given":
       case "undone": {
+        this.jobs(message);
         const { text, weight } = logNotice(message);
         return this.notice(message.seq, text, weight);
       }
@@ -501,6 +513,16 @@ class TranscriptBuilder {
     if (!known) {
       const step = this.stepOf(call, name, wanted?.arguments);
       this.put({ ...step, outcome, decided: refused ?? step.decided });
+    }
+  }
+
+  private jobs(message: ServerMessage): void {
+    const { next } = this;
+    if (message.type === "job.started") {
+      const { jobId, command, host } = message;
+      next.jobs = [...next.jobs.filter((job) => job.jobId !== jobId), { jobId, command, host }];
+    } else if (message.type === "job.finished") {
+      next.jobs = next.jobs.filter((job) => job.jobId !== message.jobId);
     }
   }
 

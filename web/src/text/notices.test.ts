@@ -43,6 +43,20 @@ describe("a message without an item of its own is one line", () => {
     });
     expect(line({ type: "instructions", files, untrusted }).text).toBe(`${read}; ${withheld}`);
     expect(line({ type: "instructions", files: [] }).text).toMatch(/no instructions/);
+    const skill = { name: "certs", kind: "skill", source: "user", path: "/s/certs/SKILL.md", listed: true };
+    const command = { ...skill, name: "check", kind: "command" };
+    const skipped = ["/s/x/SKILL.md: no `description`"];
+    expect(line({ type: "instructions", files: [], skills: [skill, command], skipped })).toEqual({
+      text: "skills: /certs; commands: /check; skipped /s/x/SKILL.md: no `description`",
+      weight: "note",
+    });
+  });
+
+  test("an expanded prompt", () => {
+    expect(line({ type: "prompt.expanded", text: "é" }).text).toBe("prompt expanded (2 bytes)");
+    expect(line({ type: "prompt.expanded", text: "x", commands: ["ls"] }).text).toBe(
+      "prompt expanded (1 byte, runs 1 command first)",
+    );
   });
 
   test("todo", () => {

@@ -12,6 +12,7 @@ type NoticeMessage = Extract<
     type:
       | "context.compacted"
       | "instructions"
+      | "prompt.expanded"
       | "todo"
       | "job.started"
       | "job.finished"
@@ -34,6 +35,8 @@ export function logNotice(message: NoticeMessage): Notice {
       return note(contextCompacted(message));
     case "instructions":
       return instructions(message);
+    case "prompt.expanded":
+      return note(promptExpanded(message));
     case "todo":
       return note(todo(message.items));
     case "job.started":
@@ -80,11 +83,26 @@ function instructions(message: Extract<NoticeMessage, { type: "instructions" }>)
     return `${short(path)} (${fileSize(bytes)}${cut})`;
   });
   const untrusted = (message.untrusted ?? []).map(({ path, bytes }) => `${short(path)} (${fileSize(bytes)})`);
-  if (read.length + untrusted.length === 0) return note("the model gets no instructions from files any more");
-  const given = read.length > 0 ? `instructions: ${read.join(", ")}` : "";
-  if (untrusted.length === 0) return note(given);
-  const withheld = `not given to the model, because this workspace is not trusted (/trust or --trust): ${untrusted.join(", ")}`;
-  return warning(given ? `${given}; ${withheld}` : withheld);
+  const parts = read.length > 0 ? [`instructions: ${read.join(", ")}`] : [];
+  for (const kind of ["skill", "command"] as const) {
+    const names = (message.skills ?? []).filter((skill) => skill.kind === kind);
+    if (names.length > 0) parts.push(`${kind}s: ${names.map(({ name }) => `/${safe(name)}`).join(" ")}`);
+  }
+  if (untrusted.length > 0) {
+    parts.push(
+      `not given to the model, because this workspace is not trusted (/trust or --trust): ${untrusted.join(", ")}`,
+    );
+  }
+  parts.push(...(message.skipped ?? []).map((problem) => `skipped ${short(problem)}`));
+  if (parts.length === 0) return note("the model gets no instructions from files any more");
+  return untrusted.length > 0 ? warning(parts.join("; ")) : note(parts.join("; "));
+}
+
+function promptExpanded(message: Extract<NoticeMessage, { type: "prompt.expanded" }>): string {
+  const size = fileSize(new TextEncoder().encode(message.text).length);
+  const count = message.commands?.length ?? 0;
+  const commands = count === 0 ? "" : `, runs ${count} ${count === 1 ? "command" : "commands"} first`;
+  return `prompt expanded (${size}${commands})`;
 }
 
 function todo(items: Extract<NoticeMessage, { type: "todo" }>["items"]): string {

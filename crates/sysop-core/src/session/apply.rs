@@ -12,7 +12,7 @@ use crate::compaction::Compaction;
 use crate::event::{ConfigChange, Decision, Event, Origin, PauseReason, StopReason};
 use crate::guard::ArmedGuard;
 use crate::id::{CallId, StepId, TurnId};
-use crate::job::{EndedJob, Job};
+use crate::job::Job;
 use crate::ledger::Ledger;
 use crate::message::{FailureKind, Message, Reply, ToolCall, ToolResult};
 use crate::model_limits::CONTEXT_WINDOW_MIN;
@@ -85,20 +85,14 @@ impl Session {
                 state.counted_tokens = None;
                 self.tools = OnceLock::new(); // `skill` is on offer if there are skills
             }
-            Event::PromptExpanded { text, commands } => {
-                let typed = state.last_prompt.as_deref().unwrap_or_default();
-                state.history.replace_prompt(typed, &text);
-                state.expansion = Some(commands);
-            }
+            Event::PromptExpanded { text, commands } => state.expand_prompt(&text, commands),
             Event::JobStarted { job, call, command, host } => {
                 state.last_job = job;
                 state.jobs.start(job, Job { call, command, host });
                 self.tools = OnceLock::new(); // `jobs` is on offer from now on
             }
             Event::JobFinished { job: id, status, exit_code, output } => {
-                if let Some(job) = state.jobs.finish(id) {
-                    state.end_job(EndedJob { id, job, status, exit_code, output: output.text });
-                }
+                state.end_job(id, status, exit_code, output.text);
             }
             Event::GuardArmed { call, host, seconds } => state.arm_guard(ArmedGuard { call, host, seconds }),
             Event::GuardEnded { call, host, .. } => state.end_guard(&call, &host),
@@ -212,7 +206,7 @@ impl Session {
                 Phase::Acting { pending: VecDeque::new(), results: Vec::new(), work: CurrentCall::Idle };
         } else {
             let notes = std::mem::take(&mut state.job_notes);
-            let text = [notes.as_slice(), &[prompt.clone()]].concat().join("\n\n");
+            let text = [notes.as_slice(), std::slice::from_ref(&prompt)].concat().join("\n\n");
             state.history.push_prompt(&text, state.keep);
             state.ledger.add_prompt(&prompt);
             state.last_prompt = Some(prompt);

@@ -25,7 +25,7 @@ use crate::token_estimate;
 
 mod summary;
 
-/// Maximum tokens of the newest outputs, which stay when older outputs are omitted.
+/// Maximum tokens of the newest outputs that stay when older outputs are omitted.
 const KEPT_OUTPUT_TOKENS_MAX: u64 = 40_000;
 /// Maximum bytes of the topic that a summary must keep.
 const FOCUS_BYTES_MAX: usize = 1_000;

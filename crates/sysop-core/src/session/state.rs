@@ -13,7 +13,7 @@ use crate::job::{ENDED_JOBS_MAX, EndedJob, RunningJobs};
 use crate::ledger::Ledger;
 use crate::message::{Arguments, ModelRef, ToolCall, ToolResult};
 use crate::mode::Mode;
-use crate::outcome::{FileChange, Outcome};
+use crate::outcome::{FileChange, Outcome, Status};
 use crate::policy::{Grant, GrantScope, Risk, ScopedGrant};
 use crate::spec::SessionSpec;
 use crate::todo::{LIST_ITEMS_MAX, TodoItem};
@@ -248,7 +248,16 @@ impl State {
         }
     }
 
-    pub(super) fn end_job(&mut self, ended: EndedJob) {
+    /// Replaces the turn's prompt by its expansion.
+    pub(super) fn expand_prompt(&mut self, text: &str, commands: Vec<String>) {
+        let typed = self.last_prompt.as_deref().unwrap_or_default();
+        self.history.replace_prompt(typed, text);
+        self.expansion = Some(commands);
+    }
+
+    pub(super) fn end_job(&mut self, id: JobId, status: Status, exit_code: Option<i32>, output: String) {
+        let Some(job) = self.jobs.finish(id) else { return };
+        let ended = EndedJob { id, job, status, exit_code, output };
         self.job_notes.push(format!(
             "[background job {} ended, {}: {}]",
             ended.id,

@@ -13,16 +13,15 @@ pub(super) struct Resources {
 
 impl Resources {
     pub(super) fn apply(&mut self, event: &Event) {
-        match event {
-            Event::InstructionsLoaded { instructions } => {
-                self.skills = instructions.skills.found.iter().map(Skill::without_body).collect();
-            }
-            Event::JobStarted { job, call, command, host } => {
-                let started = Job { call: call.clone(), command: command.clone(), host: host.clone() };
-                self.jobs.start(*job, started);
-            }
-            Event::JobFinished { job, .. } => _ = self.jobs.finish(*job),
-            _ => {}
+        if let Event::InstructionsLoaded { instructions } = event {
+            self.skills = instructions.skills.found.iter().map(Skill::without_body).collect();
+        }
+        if let Event::JobStarted { job, call, command, host } = event {
+            let started = Job { call: call.clone(), command: command.clone(), host: host.clone() };
+            self.jobs.start(*job, started);
+        }
+        if let Event::JobFinished { job, .. } = event {
+            self.jobs.finish(*job);
         }
     }
 }

@@ -132,18 +132,12 @@ impl World {
 
     /// Sends an input, follows the effects, and checks the invariants.
     pub(crate) fn tell(&mut self, input: Input) -> &mut Self {
-        if let Input::Outcome { call, .. } = &input
-            && self.running.as_ref().is_some_and(|running| running.id == *call)
-        {
-            self.running = None;
-        }
         if let Input::Outcome { call, .. } = &input {
+            self.running.take_if(|running| running.id == *call);
             self.jobs.retain(|job| job.id != *call);
         }
-        if let Input::JobRead { call, .. } = &input
-            && self.reading.as_ref() == Some(call)
-        {
-            self.reading = None;
+        if let Input::JobRead { call, .. } = &input {
+            self.reading.take_if(|reading| reading == call);
         }
         let out = self.session.handle(input);
         self.log.extend(out.events.iter().cloned());

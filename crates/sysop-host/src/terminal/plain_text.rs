@@ -14,7 +14,7 @@ const LINE_MAX: usize = 16 * 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct PlainText {
-    /// The current line while nothing was overwritten.
+    /// The current line, as long as nothing in it was overwritten.
     line: Vec<u8>,
     /// The current line as cells, once the cursor has moved within it.
     cells: Option<LineCells>,

@@ -40,7 +40,7 @@ pub(super) struct TerminalState {
     pub(super) capture: Option<CommandCapture>,
     /// The model's running command. `None` if a shell is at its prompt or a person started the running command.
     pub(super) model_command: Option<String>,
-    /// Program reported by the shell that was last asked to identify itself.
+    /// Program that the shell named when it was last asked to identify itself.
     pub(super) known: Option<String>,
     /// Terminal of the innermost shell; `None` if it was not identified.
     place: Option<TtyLocation>,

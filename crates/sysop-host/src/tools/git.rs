@@ -150,7 +150,7 @@ impl Toolbox {
         self.git(line, call).await
     }
 
-    /// Appends a revision and a path to a command line. Neither of them can be an option.
+    /// Appends a revision and a path to a command line, so that git takes neither of them for an option.
     async fn limit(
         &self,
         line: &mut Vec<String>,

@@ -21,6 +21,8 @@ conformance_of_shells!(
     a_command_that_begins_like_an_option_is_a_command,
     wrong_arguments_are_named,
     what_takes_too_long_is_stopped_with_what_it_said,
+    a_command_without_a_limit_ends_by_itself,
+    a_limit_that_is_lifted_stops_nothing,
     a_stop_keeps_what_was_captured,
     a_stop_ends_the_whole_tree,
     a_stop_before_the_start_starts_nothing,
@@ -219,6 +221,32 @@ async fn what_takes_too_long_is_stopped_with_what_it_said(factory: &impl Factory
     assert!(outcome.output.contains("asked\n"), "it was asked to end first: {}", outcome.output);
     assert!(outcome.output.ends_with("\n[timed out after 1 s; stopped]"), "{}", outcome.output);
     assert!(pids(&outcome.output).into_iter().all(is_gone));
+}
+
+async fn a_command_without_a_limit_ends_by_itself(factory: &impl Factory) {
+    let world = factory.full();
+    for option in [json!({ "on_timeout": "background" }), json!({ "background": true })] {
+        let mut arguments = json!({ "command": "sleep 1.5; echo done", "timeout_s": 1 });
+        let both = arguments.as_object_mut().unwrap();
+        both.extend(option.as_object().unwrap().clone());
+        let outcome = world.call("bash", arguments).await;
+        assert_eq!(
+            (outcome.status, outcome.output.as_str()),
+            (Status::Ok, "done\n[exit code 0]"),
+            "{option}"
+        );
+    }
+}
+
+async fn a_limit_that_is_lifted_stops_nothing(factory: &impl Factory) {
+    let world = factory.full();
+    let call =
+        world.tool_call("bash", json!({ "command": "echo begun; sleep 1.5; echo done", "timeout_s": 1 }));
+    let (host, id) = (world.host.clone(), call.id.clone());
+    let sink = DeltaSink::new(move |_| host.lift_time_limit(&id));
+    let run = world.host.run(call, sink, CancellationToken::new());
+    let outcome = tokio::time::timeout(DEADLINE, run).await.expect("the call ends in time");
+    assert_eq!((outcome.status, outcome.output.as_str()), (Status::Ok, "begun\ndone\n[exit code 0]"));
 }
 
 async fn a_stop_keeps_what_was_captured(factory: &impl Factory) {

@@ -38,13 +38,13 @@ const STARTS_MAX: usize = 16;
 /// Holder of a valid token.
 #[derive(Debug, Clone)]
 pub struct Bearer {
-    /// Id of the token, or of the token that the page was opened with.
+    /// Id of the token. For a session of the page: id of the token that opened the page.
     pub id: TokenId,
     pub name: String,
     /// System user who created the token.
     pub owner: String,
     pub scopes: Scopes,
-    /// Creation time of the token, or of the token that the page was opened with.
+    /// Time when the token was created. For a session of the page: when the token was created that opened the page.
     pub created: Timestamp,
     /// True if a process of unknown origin created the token.
     pub unattended: bool,

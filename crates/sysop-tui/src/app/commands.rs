@@ -78,11 +78,7 @@ impl App {
             InputLine::Model(Some(name)) => self.model_named(&name, now),
             InputLine::Approve(mode) => self.approve(mode, now),
             InputLine::Mode(Some(mode)) => self.configure(ConfigChange::Mode(mode), now),
-            InputLine::Mode(None) => {
-                let mode = self.transcript.session_info().map(|facts| facts.mode).unwrap_or_default();
-                self.show_flash(ui_text::mode_help(mode).to_owned(), now);
-                Vec::new()
-            }
+            InputLine::Mode(None) => self.show_mode(now),
             InputLine::Host(None) => {
                 self.pick_host(now);
                 Vec::new()
@@ -93,17 +89,7 @@ impl App {
                 Vec::new()
             }
             InputLine::OpenShell => vec![Action::ShowTerminal],
-            InputLine::Jobs(JobsCommand::Stop(job)) => vec![Action::Send(Input::StopJob { job })],
-            InputLine::Jobs(_) if !self.is_idle() => {
-                self.show_flash(ui_text::running_jobs(self.transcript.jobs()), now);
-                Vec::new()
-            }
-            InputLine::Jobs(JobsCommand::List) => {
-                self.direct("jobs", &json!({ "action": "list" }), Origin::User, now)
-            }
-            InputLine::Jobs(JobsCommand::Read(job)) => {
-                self.direct("jobs", &json!({ "action": "read", "id": job.0 }), Origin::User, now)
-            }
+            InputLine::Jobs(command) => self.jobs(command, now),
             InputLine::Background if self.is_idle() => self.remark("nothing is running", now),
             InputLine::Background => vec![Action::Send(Input::Background)],
             InputLine::Pause if self.is_idle() => self.remark("nothing to pause", now),
@@ -118,6 +104,26 @@ impl App {
             InputLine::Plan => self.run_proposed_step(now),
             InputLine::Wrong(text) => self.remark(text, now),
         }
+    }
+
+    fn jobs(&mut self, command: JobsCommand, now: Duration) -> Vec<Action> {
+        match command {
+            JobsCommand::Stop(job) => vec![Action::Send(Input::StopJob { job })],
+            JobsCommand::List | JobsCommand::Read(_) if !self.is_idle() => {
+                self.show_flash(ui_text::running_jobs(self.transcript.jobs()), now);
+                Vec::new()
+            }
+            JobsCommand::List => self.direct("jobs", &json!({ "action": "list" }), Origin::User, now),
+            JobsCommand::Read(job) => {
+                self.direct("jobs", &json!({ "action": "read", "id": job.0 }), Origin::User, now)
+            }
+        }
+    }
+
+    fn show_mode(&mut self, now: Duration) -> Vec<Action> {
+        let mode = self.transcript.session_info().map(|facts| facts.mode).unwrap_or_default();
+        self.show_flash(ui_text::mode_help(mode).to_owned(), now);
+        Vec::new()
     }
 
     /// Changes the approval mode, or shows it if `mode` is `None`. If the chosen mode runs calls, shows a message that

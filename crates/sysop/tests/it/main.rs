@@ -12,6 +12,7 @@ mod demo;
 mod everyday;
 mod exposed;
 mod instructions;
+mod jobs;
 mod kill;
 mod nodes;
 mod person;

@@ -45,8 +45,8 @@ fn a_command_inside_a_prompt_needs_the_same_approval_as_the_models() {
 #[test]
 fn the_model_reads_a_skill_and_users_call_it_up() {
     let server = Mock::start(&[
+        ("Arguments: web1", vec![say("As told.")]),
         ("expires", vec![call("skill", json!({"name": "certs"})), say("Renewed.")]),
-        ("Use certbot", vec![say("As told.")]),
     ]);
     let world = World::with_openai(&server.url())
         .file(".agents/skills/certs/SKILL.md", CERTS)
@@ -54,8 +54,9 @@ fn the_model_reads_a_skill_and_users_call_it_up() {
     let run = world.finish(&["exec", "the certificate expires"]);
     assert_eq!(run.out, "Renewed.\n", "{run:?}");
     let results = said(&server, "tool");
-    let text = "~/.agents/skills/certs (on the user's machine)\nfiles: scripts/renew.sh\n\nUse certbot.";
-    assert_eq!(results, [format!("folder: {text}")]);
+    let folder = world.home().join(".agents/skills/certs");
+    let text = "(on the user's machine)\nfiles: scripts/renew.sh\n\nUse certbot.";
+    assert_eq!(results, [format!("folder: {} {text}", folder.display())]);
     let run = world.finish(&["exec", "/certs web1"]);
     assert_eq!(run.out, "As told.\n", "{run:?}");
     let prompts = said(&server, "user");
@@ -98,19 +99,16 @@ fn skills_are_listed_and_checked() {
     let world = World::new()
         .file(".config/sysop/skills/certs/SKILL.md", CERTS)
         .file(".config/sysop/commands/bad name.md", "text");
+    let path = |name: &str| world.home().join(".config/sysop").join(name).to_str().unwrap().to_owned();
     let run = world.finish(&["skills", "list"]);
     assert_eq!(run.code, Some(0), "{run:?}");
-    assert!(
-        run.out.starts_with("/certs HOST\n  skill in ~/.config/sysop/skills/certs/SKILL.md\n"),
-        "{run:?}"
-    );
+    let skill = format!("/certs HOST\n  skill in {}/SKILL.md\n", path("skills/certs"));
+    assert!(run.out.starts_with(&skill), "{run:?}");
     assert!(run.out.contains("  Renew a certificate: when it expires\n"), "{run:?}");
-    assert!(run.out.contains("skipped: ~/.config/sysop/commands/bad name.md: invalid name"), "{run:?}");
-    let home = world.home();
-    let path = |name: &str| home.join(name).to_str().unwrap().to_owned();
-    let good = world.finish(&["skills", "check", &path(".config/sysop/skills/certs")]);
+    assert!(run.out.contains(&format!("skipped: {}: invalid name", path("commands/bad name.md"))), "{run:?}");
+    let good = world.finish(&["skills", "check", &path("skills/certs")]);
     assert_eq!(good.code, Some(0), "{good:?}");
     assert!(good.out.ends_with("/certs: ok, /certs\n"), "{good:?}");
-    let bad = world.finish(&["skills", "check", &path(".config/sysop/commands/bad name.md"), &path("none")]);
+    let bad = world.finish(&["skills", "check", &path("commands/bad name.md"), &path("none")]);
     assert_eq!((bad.code, bad.out.lines().count()), (Some(1), 2), "{bad:?}");
 }

@@ -1,0 +1,124 @@
+//! Background commands, in the real binary.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::World;
+use crate::support::{Mock, call, lines_of_json, processes_with, say, wait_until_gone};
+
+/// The results that the model has got, in order.
+fn results(server: &Mock) -> Vec<String> {
+    let body = server.last_body();
+    let messages = body["messages"].as_array().unwrap().iter();
+    let messages = messages.filter(|message| message["role"] == "tool");
+    messages.map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+fn start(command: &str) -> Value {
+    call("bash", json!({ "command": command, "background": true }))
+}
+
+fn jobs(arguments: Value) -> Value {
+    call("jobs", arguments)
+}
+
+#[test]
+fn a_model_starts_waits_for_and_reads_a_job() {
+    let server = Mock::start(&[(
+        "build",
+        vec![
+            start("echo begun; sleep 2; echo built; exit 3"),
+            jobs(json!({ "action": "list" })),
+            jobs(json!({ "action": "read", "id": 1, "wait_s": 30 })),
+            say("It failed."),
+        ],
+    )]);
+    let world = World::with_openai(&server.url());
+    let run = world.finish(&["exec", "--json", "--approve", "auto", "build"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let results = results(&server);
+    assert_eq!(results[0], "begun\n\n[still running in the background as job 1; see `jobs`]", "{results:?}");
+    assert!(results[1].starts_with("1: running on local: echo begun; sleep 2;"), "{results:?}");
+    assert!(results[2].starts_with("begun\nbuilt\n[exit code 3]\n[job 1 ended, exit code 3:"), "{results:?}");
+    let messages = lines_of_json(&run.out);
+    let of =
+        |kind: &str| messages.iter().find(|message| message["type"] == kind).cloned().unwrap_or_default();
+    assert_eq!((&of("job.started")["jobId"], &of("job.started")["host"]), (&json!(1), &json!("local")));
+    assert_eq!((&of("job.finished")["jobId"], &of("job.finished")["exitCode"]), (&json!(1), &json!(3)));
+}
+
+#[test]
+fn a_command_that_outlives_its_time_goes_on_if_the_model_wants_it() {
+    let slow = |on_timeout: &str| {
+        let command = "echo a; sleep 2; echo b";
+        call("bash", json!({ "command": command, "timeout_s": 1, "on_timeout": on_timeout }))
+    };
+    let server = Mock::start(&[
+        (
+            "kept",
+            vec![slow("background"), jobs(json!({ "action": "read", "id": 1, "wait_s": 30 })), say("ok")],
+        ),
+        ("killed", vec![slow("kill"), say("ok")]),
+    ]);
+    let world = World::with_openai(&server.url());
+    world.finish(&["exec", "--approve", "auto", "kept"]);
+    assert!(results(&server)[1].starts_with("a\nb\n[exit code 0]\n[job 1 ended"), "{:?}", results(&server));
+    world.finish(&["exec", "--approve", "auto", "killed"]);
+    assert_eq!(results(&server), ["a\n[timed out after 1 s; stopped]"]);
+}
+
+#[test]
+fn a_job_ends_with_the_program_that_started_it_and_is_named() {
+    let server = Mock::start(&[("serve", vec![start("sleep 987654"), say("Started.")])]);
+    let world = World::with_openai(&server.url());
+    let run = world.finish(&["exec", "--approve", "auto", "serve"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(run.err.contains("stopped the background job on local: sleep 987654"), "{run:?}");
+    wait_until_gone("sleep 987654", Duration::from_secs(10));
+    let log = world.exported(&world.only_session());
+    let ended = log.iter().map(Value::to_string).find(|event| event.contains("\"job_finished\""));
+    assert!(ended.as_ref().is_some_and(|event| event.contains("\"cancelled\"")), "{ended:?}: {log:?}");
+}
+
+#[test]
+fn after_a_kill_the_outcome_of_a_job_is_unknown_and_nothing_is_left() {
+    let server = Mock::start(&[
+        (
+            "serve",
+            vec![start("sleep 876543"), call("bash", json!({ "command": "sleep 60", "timeout_s": 60 }))],
+        ),
+        ("look", vec![jobs(json!({ "action": "read", "id": 1 })), say("Gone.")]),
+    ]);
+    let world = World::with_openai(&server.url());
+    let run = world.start(&["exec", "--json", "--approve", "auto", "serve"]);
+    run.out.wait_for("the second command", |text| text.contains("sleep 60"));
+    assert!(!processes_with("sleep 876543").is_empty());
+    run.kill();
+    wait_until_gone("sleep 876543", Duration::from_secs(20));
+    let id = world.only_session();
+    let resume = format!("--resume={id}");
+    let run = world.finish(&["exec", &resume, "--approve", "auto", "look"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(
+        results(&server).last().unwrap().contains("[job 1 ended, outcome unknown"),
+        "{:?}",
+        results(&server)
+    );
+}
+
+#[test]
+fn users_list_read_and_stop_jobs() {
+    let server = Mock::start(&[("serve", vec![start("echo up; sleep 765432"), say("Started.")])]);
+    let world = World::with_openai(&server.url());
+    let mut chat = world.start_with_input(&["chat", "--approve", "auto"]);
+    chat.type_text("serve\n/jobs\n/jobs read 1\n/jobs stop 1\n");
+    chat.out.wait_for("the end of the job", |text| text.contains("job 1 ended: cancelled"));
+    chat.type_text("/jobs\n");
+    chat.end_input();
+    let run = chat.finish();
+    assert!(run.out.contains("1: running on local: echo up; sleep 765432"), "{run:?}");
+    assert!(run.out.contains("[job 1 is running: echo up; sleep 765432]"), "{run:?}");
+    assert!(run.out.contains("1: cancelled on local: echo up; sleep 765432"), "{run:?}");
+    wait_until_gone("sleep 765432", Duration::from_secs(10));
+}
